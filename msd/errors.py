@@ -1,0 +1,47 @@
+"""Every error a user can meet.
+
+    MsdError                 exit code 1
+    ├── BadCheckpoint        a source is missing, damaged or of an unsupported kind
+    ├── BadModelFile         a .tflite file is damaged or not what was asked for
+    ├── BadBundle            a folder of converted files is incomplete or does not match its manifest
+    ├── BadConfig            a file under configs/, or an option, says something impossible
+    ├── OutputExists         a result is in the way and --force was not given
+    ├── OutputUnwritable     the disk is full, or the folder cannot be written
+    └── NoDelegate           the GPU delegate or an adapter for it could not be set up
+
+Each message is a sentence: what is wrong, where, and what would be right.
+"""
+
+from __future__ import annotations
+
+
+class MsdError(Exception):
+    """Something a user can act on; the command line prints it without a traceback."""
+
+
+class BadCheckpoint(MsdError):
+    """A source is missing, damaged or of an unsupported kind."""
+
+
+class BadModelFile(MsdError):
+    """A .tflite file is damaged or not what was asked for."""
+
+
+class BadBundle(MsdError):
+    """A folder of converted files is incomplete or does not match its manifest."""
+
+
+class BadConfig(MsdError):
+    """A configuration file or an option says something impossible."""
+
+
+class OutputExists(MsdError):
+    """A result is in the way and may only be replaced when asked."""
+
+
+class OutputUnwritable(MsdError):
+    """The disk is full or the folder cannot be written."""
+
+
+class NoDelegate(MsdError):
+    """The GPU delegate, or an adapter for it, could not be set up."""

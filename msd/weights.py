@@ -1,0 +1,90 @@
+"""Weights that are described, not held: a shape, a dtype, and how to load the bytes when they are wanted.
+
+Every transformation of a weight (transpose, slice, scale …) is added to the description. Bytes move once,
+when a file is written, and one tensor is in memory at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.generic]
+
+SMALL = 1 << 16
+"""The most elements that a rewrite may look at (`Weights.small`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """An array that is not there yet.
+
+    `load()` returns the array, freshly made or read-only, of exactly `shape` and `dtype`.
+    `recipe` says in words where it comes from and what is done to it.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[np.generic]
+    load: Callable[[], Array]
+    recipe: str
+
+    @staticmethod
+    def of(values: npt.ArrayLike, recipe: str = "constant") -> Weights:
+        """Weights that hold `values` already."""
+        array = np.asarray(values)
+        return Weights(array.shape, array.dtype, lambda: array, recipe)
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def small(self) -> Array:
+        """Return the array now; refuses more than `SMALL` elements, which belong to write time."""
+        if self.size > SMALL:
+            raise ValueError(f"{self.recipe} has {self.size} elements: too many to look at before writing")
+        return self.load()
+
+    def map(
+        self,
+        what: str,
+        change: Callable[[Array], Array],
+        shape: tuple[int, ...] | None = None,
+        dtype: npt.DTypeLike = None,
+    ) -> Weights:
+        """Return weights made by `change` at load time; `shape` and `dtype` say what it will return."""
+        new_shape = self.shape if shape is None else tuple(shape)
+        new_dtype = self.dtype if dtype is None else np.dtype(dtype)
+
+        def load() -> Array:
+            array = change(self.load())
+            if array.shape != new_shape or array.dtype != new_dtype:
+                raise AssertionError(f"{what} made {array.dtype}{array.shape}, not {new_dtype}{new_shape}")
+            return array
+
+        return Weights(new_shape, new_dtype, load, f"{self.recipe} | {what}")
+
+    def transpose(self, perm: tuple[int, ...]) -> Weights:
+        """Return the weights with axes in the order `perm`."""
+        shape = tuple(self.shape[i] for i in perm)
+        return self.map(f"transpose{list(perm)}", lambda a: np.transpose(a, perm), shape)
+
+    def reshape(self, shape: tuple[int, ...]) -> Weights:
+        """Return the weights as `shape`, in the same row-major order."""
+        if np.prod(shape, dtype=np.int64) != self.size:
+            raise ValueError(f"cannot reshape {self.shape} to {shape}")
+        return self.map(f"reshape{list(shape)}", lambda a: a.reshape(shape), shape)
+
+    def slice(self, axis: int, start: int, stop: int) -> Weights:
+        """Return elements `start:stop` along `axis`."""
+        cut = (*[slice(None)] * axis, slice(start, stop))
+        shape = (*self.shape[:axis], stop - start, *self.shape[axis + 1 :])
+        return self.map(f"[{start}:{stop}] on axis {axis}", lambda a: a[cut], shape)
+
+    def astype(self, dtype: npt.DTypeLike) -> Weights:
+        """Return the weights cast to `dtype`."""
+        wanted = np.dtype(dtype)
+        return self if wanted == self.dtype else self.map(wanted.name, lambda a: a.astype(wanted), dtype=wanted)
