@@ -8,11 +8,23 @@ clinfo dumps; docs/delegates.md lists the sources.
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from msd.errors import BadConfig
+
+
+@dataclass(frozen=True)
+class ConvSize:
+    """A convolution as the delegate sees it: `height` x `width` of its result; `plain`: no stride or dilation."""
+
+    inputs: int
+    outputs: int
+    height: int
+    width: int
+    kernel: tuple[int, int]
+    plain: bool = True
 
 
 @dataclass(frozen=True)
@@ -28,33 +40,38 @@ class Device:
     winograd_tiles: int = 64
     source: str = ""
 
-    def uses_winograd(
-        self, inputs: int, outputs: int, height: int, width: int, kernel: tuple[int, int]
-    ) -> bool:
-        """Whether a 3x3 stride-1 convolution of these sizes runs as Winograd F(4x4, 3x3)."""
-        tiles = -(-height // 4) * -(-width // 4)
+    def uses_winograd(self, conv: ConvSize) -> bool:
+        """Whether the convolution runs as Winograd F(4x4, 3x3)."""
+        tiles = -(-conv.height // 4) * -(-conv.width // 4)
         return (
-            kernel == (3, 3)
-            and slices(inputs) >= self.winograd_input_slices
-            and slices(outputs) >= self.winograd_output_slices
+            conv.plain
+            and conv.kernel == (3, 3)
+            and slices(conv.inputs) >= self.winograd_input_slices
+            and slices(conv.outputs) >= self.winograd_output_slices
             and tiles >= self.winograd_tiles
         )
 
-    def weights_texture(
-        self, inputs: int, outputs: int, kernel: tuple[int, int], winograd: bool
-    ) -> tuple[int, int]:
-        """Return (width, height) of the texture that holds a convolution's weights."""
-        return slices(outputs), slices(inputs) * (36 if winograd else kernel[0] * kernel[1])
+    def weights_texture(self, conv: ConvSize) -> tuple[int, int]:
+        """Return (width, height) of the texture that holds the convolution's weights."""
+        rows = 36 if self.uses_winograd(conv) else conv.kernel[0] * conv.kernel[1]
+        return slices(conv.outputs), slices(conv.inputs) * rows
 
-    def fits(
-        self, inputs: int, outputs: int, height: int, width: int, kernel: tuple[int, int], plain: bool
-    ) -> bool:
-        """Whether the weights of a conv over `height` x `width` fit; `plain`: no stride or dilation."""
+    def fits(self, conv: ConvSize) -> bool:
+        """Whether the convolution's weights fit into one texture."""
         if self.weights_storage != "texture_2d":
             return True
-        winograd = plain and self.uses_winograd(inputs, outputs, height, width, kernel)
-        texture = self.weights_texture(inputs, outputs, kernel, winograd)
-        return texture[0] <= self.image2d_width and texture[1] <= self.image2d_height
+        width, height = self.weights_texture(conv)
+        return width <= self.image2d_width and height <= self.image2d_height
+
+    def input_split(self, conv: ConvSize) -> int | None:
+        """Return the fewest equal slices of the input channels that all fit, or None."""
+        parts = (n for n in range(1, conv.inputs // 4 + 1) if conv.inputs % (4 * n) == 0)
+        return next((n for n in parts if self.fits(replace(conv, inputs=conv.inputs // n))), None)
+
+    def output_split(self, conv: ConvSize) -> int | None:
+        """Return the fewest equal slices of the output channels that all fit, or None."""
+        parts = (n for n in range(1, conv.outputs // 4 + 1) if conv.outputs % (4 * n) == 0)
+        return next((n for n in parts if self.fits(replace(conv, outputs=conv.outputs // n))), None)
 
 
 def slices(channels: int) -> int:

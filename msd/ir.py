@@ -76,11 +76,16 @@ class Tensor:
         self.rest: dict[str, Any] = {}
         """Fields of the schema (is_variable, shape_signature, sparsity …) that we carry and do not read."""
 
-    def values(self) -> Array:
-        """Return a small constant's values; raises ValueError when it is not constant."""
+    @property
+    def weights(self) -> Weights:
+        """The constant's weights; raises ValueError when it is not constant."""
         if self.data is None:
             raise ValueError(f"{self.name} is not a constant")
-        return self.data.small()
+        return self.data
+
+    def values(self) -> Array:
+        """Return a small constant's values; raises ValueError when it is not constant."""
+        return self.weights.small()
 
     @property
     def size(self) -> int:

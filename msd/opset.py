@@ -1,8 +1,8 @@
 """What a TFLite operator is: its attributes and their defaults, whether it commutes, what shape it makes.
 
 Kinds and attributes are spelt as in TFLite's schema (`CONV_2D`, `fused_activation_function`) and their
-defaults are read from it, so every builtin of the schema is known. Shapes are followed only for the operators that
-rewrites build.
+defaults are read from it, so every builtin of the schema is known. Shapes are followed only for the
+operators that rewrites build.
 """
 
 from __future__ import annotations

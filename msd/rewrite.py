@@ -36,7 +36,7 @@ class Rule:
     """One rewrite. `shared`: inner results may have other readers, and then stay for them."""
 
     name: str
-    phase: str
+    phases: tuple[str, ...]
     pattern: Pat
     build: Callable[..., Tensor | Skip]
     doc: str
@@ -49,7 +49,7 @@ class GraphPass:
     """A rewrite of the whole graph at once: returns how many changes it made."""
 
     name: str
-    phase: str
+    phases: tuple[str, ...]
     change: Callable[..., int]
     doc: str
     wants_target: bool = False
@@ -58,37 +58,43 @@ class GraphPass:
 Rewrite = Rule | GraphPass
 
 
-def _checked_doc(function: Callable[..., object], phase: str) -> str:
-    if phase not in PHASES:
-        raise ValueError(f"no phase {phase!r}; choose from {', '.join(PHASES)}")
+def _checked(function: Callable[..., object], phases: str) -> tuple[tuple[str, ...], str]:
+    """Return the phases and the docstring of a rewrite; raises when either is not as it should be."""
+    chosen = tuple(phases.split())
+    for phase in chosen:
+        if phase not in PHASES:
+            raise ValueError(f"no phase {phase!r}; choose from {', '.join(PHASES)}")
     doc = inspect.getdoc(function)
     if not doc or "=>" not in doc:
         raise TypeError(f"rule {function.__name__} needs a docstring stating before => after")
-    return doc
+    return chosen, doc
 
 
-def rule(phase: str, pattern: Pat, *, shared: bool = False) -> Callable[[Callable[..., Tensor | Skip]], Rule]:
-    """Turn `def name(new, <names in the pattern>[, target])` into a rule."""
+def rule(
+    phases: str, pattern: Pat, *, shared: bool = False
+) -> Callable[[Callable[..., Tensor | Skip]], Rule]:
+    """Turn `def name(new, <names in the pattern>[, target])` into a rule of `phases` (space-separated)."""
 
     def wrap(build: Callable[..., Tensor | Skip]) -> Rule:
-        doc = _checked_doc(build, phase)
+        chosen, doc = _checked(build, phases)
         takes = list(inspect.signature(build).parameters)
         has = set(pattern.names())
         if takes[:1] != ["new"] or set(takes[1:]) - {"target"} != has:
             raise TypeError(
                 f"rule {build.__name__} takes {takes}, but its pattern binds {['new', *sorted(has)]}"
             )
-        return Rule(build.__name__, phase, pattern, build, doc, shared, "target" in takes)
+        return Rule(build.__name__, chosen, pattern, build, doc, shared, "target" in takes)
 
     return wrap
 
 
-def graph_pass(phase: str) -> Callable[[Callable[..., int]], GraphPass]:
-    """Turn `def name(graph[, target]) -> int` into a rewrite of the whole graph."""
+def graph_pass(phases: str) -> Callable[[Callable[..., int]], GraphPass]:
+    """Turn `def name(graph[, target]) -> int` into a rewrite of the whole graph, in `phases`."""
 
     def wrap(change: Callable[..., int]) -> GraphPass:
+        chosen, doc = _checked(change, phases)
         takes = list(inspect.signature(change).parameters)
-        return GraphPass(change.__name__, phase, change, _checked_doc(change, phase), "target" in takes)
+        return GraphPass(change.__name__, chosen, change, doc, "target" in takes)
 
     return wrap
 
@@ -98,7 +104,6 @@ class Entry:
     """What one rewrite did: how often it fired, where, what it refused and why, how operator counts moved."""
 
     rule: str
-    phase: str
     fired: int = 0
     skipped: dict[str, str] = field(default_factory=dict)
     delta: Counter[str] = field(default_factory=Counter)
@@ -117,7 +122,6 @@ class Entry:
         kinds = {k: n for k, n in sorted(self.delta.items()) if n}
         return {
             "rule": self.rule,
-            "phase": self.phase,
             "fired": self.fired,
             "ops": self.ops,
             "kinds": kinds,
@@ -156,10 +160,9 @@ def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) 
 
     Raises RuleError when a rule breaks its contract or a phase never ends.
     """
-    ledger = Ledger(before=len(graph.ops))
+    ledger = Ledger(len(graph.ops), 0, {r.name: Entry(r.name) for r in rules})
     for phase in PHASES:
-        chosen = [r for r in rules if r.phase == phase]
-        ledger.entries.update({r.name: Entry(r.name, phase) for r in chosen})
+        chosen = [r for r in rules if phase in r.phases]
         if chosen:
             _run_phase(_Driver(graph, chosen, target or Target(), ledger))
             graph.verify()
@@ -211,7 +214,7 @@ class _Driver:
         return any(self.graph.holds(o) and self._try(r, o) for r in rules)
 
     def _try(self, r: Rule, root: Op) -> bool:
-        for old in root.outputs:
+        for old in filter(self.graph.is_used, root.outputs):
             for found in match(r.pattern, old):
                 if self._replace(r, root, old, found):
                     return True
@@ -222,7 +225,7 @@ class _Driver:
         if not r.shared and (other := self._shared(found, old)):
             entry.skipped[old.name] = f"the inner {other.kind} is also used elsewhere"
             return False
-        new = Build(f"{old.name}/{r.name}/")
+        new = Build(f"{old.name.partition('~')[0]}~{self.ledger.fired}.")
         extra = {"target": self.target} if r.wants_target else {}
         result = r.build(new, **found.tensors, **extra)
         if isinstance(result, Skip):
@@ -259,9 +262,9 @@ class _Driver:
     def _shared(self, found: Match, root: Tensor) -> Op | None:
         """The operator of an inner result that something outside the match still needs, if any."""
         for maker in found.ops:
-            for t in maker.outputs:
+            for t in maker.outputs if maker is not root.producer else ():
                 outside = any(user not in found.ops for user, _ in t.uses)
-                if t is not root and (outside or any(o is t for o in self.graph.outputs)):
+                if outside or any(o is t for o in self.graph.outputs):
                     return maker
         return None
 

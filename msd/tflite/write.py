@@ -1,7 +1,7 @@
 """A `Model` as an ordinary .tflite file, holding one constant in memory at a time.
 
 Layout: the flatbuffer without constants first, then every constant 16-byte aligned. Tables point forwards, so
-the offsets (and the scales of weights quantised on the way) are patched into the first part once all is written.
+the offsets (and the scales of weights quantised on the way) are patched into the first part at the end.
 Past 2 GB, where a flatbuffer's offsets end, constants are found through `Buffer.offset` and `Buffer.size`.
 Format: tensorflow/compiler/mlir/lite/schema/schema.fbs.
 """
