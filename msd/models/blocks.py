@@ -1,7 +1,7 @@
 """The blocks that the networks share, as functions of symbolic tensors, channels last.
 
-Each layer is named as the checkpoint names its module, so that a variable's path is the tensor's name but for the
-last word ("mid_block.attentions.0.norm/gamma" is "mid_block.attentions.0.norm.weight").
+Each layer is named as the checkpoint names its module, so that a variable's path is the tensor's name but
+for the last word ("mid_block.attentions.0.norm/gamma" is "mid_block.attentions.0.norm.weight").
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def resnet(x: Tensor, time: Tensor | None, channels: int, groups: int, epsilon: 
 def attend(query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor | None = None) -> Tensor:
     """Return softmax(Q Kᵀ / √d + mask) V (Vaswani et al., arXiv:1706.03762) of `heads` heads side by side.
 
-    `query` is (batch, n, width), `key` and `value` (batch, m, width), `mask` (n, m), the result (batch, n, width).
+    `query` is (batch, n, width), `key` and `value` (batch, m, width), `mask` (n, m); the result is
+    (batch, n, width).
     """
     size = query.shape[-1] // heads
     # Scaled before the product: after it, SD 2.1's scores are beyond float16.

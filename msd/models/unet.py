@@ -25,9 +25,9 @@ LONGEST_PERIOD = 10000.0
 def unet(config: UNetConfig, height: int, width: int, length: int = 77, batch: int = 1) -> keras.Model:
     """Return the model for latents of `height` by `width` cells and contexts of `length` tokens.
 
-    `latent` (batch, height, width, in_channels), `timestep` (batch,) and `context` (batch, length, context_width)
-    → `noise` (batch, height, width, out_channels), all float32. A U-Net distilled for guidance also has the input
-    `guidance` (batch, guidance_width).
+    `latent` (batch, height, width, in_channels), `timestep` (batch,) and `context` (batch, length,
+    context_width) → `noise` (batch, height, width, out_channels), all float32. A U-Net distilled for guidance
+    also has the input `guidance` (batch, guidance_width).
     """
     latent = keras.Input(batch_shape=(batch, height, width, config.in_channels), name="latent")
     timestep = keras.Input(batch_shape=(batch,), name="timestep")
@@ -119,7 +119,7 @@ def _transformer(config: UNetConfig, level: int, x: Tensor, context: Tensor, nam
 
 
 def _block(x: Tensor, context: Tensor, heads: int, name: str) -> Tensor:
-    """Return `x` (batch, cells, channels) after self attention, attention to `context` and a feed-forward net."""
+    """Return `x` (batch, cells, channels) after attention to itself, to `context`, and a feed-forward net."""
     normed = layer_norm(x, 1e-5, f"{name}.norm1")
     x = x + _attention(normed, normed, heads, f"{name}.attn1")
     x = x + _attention(layer_norm(x, 1e-5, f"{name}.norm2"), context, heads, f"{name}.attn2")

@@ -14,8 +14,8 @@ EPSILON = 1e-6
 def vae_decoder(config: VaeDecoderConfig, height: int, width: int, batch: int = 1) -> keras.Model:
     """Return the model for latents of `height` by `width` cells, as the U-Net and the scheduler leave them.
 
-    `latent` (batch, height, width, latent_channels) → `image` (batch, s·height, s·width, out_channels) in [-1, 1],
-    where s doubles with every level but the first; both float32. Divides by `scaling_factor` itself.
+    `latent` (batch, height, width, latent_channels) → `image` (batch, s·height, s·width, out_channels) about
+    in [-1, 1], where s is `config.scale`; both float32. Divides by `scaling_factor` itself.
     """
     latent = keras.Input(batch_shape=(batch, height, width, config.latent_channels), name="latent")
     x = latent * (1 / config.scaling_factor)
