@@ -87,4 +87,6 @@ class Weights:
     def astype(self, dtype: npt.DTypeLike) -> Weights:
         """Return the weights cast to `dtype`."""
         wanted = np.dtype(dtype)
-        return self if wanted == self.dtype else self.map(wanted.name, lambda a: a.astype(wanted), dtype=wanted)
+        return (
+            self if wanted == self.dtype else self.map(wanted.name, lambda a: a.astype(wanted), dtype=wanted)
+        )
