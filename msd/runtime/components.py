@@ -106,10 +106,11 @@ class Network:
         rows = {name: math.prod(value.shape[1:]) for name, value in inputs.items()}
         takes = {name: math.prod(self._inputs[name].shape) for name, row in rows.items() if row > 1}
         batches = {takes[name] / rows[name] for name in takes}
-        if len(batches) != 1 or not batches.copy().pop().is_integer():
+        batch = min(batches)
+        if max(batches) != batch or not batch.is_integer():
             shapes = {name: list(interface.shape) for name, interface in self._inputs.items()}
             raise BadBundle(f"{self.name} takes {shapes}, which rows of {rows} elements do not fit")
-        return int(batches.pop())
+        return int(batch)
 
     def _run(self, inputs: Mapping[str, Array], batch: int, output: str) -> Array:
         fed = {name: _fill(value, batch, self._inputs[name]) for name, value in inputs.items()}

@@ -116,13 +116,11 @@ class Scheduler:
 
     def table(self, steps: int) -> list[Step]:
         """Return the `steps` steps, in order. Raises BadConfig where the schedule makes a step impossible."""
-        alphas = self.alphas()
+        timesteps, alphas = self.timesteps(steps), self.alphas()
         last = 1.0 if self.set_alpha_to_one else float(alphas[0])
         stride = self.num_train_timesteps // steps
-        return [
-            self._step(t, float(alphas[t]), float(alphas[t - stride]) if t >= stride else last)
-            for t in self.timesteps(steps)
-        ]
+        following = [float(alphas[t - stride]) if t >= stride else last for t in timesteps]
+        return [self._step(t, float(alphas[t]), f) for t, f in zip(timesteps, following, strict=True)]
 
     def _step(self, timestep: int, alpha: float, following: float) -> Step:
         (clean_x, clean_o), (noise_x, noise_o) = PREDICTIONS[self.prediction_type](timestep, alpha)

@@ -26,7 +26,9 @@ START = "<|startoftext|>"
 END = "<|endoftext|>"
 LENGTH = 77
 
-WORDS = regex.compile(r"'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+")
+WORDS = regex.compile(
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
+)
 SPACES = regex.compile(r"\s+")
 DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
 FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
@@ -91,7 +93,7 @@ class Tokenizer:
         return _either(tuple(s for s in self.specials if s.normalized is normalized))
 
     def _words_of(self, text: str) -> Iterator[int]:
-        for word in WORDS.findall(text):
+        for word in words(text):
             if word not in self._words:
                 self._words[word] = tuple(self._merged(word))
             yield from self._words[word]
@@ -117,8 +119,8 @@ def open_tokenizer(folder: Path) -> Tokenizer:
     for token in named.values():
         if token.content not in vocabulary:
             raise BadBundle(f"{folder} names a special token {token.content!r} that its vocabulary lacks")
-    # The first of several spellings of one token counts, as it does in the tokenizers library.
-    specials = {token.content: token for token in reversed([*added.values(), *named.values()])}
+    # The last of several spellings of one token counts, as it does in the tokenizers library.
+    specials = {token.content: token for token in [*added.values(), *named.values()]}
     start, end, unknown, pad = (vocabulary[named[name].content] for name in DEFAULTS)
     ranks = {pair: rank for rank, pair in enumerate(merges)}
     return Tokenizer(vocabulary, ranks, tuple(specials.values()), start, end, unknown, pad, _length(folder))
@@ -130,6 +132,13 @@ def normalize(text: str) -> str:
     Letter by letter, as the reference does: a Greek capital sigma becomes σ at the end of a word too.
     """
     return "".join(c.lower() for c in SPACES.sub(" ", unicodedata.normalize("NFC", text)))
+
+
+def words(text: str) -> Iterator[str]:
+    """Yield the words of normalised text: contractions, runs of letters, single digits, runs of other signs."""
+    for word in WORDS.findall(text):
+        # Spelled in capitals these are no special tokens; the reference then cuts them a second time.
+        yield from ("<|", word[2:-2], "|>") if word in (START, END) else (word,)
 
 
 def merge(symbols: Sequence[str], ranks: Mapping[tuple[str, str], int]) -> list[str]:
@@ -215,8 +224,8 @@ def _added_tokens(folder: Path) -> dict[int, Special]:
 def _named_tokens(folder: Path, added: Mapping[str, Special]) -> dict[str, Special]:
     """Return the four special tokens that have names.
 
-    special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: so transformers reads
-    files of either age, and so Stable Diffusion 2.1 pads with "!", not with its end token.
+    special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: so transformers
+    reads files of either age, and so Stable Diffusion 2.1 pads with "!", not with its end token.
     """
     config = _json(folder / "tokenizer_config.json", missing={})
     table = {} if "added_tokens_decoder" in config else _json(folder / "special_tokens_map.json", missing={})
