@@ -1,0 +1,206 @@
+"""A folder of converted files, and the manifest that describes it.
+
+    text_encoder.tflite  unet.tflite  vae_decoder.tflite
+    tokenizer/           vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json
+    scheduler/           scheduler_config.json
+    manifest.json        this module's `Manifest`
+
+`open_bundle` reads such a folder; `file_facts` and `dump_manifest` are for whoever writes one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from msd import schema
+from msd.errors import BadBundle
+
+FORMAT = 1
+COMPONENTS = ("text_encoder", "unet", "vae_decoder")
+MANIFEST = "manifest.json"
+
+
+@dataclass(frozen=True)
+class File:
+    """What a file must be: its SHA-256 in hexadecimal and its size in bytes."""
+
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Source:
+    """What was converted: `kind` such as "diffusers", its name, and each file read, by relative path."""
+
+    kind: str
+    name: str
+    files: dict[str, File]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """How it was converted: each component's own settings, picture size in pixels, batch, and weight type."""
+
+    text_encoder: dict[str, Any]
+    unet: dict[str, Any]
+    vae_decoder: dict[str, Any]
+    height: int
+    width: int
+    batch: int
+    weights: str
+
+
+@dataclass(frozen=True)
+class Interface:
+    """One input or output: a name that is the same for every model, its shape, dtype and layout.
+
+    dtype is NumPy's name, "float32" or "int32"; layout is "NHWC" for pictures and latents.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: str
+
+
+@dataclass(frozen=True)
+class Component:
+    """One .tflite file: its name in the folder, what it must be, its operations, what goes in and out."""
+
+    file: str
+    sha256: str
+    bytes: int
+    operations: int
+    inputs: tuple[Interface, ...]
+    outputs: tuple[Interface, ...]
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """What converting took: wall seconds and the peak resident memory of the process in bytes."""
+
+    seconds: float
+    peak_rss_bytes: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """Everything manifest.json says.
+
+    `ledger`: per component what each rewrite did. `scheduler`: its configuration. `versions`: of libraries.
+    """
+
+    msd: str
+    source: Source
+    configuration: Configuration
+    components: dict[str, Component]
+    conversion: Conversion
+    ledger: dict[str, Any] = field(default_factory=dict)
+    scheduler: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    format: int = FORMAT
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """A folder whose manifest has been read and whose files are there."""
+
+    folder: Path
+    manifest: Manifest
+
+    def path(self, component: str) -> Path:
+        """Return where a component's .tflite file is; raises BadBundle if there is no such component."""
+        return self.folder / self.component(component).file
+
+    def component(self, name: str) -> Component:
+        """Return what the manifest says of a component; raises BadBundle if it lists no such component."""
+        if name not in self.manifest.components:
+            raise BadBundle(
+                f"{self.folder} has no {name}; convert the checkpoint with all of {list(COMPONENTS)}"
+            )
+        return self.manifest.components[name]
+
+    @property
+    def model_hash(self) -> str:
+        """The SHA-256 of the components' own SHA-256, in name order: it names the converted weights."""
+        hashes = [f"{name} {part.sha256}\n" for name, part in sorted(self.manifest.components.items())]
+        return hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
+    """Return the bundle in `folder`, its files checked by size and, if `verify`, by SHA-256.
+
+    Raises BadBundle for a missing file, a file that is not what the manifest says, or a senseless manifest.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise BadBundle(f"{folder} is not a folder; it should be one that msd-convert wrote")
+    bundle = Bundle(folder, load_manifest(folder / MANIFEST))
+    for component in bundle.manifest.components.values():
+        _check_file(folder / component.file, component, verify)
+    return bundle
+
+
+def load_manifest(path: Path) -> Manifest:
+    """Return the manifest in a file; raises BadBundle for one that is missing, newer, or senseless."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise BadBundle(f"cannot read {path} ({error.strerror}); msd-convert writes one") from error
+    except ValueError as error:
+        raise BadBundle(f"{path} is not JSON: {error}") from error
+    version = value.get("format") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > FORMAT:
+        raise BadBundle(
+            f"{path} has format {version} and this msd reads up to {FORMAT}; a newer msd is needed"
+        )
+    try:
+        manifest: Manifest = schema.read(Manifest, value, path.name)
+    except ValueError as error:
+        raise BadBundle(f"{path} is not a manifest: {error}") from error
+    _check_names(path, manifest)
+    return manifest
+
+
+def dump_manifest(manifest: Manifest) -> str:
+    """Return the text of a manifest.json, keys in the order of `Manifest`, ending in a newline."""
+    value = dataclasses.asdict(manifest)
+    return json.dumps({"format": value.pop("format"), **value}, indent=2, ensure_ascii=False) + "\n"
+
+
+def manifest_schema() -> dict[str, Any]:
+    """Return the JSON Schema of manifest.json."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema.describe(Manifest)}
+
+
+def file_facts(path: Path) -> File:
+    """Return a file's SHA-256 and size, reading a megabyte at a time; raises OSError."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return File(digest.hexdigest(), path.stat().st_size)
+
+
+def _check_names(path: Path, manifest: Manifest) -> None:
+    """Refuse file names that lead out of the folder: a manifest may come from a stranger."""
+    for name, component in manifest.components.items():
+        if component.file in ("", ".", "..") or Path(component.file).name != component.file:
+            raise BadBundle(f"{path} puts {name} in {component.file!r}, which is not a plain file name")
+
+
+def _check_file(path: Path, expected: Component, verify: bool) -> None:
+    if not path.is_file():
+        raise BadBundle(f"{path} is missing, though {MANIFEST} lists it; convert the checkpoint again")
+    if path.stat().st_size != expected.bytes:
+        size = path.stat().st_size
+        raise BadBundle(
+            f"{path} has {size} bytes and {MANIFEST} says {expected.bytes}; convert the checkpoint again"
+        )
+    if verify and file_facts(path).sha256 != expected.sha256:
+        raise BadBundle(f"{path} has another SHA-256 than {MANIFEST} says; convert the checkpoint again")

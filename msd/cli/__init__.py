@@ -1,0 +1,24 @@
+"""The `msd` command: the umbrella of all the others."""
+
+from __future__ import annotations
+
+import click
+
+import msd as package
+from msd.cli.command import LazyGroup
+
+COMMANDS = {
+    "convert": ("msd.cli.convert:convert", "Convert a checkpoint to three .tflite files."),
+    "report": ("msd.cli.report:report", "Ask the GPU delegate whether it takes each file whole."),
+    "delegation-report": ("msd.cli.report:report", "The same as report."),
+    "generate": ("msd.cli.generate:generate", "Draw a picture with converted files."),
+}
+
+
+@click.group(cls=LazyGroup, lazy=COMMANDS)
+@click.version_option(package.__version__, prog_name="msd")
+def msd() -> None:
+    """Stable Diffusion checkpoints to .tflite files that a phone's GPU delegate takes whole.
+
+    Exit codes: 0 done, 1 failed for the reason given, 2 wrong usage, 3 the answer to a check is no.
+    """

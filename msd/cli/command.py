@@ -1,0 +1,56 @@
+"""What every command does alike: a user's error is one line on stderr and exit code 1."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import IO, Any
+
+import click
+
+from msd.errors import MsdError
+
+
+class Failure(click.ClickException):
+    """Ends a command with "error: …" on stderr and exit code 1."""
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the message on stderr, or to `file`."""
+        click.echo(f"error: {self.format_message()}", file=file or sys.stderr)
+
+
+class Command(click.Command):
+    """A command whose function may raise MsdError; use as `@click.command(cls=Command)`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; turn an MsdError into a `Failure`."""
+        try:
+            return super().invoke(ctx)
+        except MsdError as error:
+            raise Failure(str(error)) from error
+
+
+class LazyGroup(click.Group):
+    """A group that imports a command only when it is run: `commands` maps a name to (where, what it does)."""
+
+    def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._lazy = dict(lazy)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all commands, in the order they were given."""
+        return list(self._lazy)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, importing it now; None if there is none of that name."""
+        if cmd_name not in self._lazy:
+            return None
+        module, _, name = self._lazy[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands for --help without importing any."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, what) for name, (_, what) in self._lazy.items()])

@@ -1,0 +1,66 @@
+"""A picture and how it was made, as pixels and as a PNG file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from msd.errors import OutputExists, OutputUnwritable
+
+Float = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """`pixels`: uint8 (height, width, 3). `latents`: the last latents, float32 (1, height/8, width/8, 4).
+
+    `metadata`: prompt, negative_prompt, seed, steps, guidance, scheduler, model … as JSON values.
+    """
+
+    pixels: npt.NDArray[np.uint8]
+    latents: Float
+    metadata: Mapping[str, Any]
+
+
+def pixels(image: Float) -> npt.NDArray[np.uint8]:
+    """Return uint8 of the same shape for an image in [-1, 1], rounded and cut as diffusers does."""
+    rounded: npt.NDArray[np.uint8] = np.round(np.clip(image / 2 + 0.5, 0, 1) * 255).astype(np.uint8)
+    return rounded
+
+
+def save_picture(picture: Picture, path: Path, force: bool = False) -> None:
+    """Write a PNG with each item of the metadata as a text chunk: whole or not at all.
+
+    Raises OutputExists unless `force`, and OutputUnwritable.
+    """
+    refuse_existing(path, force)
+    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with partial.open("xb") as stream:
+            _write_png(picture, stream)
+        partial.replace(path)
+    except OSError as error:
+        raise OutputUnwritable(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raise OutputExists for a file that is in the way: cheap enough to ask before the work is done."""
+    if path.exists() and not force:
+        raise OutputExists(f"{path} exists; choose another name or give --force")
+
+
+def _write_png(picture: Picture, stream: BinaryIO) -> None:
+    from PIL import Image, PngImagePlugin
+
+    chunks = PngImagePlugin.PngInfo()
+    for key, value in picture.metadata.items():
+        chunks.add_itxt(key, str(value))
+    Image.fromarray(picture.pixels).save(stream, "PNG", pnginfo=chunks)

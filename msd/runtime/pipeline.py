@@ -1,0 +1,176 @@
+"""From words to a picture: encode, denoise step by step, decode.
+
+    bundle = open_bundle("demo-out")
+    picture = Pipeline(bundle).generate("a red circle", seed=1)
+
+Latent diffusion after Rombach et al. (2022, arXiv 2112.10752); guidance after Ho and Salimans (2022,
+arXiv 2207.12598).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+import msd
+from msd.bundle import Bundle
+from msd.errors import BadConfig
+from msd.runtime.components import Backend, Network, open_component
+from msd.runtime.picture import Picture, pixels
+from msd.runtime.scheduler import Step, open_scheduler
+from msd.runtime.tokenizer import open_tokenizer
+
+Float = npt.NDArray[np.float32]
+OnStep = Callable[[int, int, float], None]
+"""Told, after each step: how many are done, how many there are in all, and the seconds this one took."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One picture to draw. Guidance of 1 or less means none: the negative prompt is then not used."""
+
+    prompt: str
+    negative_prompt: str = ""
+    seed: int = 0
+    steps: int = 20
+    guidance: float = 7.5
+
+    @property
+    def prompts(self) -> list[str]:
+        """What the text encoder must read: the negative prompt too where there is guidance."""
+        return [self.negative_prompt, self.prompt] if self.guidance > 1 else [self.prompt]
+
+
+class Pipeline:
+    """Draws the pictures of one bundle, with one network in memory at a time."""
+
+    def __init__(
+        self, bundle: Bundle, backend: Backend = "cpu", threads: int | None = None, precision: str = "fp16"
+    ) -> None:
+        self.bundle = bundle
+        self.backend: Backend = backend
+        self.threads = threads or os.cpu_count() or 1
+        self.precision = precision
+        self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
+        self.scheduler = open_scheduler(bundle.folder / "scheduler")
+
+    def generate(
+        self,
+        prompt: str,
+        *,
+        negative_prompt: str = "",
+        seed: int = 0,
+        steps: int = 20,
+        guidance: float = 7.5,
+        on_step: OnStep | None = None,
+        latents: Float | None = None,
+    ) -> Picture:
+        """Return one picture. `latents`: what to start from instead of `noise(seed, …)`, of the same shape.
+
+        Raises BadConfig for impossible steps or latents, BadBundle, and NoDelegate where no GPU can be used.
+        """
+        request = Request(prompt, negative_prompt, seed, steps, guidance)
+        return self.draw([request], on_step, None if latents is None else [latents])[0]
+
+    def draw(
+        self,
+        requests: Sequence[Request],
+        on_step: OnStep | None = None,
+        latents: Sequence[Float] | None = None,
+    ) -> list[Picture]:
+        """Return a picture for each request, each network loaded once for all of them."""
+        for request in requests:
+            self.scheduler.table(request.steps)
+        with self._open("text_encoder") as encoder:
+            contexts = [self._encode(encoder, request) for request in requests]
+        with self._open("unet") as unet:
+            shape = (1, *unet.shape("latent")[1:])
+            started = [noise(request.seed, shape) for request in requests] if latents is None else latents
+            told = _Counter(sum(request.steps for request in requests), on_step)
+            ended = [
+                self._denoise(unet, request, context, _checked(latent, shape), told)
+                for request, context, latent in zip(requests, contexts, started, strict=True)
+            ]
+        with self._open("vae_decoder") as decoder:
+            images = [self._decode(decoder, latent) for latent in ended]
+        return [
+            Picture(pixels(image), latent, self._metadata(request))
+            for request, image, latent in zip(requests, images, ended, strict=True)
+        ]
+
+    def _open(self, name: str) -> AbstractContextManager[Network]:
+        return open_component(self.bundle, name, self.backend, self.threads, self.precision)
+
+    def _encode(self, encoder: Network, request: Request) -> Float:
+        tokens = np.stack([self.tokenizer.encode(prompt) for prompt in request.prompts])
+        return encoder.rows("context", tokens=tokens)
+
+    def _denoise(
+        self, unet: Network, request: Request, context: Float, latent: Float, told: _Counter
+    ) -> Float:
+        for step in self.scheduler.table(request.steps):
+            begun = time.perf_counter()
+            latent = step.apply(latent, _guided(unet, latent, step, context, request.guidance))
+            told.add(time.perf_counter() - begun)
+        return latent
+
+    def _decode(self, decoder: Network, latent: Float) -> Float:
+        shape = decoder.shape("image")[1:]
+        image: Float = decoder.rows("image", latent=latent).reshape(shape)
+        return image
+
+    def _metadata(self, request: Request) -> dict[str, Any]:
+        return {
+            **asdict(request),
+            "scheduler": f"DDIM, {self.scheduler.prediction_type}, {self.scheduler.timestep_spacing}",
+            "model": self.bundle.model_hash,
+            "backend": self.backend,
+            "software": f"msd {msd.__version__}",
+        }
+
+
+def noise(seed: int, shape: tuple[int, ...]) -> Float:
+    """Return float32 normal noise: the same numbers for a seed on every platform.
+
+    NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory.
+    """
+    return np.random.Generator(np.random.PCG64(seed)).standard_normal(shape, dtype=np.float32)
+
+
+def _guided(unet: Network, latent: Float, step: Step, context: Float, guidance: float) -> Float:
+    """Return the model's output for one step; with two contexts, pushed away from the first by `guidance`."""
+    rows = len(context)
+    timesteps = np.full((rows, 1), step.timestep, np.float32)
+    outputs = unet.rows(
+        "noise", latent=np.repeat(latent, rows, 0), timestep=timesteps, context=context
+    ).reshape(rows, *latent.shape[1:])
+    if rows == 1:
+        return outputs
+    away, towards = outputs[:1], outputs[1:]
+    guided: Float = away + np.float32(guidance) * (towards - away)
+    return guided
+
+
+def _checked(latent: Float, shape: tuple[int, ...]) -> Float:
+    if latent.shape != shape:
+        raise BadConfig(f"latents of shape {latent.shape} do not fit this model, which takes {shape}")
+    return latent.astype(np.float32)
+
+
+class _Counter:
+    """Counts the steps of all pictures and passes the count on."""
+
+    def __init__(self, total: int, on_step: OnStep | None) -> None:
+        self._done, self._total, self._on_step = 0, total, on_step
+
+    def add(self, seconds: float) -> None:
+        self._done += 1
+        if self._on_step:
+            self._on_step(self._done, self._total, seconds)

@@ -1,0 +1,255 @@
+"""CLIP's byte-level BPE tokenizer, read from a checkpoint's own files.
+
+Token for token what `transformers.CLIPTokenizer` makes of the same folder, without transformers. The method
+is that of Radford et al., "Learning Transferable Visual Models From Natural Language Supervision" (2021),
+section 2.4: lower-cased byte pair encoding after Sennrich et al. (2016), each word ending in `</w>`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import regex
+
+from msd.errors import BadBundle
+
+START = "<|startoftext|>"
+END = "<|endoftext|>"
+LENGTH = 77
+
+WORDS = regex.compile(
+    r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
+)
+SPACES = regex.compile(r"\s+")
+DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
+FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+"""All that `open_tokenizer` may read: whoever copies a tokenizer copies those of them that are there."""
+
+
+@dataclass(frozen=True)
+class Special:
+    """A token that is looked for before the text is cut into words.
+
+    `normalized`: looked for after lower-casing, not before. `single_word`: only where no letter touches it.
+    """
+
+    content: str
+    normalized: bool = False
+    single_word: bool = False
+
+    @staticmethod
+    def of(value: str | Mapping[str, Any]) -> Special:
+        """Read one as tokenizer_config.json or special_tokens_map.json spells it."""
+        if isinstance(value, str):
+            return Special(value)
+        normalized = value.get("normalized", not value.get("special", False))
+        return Special(value["content"], normalized, value.get("single_word", False))
+
+
+@dataclass(frozen=True)
+class Tokenizer:
+    """Text to token ids.
+
+    `ranks`: each pair of symbols that merges, and how early. `pad`, `start`, `end`, `unknown`: token ids.
+    """
+
+    vocabulary: Mapping[str, int]
+    ranks: Mapping[tuple[str, str], int]
+    specials: tuple[Special, ...]
+    start: int
+    end: int
+    unknown: int
+    pad: int
+    length: int = LENGTH
+    _words: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def ids(self, text: str) -> list[int]:
+        """Return the ids of `text` between start and end, neither cut nor padded."""
+        return [self.start, *self._inner(text), self.end]
+
+    def encode(self, text: str) -> npt.NDArray[np.int32]:
+        """Return int32 ids of shape (length,): cut so that the end token stays, padded on the right."""
+        ids = [self.start, *self._inner(text)[: self.length - 2], self.end]
+        return np.array(ids + [self.pad] * (self.length - len(ids)), np.int32)
+
+    def _inner(self, text: str) -> list[int]:
+        raw, late = (self._pattern(normalized) for normalized in (False, True))
+        ids: list[int] = []
+        for piece, special in _cut(text, raw):
+            for part, late_special in [(piece, True)] if special else _cut(normalize(piece), late):
+                ids += [self.vocabulary[part]] if late_special else self._words_of(part)
+        return ids
+
+    def _pattern(self, normalized: bool) -> regex.Pattern[str] | None:
+        return _either(tuple(s for s in self.specials if s.normalized is normalized))
+
+    def _words_of(self, text: str) -> Iterator[int]:
+        for word in words(text):
+            if word not in self._words:
+                self._words[word] = tuple(self._merged(word))
+            yield from self._words[word]
+
+    def _merged(self, word: str) -> Iterator[int]:
+        alphabet = byte_alphabet()
+        symbols = [alphabet[byte] for byte in word.encode("utf-8", "surrogatepass")]
+        symbols[-1] += "</w>"
+        for symbol in merge(symbols, self.ranks):
+            yield self.vocabulary.get(symbol, self.unknown)
+
+
+def open_tokenizer(folder: Path) -> Tokenizer:
+    """Return the tokenizer of a checkpoint's or a bundle's `tokenizer/`.
+
+    Reads vocab.json and merges.txt (or tokenizer.json where these are missing), tokenizer_config.json and
+    special_tokens_map.json. Raises BadBundle for a missing or senseless file.
+    """
+    vocabulary, merges = _vocabulary(folder)
+    added = _added_tokens(folder)
+    vocabulary = {token.content: id for id, token in added.items()} | vocabulary
+    named = _named_tokens(folder, {token.content: token for token in added.values()})
+    for token in named.values():
+        if token.content not in vocabulary:
+            raise BadBundle(f"{folder} names a special token {token.content!r} that its vocabulary lacks")
+    # The last of several spellings of one token counts, as it does in the tokenizers library.
+    specials = {token.content: token for token in [*added.values(), *named.values()]}
+    start, end, unknown, pad = (vocabulary[named[name].content] for name in DEFAULTS)
+    ranks = {pair: rank for rank, pair in enumerate(merges)}
+    return Tokenizer(vocabulary, ranks, tuple(specials.values()), start, end, unknown, pad, _length(folder))
+
+
+def normalize(text: str) -> str:
+    """Return `text` composed (NFC), each run of white space one blank, lower-cased letter by letter.
+
+    Letter by letter, as the reference does: a Greek capital sigma becomes σ at the end of a word too.
+    """
+    return "".join(c.lower() for c in SPACES.sub(" ", unicodedata.normalize("NFC", text)))
+
+
+def words(text: str) -> Iterator[str]:
+    """Yield the words of normalised text: contractions, runs of letters, single digits, runs of other signs."""
+    for word in WORDS.findall(text):
+        # Spelled in capitals these are no special tokens; the reference then cuts them a second time.
+        yield from ("<|", word[2:-2], "|>") if word in (START, END) else (word,)
+
+
+def merge(symbols: Sequence[str], ranks: Mapping[tuple[str, str], int]) -> list[str]:
+    """Return `symbols` with neighbours merged, the pair of the lowest rank first, until no pair is known."""
+    symbols = list(symbols)
+    while True:
+        known = (pair for pair in pairwise(symbols) if pair in ranks)
+        best = min(known, key=ranks.__getitem__, default=None)
+        if best is None:
+            return symbols
+        symbols = _merge_pair(symbols, best)
+
+
+@functools.cache
+def byte_alphabet() -> tuple[str, ...]:
+    """Return the printable letter that stands for each of the 256 bytes (GPT-2's `bytes_to_unicode`)."""
+    plain = {*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)}
+    spare = iter(range(256, 512))
+    return tuple(chr(byte if byte in plain else next(spare)) for byte in range(256))
+
+
+def _merge_pair(symbols: list[str], pair: tuple[str, str]) -> list[str]:
+    merged: list[str] = []
+    i = 0
+    while i < len(symbols):
+        if tuple(symbols[i : i + 2]) == pair:
+            merged.append("".join(pair))
+            i += 2
+        else:
+            merged.append(symbols[i])
+            i += 1
+    return merged
+
+
+@functools.lru_cache(16)
+def _either(specials: tuple[Special, ...]) -> regex.Pattern[str] | None:
+    if not specials:
+        return None
+    longest_first = sorted(specials, key=lambda s: -len(s.content))
+    edges = [(r"(?<!\w)", r"(?!\w)") if s.single_word else ("", "") for s in longest_first]
+    contents = [normalize(s.content) if s.normalized else s.content for s in longest_first]
+    parts = zip(edges, contents, strict=True)
+    return regex.compile("|".join(f"{a}{regex.escape(content)}{b}" for (a, b), content in parts))
+
+
+def _cut(text: str, pattern: regex.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
+    """Yield (piece, is it a special token) from left to right."""
+    at = 0
+    for found in pattern.finditer(text) if pattern else ():
+        yield text[at : found.start()], False
+        yield found.group(), True
+        at = found.end()
+    yield text[at:], False
+
+
+def _vocabulary(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    if not (folder / "vocab.json").exists() and (folder / "tokenizer.json").exists():
+        model = _json(folder / "tokenizer.json")["model"]
+        return model["vocab"], [_pair(line, folder) for line in model["merges"]]
+    vocabulary = _json(folder / "vocab.json")
+    lines = _text(folder / "merges.txt").splitlines()
+    return vocabulary, [
+        _pair(line, folder) for line in lines if line.strip() and not line.startswith("#version")
+    ]
+
+
+def _pair(line: str | list[str], folder: Path) -> tuple[str, str]:
+    left, _, right = line.partition(" ") if isinstance(line, str) else (line[0], " ", line[1])
+    if not left or not right:
+        raise BadBundle(f"{folder / 'merges.txt'} has a line {line!r}; each line should be two symbols")
+    return left, right
+
+
+def _added_tokens(folder: Path) -> dict[int, Special]:
+    """Return, by id, the tokens that files list as added to the vocabulary."""
+    config = _json(folder / "tokenizer_config.json", missing={})
+    if "added_tokens_decoder" in config:
+        return {int(id): Special.of(token) for id, token in config["added_tokens_decoder"].items()}
+    listed = _json(folder / "tokenizer.json", missing={}).get("added_tokens", [])
+    return {token["id"]: Special.of(token) for token in listed}
+
+
+def _named_tokens(folder: Path, added: Mapping[str, Special]) -> dict[str, Special]:
+    """Return the four special tokens that have names.
+
+    special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: so transformers
+    reads files of either age, and so Stable Diffusion 2.1 pads with "!", not with its end token.
+    """
+    config = _json(folder / "tokenizer_config.json", missing={})
+    table = {} if "added_tokens_decoder" in config else _json(folder / "special_tokens_map.json", missing={})
+    spelled = {name: table.get(name) or config.get(name) or default for name, default in DEFAULTS.items()}
+    tokens = {name: Special.of(value) for name, value in spelled.items()}
+    return {name: added.get(token.content, token) for name, token in tokens.items()}
+
+
+def _length(folder: Path) -> int:
+    config = _json(folder / "tokenizer_config.json", missing={})
+    return min(int(config.get("model_max_length", LENGTH)), LENGTH)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadBundle(f"cannot read {path}: {error}") from error
+
+
+def _json(path: Path, missing: Any = None) -> Any:
+    if missing is not None and not path.exists():
+        return missing
+    try:
+        return json.loads(_text(path))
+    except json.JSONDecodeError as error:
+        raise BadBundle(f"{path} is not JSON: {error}") from error

@@ -1,0 +1,94 @@
+"""Frozen dataclasses from JSON, and the JSON Schema they stand for.
+
+The dataclass is the only place where a format is written down: `read` checks a parsed file against it and
+says where it is wrong, `describe` makes the schema for other programs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import typing
+from collections.abc import Callable
+from types import UnionType
+from typing import Any
+
+NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
+
+
+def read(kind: Any, value: object, where: str) -> Any:
+    """Return parsed JSON as `kind`: a dataclass, tuple[T, ...], dict[str, T], T | None, a scalar or Any.
+
+    Keys that `kind` lacks are ignored, so that a later version may add some. Raises ValueError with a
+    sentence that names the place, starting from `where`.
+    """
+    if kind is Any:
+        return value
+    if dataclasses.is_dataclass(kind):
+        return _read_object(typing.cast(type, kind), value, where)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is UnionType:
+        return None if value is None else read(arguments[0], value, where)
+    if origin is dict:
+        items = _expect(dict, value, where, "an object").items()
+        return {key: read(arguments[1], item, f"{where}.{key}") for key, item in items}
+    if origin is tuple:
+        listed = enumerate(_expect(list, value, where, "a list"))
+        return tuple(read(arguments[0], item, f"{where}[{i}]") for i, item in listed)
+    return _read_scalar(kind, value, where)
+
+
+def describe(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of `kind`."""
+    if kind is Any:
+        return {}
+    if dataclasses.is_dataclass(kind):
+        return _describe_object(typing.cast(type, kind))
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if origin is UnionType:
+        return {"anyOf": [describe(arguments[0]), {"type": "null"}]}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": describe(arguments[1])}
+    if origin is tuple:
+        return {"type": "array", "items": describe(arguments[0])}
+    return {"type": NAMES[kind]}
+
+
+def _fields(kind: type) -> list[tuple[str, Any, bool]]:
+    """Return each field's name, type, and whether a file must have it."""
+    types = typing.get_type_hints(kind)
+    missing = dataclasses.MISSING
+    return [
+        (f.name, types[f.name], f.default is missing and f.default_factory is missing)
+        for f in dataclasses.fields(kind)
+    ]
+
+
+def _read_object(kind: Callable[..., Any], value: object, where: str) -> Any:
+    given = _expect(dict, value, where, "an object")
+    wanted = _fields(typing.cast(type, kind))
+    for name, _, required in wanted:
+        if required and name not in given:
+            raise ValueError(f"{where} lacks {name!r}")
+    return kind(**{name: read(t, given[name], f"{where}.{name}") for name, t, _ in wanted if name in given})
+
+
+def _describe_object(kind: type) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: describe(t) for name, t, _ in _fields(kind)},
+        "required": [name for name, _, required in _fields(kind) if required],
+    }
+
+
+def _read_scalar(kind: type, value: object, where: str) -> Any:
+    if kind is float and type(value) is int:
+        return float(value)
+    if type(value) is not kind:
+        raise ValueError(f"{where} is {value!r}, not of type {NAMES[kind]}")
+    return value
+
+
+def _expect(kind: type, value: object, where: str, name: str) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{where} is {type(value).__name__}, not {name}")
+    return value
