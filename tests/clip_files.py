@@ -58,7 +58,11 @@ def added(content: str, **flags: bool) -> dict[str, Any]:
 
 def _merged(word: list[str], pair: tuple[str, str]) -> list[str]:
     joined = "\0".join(word)
-    return f"\0{joined}\0".replace(f"\0{pair[0]}\0{pair[1]}\0", f"\0{pair[0]}{pair[1]}\0").strip("\0").split("\0")
+    return (
+        f"\0{joined}\0".replace(f"\0{pair[0]}\0{pair[1]}\0", f"\0{pair[0]}{pair[1]}\0")
+        .strip("\0")
+        .split("\0")
+    )
 
 
 SD15 = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
