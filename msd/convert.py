@@ -207,8 +207,8 @@ def _source(checkpoint: Checkpoint) -> Source:
 
 
 def _configuration(checkpoint: Checkpoint, settings: Settings, height: int, width: int) -> Configuration:
-    parts = [json.loads(json.dumps(asdict(getattr(checkpoint, c)))) for c in COMPONENTS]
-    return Configuration(*parts, height, width, settings.batch, settings.weights)
+    text_encoder, unet, vae_decoder = (asdict(getattr(checkpoint, c)) for c in COMPONENTS)
+    return Configuration(text_encoder, unet, vae_decoder, height, width, settings.batch, settings.weights)
 
 
 def _copy_extras(checkpoint: Checkpoint, staging: Path) -> None:
