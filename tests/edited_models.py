@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import flatbuffers
@@ -85,7 +86,9 @@ def lookup(scales: int) -> bytes:
     tensor = graph.tensors[table]
     values = edited.buffers[tensor.buffer].data.view(np.float32).reshape(tensor.shape)
     amax = np.abs(values).max(axis=1, keepdims=True) if scales > 1 else np.abs(values).max(keepdims=True)
-    edited.buffers[tensor.buffer].data = np.round(values / amax * 127).astype(np.int8).reshape(-1).view(np.uint8)
+    edited.buffers[tensor.buffer].data = (
+        np.round(values / amax * 127).astype(np.int8).reshape(-1).view(np.uint8)
+    )
     tensor.type, tensor.quantization = schema.TensorType.INT8, schema.QuantizationParametersT()
     tensor.quantization.scale = (amax.reshape(-1) / 127).astype(np.float32)
     tensor.quantization.zeroPoint = np.zeros(amax.size, np.int64)
@@ -93,4 +96,25 @@ def lookup(scales: int) -> bytes:
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.EMBEDDING_LOOKUP
     code.version = 4 if scales > 1 else 3
     gather.inputs, gather.builtinOptions, gather.builtinOptionsType = [ids, table], None, 0
+    return packed(edited)
+
+
+def composite(name: str) -> bytes:
+    """One STABLEHLO_COMPOSITE whose decomposition is the whole model."""
+    edited = unpacked(name)
+    graph = edited.subgraphs[0]
+    decomposition = copy.copy(graph)
+    decomposition.name = b"decomposition"
+    edited.subgraphs.append(decomposition)
+    code = schema.OperatorCodeT()
+    code.builtinCode, code.deprecatedBuiltinCode = schema.BuiltinOperator.STABLEHLO_COMPOSITE, 127
+    edited.operatorCodes.append(code)
+    op = schema.OperatorT()
+    op.opcodeIndex = len(edited.operatorCodes) - 1
+    op.inputs, op.outputs = graph.inputs, graph.outputs
+    op.builtinOptions2Type = schema.BuiltinOptions2.StableHLOCompositeOptions
+    op.builtinOptions2 = schema.StableHLOCompositeOptionsT()
+    op.builtinOptions2.name, op.builtinOptions2.decompositionSubgraphIndex = b"odml.test", 1
+    edited.subgraphs[0] = copy.copy(graph)
+    edited.subgraphs[0].operators = [op]
     return packed(edited)
