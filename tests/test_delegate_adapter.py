@@ -137,3 +137,18 @@ def test_a_symbol_that_is_not_there(tmp_path: Path) -> None:
     other = next(Path(np.__file__).parent.rglob("*.so"))
     assert verbosity._offset(other) is None
     assert verbosity._base(tmp_path / "libnone.so") is None
+
+
+def test_a_gpu_whose_driver_fails_is_passed_over_in_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "broken_icd.json").write_text("{}")
+    monkeypatch.setattr(adapter, "ICD_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(adapter, "DEVICES", ("null",))
+    for name in adapter.NAMED:
+        monkeypatch.delenv(name, raising=False)
+    found = adapter.find.__wrapped__()
+    assert "SwiftShader" in found.name
+    (reason,) = found.passed_over
+    assert reason.startswith("the system's Vulkan driver: ")
+    assert reason.endswith("No adapters found")
