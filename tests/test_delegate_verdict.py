@@ -120,6 +120,13 @@ def test_each_objection(changes: dict[str, Any], objection: str) -> None:
     assert not verdict(**changes).ok
 
 
+@pytest.mark.parametrize(
+    "changes", [{"delegated": 4}, {"partitions": 2}, {"failure": "no"}, {"operations": 0, "delegated": 0}]
+)
+def test_what_is_not_whole(changes: dict[str, Any]) -> None:
+    assert not verdict(**changes).whole
+
+
 def test_half_precision_is_held_to_less() -> None:
     near = (distance("y", np.float32([1.0]), np.float32([1.01])),)
     assert not verdict(distances=near).ok
