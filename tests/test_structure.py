@@ -1,0 +1,127 @@
+"""What a .tflite file says of itself, and the inputs drawn for it."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msd.delegate.inputs import SMALL_INTEGERS, random_inputs
+from msd.errors import BadModelFile
+from msd.structure import Port, read
+from tests import edited_models, tiny_models
+
+
+def test_operations_ports_and_signature(tmp_path: Path) -> None:
+    found = read(tiny_models.save("two_by_two", tmp_path))
+    assert sorted(found.operations) == ["ADD", "CONV_2D", "RELU", "TANH"]
+    assert sorted(found.inputs, key=lambda p: p.name) == [
+        Port("x0", (1, 9, 7, 4), "float32"),
+        Port("x1", (1, 1, 1, 4), "float32"),
+    ]
+    assert {p.name: p.shape for p in found.outputs} == {"a": (1, 9, 7, 4), "b": (1, 9, 7, 8)}
+    assert (found.subgraphs, found.signature) == (1, "serving_default")
+
+
+def test_without_a_signature_tensors_name_the_ports(tmp_path: Path) -> None:
+    path = tmp_path / "plain.tflite"
+    path.write_bytes(edited_models.without_signature("two_by_two"))
+    found = read(path)
+    assert found.signature is None
+    assert {p.name for p in found.inputs} == {"serving_default_x0:0", "serving_default_x1:0"}
+
+
+def test_operations_of_every_graph_count(tmp_path: Path) -> None:
+    found = read(tiny_models.save("loop", tmp_path))
+    assert found.operations[0] == "WHILE"
+    assert (len(found.operations), found.subgraphs) == (5, 3)
+
+
+def test_operations_inside_a_composite_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "composite.tflite"
+    path.write_bytes(edited_models.composite("whole"))
+    found = read(path)
+    assert found.operations == ("STABLEHLO_COMPOSITE",)
+    assert found.subgraphs == 1
+
+
+def test_an_integer_input_knows_the_table_it_looks_up(tmp_path: Path) -> None:
+    path = tiny_models.save("tokens", tmp_path)
+    assert read(path).inputs == (Port("x0", (6,), "int32", rows=23),)
+    path.write_bytes(edited_models.lookup(scales=23))
+    assert read(path).inputs[0].rows == 23
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"hello" * 100, "bytes 4 to 8 are not 'TFL3'"),
+        (b"\x1c\0\0\0TFL3", "is a damaged .tflite file"),
+    ],
+)
+def test_what_is_no_model_is_refused(content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.tflite"
+    path.write_bytes(content)
+    with pytest.raises(BadModelFile, match=words):
+        read(path)
+
+
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadModelFile, match="cannot be read: No such file or directory"):
+        read(tmp_path / "missing.tflite")
+
+
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+def test_a_truncated_model_is_refused(part: float, tmp_path: Path) -> None:
+    path = tiny_models.save("whole", tmp_path)
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * part)])
+    with pytest.raises(BadModelFile, match="damaged"):
+        read(path)
+
+
+def test_mutated_models_are_read_or_refused(tmp_path: Path) -> None:
+    content, generator, refused = tiny_models.model("loop"), random.Random(0), 0
+    path = tmp_path / "mutant.tflite"
+    for _ in range(200):
+        mutant = bytearray(content)
+        for _ in range(generator.choice([1, 10, 100])):
+            mutant[generator.randrange(8, len(mutant))] = generator.randrange(256)
+        path.write_bytes(mutant)
+        try:
+            read(path)
+        except BadModelFile:
+            refused += 1
+    assert 0 < refused < 200
+
+
+@given(
+    st.lists(st.integers(1, 5), max_size=3),
+    st.sampled_from(["float32", "float16", "int64", "int32", "int8", "uint8", "bool"]),
+    st.none() | st.integers(1, 40),
+    st.integers(0, 9),
+)
+def test_inputs_fit_their_port(shape: list[int], dtype: str, rows: int | None, seed: int) -> None:
+    port = Port("x", tuple(shape), dtype, rows)
+    value, again = (random_inputs([port], seed)["x"] for _ in range(2))
+    assert (value.shape, value.dtype.name) == (port.shape, dtype)
+    np.testing.assert_array_equal(value, again)
+    if dtype in ("int32", "int64"):
+        assert ((value >= 0) & (value < (rows or SMALL_INTEGERS))).all()
+
+
+def test_float_inputs_are_standard_normal() -> None:
+    value = random_inputs([Port("x", (100, 100), "float32")])["x"].astype(np.float64)
+    assert abs(value.mean()) < 0.05
+    assert abs(value.std() - 1) < 0.05
+
+
+def test_seeds_and_ports_differ() -> None:
+    ports = [Port("x", (3,), "float32"), Port("y", (3,), "float32")]
+    first, second = random_inputs(ports, 0), random_inputs(ports, 1)
+    assert not np.array_equal(first["x"], second["x"])
+    assert not np.array_equal(first["x"], first["y"])
