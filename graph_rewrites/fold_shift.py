@@ -21,8 +21,8 @@ from msd.rewrite import ANY, Array, Build, Op, Skip, Tensor, Weights, const, op,
 def fold_shift(
     new: Build, x: Tensor, shift: Tensor, shifted: Tensor, w: Tensor, b: Tensor, y: Tensor
 ) -> Tensor | Skip:
-    """CONV_2D 1x1 (x + shift, w, b)  =>  CONV_2D 1x1 (x, w, b + w . shift), when nothing else needs x + shift"""
-    outputs, kh, kw, inputs = w.shape
+    """CONV_2D 1x1 (x + shift, w, b)  =>  CONV_2D 1x1 (x, w, b + w . shift), if only layers read x + shift"""
+    _, kh, kw, inputs = w.shape
     if (kh, kw) != (1, 1) or inputs != x.shape[-1] or w.quant or b.quant:
         return skip("the layer is not pointwise, or quantised already")
     if shift.size != inputs or shift.shape[-1] != inputs or shift.quant:

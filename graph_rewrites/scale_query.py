@@ -1,4 +1,4 @@
-"""Attention scores are scaled before the product, where float16 still holds them, and for free in the weights."""
+"""Attention scores are scaled before the product, where float16 holds them, and in the weights, for free."""
 
 import numpy as np
 

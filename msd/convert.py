@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -99,9 +100,7 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
         for name, network in _networks(checkpoint, settings).items():
             told = _teller(on_progress, name)
             model, ledger = _converted(name, network, checkpoint, settings, told)
-            tflite.write(
-                model, staging / f"{name}.tflite", on_bytes=lambda d, t, told=told: told("writing", d, t)
-            )
+            tflite.write(model, staging / f"{name}.tflite", on_bytes=partial(told, "writing"))
             parts[name] = _component(staging / f"{name}.tflite")
             ledgers[name] = ledger.to_json()
         _copy_extras(checkpoint, staging)

@@ -135,7 +135,7 @@ def normalize(text: str) -> str:
 
 
 def words(text: str) -> Iterator[str]:
-    """Yield the words of normalised text: contractions, runs of letters, single digits, runs of other signs."""
+    """Yield the words of normalised text: contractions, runs of letters, single digits, other signs."""
     for word in WORDS.findall(text):
         # Spelled in capitals these are no special tokens; the reference then cuts them a second time.
         yield from ("<|", word[2:-2], "|>") if word in (START, END) else (word,)
