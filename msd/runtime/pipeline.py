@@ -24,7 +24,8 @@ from msd.bundle import Bundle
 from msd.errors import BadConfig
 from msd.runtime.components import Backend, Network, open_component
 from msd.runtime.picture import Picture, pixels
-from msd.runtime.scheduler import Step, open_scheduler
+from msd.runtime.scheduler import open_scheduler
+from msd.runtime.timestep import TimestepEmbedding
 from msd.runtime.tokenizer import open_tokenizer
 
 Float = npt.NDArray[np.float32]
@@ -117,9 +118,17 @@ class Pipeline:
     ) -> Float:
         for step in self.scheduler.table(request.steps):
             begun = time.perf_counter()
-            latent = step.apply(latent, _guided(unet, latent, step, context, request.guidance))
+            output = _guided(unet, latent, self._time(step.timestep), context, request.guidance)
+            latent = step.apply(latent, output)
             told.add(time.perf_counter() - begun)
         return latent
+
+    def _time(self, timestep: int) -> dict[str, Float]:
+        """Return the U-Net's input for a timestep: its embedding, or the number where the file embeds it."""
+        if "timestep" in {i.name for i in self.bundle.component("unet").inputs}:
+            return {"timestep": np.full((1, 1), timestep, np.float32)}
+        embed = TimestepEmbedding.of(self.bundle.manifest.configuration.unet)
+        return {"timestep_embedding": embed(timestep)[None]}
 
     def _decode(self, decoder: Network, latent: Float) -> Float:
         shape = decoder.shape("image")[1:]
@@ -144,13 +153,14 @@ def noise(seed: int, shape: tuple[int, ...]) -> Float:
     return np.random.Generator(np.random.PCG64(seed)).standard_normal(shape, dtype=np.float32)
 
 
-def _guided(unet: Network, latent: Float, step: Step, context: Float, guidance: float) -> Float:
+def _guided(
+    unet: Network, latent: Float, time_input: dict[str, Float], context: Float, guidance: float
+) -> Float:
     """Return the model's output for one step; with two contexts, pushed away from the first by `guidance`."""
     rows = len(context)
-    timesteps = np.full((rows, 1), step.timestep, np.float32)
-    outputs = unet.rows(
-        "noise", latent=np.repeat(latent, rows, 0), timestep=timesteps, context=context
-    ).reshape(rows, *latent.shape[1:])
+    inputs = {"latent": latent, **time_input}
+    repeated = {name: np.repeat(value, rows, 0) for name, value in inputs.items()}
+    outputs = unet.rows("noise", context=context, **repeated).reshape(rows, *latent.shape[1:])
     if rows == 1:
         return outputs
     away, towards = outputs[:1], outputs[1:]
