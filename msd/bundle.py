@@ -120,9 +120,7 @@ class Bundle:
     def component(self, name: str) -> Component:
         """Return what the manifest says of a component; raises BadBundle if it lists no such component."""
         if name not in self.manifest.components:
-            raise BadBundle(
-                f"{self.folder} has no {name}; convert the checkpoint with all of {list(COMPONENTS)}"
-            )
+            raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(COMPONENTS)}")
         return self.manifest.components[name]
 
     @property

@@ -86,13 +86,19 @@ def test_zero_terminal_snr_is_diffusers(spacing: str, schedule: str, steps: int)
 def test_zero_terminal_snr_where_float32_is_not_enough(prediction: str, tolerance: float) -> None:
     # Near timestep 0 the result hangs on 1 − α of about 1e-5, and torch's float32 square root is not the
     # correctly rounded one: diffusers itself differs as much from the exact schedule.
-    changes = {"rescale_betas_zero_snr": True, "beta_schedule": "squaredcos_cap_v2", "prediction_type": prediction}
+    changes = {
+        "rescale_betas_zero_snr": True,
+        "beta_schedule": "squaredcos_cap_v2",
+        "prediction_type": prediction,
+    }
     assert worst_difference(SD21 | changes | {"timestep_spacing": "trailing"}, 20) <= tolerance
 
 
 def test_trained_betas_are_taken_as_they_are() -> None:
     betas = np.linspace(0.001, 0.03, 50).tolist()
-    assert worst_difference({"trained_betas": betas, "num_train_timesteps": 50, "clip_sample": False}, 5) <= 1e-5
+    assert (
+        worst_difference({"trained_betas": betas, "num_train_timesteps": 50, "clip_sample": False}, 5) <= 1e-5
+    )
 
 
 def test_a_step_without_clipping_is_two_numbers() -> None:
@@ -107,9 +113,7 @@ def test_stable_diffusion_s_corrections_are_the_pipeline_s(change: dict[str, Any
     from diffusers import DDIMScheduler, StableDiffusionPipeline
 
     config = SD21 | change
-    parts = dict.fromkeys(
-        ["vae", "text_encoder", "tokenizer", "unet", "safety_checker", "feature_extractor"]
-    )
+    parts = dict.fromkeys(["vae", "text_encoder", "tokenizer", "unet", "safety_checker", "feature_extractor"])
     pipeline = StableDiffusionPipeline(
         **parts, scheduler=DDIMScheduler.from_config(config), requires_safety_checker=False
     )
@@ -131,7 +135,10 @@ def test_reads_a_checkpoint_s_file_whatever_class_wrote_it(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"beta_schedule": "sigmoid"}, "beta_schedule 'sigmoid' is not known; known are linear, scaled_linear"),
+        (
+            {"beta_schedule": "sigmoid"},
+            "beta_schedule 'sigmoid' is not known; known are linear, scaled_linear",
+        ),
         ({"prediction_type": "flow"}, "prediction_type 'flow' is not known"),
         ({"timestep_spacing": "random"}, "timestep_spacing 'random' is not known"),
         ({"thresholding": True}, "thresholding is for diffusion on pixels"),

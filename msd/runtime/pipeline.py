@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 import msd
-from msd.bundle import Bundle
+from msd.bundle import COMPONENTS, Bundle
 from msd.errors import BadConfig
 from msd.runtime.components import Backend, Network, open_component
 from msd.runtime.picture import Picture, pixels
@@ -49,11 +49,16 @@ class Request:
 
 
 class Pipeline:
-    """Draws the pictures of one bundle, with one network in memory at a time."""
+    """Draws the pictures of one bundle, with one network in memory at a time.
+
+    Raises BadBundle for a bundle that lacks a network, or whose tokenizer or scheduler files are no good.
+    """
 
     def __init__(
         self, bundle: Bundle, backend: Backend = "cpu", threads: int | None = None, precision: str = "fp16"
     ) -> None:
+        for name in COMPONENTS:
+            bundle.component(name)
         self.bundle = bundle
         self.backend: Backend = backend
         self.threads = threads or os.cpu_count() or 1

@@ -1,0 +1,104 @@
+"""One network as rows in, rows out, on the real interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd.bundle import Bundle, Component, Interface, open_bundle
+from msd.errors import BadBundle
+from msd.runtime.components import CpuSession, Network, open_component
+from tests import stand_in
+
+
+def rows(count: int) -> dict[str, np.ndarray]:
+    random = np.random.default_rng(count)
+    return {
+        "latent": random.standard_normal((count, 4, 6, 4), np.float32),
+        "timestep": np.full((count, 1), 321, np.float32),
+        "context": random.standard_normal((count, 77 * 5), np.float32),
+    }
+
+
+def expected(inputs: dict[str, np.ndarray]) -> np.ndarray:
+    context = inputs["context"].reshape(-1, 1, 77, 5)
+    return stand_in.unet(inputs["latent"], inputs["timestep"], context).reshape(len(context), -1)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_rows_come_back_in_order_whatever_the_batch(
+    count: int, batch: int, bundle_folder: Path, batch_two_folder: Path
+) -> None:
+    bundle = open_bundle(bundle_folder if batch == 1 else batch_two_folder)
+    inputs = rows(count)
+    with open_component(bundle, "unet") as unet:
+        noise = unet.rows("noise", **inputs)
+    assert noise.shape == (count, 4 * 6 * 4)
+    np.testing.assert_allclose(noise, expected(inputs), rtol=0, atol=2e-6)
+
+
+def test_a_batch_of_two_halves_the_runs(batch_two_folder: Path) -> None:
+    description = open_bundle(batch_two_folder).component("unet")
+    runs: list[int] = []
+
+    class Counting(CpuSession):
+        def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+            runs.append(len(inputs["latent"]))
+            return super().run(inputs)
+
+    with Counting(batch_two_folder / "unet.tflite", 1) as session:
+        Network("unet", description, session).rows("noise", **rows(2))
+    assert runs == [2]
+
+
+def test_shapes_by_name(bundle_folder: Path) -> None:
+    with open_component(open_bundle(bundle_folder), "vae_decoder") as decoder:
+        assert decoder.shape("latent") == (1, 4, 6, 4)
+        assert decoder.shape("image") == (1, 32, 48, 3)
+        with pytest.raises(
+            BadBundle, match=r"vae_decoder should have a tensor 'noise'; it has \['image', 'latent'\]"
+        ):
+            decoder.shape("noise")
+
+
+def test_refuses_inputs_of_other_names(bundle_folder: Path) -> None:
+    with (
+        open_component(open_bundle(bundle_folder), "unet") as unet,
+        pytest.raises(BadBundle, match=r"unet should map \['latent'\] to 'noise', not \['context', 'latent'"),
+    ):
+        unet.rows("noise", latent=np.zeros((1, 4, 6, 4), np.float32))
+
+
+def test_refuses_rows_of_another_size(bundle_folder: Path) -> None:
+    wide = rows(1) | {"context": np.zeros((1, 77 * 6), np.float32)}
+    double = rows(1) | {"context": np.zeros((1, 77), np.float32)}
+    with open_component(open_bundle(bundle_folder), "unet") as unet:
+        for inputs in (wide, double):
+            with pytest.raises(BadBundle, match=r"unet takes .* which rows of .* elements do not fit"):
+                unet.rows("noise", **inputs)
+
+
+def test_refuses_a_file_that_is_no_model(bundle_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "unet.tflite").write_bytes(b"\0\0\0\0TFL3" + b"\0" * 64)
+    bundle = Bundle(tmp_path, open_bundle(bundle_folder).manifest)
+    with pytest.raises(BadBundle, match=r"cannot load .*unet\.tflite"), open_component(bundle, "unet"):
+        pass
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [(Interface("latent", (1, 6, 4, 4), "float32", ""),), (Interface("x", (1, 4, 6, 4), "float32", ""),)],
+)
+def test_refuses_a_manifest_that_describes_another_file(
+    inputs: tuple[Interface, ...], bundle_folder: Path
+) -> None:
+    bundle = open_bundle(bundle_folder)
+    lying: Component = replace(bundle.component("vae_decoder"), inputs=inputs)
+    with CpuSession(bundle.path("vae_decoder"), 1) as session:
+        decoder = Network("vae_decoder", lying, session)
+        with pytest.raises(BadBundle, match="does not take what its manifest says"):
+            decoder.rows("image", **{inputs[0].name: np.zeros((1, 6, 4, 4), np.float32)})
