@@ -90,3 +90,8 @@ class Weights:
         return (
             self if wanted == self.dtype else self.map(wanted.name, lambda a: a.astype(wanted), dtype=wanted)
         )
+
+    def combine(self, what: str, change: Callable[..., Array], *others: Weights) -> Weights:
+        """Return `change(self, *others)`, of the shape that NumPy's broadcasting gives them."""
+        shape = np.broadcast_shapes(self.shape, *(o.shape for o in others))
+        return self.map(what, lambda a: change(a, *(o.load() for o in others)), shape)

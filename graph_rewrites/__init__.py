@@ -1,0 +1,31 @@
+"""Rewrite rules: one idea per file, found by being there.
+
+Adding one is one file here and one test under tests/rewrites/; docs/adding-a-rewrite.md shows how.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from msd.rewrite import GraphPass, Rewrite, Rule
+
+
+def load() -> list[Rewrite]:
+    """Return every rewrite in this folder, in name order.
+
+    Raises ImportError when a file holds none, or two files claim one name.
+    """
+    found: dict[str, Rewrite] = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+        contents = vars(importlib.import_module(f"{__name__}.{module}")).values()
+        rules = [v for v in contents if isinstance(v, Rule | GraphPass)]
+        if not rules:
+            raise ImportError(f"graph_rewrites/{module}.py holds no rewrite")
+        for r in rules:
+            if r.name in found:
+                raise ImportError(
+                    f"two rewrites are called {r.name}; the second is in graph_rewrites/{module}.py"
+                )
+            found[r.name] = r
+    return list(found.values())

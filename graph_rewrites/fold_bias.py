@@ -1,0 +1,41 @@
+"""A constant added per channel to a layer's result belongs into its bias."""
+
+import numpy as np
+
+from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+
+CONV = {"padding": ANY, "stride_w": ANY, "stride_h": ANY, "dilation_w_factor": ANY, "dilation_h_factor": ANY}
+LAYER = op.CONV_2D(var("x"), const("w"), const("b"), **CONV).named("layer")
+DENSE = op.FULLY_CONNECTED(var("x"), const("w"), const("b"), keep_num_dims=ANY).named("layer")
+
+
+def _with_bias(
+    new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor, y: Tensor
+) -> Tensor | Skip:
+    channels = w.shape[0]
+    if c.shape not in ((channels,), (1, channels), (1, 1, channels), (1, 1, 1, channels)):
+        return skip(f"a constant of shape {list(c.shape)} is not one number per output channel")
+    if w.quant or b.quant or c.quant:
+        return skip("the layer is quantised")
+    bias = new.const(b.weights.combine("+ bias", np.add, c.weights.reshape((channels,))), c.name)
+    attrs = {
+        **layer.producer.attrs,
+        "fused_activation_function": y.producer.attrs["fused_activation_function"],
+    }
+    return getattr(new, layer.producer.kind)(x, w, bias, **attrs)
+
+
+@rule("canonicalize", op.ADD(LAYER, const("c"), fused_activation_function=ANY).named("y"))
+def fold_conv_bias(
+    new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor, y: Tensor
+) -> Tensor | Skip:
+    """ADD(CONV_2D(x, w, b), c)  =>  CONV_2D(x, w, b + c)"""
+    return _with_bias(new, x, w, b, c, layer, y)
+
+
+@rule("canonicalize", op.ADD(DENSE, const("c"), fused_activation_function=ANY).named("y"))
+def fold_dense_bias(
+    new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor, y: Tensor
+) -> Tensor | Skip:
+    """ADD(FULLY_CONNECTED(x, w, b), c)  =>  FULLY_CONNECTED(x, w, b + c)"""
+    return _with_bias(new, x, w, b, c, layer, y)

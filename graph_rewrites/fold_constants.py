@@ -1,0 +1,35 @@
+"""What depends only on constants is a constant. Nothing is loaded: the change joins the weight's description."""
+
+import numpy as np
+
+from msd.rewrite import ANY, Build, Skip, Tensor, any_op, const, op, rule, skip
+
+ARITHMETIC = {"ADD": np.add, "MUL": np.multiply, "SUB": np.subtract}
+
+
+@rule("canonicalize cleanup", op.TRANSPOSE(const("w"), const("perm")))
+def fold_transpose(new: Build, w: Tensor, perm: Tensor) -> Tensor | Skip:
+    """TRANSPOSE(constant)  =>  constant"""
+    if w.quant:
+        return skip("the constant is quantised")
+    return new.const(w.weights.transpose(tuple(int(i) for i in perm.values())), w.name)
+
+
+@rule("canonicalize cleanup", op.RESHAPE(const("w"), const("shape"), new_shape=ANY).named("y"))
+def fold_reshape(new: Build, w: Tensor, shape: Tensor, y: Tensor) -> Tensor | Skip:
+    """RESHAPE(constant)  =>  constant"""
+    if w.quant:
+        return skip("the constant is quantised")
+    return new.const(w.weights.reshape(y.shape), w.name)
+
+
+@rule("canonicalize cleanup", any_op(*ARITHMETIC, name="y"))
+def fold_arithmetic(new: Build, y: Tensor) -> Tensor | Skip:
+    """ADD, MUL or SUB of two constants  =>  constant"""
+    maker = y.producer
+    a, b = maker.inputs
+    if a.data is None or b.data is None:
+        return skip("an operand is not constant")
+    if maker.attrs["fused_activation_function"] != "NONE" or a.quant or b.quant:
+        return skip("an activation or a quantisation is attached")
+    return new.const(a.weights.combine(maker.kind.lower(), ARITHMETIC[maker.kind], b.weights), a.name)

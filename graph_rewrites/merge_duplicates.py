@@ -1,0 +1,39 @@
+"""Work done twice is done once."""
+
+from typing import Any
+
+import numpy as np
+
+from msd import opset
+from msd.rewrite import Graph, Op, Tensor, graph_pass
+
+LARGEST = 64
+"""Constants up to this many elements are compared by value, others by identity."""
+
+
+@graph_pass("cleanup")
+def merge_duplicates(graph: Graph) -> int:
+    """two operators of one kind with the same inputs and attributes  =>  one of them"""
+    seen: dict[Any, Op] = {}
+    merged = 0
+    for o in list(graph.ops):
+        if o.kind in opset.SIDE_EFFECTS or o.rest.keys() - {"noOptions"}:
+            continue
+        first = seen.setdefault(_key(o), o)
+        if first is not o and not any(t is out for t in graph.outputs for out in o.outputs):
+            for mine, theirs in zip(o.outputs, first.outputs, strict=True):
+                graph.replace_tensor(mine, theirs)
+            graph.erase([o])
+            merged += 1
+    return merged
+
+
+def _key(o: Op) -> Any:
+    attrs = tuple(sorted((k, str(v)) for k, v in o.attrs.items()))
+    return o.kind, o.version, attrs, tuple(map(_operand_key, o.inputs))
+
+
+def _operand_key(tensor: Tensor | None) -> Any:
+    if tensor is None or tensor.data is None or tensor.quant or tensor.size > LARGEST:
+        return id(tensor if tensor is None or tensor.data is None else tensor.data)
+    return tensor.dtype, tensor.shape, np.asarray(tensor.values()).tobytes()

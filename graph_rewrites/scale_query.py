@@ -1,0 +1,58 @@
+"""Attention scores are scaled before the product, where float16 still holds them, and for free in the weights."""
+
+import numpy as np
+
+from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+
+CONV = {"padding": ANY, "stride_w": ANY, "stride_h": ANY, "dilation_w_factor": ANY, "dilation_h_factor": ANY}
+DENSE = op.FULLY_CONNECTED(var("x"), const("w"), const("b"), keep_num_dims=ANY).named("layer")
+LAYER = op.CONV_2D(var("x"), const("w"), const("b"), **CONV).named("layer")
+
+
+@rule("fuse", op.BATCH_MATMUL(var("q"), var("k"), adj_x=ANY, adj_y=ANY).named("s") * const("c"))
+def scale_query(new: Build, q: Tensor, k: Tensor, s: Tensor, c: Tensor) -> Tensor | Skip:
+    """(q . k) * c  =>  (q * c) . k"""
+    if c.size != 1:
+        return skip("the factor is not one number")
+    return new.BATCH_MATMUL(new.MUL(q, float(c.values().reshape(-1)[0])), k, **s.producer.attrs)
+
+
+@rule("fuse", op.RESHAPE(var("x"), const("shape"), new_shape=ANY).named("r") * const("c"))
+def scale_before_reshape(new: Build, x: Tensor, shape: Tensor, r: Tensor, c: Tensor) -> Tensor | Skip:
+    """RESHAPE(x) * c  =>  RESHAPE(x * c)"""
+    if c.size != 1:
+        return skip("the factor is not one number")
+    return new.RESHAPE(new.MUL(x, float(c.values().reshape(-1)[0])), list(r.shape))
+
+
+@rule("fuse", op.TRANSPOSE(var("x"), const("perm")) * const("c"))
+def scale_before_transpose(new: Build, x: Tensor, perm: Tensor, c: Tensor) -> Tensor | Skip:
+    """TRANSPOSE(x) * c  =>  TRANSPOSE(x * c)"""
+    if c.size != 1:
+        return skip("the factor is not one number")
+    return new.TRANSPOSE(new.MUL(x, float(c.values().reshape(-1)[0])), perm)
+
+
+def _scaled(new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor) -> Tensor | Skip:
+    if c.size != 1 or w.quant or b.quant:
+        return skip("the factor is not one number, or the layer is quantised")
+    by = np.float32(c.values().reshape(-1)[0])
+    weights = new.const(w.weights.map(f"* {by}", lambda a: a * by), w.name)
+    bias = new.const(b.weights.map(f"* {by}", lambda a: a * by), b.name)
+    return getattr(new, layer.producer.kind)(x, weights, bias, **layer.producer.attrs)
+
+
+@rule("fuse", DENSE * const("c"))
+def fold_scale_into_dense(
+    new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor
+) -> Tensor | Skip:
+    """FULLY_CONNECTED(x, w, b) * c  =>  FULLY_CONNECTED(x, w * c, b * c)"""
+    return _scaled(new, x, w, b, c, layer)
+
+
+@rule("fuse", LAYER * const("c"))
+def fold_scale_into_conv(
+    new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor
+) -> Tensor | Skip:
+    """CONV_2D(x, w, b) * c  =>  CONV_2D(x, w * c, b * c)"""
+    return _scaled(new, x, w, b, c, layer)

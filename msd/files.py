@@ -1,0 +1,43 @@
+"""Files that appear under their final name only when complete."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msd.errors import OutputUnwritable
+
+_CHUNK = 1 << 22
+
+
+@contextmanager
+def complete(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`, renamed to it at the end and removed if anything fails.
+
+    Raises OutputUnwritable when the disk is full or the folder cannot be written.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        yield temporary
+        os.replace(temporary, path)
+    except OSError as problem:
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
+        if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT):
+            raise OutputUnwritable(f"{path.parent} cannot be written ({problem.strerror})") from problem
+        raise
+    finally:
+        temporary.unlink(missing_ok=True) if temporary.parent.is_dir() else None
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()

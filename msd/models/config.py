@@ -1,0 +1,240 @@
+"""What the three networks of a Stable Diffusion are made of, read from diffusers' config.json files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msd.models import settings
+
+Settings = Mapping[str, Any]
+"""A parsed config.json."""
+
+
+@dataclass(frozen=True)
+class TextEncoderConfig:
+    """A CLIP text transformer (Radford et al., arXiv:2103.00020); `length` is in tokens."""
+
+    vocabulary: int
+    length: int
+    width: int
+    hidden: int
+    layers: int
+    heads: int
+    activation: str
+    epsilon: float
+
+    @staticmethod
+    def from_diffusers(config: Settings) -> TextEncoderConfig:
+        """Return what text_encoder/config.json says; raises BadCheckpoint for what we cannot build."""
+        read = settings.Reader("text_encoder", config)
+        read.refuse_other(TEXT_ENCODER_ONLY)
+        width, heads = read.count("hidden_size", 512), read.count("num_attention_heads", 8, most=256)
+        read.require_multiple("hidden_size", width, "num_attention_heads", heads)
+        return TextEncoderConfig(
+            vocabulary=read.count("vocab_size", 49408, most=1 << 21),
+            length=read.count("max_position_embeddings", 77, most=4096),
+            width=width,
+            hidden=read.count("intermediate_size", 2048),
+            layers=read.count("num_hidden_layers", 12, most=256),
+            heads=heads,
+            activation=read.choice("hidden_act", "quick_gelu", TEXT_ACTIVATIONS),
+            epsilon=read.positive("layer_norm_eps", 1e-5),
+        )
+
+
+@dataclass(frozen=True)
+class UNetConfig:
+    """A U-Net conditioned on text (Rombach et al., arXiv:2112.10752); tuples have one entry a level.
+
+    Level 0 is the widest picture. `size` is the height and width, in cells, of the latents it was trained on.
+    """
+
+    in_channels: int
+    out_channels: int
+    size: tuple[int, int]
+    channels: tuple[int, ...]
+    resnets: tuple[int, ...]
+    down_attention: tuple[bool, ...]
+    up_attention: tuple[bool, ...]
+    heads: tuple[int, ...]
+    transformers: tuple[int, ...]
+    context_width: int
+    linear_projection: bool
+    groups: int
+    epsilon: float
+    time_width: int
+    guidance_width: int | None
+    cosine_first: bool
+    frequency_shift: float
+
+    @staticmethod
+    def from_diffusers(config: Settings) -> UNetConfig:
+        """Return what unet/config.json says; raises BadCheckpoint for what we cannot build."""
+        read = settings.Reader("unet", config)
+        read.refuse_other(UNET_ONLY)
+        read.refuse_unknown({*UNET_ONLY, *UNET_READ, *UNET_UNUSED})
+        channels = read.counts("block_out_channels", (320, 640, 1280, 1280))
+        levels = len(channels)
+        down = read.blocks("down_block_types", DOWN_BLOCKS, levels, ATTENTION_DOWN)
+        up = read.blocks("up_block_types", UP_BLOCKS, levels, ATTENTION_UP)
+        # diffusers calls the number of heads "attention_head_dim", and keeps doing so for old files' sake.
+        heads = read.per_level("attention_head_dim", 8, levels, most=256)
+        groups = read.count("norm_num_groups", 32)
+        shift = read.number("freq_shift", 0)
+        if channels[0] % 2 or shift >= channels[0] // 2:
+            read.wrong("block_out_channels", channels, f"the first must be even and above {2 * shift:g}")
+        for width, number in zip(channels, heads, strict=True):
+            read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
+            read.require_multiple("block_out_channels", width, "attention_head_dim", number)
+        return UNetConfig(
+            in_channels=read.count("in_channels", 4),
+            out_channels=read.count("out_channels", 4),
+            size=read.size("sample_size", 64),
+            channels=channels,
+            resnets=read.per_level("layers_per_block", 2, levels, most=64),
+            down_attention=down,
+            up_attention=up[::-1],
+            heads=heads,
+            transformers=read.per_level("transformer_layers_per_block", 1, levels, most=64),
+            context_width=read.same_on_all("cross_attention_dim", 1280),
+            linear_projection=read.flag("use_linear_projection", False),
+            groups=groups,
+            epsilon=read.positive("norm_eps", 1e-5),
+            time_width=read.optional_count("time_embedding_dim") or 4 * channels[0],
+            guidance_width=read.optional_count("time_cond_proj_dim"),
+            cosine_first=read.flag("flip_sin_to_cos", True),
+            frequency_shift=shift,
+        )
+
+
+@dataclass(frozen=True)
+class VaeDecoderConfig:
+    """The decoding half of an AutoencoderKL; `channels` from the full resolution to that of the latent."""
+
+    latent_channels: int
+    out_channels: int
+    channels: tuple[int, ...]
+    resnets: int
+    groups: int
+    scaling_factor: float
+    post_quant_conv: bool
+    mid_attention: bool
+
+    @property
+    def scale(self) -> int:
+        """Pixels along the side of a cell of the latent."""
+        return int(2 ** (len(self.channels) - 1))
+
+    @staticmethod
+    def from_diffusers(config: Settings) -> VaeDecoderConfig:
+        """Return what vae/config.json says; raises BadCheckpoint for what we cannot build."""
+        read = settings.Reader("vae", config)
+        read.refuse_other(VAE_ONLY)
+        read.refuse_unknown({*VAE_ONLY, *VAE_READ, *VAE_UNUSED})
+        channels = read.counts("block_out_channels", (64,))
+        read.blocks("up_block_types", ("UpDecoderBlock2D",), len(channels), "UpDecoderBlock2D")
+        groups = read.count("norm_num_groups", 32)
+        for width in channels:
+            read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
+        return VaeDecoderConfig(
+            latent_channels=read.count("latent_channels", 4),
+            out_channels=read.count("out_channels", 3),
+            channels=channels,
+            resnets=read.count("layers_per_block", 1, most=64),
+            groups=groups,
+            scaling_factor=read.positive("scaling_factor", 0.18215),
+            post_quant_conv=read.flag("use_post_quant_conv", True),
+            mid_attention=read.flag("mid_block_add_attention", True),
+        )
+
+
+TEXT_ACTIVATIONS = ("quick_gelu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "swish")
+TEXT_ENCODER_ONLY: dict[str, tuple[Any, ...]] = {
+    "model_type": ("clip_text_model",),
+    "architectures": (["CLIPTextModel"], None),
+}
+
+ATTENTION_DOWN, ATTENTION_UP = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
+DOWN_BLOCKS = (ATTENTION_DOWN, ATTENTION_DOWN, ATTENTION_DOWN, "DownBlock2D")
+UP_BLOCKS = ("UpBlock2D", ATTENTION_UP, ATTENTION_UP, ATTENTION_UP)
+
+UNET_ONLY: dict[str, tuple[Any, ...]] = {
+    "_class_name": ("UNet2DConditionModel",),
+    "act_fn": ("silu", "swish"),
+    "addition_embed_type": (None,),
+    "attention_type": ("default",),
+    "center_input_sample": (False,),
+    "class_embed_type": (None,),
+    "class_embeddings_concat": (False,),
+    "conv_in_kernel": (3,),
+    "conv_out_kernel": (3,),
+    "cross_attention_norm": (None,),
+    "downsample_padding": (1,),
+    "dual_cross_attention": (False,),
+    "encoder_hid_dim": (None,),
+    "encoder_hid_dim_type": (None,),
+    "mid_block_only_cross_attention": (None, False),
+    "mid_block_scale_factor": (1,),
+    "mid_block_type": ("UNetMidBlock2DCrossAttn",),
+    "num_attention_heads": (None,),
+    "num_class_embeds": (None,),
+    "only_cross_attention": (False,),
+    "resnet_out_scale_factor": (1,),
+    "resnet_skip_time_act": (False,),
+    "resnet_time_scale_shift": ("default",),
+    "reverse_transformer_layers_per_block": (None,),
+    "time_embedding_act_fn": (None,),
+    "time_embedding_type": ("positional",),
+    "timestep_post_act": (None,),
+}
+"""The only values that we can build, the default first."""
+
+UNET_READ = (
+    "attention_head_dim",
+    "block_out_channels",
+    "cross_attention_dim",
+    "down_block_types",
+    "flip_sin_to_cos",
+    "freq_shift",
+    "in_channels",
+    "layers_per_block",
+    "norm_eps",
+    "norm_num_groups",
+    "out_channels",
+    "sample_size",
+    "time_cond_proj_dim",
+    "time_embedding_dim",
+    "transformer_layers_per_block",
+    "up_block_types",
+    "use_linear_projection",
+)
+UNET_UNUSED = (
+    "addition_embed_type_num_heads",
+    "addition_time_embed_dim",
+    "dropout",
+    "projection_class_embeddings_input_dim",
+    "upcast_attention",
+)
+"""Without effect on a float32 result, given `UNET_ONLY`."""
+
+VAE_ONLY: dict[str, tuple[Any, ...]] = {
+    "_class_name": ("AutoencoderKL",),
+    "act_fn": ("silu", "swish"),
+    "latents_mean": (None,),
+    "latents_std": (None,),
+    "shift_factor": (None,),
+}
+VAE_READ = (
+    "block_out_channels",
+    "latent_channels",
+    "layers_per_block",
+    "mid_block_add_attention",
+    "norm_num_groups",
+    "out_channels",
+    "scaling_factor",
+    "up_block_types",
+    "use_post_quant_conv",
+)
+VAE_UNUSED = ("down_block_types", "force_upcast", "in_channels", "sample_size", "use_quant_conv")

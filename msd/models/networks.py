@@ -1,0 +1,76 @@
+"""The three networks for one picture size: what builds each, and the inputs it is to be traced with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from msd.errors import BadConfig
+from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.trace import InputSpecs
+
+
+@dataclass(frozen=True)
+class Network:
+    """A Keras model to be: `build()` returns it; `inputs` are the shape and dtype of each input by name."""
+
+    build: Callable[[], Any]
+    inputs: InputSpecs
+
+
+def networks(
+    text_encoder: TextEncoderConfig,
+    unet: UNetConfig,
+    vae_decoder: VaeDecoderConfig,
+    height: int | None = None,
+    width: int | None = None,
+    batch: int = 1,
+) -> dict[str, Network]:
+    """Return "text_encoder", "unet" and "vae_decoder" for pictures of `height` by `width` pixels.
+
+    The default is the size that the U-Net was trained on. Raises BadConfig for a size that the levels do not
+    divide.
+    """
+    rows, columns = latent_size(unet, vae_decoder, height, width)
+    latent = ((batch, rows, columns, unet.in_channels), "float32")
+    context = ((batch, text_encoder.length, unet.context_width), "float32")
+    inputs = {"latent": latent, "timestep": ((batch,), "float32"), "context": context}
+    if unet.guidance_width is not None:
+        inputs["guidance"] = ((batch, unet.guidance_width), "float32")
+
+    def build_text_encoder() -> Any:
+        from msd.models import text_encoder as module
+
+        return module.text_encoder(text_encoder, batch)
+
+    def build_unet() -> Any:
+        from msd.models import unet as module
+
+        return module.unet(unet, rows, columns, text_encoder.length, batch)
+
+    def build_vae_decoder() -> Any:
+        from msd.models import vae_decoder as module
+
+        return module.vae_decoder(vae_decoder, rows, columns, batch)
+
+    latents = ((batch, rows, columns, vae_decoder.latent_channels), "float32")
+    return {
+        "text_encoder": Network(build_text_encoder, {"tokens": ((batch, text_encoder.length), "int32")}),
+        "unet": Network(build_unet, inputs),
+        "vae_decoder": Network(build_vae_decoder, {"latent": latents}),
+    }
+
+
+def latent_size(
+    unet: UNetConfig, vae_decoder: VaeDecoderConfig, height: int | None, width: int | None
+) -> tuple[int, int]:
+    """Return rows and columns of the latent of a picture of `height` by `width` pixels."""
+    step = vae_decoder.scale * 2 ** (len(unet.channels) - 1)
+    sizes = []
+    for name, pixels, cells in (("height", height, unet.size[0]), ("width", width, unet.size[1])):
+        pixels = cells * vae_decoder.scale if pixels is None else pixels
+        if pixels < step or pixels % step:
+            raise BadConfig(f"the {name} of {pixels} pixels must be a multiple of {step}")
+        sizes.append(pixels // vae_decoder.scale)
+    return sizes[0], sizes[1]

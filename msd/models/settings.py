@@ -1,0 +1,136 @@
+"""Reading a configuration that may say anything: each value is checked, and refused by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from msd.errors import BadCheckpoint
+
+WIDEST = 1 << 16
+"""Far more channels than any known model has."""
+
+DEEPEST = 8
+"""More levels than any known U-Net or autoencoder has."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Values of `config`, the config.json of `component`; each method raises BadCheckpoint naming the key."""
+
+    component: str
+    config: Mapping[str, Any]
+
+    def wrong(self, key: str, value: Any, right: str) -> NoReturn:
+        """Refuse `value`."""
+        raise BadCheckpoint(f"{self.component}/config.json says {key} = {value!r}, but {right}")
+
+    def refuse_other(self, only: Mapping[str, Sequence[Any]]) -> None:
+        """Refuse a value of a key in `only` that is not among those listed; the first is the default."""
+        for key, values in only.items():
+            value = self.config.get(key, values[0])
+            # Not `in`, for which 1 is True and 0 is False.
+            if not any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in values):
+                self.wrong(key, value, f"only {' or '.join(map(repr, values))} is supported")
+
+    def refuse_unknown(self, known: Collection[str]) -> None:
+        """Refuse a key that is not `known`, unless it is private or switched off."""
+        for key, value in self.config.items():
+            if not key.startswith("_") and key not in known and value is not None and value is not False:
+                self.wrong(key, value, "what that would mean is not known; null is")
+
+    def count(self, key: str, default: int, most: int = WIDEST) -> int:
+        """Return an integer from 1 to `most`."""
+        return self._count(key, self.config.get(key, default), most)
+
+    def optional_count(self, key: str) -> int | None:
+        """Return an integer from 1, or None where there is none."""
+        return None if self.config.get(key) is None else self.count(key, 1)
+
+    def counts(self, key: str, default: Sequence[int]) -> tuple[int, ...]:
+        """Return one integer from 1 for each level."""
+        values = self._listed(key, default)
+        if not 1 <= len(values) <= DEEPEST:
+            self.wrong(key, values, f"1 to {DEEPEST} levels are supported")
+        return tuple(self._count(key, value, WIDEST) for value in values)
+
+    def per_level(self, key: str, default: int, levels: int, most: int) -> tuple[int, ...]:
+        """Return an integer from 1 to `most` for each level; a single one counts for all."""
+        value = self.config.get(key, default)
+        values = value if isinstance(value, list | tuple) else [value] * levels
+        if len(values) != levels:
+            self.wrong(key, value, f"there are {levels} levels")
+        return tuple(self._count(key, value, most) for value in values)
+
+    def same_on_all(self, key: str, default: int) -> int:
+        """Return an integer from 1 that may be repeated for every level."""
+        value = self.config.get(key, default)
+        values = set(value if isinstance(value, list | tuple) else [value])
+        if len(values) != 1:
+            self.wrong(key, value, "one number for all levels is supported")
+        return self._count(key, values.pop(), WIDEST)
+
+    def size(self, key: str, default: int) -> tuple[int, int]:
+        """Return a height and a width; one number says both."""
+        value = self.config.get(key) or default
+        values = value if isinstance(value, list | tuple) else [value, value]
+        if len(values) != 2:
+            self.wrong(key, value, "a height and a width were expected")
+        height, width = (self._count(key, v, WIDEST) for v in values)
+        return height, width
+
+    def blocks(self, key: str, default: Sequence[str], levels: int, special: str) -> tuple[bool, ...]:
+        """Return for each level's block whether it is the `special` one, of the kinds in `default`."""
+        values = self._listed(key, default)
+        for value in values:
+            if value not in default:
+                self.wrong(key, value, f"only {' and '.join(sorted(set(default)))} are supported")
+        if len(values) != levels:
+            self.wrong(key, values, f"block_out_channels has {levels} levels")
+        return tuple(value == special for value in values)
+
+    def choice(self, key: str, default: str, among: Sequence[str]) -> str:
+        """Return one of the words in `among`."""
+        value = self.config.get(key, default)
+        if value not in among:
+            self.wrong(key, value, f"only {', '.join(among)} are supported")
+        return str(value)
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return true or false."""
+        value = self.config.get(key, default)
+        if not isinstance(value, bool):
+            self.wrong(key, value, "true or false was expected")
+        return value
+
+    def number(self, key: str, default: float) -> float:
+        """Return a finite number."""
+        value = self.config.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            self.wrong(key, value, "a number was expected")
+        return float(value)
+
+    def positive(self, key: str, default: float) -> float:
+        """Return a finite number above zero."""
+        value = self.number(key, default)
+        if value <= 0:
+            self.wrong(key, value, "a number above 0 was expected")
+        return value
+
+    def require_multiple(self, key: str, value: int, divisor_key: str, divisor: int) -> None:
+        """Refuse a value that its divisor, another value, does not divide."""
+        if value % divisor:
+            self.wrong(key, value, f"it must be a multiple of {divisor_key} = {divisor}")
+
+    def _count(self, key: str, value: Any, most: int) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
+            self.wrong(key, value, f"an integer from 1 to {most} was expected")
+        return value
+
+    def _listed(self, key: str, default: Sequence[Any]) -> list[Any]:
+        value = self.config.get(key, default)
+        if not isinstance(value, list | tuple):
+            self.wrong(key, value, "a list with one entry for each level was expected")
+        return list(value)

@@ -1,0 +1,73 @@
+"""CLIP's text transformer, as Stable Diffusion uses it: the last hidden state after the final norm."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import keras
+import numpy as np
+from keras import ops
+
+from msd.models.blocks import Tensor, attend, dense, layer_norm
+from msd.models.config import TextEncoderConfig
+
+MASKED = -1e4
+"""Added to the scores of later tokens: e to this power is zero in float32, and float16 still holds it."""
+
+
+def text_encoder(config: TextEncoderConfig, batch: int = 1) -> keras.Model:
+    """Return the model: `tokens` int32 (batch, length) → `context` float32 (batch, length, width)."""
+    tokens = keras.Input(batch_shape=(batch, config.length), dtype="int32", name="tokens")
+    x = keras.layers.Embedding(config.vocabulary, config.width, name="embeddings.token_embedding")(tokens)
+    x = PositionEmbedding(name="embeddings.position_embedding")(x)
+    mask = np.triu(np.full((config.length, config.length), MASKED, "float32"), k=1)
+    for i in range(config.layers):
+        x = _layer(config, x, mask, f"encoder.layers.{i}")
+    x = layer_norm(x, config.epsilon, "final_layer_norm")
+    return keras.Model(tokens, {"context": x}, name="text_encoder")
+
+
+class PositionEmbedding(keras.layers.Layer):  # type: ignore[misc]
+    """Adds a learnt vector to each place of a sequence."""
+
+    def build(self, input_shape: tuple[int, ...]) -> None:
+        """Make the table, (length, width)."""
+        self.embeddings = self.add_weight(shape=input_shape[1:], name="embeddings")
+
+    def call(self, x: Any) -> Any:
+        """Return `x` (batch, length, width) plus the table."""
+        return x + self.embeddings
+
+
+def _layer(config: TextEncoderConfig, x: Tensor, mask: np.ndarray[Any, Any], name: str) -> Tensor:
+    normed = layer_norm(x, config.epsilon, f"{name}.layer_norm1")
+    query, key, value = (
+        dense(normed, config.width, f"{name}.self_attn.{part}_proj") for part in ("q", "k", "v")
+    )
+    mixed = attend(query, key, value, config.heads, mask)
+    x = x + dense(mixed, config.width, f"{name}.self_attn.out_proj")
+    hidden = dense(layer_norm(x, config.epsilon, f"{name}.layer_norm2"), config.hidden, f"{name}.mlp.fc1")
+    return x + dense(ACTIVATIONS[config.activation](hidden), config.width, f"{name}.mlp.fc2")
+
+
+def _gelu(x: Tensor) -> Tensor:
+    return ops.gelu(x, approximate=False)
+
+
+def _tanh_gelu(x: Tensor) -> Tensor:
+    return ops.gelu(x, approximate=True)
+
+
+def _quick_gelu(x: Tensor) -> Tensor:
+    return x * ops.sigmoid(1.702 * x)
+
+
+ACTIVATIONS = {
+    "gelu": _gelu,
+    "gelu_new": _tanh_gelu,
+    "gelu_pytorch_tanh": _tanh_gelu,
+    "quick_gelu": _quick_gelu,
+    "silu": ops.silu,
+    "swish": ops.silu,
+}
+"""Activations by the name that transformers gives them."""

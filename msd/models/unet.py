@@ -1,0 +1,140 @@
+"""The U-Net that predicts noise (or v), as diffusers' UNet2DConditionModel computes it."""
+
+from __future__ import annotations
+
+import keras
+import numpy as np
+from keras import ops
+
+from msd.models.blocks import (
+    Tensor,
+    attend,
+    conv,
+    dense,
+    downsample,
+    group_norm,
+    layer_norm,
+    resnet,
+    upsample,
+)
+from msd.models.config import UNetConfig
+
+LONGEST_PERIOD = 10000.0
+
+
+def unet(config: UNetConfig, height: int, width: int, length: int = 77, batch: int = 1) -> keras.Model:
+    """Return the model for latents of `height` by `width` cells and contexts of `length` tokens.
+
+    `latent` (batch, height, width, in_channels), `timestep` (batch,) and `context` (batch, length,
+    context_width) → `noise` (batch, height, width, out_channels), all float32. A U-Net distilled for guidance
+    also has the input `guidance` (batch, guidance_width).
+    """
+    latent = keras.Input(batch_shape=(batch, height, width, config.in_channels), name="latent")
+    timestep = keras.Input(batch_shape=(batch,), name="timestep")
+    context = keras.Input(batch_shape=(batch, length, config.context_width), name="context")
+    inputs = [latent, timestep, context]
+    guidance = None
+    if config.guidance_width is not None:
+        guidance = keras.Input(batch_shape=(batch, config.guidance_width), name="guidance")
+        inputs.append(guidance)
+    time = _time(config, timestep, guidance)
+    skips = _down(config, conv(latent, config.channels[0], "conv_in"), time, context)
+    x = _middle(config, skips[-1], time, context)
+    x = _up(config, x, skips, time, context)
+    x = ops.silu(group_norm(x, config.groups, config.epsilon, "conv_norm_out"))
+    noise = conv(x, config.out_channels, "conv_out")
+    return keras.Model({t.name: t for t in inputs}, {"noise": noise}, name="unet")
+
+
+def _time(config: UNetConfig, timestep: Tensor, guidance: Tensor | None) -> Tensor:
+    """Return the time embedding (batch, time_width), from sinusoids (Ho et al., arXiv:2006.11239)."""
+    half = config.channels[0] // 2
+    exponents = np.arange(half) / (half - config.frequency_shift)
+    frequencies = (LONGEST_PERIOD**-exponents).astype("float32")
+    angles = ops.reshape(timestep, (-1, 1)) * frequencies
+    waves = [ops.cos(angles), ops.sin(angles)]
+    x = ops.concatenate(waves if config.cosine_first else waves[::-1], axis=-1)
+    if guidance is not None:
+        x = x + dense(guidance, config.channels[0], "time_embedding.cond_proj", bias=False)
+    x = ops.silu(dense(x, config.time_width, "time_embedding.linear_1"))
+    return dense(x, config.time_width, "time_embedding.linear_2")
+
+
+def _down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> list[Tensor]:
+    """Return every state on the way down, in order; the last one is at the bottom."""
+    states = [x]
+    last = len(config.channels) - 1
+    for level, channels in enumerate(config.channels):
+        block = f"down_blocks.{level}"
+        for i in range(config.resnets[level]):
+            x = resnet(x, time, channels, config.groups, config.epsilon, f"{block}.resnets.{i}")
+            if config.down_attention[level]:
+                x = _transformer(config, level, x, context, f"{block}.attentions.{i}")
+            states.append(x)
+        if level != last:
+            x = downsample(x, f"{block}.downsamplers.0")
+            states.append(x)
+    return states
+
+
+def _middle(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> Tensor:
+    level = len(config.channels) - 1
+    x = resnet(x, time, config.channels[-1], config.groups, config.epsilon, "mid_block.resnets.0")
+    x = _transformer(config, level, x, context, "mid_block.attentions.0")
+    return resnet(x, time, config.channels[-1], config.groups, config.epsilon, "mid_block.resnets.1")
+
+
+def _up(config: UNetConfig, x: Tensor, skips: list[Tensor], time: Tensor, context: Tensor) -> Tensor:
+    """Return the state after the way up, on which each step takes in what was kept on the way down."""
+    kept = list(skips)
+    for block, level in enumerate(reversed(range(len(config.channels)))):
+        name = f"up_blocks.{block}"
+        for i in range(config.resnets[level] + 1):
+            x = ops.concatenate([x, kept.pop()], axis=-1)
+            channels = config.channels[level]
+            x = resnet(x, time, channels, config.groups, config.epsilon, f"{name}.resnets.{i}")
+            if config.up_attention[level]:
+                x = _transformer(config, level, x, context, f"{name}.attentions.{i}")
+        if level:
+            x = upsample(x, f"{name}.upsamplers.0")
+    return x
+
+
+def _transformer(config: UNetConfig, level: int, x: Tensor, context: Tensor, name: str) -> Tensor:
+    """Return `x` (batch, height, width, channels) after transformer blocks over its cells, residually."""
+    batch, height, width, channels = x.shape
+    cells = (batch, height * width, channels)
+    hidden = group_norm(x, config.groups, 1e-6, f"{name}.norm")
+    if config.linear_projection:
+        hidden = dense(ops.reshape(hidden, cells), channels, f"{name}.proj_in")
+    else:
+        hidden = ops.reshape(conv(hidden, channels, f"{name}.proj_in", kernel=1), cells)
+    for i in range(config.transformers[level]):
+        hidden = _block(hidden, context, config.heads[level], f"{name}.transformer_blocks.{i}")
+    if config.linear_projection:
+        hidden = ops.reshape(dense(hidden, channels, f"{name}.proj_out"), x.shape)
+    else:
+        hidden = conv(ops.reshape(hidden, x.shape), channels, f"{name}.proj_out", kernel=1)
+    return x + hidden
+
+
+def _block(x: Tensor, context: Tensor, heads: int, name: str) -> Tensor:
+    """Return `x` (batch, cells, channels) after attention to itself, to `context`, and a feed-forward net."""
+    normed = layer_norm(x, 1e-5, f"{name}.norm1")
+    x = x + _attention(normed, normed, heads, f"{name}.attn1")
+    x = x + _attention(layer_norm(x, 1e-5, f"{name}.norm2"), context, heads, f"{name}.attn2")
+    return x + _feed_forward(layer_norm(x, 1e-5, f"{name}.norm3"), f"{name}.ff.net")
+
+
+def _attention(x: Tensor, source: Tensor, heads: int, name: str) -> Tensor:
+    channels = x.shape[-1]
+    query = dense(x, channels, f"{name}.to_q", bias=False)
+    key, value = (dense(source, channels, f"{name}.to_{part}", bias=False) for part in ("k", "v"))
+    return dense(attend(query, key, value, heads), channels, f"{name}.to_out.0")
+
+
+def _feed_forward(x: Tensor, name: str) -> Tensor:
+    """Return the gated feed-forward net of `x` (GEGLU: Shazeer, arXiv:2002.05202)."""
+    channels = x.shape[-1]
+    value, gate = ops.split(dense(x, 8 * channels, f"{name}.0.proj"), 2, axis=-1)
+    return dense(value * ops.gelu(gate, approximate=False), channels, f"{name}.2")

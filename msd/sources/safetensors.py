@@ -1,0 +1,139 @@
+"""The safetensors format, read lazily (https://github.com/huggingface/safetensors#format).
+
+Eight bytes say how long the header is; the header is JSON: for each tensor its dtype, shape and where its
+bytes are; the bytes follow, without gaps. Only the header is read here; a tensor's bytes are read when it is
+loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from msd.errors import BadCheckpoint
+from msd.weights import Array, Weights
+
+LONGEST_HEADER = 100_000_000
+"""Bytes; the limit of the reference implementation."""
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "F64": np.dtype("<f8"),
+    "F32": np.dtype("<f4"),
+    "F16": np.dtype("<f2"),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+    "I16": np.dtype("<i2"),
+    "I8": np.dtype("i1"),
+    "U8": np.dtype("u1"),
+    "BOOL": np.dtype("?"),
+}
+
+
+def open_file(path: Path) -> dict[str, Weights]:
+    """Return the tensors of a .safetensors file by name, float32 where the file has another float dtype.
+
+    Reads the header only; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file
+    that is missing, cut short, or says something impossible.
+    """
+    try:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            head = file.read(8)
+            length = int.from_bytes(head, "little")
+            if len(head) < 8 or length > min(size - 8, LONGEST_HEADER):
+                raise _bad(path, f"its header of {length} bytes does not fit into the file of {size} bytes")
+            header = _parse(path, file.read(length))
+    except OSError as error:
+        raise _bad(path, f"it cannot be read ({error.strerror})") from error
+    start = 8 + length
+    entries = {n: _Entry(path, n, e, size - start) for n, e in header.items() if n != "__metadata__"}
+    _require_contiguous(path, entries.values(), size - start)
+    return {name: entry.weights(start) for name, entry in entries.items()}
+
+
+class _Entry:
+    """A tensor as the header describes it, `begin` and `end` counted from the end of the header."""
+
+    def __init__(self, path: Path, name: str, entry: Any, available: int) -> None:
+        self.path, self.name = path, name
+        match entry:
+            case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [begin, end]}:
+                pass
+            case _:
+                raise _bad(path, f"the header's entry for {name} lacks a dtype, a shape or two offsets")
+        if dtype not in DTYPES:
+            raise _bad(path, f"{name} has the dtype {dtype}, and only {', '.join(DTYPES)} are supported")
+        if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
+            raise _bad(path, f"{name} has a shape or offsets that are not integers from 0")
+        self.dtype, self.shape, self.begin, self.end = DTYPES[dtype], tuple(shape), begin, end
+        if not begin <= end <= available:
+            raise _bad(path, f"{name} lies at bytes {begin} to {end} of the {available} there are")
+        needed = self.dtype.itemsize
+        for n in shape:
+            needed *= n
+        if end - begin != needed:
+            raise _bad(path, f"{name} has {end - begin} bytes where {dtype} {shape} needs {needed}")
+
+    def weights(self, start: int) -> Weights:
+        """Return the tensor, in a file whose header ends at byte `start`."""
+
+        def load() -> Array:
+            try:
+                with self.path.open("rb") as file:
+                    file.seek(start + self.begin)
+                    read = file.read(self.end - self.begin)
+            except OSError as error:
+                raise _bad(self.path, f"{self.name} cannot be read ({error.strerror})") from error
+            if len(read) != self.end - self.begin:
+                raise _bad(self.path, f"it ends within {self.name}, so it has changed since it was opened")
+            return np.frombuffer(read, self.dtype).reshape(self.shape)
+
+        weights = Weights(self.shape, self.dtype, load, f"{self.path.name}:{self.name}")
+        return weights.astype(np.float32) if _is_float(self.dtype) else weights
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+
+
+def _parse(path: Path, text: bytes) -> dict[str, Any]:
+    """Return the header; unlike `json` by itself, refuses a name that is there twice."""
+
+    def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise _bad(path, f"its header names {twice} twice")
+        return found
+
+    try:
+        header = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
+    except (ValueError, RecursionError) as error:
+        raise _bad(path, f"its header is not JSON ({error})") from error
+    if not isinstance(header, dict):
+        raise _bad(path, "its header is not a JSON object")
+    return header
+
+
+def _require_contiguous(path: Path, entries: Iterable[_Entry], available: int) -> None:
+    """Refuse tensors that overlap, or bytes that belong to none."""
+    position = 0
+    for entry in sorted(entries, key=lambda e: (e.begin, e.end)):
+        if entry.begin != position:
+            what = "overlaps the tensor before it" if entry.begin < position else "comes after a gap"
+            raise _bad(path, f"{entry.name} at byte {entry.begin} {what}, which ends at {position}")
+        position = entry.end
+    if position != available:
+        raise _bad(path, f"its tensors end at byte {position} of {available}")
+
+
+def _bad(path: Path, what: str) -> BadCheckpoint:
+    return BadCheckpoint(f"{path} is not a readable safetensors file: {what}")

@@ -1,0 +1,246 @@
+"""A `Model` as an ordinary .tflite file, holding one constant in memory at a time.
+
+Layout: the flatbuffer without constants first, then every constant 16-byte aligned. Tables point forwards, so
+the offsets (and the scales of weights quantised on the way) are patched into the first part at the end.
+Past 2 GB, where a flatbuffer's offsets end, constants are found through `Buffer.offset` and `Buffer.size`.
+Format: tensorflow/compiler/mlir/lite/schema/schema.fbs.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import flatbuffers
+import numpy as np
+from ai_edge_litert import schema_py_generated as schema
+
+from msd import opset
+from msd.files import complete
+from msd.ir import Graph, Model, Op, Quant, Signature, Tensor
+from msd.weights import Array, Weights
+
+ALIGN = 16
+LARGEST_FLATBUFFER = 2**31 - 2**26
+"""Bytes of constants up to which one flatbuffer is written: 2 GB less room for the structure."""
+
+_OVER_READ = 64
+"""XNNPACK reads a little past the last weight."""
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """One buffer to write: the weights, and every quantisation whose scales come from writing them."""
+
+    data: Weights
+    quant: Quant | None
+
+
+def write(model: Model, path: Path, *, largest_flatbuffer: int = LARGEST_FLATBUFFER) -> None:
+    """Write `model` to `path`, which appears only when complete; raises OutputUnwritable."""
+    writer = _Writer(model, largest_flatbuffer)
+    with complete(path) as temporary, temporary.open("wb") as file:
+        writer.write(file)
+
+
+class _Writer:
+    """Turns objects into indices, once."""
+
+    def __init__(self, model: Model, largest_flatbuffer: int) -> None:
+        self.buffers: list[_Stored | bytes] = [b""]
+        self.buffer_of: dict[tuple[int, int], int] = {}
+        self.scales_of: dict[int, list[tuple[int, int]]] = {}
+        self.codes: dict[tuple[str, int], int] = {}
+        self.raw = schema.ModelT()
+        self.raw.version = 3
+        self.raw.description = model.description or None
+        indices = [self._tensor_indices(g) for g in model.graphs]
+        self.raw.subgraphs = [
+            self._subgraph(n, g, i) for n, (g, i) in enumerate(zip(model.graphs, indices, strict=True))
+        ]
+        self.raw.signatureDefs = [
+            _signature(s, n, indices[n]) for n, g in enumerate(model.graphs) for s in g.signatures
+        ] or None
+        self.raw.metadata = [self._metadata(k, v) for k, v in model.metadata.items()] or None
+        self.raw.operatorCodes = [_operator_code(*key) for key in self.codes]
+        self.outside = sum(map(_stored_bytes, self.buffers)) > largest_flatbuffer
+        self.raw.buffers = [_buffer(b, self.outside) for b in self.buffers]
+
+    def _tensor_indices(self, graph: Graph) -> dict[Tensor, int]:
+        tensors = dict.fromkeys(graph.tensors())
+        for op in graph.ops:
+            tensors.update(dict.fromkeys(op.rest.get("intermediates", [])))
+        for tensor in list(tensors):
+            if "blockwiseScales" in tensor.rest:
+                tensors[tensor.rest["blockwiseScales"]] = None
+        return {t: i for i, t in enumerate(tensors)}
+
+    def _subgraph(self, number: int, graph: Graph, index: dict[Tensor, int]) -> Any:
+        raw = schema.SubGraphT()
+        raw.name = graph.name or None
+        raw.tensors = [self._tensor(number, i, t, index) for t, i in index.items()]
+        raw.inputs = [index[t] for t in graph.inputs]
+        raw.outputs = [index[t] for t in graph.outputs]
+        raw.operators = [self._operator(op, index) for op in graph.ops]
+        return raw
+
+    def _tensor(self, graph: int, position: int, tensor: Tensor, index: dict[Tensor, int]) -> Any:
+        raw = schema.TensorT()
+        raw.name, raw.shape = tensor.name, list(tensor.shape)
+        raw.type = getattr(schema.TensorType, tensor.dtype)
+        raw.buffer = self._buffer_index(graph, position, tensor)
+        raw.quantization = _quantization(tensor.quant)
+        for field, value in tensor.rest.items():
+            if field == "blockwiseScales":
+                raw.quantization.details.scales = index[value]
+            else:
+                setattr(raw, field, value)
+        return raw
+
+    def _buffer_index(self, graph: int, position: int, tensor: Tensor) -> int:
+        if tensor.data is None:
+            return 0
+        encoded = tensor.quant if tensor.quant and tensor.quant.encode else None
+        key = (id(tensor.data), id(encoded.encode) if encoded else 0)
+        if key not in self.buffer_of:
+            self.buffer_of[key] = len(self.buffers)
+            self.buffers.append(_Stored(tensor.data, encoded))
+        if encoded:
+            self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
+        return self.buffer_of[key]
+
+    def _operator(self, op: Op, index: dict[Tensor, int]) -> Any:
+        raw = schema.OperatorT()
+        raw.opcodeIndex = self.codes.setdefault((op.kind, op.version), len(self.codes))
+        raw.inputs = [-1 if t is None else index[t] for t in op.inputs]
+        raw.outputs = [index[t] for t in op.outputs]
+        for field, value in op.rest.items():
+            if field == "intermediates":
+                raw.intermediates = [index[t] for t in value]
+            elif field != "noOptions":
+                setattr(raw, field, value)
+        _set_options(raw, op)
+        return raw
+
+    def _metadata(self, name: str, value: bytes) -> Any:
+        raw = schema.MetadataT()
+        raw.name, raw.buffer = name, len(self.buffers)
+        self.buffers.append(value)
+        return raw
+
+    def write(self, file: BinaryIO) -> None:
+        builder = flatbuffers.Builder(1 << 16)
+        builder.Finish(self.raw.Pack(builder), b"TFL3")
+        structure = bytearray(builder.Output())
+        root = schema.Model.GetRootAs(structure, 0)
+        file.write(structure)
+        for number, stored in enumerate(self.buffers):
+            if number and _stored_bytes(stored):
+                self._write_buffer(file, structure, root, number, stored)
+        file.write(bytes(_OVER_READ))
+        file.seek(0)
+        file.write(structure)
+
+    def _write_buffer(
+        self, file: BinaryIO, structure: bytearray, root: Any, number: int, stored: Any
+    ) -> None:
+        data, scale = _bytes_of(stored)
+        for graph, position in self.scales_of.get(number, []):
+            root.Subgraphs(graph).Tensors(position).Quantization().ScaleAsNumpy()[:] = scale
+        start = -(-(file.tell() + 4) // ALIGN) * ALIGN
+        file.write(bytes(start - 4 - file.tell()))
+        file.write(struct.pack("<I", len(data)))
+        file.write(data)
+        table = root.Buffers(number)._tab
+        if self.outside:
+            for slot, value in ((6, start), (8, len(data))):
+                struct.pack_into("<Q", structure, table.Pos + table.Offset(slot), value)
+        else:
+            at = table.Pos + table.Offset(4)
+            struct.pack_into("<I", structure, at, start - 4 - at)
+
+
+def _stored_bytes(stored: _Stored | bytes) -> int:
+    if isinstance(stored, bytes):
+        return len(stored)
+    return stored.data.size * (1 if stored.quant else stored.data.dtype.itemsize)
+
+
+def _bytes_of(stored: _Stored | bytes) -> tuple[memoryview, Array | None]:
+    """Return (what to write, the scales if it was quantised on the way)."""
+    if isinstance(stored, bytes):
+        return memoryview(stored), None
+    array, scale = stored.data.load(), None
+    if stored.quant and stored.quant.encode:
+        array, scale = stored.quant.encode(array)
+    flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    return memoryview(flat), scale
+
+
+def _buffer(stored: _Stored | bytes, outside: bool) -> Any:
+    """A table whose fields are there to be patched."""
+    raw = schema.BufferT()
+    if not _stored_bytes(stored):
+        return raw
+    if outside:
+        raw.offset = raw.size = 1
+    else:
+        raw.data = np.zeros(0, np.uint8)
+    return raw
+
+
+def _quantization(quant: Quant | None) -> Any:
+    if quant is None:
+        return None
+    raw = schema.QuantizationParametersT()
+    raw.scale = quant.scale if quant.scale.size else None
+    raw.zeroPoint = quant.zero_point if quant.zero_point.size else None
+    raw.quantizedDimension = quant.axis
+    for field, value in quant.rest.items():
+        setattr(raw, field, value)
+    return raw
+
+
+def _operator_code(kind: str, version: int) -> Any:
+    raw = schema.OperatorCodeT()
+    builtin, _, custom = kind.partition(":")
+    raw.builtinCode = getattr(schema.BuiltinOperator, builtin)
+    raw.deprecatedBuiltinCode = min(raw.builtinCode, schema.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES)
+    raw.customCode, raw.version = custom or None, version
+    return raw
+
+
+def _set_options(raw: Any, op: Op) -> None:
+    name = opset.spec(op.kind).options
+    if name is None or op.rest.get("noOptions"):
+        return
+    options = getattr(schema, name + "T")()
+    for attr, field in opset.attribute_fields(name).items():
+        setattr(options, field, _field_value(attr, op.attrs[attr]))
+    union = "builtinOptions" if hasattr(schema.BuiltinOptions, name) else "builtinOptions2"
+    enum = schema.BuiltinOptions if union == "builtinOptions" else schema.BuiltinOptions2
+    setattr(raw, union + "Type", getattr(enum, name))
+    setattr(raw, union, options)
+
+
+def _field_value(name: str, value: Any) -> Any:
+    enum = opset.ENUMS.get(name)
+    if enum and isinstance(value, str):
+        return getattr(enum, value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _signature(signature: Signature, graph: int, index: dict[Tensor, int]) -> Any:
+    raw = schema.SignatureDefT()
+    raw.signatureKey, raw.subgraphIndex = signature.key, graph
+    raw.inputs = [_tensor_map(k, index[t]) for k, t in signature.inputs.items()]
+    raw.outputs = [_tensor_map(k, index[t]) for k, t in signature.outputs.items()]
+    return raw
+
+
+def _tensor_map(name: str, index: int) -> Any:
+    raw = schema.TensorMapT()
+    raw.name, raw.tensorIndex = name, index
+    return raw
