@@ -19,6 +19,7 @@ from typing import Any
 
 from msd import schema
 from msd.errors import BadBundle
+from msd.files import sha256
 
 FORMAT = 1
 COMPONENTS = ("text_encoder", "unet", "vae_decoder")
@@ -177,12 +178,8 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def file_facts(path: Path) -> File:
-    """Return a file's SHA-256 and size, reading a megabyte at a time; raises OSError."""
-    digest = hashlib.sha256()
-    with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
-    return File(digest.hexdigest(), path.stat().st_size)
+    """Return a file's SHA-256 and size; raises OSError."""
+    return File(sha256(path), path.stat().st_size)
 
 
 def _check_names(path: Path, manifest: Manifest) -> None:

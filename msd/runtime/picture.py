@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import OutputExists, OutputUnwritable
+from msd.files import complete
 
 Float = npt.NDArray[np.float32]
 
@@ -40,15 +41,8 @@ def save_picture(picture: Picture, path: Path, force: bool = False) -> None:
     Raises OutputExists unless `force`, and OutputUnwritable.
     """
     check_output(path, force)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("xb") as stream:
-            _write_png(picture, stream)
-        partial.replace(path)
-    except OSError as error:
-        raise OutputUnwritable(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    with complete(path) as partial, partial.open("xb") as stream:
+        _write_png(picture, stream)
 
 
 def check_output(path: Path, force: bool) -> None:
