@@ -6,7 +6,21 @@ from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
 PLACEWISE = (
     *("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"),
-    *("ABS", "COS", "EXP", "GELU", "LOGISTIC", "NEG", "RELU", "RELU6", "RSQRT", "SIN", "SQRT", "SQUARE", "TANH"),
+    *(
+        "ABS",
+        "COS",
+        "EXP",
+        "GELU",
+        "LOGISTIC",
+        "NEG",
+        "RELU",
+        "RELU6",
+        "RSQRT",
+        "SIN",
+        "SQRT",
+        "SQUARE",
+        "TANH",
+    ),
 )
 
 

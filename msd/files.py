@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from msd.errors import OutputUnwritable
-
-_CHUNK = 1 << 22
 
 
 @contextmanager
@@ -31,13 +28,5 @@ def complete(path: Path) -> Iterator[Path]:
             raise OutputUnwritable(f"{path.parent} cannot be written ({problem.strerror})") from problem
         raise
     finally:
-        temporary.unlink(missing_ok=True) if temporary.parent.is_dir() else None
-
-
-def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        with suppress(OSError):
+            temporary.unlink()

@@ -197,6 +197,14 @@ class Graph:
         for signature in self.signatures:
             signature.outputs = {k: new if t is old else t for k, t in signature.outputs.items()}
 
+    def replace_input(self, old: Tensor, new: Tensor) -> None:
+        """The graph takes `new` in the place of `old`, which nothing uses any more."""
+        self.inputs = [new if t is old else t for t in self.inputs]
+        for signature in self.signatures:
+            signature.inputs = {
+                (new.name if t is old else k): (new if t is old else t) for k, t in signature.inputs.items()
+            }
+
     def is_used(self, tensor: Tensor) -> bool:
         """Whether an operator reads `tensor` or the graph returns it."""
         return bool(tensor.uses) or any(t is tensor for t in self.outputs)

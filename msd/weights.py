@@ -30,12 +30,14 @@ class Weights:
     dtype: np.dtype[np.generic]
     load: Callable[[], Array]
     recipe: str
+    exact: bool = False
+    """Whether these are numbers that the program itself wrote down, not learnt ones."""
 
     @staticmethod
     def of(values: npt.ArrayLike, recipe: str = "constant") -> Weights:
         """Weights that hold `values` already."""
         array = np.asarray(values)
-        return Weights(array.shape, array.dtype, lambda: array, recipe)
+        return Weights(array.shape, array.dtype, lambda: array, recipe, exact=True)
 
     @property
     def size(self) -> int:

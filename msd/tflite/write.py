@@ -9,6 +9,7 @@ Format: tensorflow/compiler/mlir/lite/schema/schema.fbs.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -38,11 +39,20 @@ class _Stored:
     quant: Quant | None
 
 
-def write(model: Model, path: Path, *, largest_flatbuffer: int = LARGEST_FLATBUFFER) -> None:
-    """Write `model` to `path`, which appears only when complete; raises OutputUnwritable."""
+def write(
+    model: Model,
+    path: Path,
+    *,
+    largest_flatbuffer: int = LARGEST_FLATBUFFER,
+    on_bytes: Callable[[int, int], None] | None = None,
+) -> None:
+    """Write `model` to `path`, which appears only when complete; raises OutputUnwritable.
+
+    `on_bytes(done, total)` is called as constants are written.
+    """
     writer = _Writer(model, largest_flatbuffer)
     with complete(path) as temporary, temporary.open("wb") as file:
-        writer.write(file)
+        writer.write(file, on_bytes or (lambda done, total: None))
 
 
 class _Writer:
@@ -65,7 +75,8 @@ class _Writer:
         ] or None
         self.raw.metadata = [self._metadata(k, v) for k, v in model.metadata.items()] or None
         self.raw.operatorCodes = [_operator_code(*key) for key in self.codes]
-        self.outside = sum(map(_stored_bytes, self.buffers)) > largest_flatbuffer
+        self.total = sum(map(_stored_bytes, self.buffers))
+        self.outside = self.total > largest_flatbuffer
         self.raw.buffers = [_buffer(b, self.outside) for b in self.buffers]
 
     def _tensor_indices(self, graph: Graph) -> dict[Tensor, int]:
@@ -130,7 +141,7 @@ class _Writer:
         self.buffers.append(value)
         return raw
 
-    def write(self, file: BinaryIO) -> None:
+    def write(self, file: BinaryIO, on_bytes: Callable[[int, int], None]) -> None:
         builder = flatbuffers.Builder(1 << 16)
         builder.Finish(self.raw.Pack(builder), b"TFL3")
         structure = bytearray(builder.Output())
@@ -139,6 +150,7 @@ class _Writer:
         for number, stored in enumerate(self.buffers):
             if number and _stored_bytes(stored):
                 self._write_buffer(file, structure, root, number, stored)
+                on_bytes(file.tell(), self.total)
         file.write(bytes(_OVER_READ))
         file.seek(0)
         file.write(structure)

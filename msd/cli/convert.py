@@ -1,0 +1,172 @@
+"""`msd-convert`: a checkpoint to three .tflite files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from msd.bundle import COMPONENTS
+from msd.cli.command import Command
+
+if TYPE_CHECKING:
+    from msd.bundle import Manifest
+    from msd.convert import OnProgress, Plan, Settings
+
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+@click.command(cls=Command)
+@click.argument("source", required=False, type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
+@click.option(
+    "--component", "components", multiple=True, type=click.Choice(COMPONENTS), help="Only this one."
+)
+@click.option(
+    "--weights", type=click.Choice(["int8", "float16", "float32"]), default="int8", show_default=True
+)
+@click.option(
+    "--batch",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="2: both guidance passes at once.",
+)
+@click.option("--height", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
+@click.option("--width", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
+@click.option(
+    "--gelu-clip", type=click.FloatRange(1), default=10.0, show_default=True, help="M of clipped GELU."
+)
+@click.option(
+    "--device", type=click.Path(path_type=Path, dir_okay=False), help="A device description (TOML)."
+)
+@click.option("--without", multiple=True, metavar="REWRITE", help="Switch a rewrite off, by name.")
+@click.option("--dry-run", is_flag=True, help="Say what would be written, and stop.")
+@click.option("--explain", is_flag=True, help="Say what each rewrite did, and what it refused and why.")
+@click.option("--json", "as_json", is_flag=True, help="Print the manifest (or the plan) as JSON.")
+@click.option("--force", is_flag=True, help="Replace what is in the folder.")
+def convert(
+    source: Path | None,
+    output: Path,
+    device: Path | None,
+    gelu_clip: float,
+    without: tuple[str, ...],
+    dry_run: bool,
+    explain: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
+    """Convert the checkpoint SOURCE (a diffusers folder) for the GPU of a phone.
+
+    Without SOURCE, the demo checkpoint that comes with msd is converted.
+
+    \b
+    Example:
+        msd-convert stable-diffusion-2-1-base -o sd21 --explain
+    """
+    from msd import convert as conversion
+    from msd.demo import CHECKPOINT
+
+    settings = _settings(device, gelu_clip, without, options)
+    source = source or CHECKPOINT
+    if dry_run:
+        _say_plan(conversion.plan(source, settings), settings, as_json)
+        return
+    with _progress() as on_progress:
+        manifest = conversion.convert(source, output, settings, on_progress)
+    if as_json:
+        click.echo(json.dumps(asdict(manifest), indent=2))
+        return
+    _say(manifest, output)
+    if explain:
+        _explain(manifest)
+
+
+def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], options: Any) -> Settings:
+    import graph_rewrites
+    from msd.convert import Settings
+    from msd.device import Device, Target, read_device
+
+    rules = graph_rewrites.load()
+    names = [r.name for r in rules]
+    if unknown := set(without) - set(names):
+        raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
+    target = Target(read_device(device) if device else Device(), gelu_clip)
+    components = tuple(c for c in COMPONENTS if c in (options.pop("components") or COMPONENTS))
+    return Settings(
+        [r for r in rules if r.name not in without], components=components, target=target, **options
+    )
+
+
+@contextmanager
+def _progress() -> Iterator[OnProgress]:
+    """Show on stderr what is being done to which component."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description:<14}"),
+        BarColumn(),
+        TextColumn("{task.fields[what]:<10}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        tasks: dict[str, Any] = {}
+
+        def on_progress(component: str, what: str, done: int, total: int) -> None:
+            if component not in tasks:
+                tasks[component] = progress.add_task(component, total=None, what=what)
+            share = {"completed": done, "total": total} if what == "writing" else {}
+            progress.update(tasks[component], what=what, **share)
+
+        yield on_progress
+        for task in tasks.values():
+            progress.update(task, what="done")
+
+
+def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(asdict(plan), indent=2))
+        return
+    click.echo(f"{plan.width}x{plan.height} pixels, batch {settings.batch}, {settings.weights} weights:")
+    for name, parameters in plan.parameters.items():
+        click.echo(
+            f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}"
+        )
+
+
+def _say(manifest: Manifest, output: Path) -> None:
+    for name, part in manifest.components.items():
+        before = manifest.ledger[name]["before"]
+        click.echo(
+            f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations (of {before} traced)"
+        )
+    took = manifest.conversion
+    click.echo(f"{took.seconds:.1f} s, peak memory {_size(took.peak_rss_bytes)}")
+
+
+def _explain(manifest: Manifest) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    for name, ledger in manifest.ledger.items():
+        table = Table("rewrite", "fired", "operations", "which", "refused, because", title=name)
+        for row in ledger["rules"]:
+            kinds = ", ".join(f"{k} {n:+d}" for k, n in row["kinds"].items())
+            refusals = "; ".join(f"{v['count']}x {k}" for k, v in row["skipped"].items())
+            table.add_row(row["rule"], str(row["fired"]), f"{row['ops']:+d}", kinds, refusals)
+        table.caption = f"{ledger['before']} operations before, {ledger['after']} after"
+        Console().print(table)
+
+
+def _size(count: int) -> str:
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000  # type: ignore[assignment]
+    return f"{count:.2f} GB"
