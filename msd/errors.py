@@ -7,7 +7,8 @@
     ├── BadConfig            a file under configs/, or an option, says something impossible
     ├── OutputExists         a result is in the way and --force was not given
     ├── OutputUnwritable     the disk is full, or the folder cannot be written
-    └── NoDelegate           the GPU delegate or an adapter for it could not be set up
+    ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
+    └── DelegateFailed       the delegate refused a model, or its process died, hung or outgrew its bounds
 
 Each message is a sentence: what is wrong, where, and what would be right.
 """
@@ -45,3 +46,7 @@ class OutputUnwritable(MsdError):
 
 class NoDelegate(MsdError):
     """The GPU delegate, or an adapter for it, could not be set up."""
+
+
+class DelegateFailed(MsdError):
+    """The delegate refused a model, or its process died, took too long or needed too much memory."""

@@ -1,0 +1,156 @@
+"""A child process that loads and runs one model, and may be lost without harm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing import Pipe
+from pathlib import Path
+from time import monotonic
+from types import TracebackType
+
+from msd.delegate.worker import Done, Refused, Reply, Request
+from msd.errors import DelegateFailed
+
+PATIENCE = 0.1
+"""Seconds between two looks at a busy child's memory."""
+
+MEMORY_SHARE = 0.8
+"""The part of the available memory that a child may take where nothing else is said."""
+
+GIGABYTE = 1e9
+
+
+class ChildLost(DelegateFailed):
+    """The child process died, or was ended because it took too long or too much memory."""
+
+
+class ChildRefused(DelegateFailed):
+    """The child process lives and says that it cannot do what was asked, in the library's words."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What one file may take: seconds in all, and bytes of resident memory."""
+
+    seconds: float
+    memory: int
+
+    @staticmethod
+    def of(seconds: float, memory: int | None = None) -> Bounds:
+        """Return bounds of `seconds` and `memory` bytes, or `MEMORY_SHARE` of what the machine has free."""
+        return Bounds(seconds, memory or int(_free_memory() * MEMORY_SHARE))
+
+
+class Child:
+    """One child process; `environment` is for it alone, and `log` is all that it and its libraries print."""
+
+    def __init__(self, environment: Mapping[str, str], bounds: Bounds) -> None:
+        self.bounds = bounds
+        self._until = monotonic() + bounds.seconds
+        self._folder = tempfile.TemporaryDirectory(prefix="msd-delegate-", ignore_cleanup_errors=True)
+        self._log = Path(self._folder.name) / "native.log"
+        self._connection, theirs = Pipe()
+        with self._log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-c", f"from msd.delegate.worker import main; main({theirs.fileno()})"],
+                env=_environment(environment, Path(self._folder.name)),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+        theirs.close()
+
+    @property
+    def log(self) -> str:
+        """What the child has printed until now."""
+        return self._log.read_text(errors="replace")
+
+    def ask(self, request: Request) -> Done:
+        """Return the child's answer; raises ChildLost or ChildRefused."""
+        try:
+            self._connection.send(request)
+            self._wait()
+            reply: Reply = self._connection.recv()
+        except (EOFError, ConnectionError) as problem:
+            raise ChildLost(self._cause_of_death()) from problem
+        if isinstance(reply, Refused):
+            raise ChildRefused(reply.words)
+        return reply
+
+    def close(self) -> None:
+        """End the child and remove its log."""
+        self._connection.close()
+        try:
+            self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._kill()
+        self._folder.cleanup()
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _wait(self) -> None:
+        while not self._connection.poll(PATIENCE):
+            used = _resident(self.process.pid)
+            if used > self.bounds.memory:
+                self._kill()
+                limit = self.bounds.memory / GIGABYTE
+                raise ChildLost(
+                    f"its process was stopped at {used / GIGABYTE:.2f} GB of memory (allowed: {limit:.2f} GB)"
+                )
+            if monotonic() > self._until:
+                self._kill()
+                raise ChildLost(
+                    f"its process was stopped after {self.bounds.seconds:g} s, all it was allowed"
+                )
+
+    def _cause_of_death(self) -> str:
+        try:
+            code = self.process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._kill()
+            return "its process hung up"
+        if code < 0:
+            return f"its process crashed with {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
+
+    def _kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def _environment(extra: Mapping[str, str], folder: Path) -> dict[str, str]:
+    """Return this process's environment with `extra`, our own packages and a usable XDG_RUNTIME_DIR."""
+    environment = {**os.environ, **extra, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    runtime = environment.get("XDG_RUNTIME_DIR")
+    if not runtime or not os.access(runtime, os.W_OK):
+        environment["XDG_RUNTIME_DIR"] = str(folder)
+    return environment
+
+
+def _free_memory() -> int:
+    """Return the bytes that Linux says a new process can have without swapping."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise DelegateFailed("/proc/meminfo does not name MemAvailable; say how much memory may be used.")
+
+
+def _resident(pid: int) -> int:
+    """Return the resident bytes of process `pid`, 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, IndexError):
+        return 0

@@ -1,0 +1,114 @@
+"""What LiteRT's native log says about a compilation and its runs.
+
+The log is the evidence: the runtime's own `is_fully_accelerated()` counts operations on the CPU delegate too.
+The lines read here are printed by LiteRT 2.3.0 (tests/recorded/ holds real logs of each kind).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+ADAPTER = re.compile(r"Selected adapter: (?P<name>.*?), arch=.*?adapterType=(?P<type>[^,\n]*)")
+REPLACING = re.compile(
+    r"Replacing (\d+) out of (\d+) node\(s\) with delegate \((\w+)\) node, yielding (\d+) partitions"
+)
+HEADING = "Following operations are not supported by GPU delegate:"
+REJECTION = re.compile(r"(?P<kind>[A-Z][A-Z0-9_]*(?: [^:]+)?): (?P<reason>.*)")
+TALLY = re.compile(r"(?P<gpu>\d+|No) operations will run on the GPU, and (?:the remaining|all) (?P<cpu>\d+)")
+PROBLEM = re.compile(r"(?:ERROR: (?:\[[^\]]*\] )?|E\d{4} [^\]]*\] )(?P<words>.+)")
+CPU_DELEGATES = ("TfLiteXNNPackDelegate", "YNNPackDelegate")
+RESTORED = "Restored original execution plan after delegate application failure"
+CONSEQUENCE = "is invalid due to a previous error"
+CREATION = re.compile(r"^Failed to create litert::ml_drift::DelegateKernel\w*: ")
+
+
+@dataclass(frozen=True)
+class NativeLog:
+    """The facts of one log.
+
+    `tallies` are the (operations on the GPU, on the CPU) pairs it names, `rejected` the (kind, reason) pairs:
+    the delegate says each pair once, however many operations it holds for. `replaced` are the (delegated,
+    all, partitions) triples of the graphs it took part of, which the runtime says only when it is made to.
+    `initialised` is how many delegate kernels were begun. `problems` are its other errors, in order.
+    """
+
+    adapter: str | None
+    adapter_type: str | None
+    replaced: tuple[tuple[int, int, int], ...]
+    rejected: tuple[tuple[str, str], ...]
+    tallies: tuple[tuple[int, int], ...]
+    initialised: int
+    restored: bool
+    problems: tuple[str, ...]
+
+    @property
+    def delegated(self) -> int:
+        """How many operations the GPU got; 0 where the delegate gave them back.
+
+        A graph that is taken whole has no tally: without a replacement line nothing is known of it, and 0
+        said.
+        """
+        if self.restored:
+            return 0
+        if self.replaced:
+            return sum(delegated for delegated, _, _ in self.replaced)
+        return sum(gpu for gpu, _ in self.tallies)
+
+    @property
+    def partitions(self) -> int:
+        """Into how many pieces the graphs the GPU got were cut, those left on the CPU included."""
+        return 0 if self.restored else sum(partitions for _, _, partitions in self.replaced)
+
+
+def parse(text: str) -> NativeLog:
+    """Return the facts in a native log."""
+    adapter = ADAPTER.search(text)
+    lines = text.splitlines()
+    return NativeLog(
+        adapter["name"] if adapter else None,
+        adapter["type"].strip() if adapter else None,
+        tuple(_replaced(text)),
+        tuple(_rejected(lines)),
+        tuple((0 if m["gpu"] == "No" else int(m["gpu"]), int(m["cpu"])) for m in TALLY.finditer(text)),
+        len(re.findall(r"Initializing \S+-based API from graph", text)),
+        RESTORED in text,
+        tuple(_problems(lines)),
+    )
+
+
+def _replaced(text: str) -> Iterator[tuple[int, int, int]]:
+    for delegated, every, delegate, partitions in REPLACING.findall(text):
+        if delegate not in CPU_DELEGATES:
+            yield int(delegated), int(every), int(partitions)
+
+
+def _rejected(lines: list[str]) -> Iterator[tuple[str, str]]:
+    """Yield what stands between heading and tally; a line that names no kind goes on from the last."""
+    found: dict[tuple[str, str], None] = {}
+    inside = False
+    for line in lines:
+        if HEADING in line:
+            inside, last = True, None
+        elif TALLY.search(line):
+            inside = False
+        elif inside:
+            match = REJECTION.match(line)
+            pair = (match["kind"], match["reason"]) if match else ("UNKNOWN", line)
+            if not match and last:
+                found.pop(last, None)
+                pair = (last[0], f"{last[1]} {line.strip()}")
+            found[pair] = None
+            last = pair
+    return iter(found)
+
+
+def _problems(lines: list[str]) -> Iterator[str]:
+    """Yield each error once: of Dawn's validation errors the first line, and no mere consequences."""
+    found: dict[str, None] = {}
+    for line in lines:
+        match = PROBLEM.match(line)
+        if match and HEADING not in line and CONSEQUENCE not in line:
+            found[CREATION.sub("", match["words"]).strip()] = None
+    return iter(found)

@@ -1,0 +1,148 @@
+"""The child process: it loads one model, on the GPU delegate or on the CPU, and runs it when asked.
+
+The delegate may crash or hang and take this process with it; `msd.delegate.child` is the other end.
+Everything the native libraries print goes to standard error, which the parent keeps as the log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from msd.weights import Array
+
+Precision = Literal["fp32", "fp16"]
+
+
+@dataclass(frozen=True)
+class LoadOnGpu:
+    """Compile the file for the GPU; with `cpu_too`, what the GPU rejects goes to the CPU."""
+
+    path: Path
+    precision: Precision
+    cpu_too: bool = False
+
+
+@dataclass(frozen=True)
+class LoadOnCpu:
+    """Load the file on the CPU, with float arithmetic whatever its weights are stored as."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Run:
+    """Run the loaded model on these inputs."""
+
+    inputs: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was asked is done; `outputs` are those of a run."""
+
+    seconds: float
+    outputs: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What was asked could not be done, in the library's words."""
+
+    words: str
+
+
+Request = LoadOnGpu | LoadOnCpu | Run
+Reply = Done | Refused
+
+
+class Runner(Protocol):
+    """A loaded model."""
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name."""
+        ...
+
+
+class GpuModel:
+    """A model compiled by LiteRT's GPU accelerator, with buffers for its first signature."""
+
+    def __init__(self, request: LoadOnGpu) -> None:
+        from ai_edge_litert.compiled_model import CompiledModel, GpuOptions, HardwareAccelerator, Options
+
+        wanted = HardwareAccelerator.GPU
+        if request.cpu_too:
+            wanted |= HardwareAccelerator.CPU
+        gpu = GpuOptions(enforce_f32=request.precision == "fp32")
+        self.model = CompiledModel.from_file(str(request.path), options=Options(wanted, gpu_options=gpu))
+        self.signature = self.model.get_signature_by_index(0)["key"]
+        self.inputs = {name: self._input(name) for name in self._details("input")}
+        self.outputs = {name: self._output(name) for name in self._details("output")}
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        for name, value in inputs.items():
+            self.inputs[name].write(value)
+        self.model.run_by_name(self.signature, self.inputs, self.outputs)
+        return {name: self._read(name, detail) for name, detail in self._details("output").items()}
+
+    def _details(self, side: str) -> dict[str, Any]:
+        details: dict[str, Any] = getattr(self.model, f"get_{side}_tensor_details")(self.signature)
+        return details
+
+    def _input(self, name: str) -> Any:
+        return self.model.create_input_buffer_by_name(self.signature, name)
+
+    def _output(self, name: str) -> Any:
+        return self.model.create_output_buffer_by_name(self.signature, name)
+
+    def _read(self, name: str, detail: Mapping[str, Any]) -> Array:
+        shape = tuple(detail["shape"])
+        values = self.outputs[name].read(int(np.prod(shape, dtype=np.int64)), np.dtype(detail["dtype"]))
+        return np.asarray(values).reshape(shape)
+
+
+def serve(connection: Connection) -> None:
+    """Answer requests until the other end hangs up."""
+    runner: Runner | None = None
+    while True:
+        try:
+            request: Request = connection.recv()
+        except EOFError:
+            return
+        start = perf_counter()
+        outputs: dict[str, Array] = {}
+        try:
+            if isinstance(request, Run):
+                assert runner is not None, "the parent loads before it runs"
+                outputs = runner.run(request.inputs)
+            else:
+                runner = _load(request)
+        except Exception as problem:  # whatever it is, the parent is to know
+            connection.send(Refused(str(problem)))
+        else:
+            connection.send(Done(perf_counter() - start, outputs))
+
+
+def _load(request: LoadOnGpu | LoadOnCpu) -> Runner:
+    if isinstance(request, LoadOnGpu):
+        from msd.delegate.verbosity import say_partitions
+
+        say_partitions()
+        return GpuModel(request)
+    from msd.interpreter import Interpreter
+
+    return Interpreter(request.path, float_weights=True)
+
+
+def main(handle: int) -> None:
+    """Serve the parent over the inherited socket `handle`."""
+    serve(Connection(handle))
+    # The drivers' own clean-up has nothing left to save and has been seen to crash.
+    os._exit(0)

@@ -1,0 +1,74 @@
+"""Run a .tflite file on the CPU with LiteRT's interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msd.errors import BadModelFile
+from msd.structure import Port, read
+from msd.weight_only import float_weights as with_float_weights
+from msd.weights import Array
+
+
+class Interpreter:
+    """A .tflite file loaded on the CPU, to be run many times.
+
+    `inputs` and `outputs` are its ports by name: the names of its (first) signature, or of its tensors where
+    it has none. With `float_weights`, weights stored in fewer bits are brought to float32 and all arithmetic
+    is float32, as on a GPU; without it TensorFlow Lite quantises the inputs of such operations too. Raises
+    BadModelFile when the file is damaged or the CPU cannot run it.
+    """
+
+    def __init__(self, path: Path, *, threads: int | None = None, float_weights: bool = False) -> None:
+        from ai_edge_litert import interpreter
+
+        structure = read(path)
+        self.path, self.signature = path, structure.signature
+        self.inputs: dict[str, Port] = {port.name: port for port in structure.inputs}
+        self.outputs: dict[str, Port] = {port.name: port for port in structure.outputs}
+        content = with_float_weights(path) if float_weights else None
+        source = {"model_content": content} if content else {"model_path": str(path)}
+        try:
+            self._interpreter = interpreter.Interpreter(**source, num_threads=threads)
+            self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as problem:
+            raise BadModelFile(f"{path} cannot be loaded on the CPU: {one_line(problem)}.") from problem
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name for inputs by name; raises BadModelFile where they do not fit."""
+        check(inputs, self.inputs, self.path)
+        try:
+            return self._run(inputs)
+        except (ValueError, RuntimeError) as problem:
+            raise BadModelFile(f"{self.path} failed on the CPU: {one_line(problem)}.") from problem
+
+    def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        if self.signature is not None:
+            runner = self._interpreter.get_signature_runner(self.signature)
+            return {name: np.asarray(value) for name, value in runner(**inputs).items()}
+        by_name = {detail["name"]: detail["index"] for detail in self._interpreter.get_input_details()}
+        for name, value in inputs.items():
+            self._interpreter.set_tensor(by_name[name], value)
+        self._interpreter.invoke()
+        details: list[dict[str, Any]] = self._interpreter.get_output_details()
+        return {detail["name"]: self._interpreter.get_tensor(detail["index"]) for detail in details}
+
+
+def check(inputs: Mapping[str, Array], ports: Mapping[str, Port], path: Path) -> None:
+    """Raise BadModelFile unless `inputs` are exactly what `ports` ask for: names, shapes and dtypes."""
+    if set(inputs) != set(ports):
+        raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}.")
+    for name, port in ports.items():
+        given = np.asarray(inputs[name])
+        if (given.shape, given.dtype.name) != (port.shape, port.dtype):
+            wanted = f"{port.dtype}{list(port.shape)}"
+            raise BadModelFile(f"{path} takes {name} as {wanted}, not {given.dtype.name}{list(given.shape)}.")
+
+
+def one_line(problem: Exception) -> str:
+    """Return an exception's message as part of a sentence: LiteRT's run over lines and end in full stops."""
+    return " ".join(str(problem).split()).rstrip(".") or type(problem).__name__
