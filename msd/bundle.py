@@ -19,7 +19,6 @@ from typing import Any
 
 from msd import schema
 from msd.errors import BadBundle
-from msd.files import sha256
 
 FORMAT = 1
 COMPONENTS = ("text_encoder", "unet", "vae_decoder")
@@ -178,8 +177,10 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def file_facts(path: Path) -> File:
-    """Return a file's SHA-256 and size; raises OSError."""
-    return File(sha256(path), path.stat().st_size)
+    """Return a file's SHA-256 and size, reading a piece at a time; raises OSError."""
+    with path.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256")
+    return File(digest.hexdigest(), path.stat().st_size)
 
 
 def _check_names(path: Path, manifest: Manifest) -> None:

@@ -82,7 +82,7 @@ def recipes(batch: int) -> dict[str, Recipe]:
     table = weights(VOCABULARY, CONTEXT)
     return {
         "text_encoder": Recipe(
-            lambda tokens: tf.reshape(tf.gather(table, tokens), context),
+            lambda tokens: tf.reshape(tf.gather(table, tf.reshape(tokens, [-1])), context),
             {"tokens": ((batch, 77), "int32")},
             "context",
         ),

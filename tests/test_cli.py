@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import click
 import pytest
@@ -51,6 +52,12 @@ def test_every_command_is_there_and_says_what_it_does(name: str) -> None:
     result = CliRunner().invoke(msd, [name, "--help"])
     assert result.exit_code == 0
     assert "Example" in result.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_readme_names_every_command(name: str) -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    assert f"    {name} " in text or f"`msd {name}`" in text
 
 
 @pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["generate", "--nonsense"]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -24,6 +25,15 @@ def run(*arguments: str | Path) -> Result:
 
 def test_help(golden: Callable[[str, str], None]) -> None:
     golden("generate-help.txt", run("--help").output)
+
+
+def test_the_example_in_the_help_works(bundle_folder: Path, tmp_path: Path) -> None:
+    (line,) = [line for line in run("--help").output.splitlines() if line.startswith("    msd generate ")]
+    words = shlex.split(line)
+    places = {"demo-out": bundle_folder, "picture.png": tmp_path / "picture.png"}
+    result = run(*(places.get(word, word) for word in words[2:]))
+    assert result.exit_code == 0
+    assert (tmp_path / "picture.png").exists()
 
 
 def test_draws_the_picture_it_was_asked_for(bundle_folder: Path, tmp_path: Path) -> None:

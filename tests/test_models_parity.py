@@ -12,7 +12,7 @@ import torch
 
 from msd.models.networks import networks
 from msd.sources.binding import bind
-from msd.sources.diffusers import Checkpoint, open_folder
+from msd.sources.diffusers import open_folder
 from msd.trace import VariableSpec
 from tests import checkpoints
 

@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 
 from msd.bundle import Bundle, Component, Interface, open_bundle
-from msd.errors import BadBundle
-from msd.runtime.components import CpuSession, Network, open_component
+from msd.errors import BadBundle, BadModelFile
+from msd.runtime.components import CpuSession, Engine, Network, open_component
 from tests import stand_in
+
+CPU = Engine(threads=1)
 
 
 def rows(count: int) -> dict[str, np.ndarray]:
@@ -35,7 +37,7 @@ def test_rows_come_back_in_order_whatever_the_batch(
 ) -> None:
     bundle = open_bundle(bundle_folder if batch == 1 else batch_two_folder)
     inputs = rows(count)
-    with open_component(bundle, "unet") as unet:
+    with open_component(bundle, "unet", CPU) as unet:
         noise = unet.rows("noise", **inputs)
     assert noise.shape == (count, 4 * 6 * 4)
     np.testing.assert_allclose(noise, expected(inputs), rtol=0, atol=2e-6)
@@ -55,8 +57,33 @@ def test_a_batch_of_two_halves_the_runs(batch_two_folder: Path) -> None:
     assert runs == [2]
 
 
+def test_float_weights_leave_the_inputs_exact(tmp_path: Path) -> None:
+    """A convolution with int8 weights: the CPU alone rounds its input to 8 bits too."""
+    import tensorflow as tf
+
+    kernel = np.random.default_rng(1).normal(size=(1, 1, 48, 40)).astype(np.float32)
+    function = tf.function(lambda x: tf.nn.conv2d(x, kernel, 1, "SAME"))
+    spec = tf.TensorSpec((1, 3, 5, 48), "float32", "x")
+    converter = tf.lite.TFLiteConverter.from_concrete_functions(
+        [function.get_concrete_function(spec)], function
+    )
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    path = tmp_path / "conv.tflite"
+    path.write_bytes(converter.convert())
+    x = np.random.default_rng(2).normal(size=(1, 3, 5, 48)).astype(np.float32)
+    scale = np.abs(kernel).max((0, 1, 2)) / 127
+    exact = np.einsum("bhwi,xyio->bhwo", x, np.round(kernel / scale) * scale)
+    worst = {}
+    for float_weights in (False, True):
+        with Engine(float_weights=float_weights).load(path) as session:
+            (output,) = session.run({"x": x}).values()
+        worst[float_weights] = np.abs(output - exact).max() / np.abs(exact).max()
+    assert worst[True] <= 1e-5
+    assert worst[False] >= 1e-3
+
+
 def test_shapes_by_name(bundle_folder: Path) -> None:
-    with open_component(open_bundle(bundle_folder), "vae_decoder") as decoder:
+    with open_component(open_bundle(bundle_folder), "vae_decoder", CPU) as decoder:
         assert decoder.shape("latent") == (1, 4, 6, 4)
         assert decoder.shape("image") == (1, 32, 48, 3)
         with pytest.raises(
@@ -67,7 +94,7 @@ def test_shapes_by_name(bundle_folder: Path) -> None:
 
 def test_refuses_inputs_of_other_names(bundle_folder: Path) -> None:
     with (
-        open_component(open_bundle(bundle_folder), "unet") as unet,
+        open_component(open_bundle(bundle_folder), "unet", CPU) as unet,
         pytest.raises(BadBundle, match=r"unet should map \['latent'\] to 'noise', not \['context', 'latent'"),
     ):
         unet.rows("noise", latent=np.zeros((1, 4, 6, 4), np.float32))
@@ -76,7 +103,7 @@ def test_refuses_inputs_of_other_names(bundle_folder: Path) -> None:
 def test_refuses_rows_of_another_size(bundle_folder: Path) -> None:
     wide = rows(1) | {"context": np.zeros((1, 77 * 6), np.float32)}
     double = rows(1) | {"context": np.zeros((1, 77), np.float32)}
-    with open_component(open_bundle(bundle_folder), "unet") as unet:
+    with open_component(open_bundle(bundle_folder), "unet", CPU) as unet:
         for inputs in (wide, double):
             with pytest.raises(BadBundle, match=r"unet takes .* which rows of .* elements do not fit"):
                 unet.rows("noise", **inputs)
@@ -85,7 +112,7 @@ def test_refuses_rows_of_another_size(bundle_folder: Path) -> None:
 def test_refuses_a_file_that_is_no_model(bundle_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "unet.tflite").write_bytes(b"\0\0\0\0TFL3" + b"\0" * 64)
     bundle = Bundle(tmp_path, open_bundle(bundle_folder).manifest)
-    with pytest.raises(BadBundle, match=r"cannot load .*unet\.tflite"), open_component(bundle, "unet"):
+    with pytest.raises(BadModelFile, match=r"unet\.tflite"), open_component(bundle, "unet", CPU):
         pass
 
 
@@ -100,5 +127,5 @@ def test_refuses_a_manifest_that_describes_another_file(
     lying: Component = replace(bundle.component("vae_decoder"), inputs=inputs)
     with CpuSession(bundle.path("vae_decoder"), 1) as session:
         decoder = Network("vae_decoder", lying, session)
-        with pytest.raises(BadBundle, match="does not take what its manifest says"):
+        with pytest.raises(BadModelFile, match="takes"):
             decoder.rows("image", **{inputs[0].name: np.zeros((1, 6, 4, 4), np.float32)})

@@ -62,6 +62,14 @@ def test_a_picture_is_the_loop_s(
     assert np.abs(picture.pixels - expected_pixels(latents)).max() <= 1
 
 
+def test_the_gpu_draws_the_same_picture(batch_two_folder: Path) -> None:
+    bundle = open_bundle(batch_two_folder)
+    cpu, gpu = (Pipeline(bundle, backend).generate(PROMPT, steps=3) for backend in ("cpu", "gpu"))
+    assert np.abs(gpu.latents - cpu.latents).max() <= 1e-4 * np.abs(cpu.latents).max()
+    assert not np.array_equal(gpu.latents, cpu.latents)
+    assert gpu.metadata["backend"] == "gpu"
+
+
 def test_the_seed_is_the_noise_and_the_words_matter(bundle_folder: Path) -> None:
     pipeline = Pipeline(open_bundle(bundle_folder), threads=1)
     one = pipeline.generate(PROMPT, seed=3, steps=4)
@@ -118,9 +126,9 @@ def test_one_network_is_in_memory_at_a_time(bundle_folder: Path, monkeypatch: py
     opened: list[str] = []
 
     class Watched(CpuSession):
-        def __init__(self, path: Path, threads: int) -> None:
-            assert all(state == "closed" for _, state in current.items()), current
-            super().__init__(path, threads)
+        def __init__(self, path: Path, threads: int, float_weights: bool) -> None:
+            assert all(state == "closed" for state in current.values()), current
+            super().__init__(path, threads, float_weights)
             self.name = path.stem
             opened.append(self.name)
             current[self.name] = "open"

@@ -30,7 +30,7 @@ def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
 OUT = click.Path(path_type=Path, file_okay=False)
 PICTURE = click.Path(path_type=Path, dir_okay=False)
 BACKENDS = click.Choice(["cpu", "gpu"])
-PRECISIONS = click.Choice(["fp16", "fp32"])
+PRECISIONS = click.Choice(["fp32", "fp16"])
 
 
 @click.command(cls=Command)
@@ -43,9 +43,10 @@ PRECISIONS = click.Choice(["fp16", "fp32"])
 @click.option("-o", "--output", type=PICTURE, required=True, help="The PNG file to write.")
 @click.option("--backend", type=BACKENDS, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
-    "--precision", type=PRECISIONS, default="fp16", show_default=True, help="What a GPU reckons in."
+    "--precision", type=PRECISIONS, default="fp32", show_default=True, help="What a GPU reckons in."
 )
 @click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
+@click.option("--float-weights", is_flag=True, help="CPU: float arithmetic with int8 weights, as on a GPU.")
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
 @click.option("--json", "as_json", is_flag=True, help="Say on stdout, as JSON, what was made.")
 @click.option("--force", is_flag=True, help="Replace an existing picture.")
@@ -53,8 +54,9 @@ def generate(
     out: Path,
     output: Path,
     backend: Any,
-    precision: str,
+    precision: Any,
     threads: int | None,
+    float_weights: bool,
     verify: bool,
     as_json: bool,
     force: bool,
@@ -64,7 +66,7 @@ def generate(
 
     \b
     Example:
-      msd generate demo-out --prompt "a red circle on a white background" -o picture.png
+      msd generate demo-out --prompt "two red circles over a plain green background" -o picture.png
     """
     from msd.bundle import open_bundle
     from msd.runtime.picture import check_output, save_picture
@@ -72,7 +74,7 @@ def generate(
 
     check_output(output, force)
     begun = time.perf_counter()
-    pipeline = Pipeline(open_bundle(out, verify), backend, threads, precision)
+    pipeline = Pipeline(open_bundle(out, verify), backend, threads, precision, float_weights)
     with _progress() as on_step:
         picture = pipeline.generate(**request, on_step=on_step)
     save_picture(picture, output, force)

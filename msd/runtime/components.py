@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Protocol, Self
@@ -17,38 +19,25 @@ from msd.errors import BadBundle
 
 Array = npt.NDArray[Any]
 Backend = Literal["cpu", "gpu"]
+Precision = Literal["fp32", "fp16"]
 
 
 class Session(Protocol):
-    """A .tflite file ready to run. Its memory is free again when the `with` block ends."""
+    """A .tflite file ready to run."""
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs, by name; inputs have exactly the shapes and dtypes of the file."""
 
 
 class CpuSession:
-    """A .tflite file on LiteRT's interpreter with XNNPACK.
+    """A .tflite file on LiteRT's interpreter with XNNPACK; its memory is free when the `with` block ends."""
 
-    int8 weights without a DEQUANTIZE are run in dynamic range arithmetic: the activations of those operations
-    are rounded to 8 bits too, which a GPU delegate does not do.
-    """
+    def __init__(self, path: Path, threads: int, float_weights: bool = False) -> None:
+        from msd.interpreter import Interpreter
 
-    def __init__(self, path: Path, threads: int) -> None:
-        from ai_edge_litert.interpreter import Interpreter
-
-        self._path = path
-        try:
-            self._interpreter: Any = Interpreter(model_path=str(path), num_threads=threads)
-            self._interpreter.allocate_tensors()
-        except (ValueError, RuntimeError) as error:
-            raise BadBundle(f"LiteRT cannot load {path}: {error}") from error
-        self._inputs, self._outputs = _named_indices(self._interpreter)
+        self._interpreter: Interpreter | None = Interpreter(
+            path, threads=threads, float_weights=float_weights
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -58,15 +47,33 @@ class CpuSession:
     ) -> None:
         self._interpreter = None
 
-    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        """Return the outputs, by name; raises BadBundle for an input that the file does not take."""
-        try:
-            for name, value in inputs.items():
-                self._interpreter.set_tensor(self._inputs[name], value)
-        except (KeyError, ValueError) as error:
-            raise BadBundle(f"{self._path} does not take what its manifest says: {error}") from error
-        self._interpreter.invoke()
-        return {name: self._interpreter.get_tensor(index) for name, index in self._outputs.items()}
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs, by name; raises BadModelFile for inputs that do not fit."""
+        assert self._interpreter is not None, "a session is not run after its `with` block"
+        return self._interpreter.run(inputs)
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where networks run.
+
+    `threads` and `float_weights` are the CPU's. int8 weights run in dynamic range arithmetic there: the inputs
+    of such operations are rounded to 8 bits too; with `float_weights` they are not, as on a GPU. `precision`
+    is the GPU's.
+    """
+
+    backend: Backend = "cpu"
+    threads: int | None = None
+    precision: Precision = "fp32"
+    float_weights: bool = False
+
+    def load(self, path: Path) -> AbstractContextManager[Session]:
+        """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""
+        if self.backend == "cpu":
+            return CpuSession(path, self.threads or os.cpu_count() or 1, self.float_weights)
+        from msd.delegate import Session as GpuSession
+
+        return GpuSession(path, self.precision)
 
 
 class Network:
@@ -118,25 +125,10 @@ class Network:
 
 
 @contextmanager
-def open_component(
-    bundle: Bundle, name: str, backend: Backend = "cpu", threads: int = 1, precision: str = "fp16"
-) -> Iterator[Network]:
-    """Open one network of a bundle for the length of a `with` block.
-
-    `precision` is for the GPU, "fp16" or "fp32". Raises BadBundle, or NoDelegate where no GPU can be used.
-    """
-    with ExitStack() as stack:
-        session = stack.enter_context(_session(bundle.path(name), backend, threads, precision))
+def open_component(bundle: Bundle, name: str, engine: Engine) -> Iterator[Network]:
+    """Open one network of a bundle for a `with` block; raises BadBundle and what the engine raises."""
+    with engine.load(bundle.path(name)) as session:
         yield Network(name, bundle.component(name), session)
-
-
-def _session(path: Path, backend: Backend, threads: int, precision: str) -> Session:
-    if backend == "cpu":
-        return CpuSession(path, threads)
-    from msd import delegate
-
-    session: Session = delegate.Session(path, precision)
-    return session
 
 
 def _fill(rows: Array, batch: int, interface: Interface) -> Array:
@@ -144,17 +136,3 @@ def _fill(rows: Array, batch: int, interface: Interface) -> Array:
     padded = np.concatenate([rows, *[rows[-1:]] * (batch - len(rows))])
     shaped = np.resize(padded, interface.shape) if rows[0].size == 1 else padded.reshape(interface.shape)
     return np.ascontiguousarray(shaped, dtype=interface.dtype)
-
-
-def _named_indices(interpreter: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Return each input's and output's tensor index, by signature where there is one, else by tensor name."""
-    signatures = list(interpreter.get_signature_list())
-    if len(signatures) == 1:
-        runner = interpreter.get_signature_runner(signatures[0])
-        return _indices(runner.get_input_details()), _indices(runner.get_output_details())
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-    return _indices({t["name"]: t for t in inputs}), _indices({t["name"]: t for t in outputs})
-
-
-def _indices(details: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    return {name: int(tensor["index"]) for name, tensor in details.items()}

@@ -9,7 +9,6 @@ arXiv 2207.12598).
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -22,7 +21,7 @@ import numpy.typing as npt
 import msd
 from msd.bundle import COMPONENTS, Bundle
 from msd.errors import BadConfig
-from msd.runtime.components import Backend, Network, open_component
+from msd.runtime.components import Backend, Engine, Network, Precision, open_component
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.scheduler import Step, open_scheduler
 from msd.runtime.tokenizer import open_tokenizer
@@ -51,18 +50,22 @@ class Request:
 class Pipeline:
     """Draws the pictures of one bundle, with one network in memory at a time.
 
-    Raises BadBundle for a bundle that lacks a network, or whose tokenizer or scheduler files are no good.
+    The last four arguments are those of `Engine`. Raises BadBundle for a bundle that lacks a network or whose
+    tokenizer is no good, and BadConfig for a scheduler that is none of ours.
     """
 
     def __init__(
-        self, bundle: Bundle, backend: Backend = "cpu", threads: int | None = None, precision: str = "fp16"
+        self,
+        bundle: Bundle,
+        backend: Backend = "cpu",
+        threads: int | None = None,
+        precision: Precision = "fp32",
+        float_weights: bool = False,
     ) -> None:
         for name in COMPONENTS:
             bundle.component(name)
         self.bundle = bundle
-        self.backend: Backend = backend
-        self.threads = threads or os.cpu_count() or 1
-        self.precision = precision
+        self.engine = Engine(backend, threads, precision, float_weights)
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         self.scheduler = open_scheduler(bundle.folder / "scheduler")
 
@@ -79,7 +82,8 @@ class Pipeline:
     ) -> Picture:
         """Return one picture. `latents`: what to start from instead of `noise(seed, …)`, of the same shape.
 
-        Raises BadConfig for impossible steps or latents, BadBundle, and NoDelegate where no GPU can be used.
+        Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
+        fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
         request = Request(prompt, negative_prompt, seed, steps, guidance)
         return self.draw([request], on_step, None if latents is None else [latents])[0]
@@ -111,7 +115,7 @@ class Pipeline:
         ]
 
     def _open(self, name: str) -> AbstractContextManager[Network]:
-        return open_component(self.bundle, name, self.backend, self.threads, self.precision)
+        return open_component(self.bundle, name, self.engine)
 
     def _encode(self, encoder: Network, request: Request) -> Float:
         tokens = np.stack([self.tokenizer.encode(prompt) for prompt in request.prompts])
@@ -136,7 +140,7 @@ class Pipeline:
             **asdict(request),
             "scheduler": f"DDIM, {self.scheduler.prediction_type}, {self.scheduler.timestep_spacing}",
             "model": self.bundle.model_hash,
-            "backend": self.backend,
+            "backend": self.engine.backend,
             "software": f"msd {msd.__version__}",
         }
 
