@@ -57,9 +57,9 @@ class CpuSession:
 class Engine:
     """Where networks run.
 
-    `threads` and `float_weights` are the CPU's. int8 weights run in dynamic range arithmetic there: the inputs
-    of such operations are rounded to 8 bits too; with `float_weights` they are not, as on a GPU. `precision`
-    is the GPU's.
+    `threads` and `float_weights` are the CPU's: int8 weights run in dynamic range arithmetic there, the inputs
+    of such operations rounded to 8 bits too. With `float_weights` they are not, as on a GPU. `precision` is the
+    GPU's.
     """
 
     backend: Backend = "cpu"
