@@ -57,9 +57,9 @@ class CpuSession:
 class Engine:
     """Where networks run.
 
-    `threads` and `float_weights` are the CPU's: int8 weights run in dynamic range arithmetic there, the inputs
-    of such operations rounded to 8 bits too. With `float_weights` they are not, as on a GPU. `precision` is the
-    GPU's.
+    `threads` and `float_weights` are for the CPU. It runs int8 weights in dynamic range arithmetic: inputs of
+    such operations are rounded to 8 bits too. With `float_weights` they are not, as they are not on a GPU.
+    `precision` is for the GPU.
     """
 
     backend: Backend = "cpu"
