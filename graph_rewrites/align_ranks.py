@@ -9,7 +9,7 @@ BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"
 def align_ranks(new: Build, y: Tensor) -> Tensor | Skip:
     """f(a, b) of different ranks  =>  f(a, RESHAPE(b)) with ones in front"""
     rank = len(y.shape)
-    maker = y.producer
+    maker = y.maker
     if all(t.data is not None or len(t.shape) == rank for t in maker.inputs):
         return skip("its runtime operands have one rank")
     operands = [t if t.data is not None else _raised(new, t, rank) for t in maker.inputs]

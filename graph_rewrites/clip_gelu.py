@@ -7,14 +7,15 @@ from msd.rewrite import ANY, Build, Skip, Target, Tensor, op, rule, skip, var
 
 @rule("lower", op.GELU(var("x"), approximate=ANY))
 def clip_gelu(new: Build, x: Tensor, target: Target) -> Tensor | Skip:
-    """GELU(x)  =>  x * sigmoid(c*(a + b*c^2)) with c = min(max(x, -M), M), a = 2*sqrt(2/pi), b = 0.044715*a
+    """GELU(x)  =>  x * sigmoid(c*(a*M + b*c^2)) with c = clip(x/M, -1, 1), a = 2*sqrt(2/pi), b = 0.044715*a*M^3
 
-    (1 + tanh(u)) / 2 is sigmoid(2u), so this is the tanh form with fewer operators. Beyond |x| = M = 10 the
-    sigmoid is 0 or 1 in float32, so clipping changes nothing there; without it x^3 overflows float16 at |x| = 40.
+    (1 + tanh(u)) / 2 is sigmoid(2u), so this is the tanh form with fewer operators, and x/M clipped to one is
+    one operator with the fused activation RELU_N1_TO_1. Beyond |x| = M = 10 the sigmoid is 0 or 1 in float32:
+    clipping changes nothing there. Without it x^3 overflows float16 at |x| = 40.
     """
     if x.dtype != "FLOAT32":
         return skip(f"{x.dtype} is not clipped")
-    a = 2 * sqrt(2 / pi)
-    c = new.MAXIMUM(new.MINIMUM(x, target.gelu_clip), -target.gelu_clip)
-    slope = new.ADD(new.MUL(new.MUL(c, c), a * 0.044715), a)
+    m, a = target.gelu_clip, 2 * sqrt(2 / pi)
+    c = new.MUL(x, 1 / m, fused_activation_function="RELU_N1_TO_1")
+    slope = new.ADD(new.MUL(new.MUL(c, c), 0.044715 * a * m**3), a * m)
     return new.MUL(x, new.LOGISTIC(new.MUL(c, slope)))

@@ -19,10 +19,10 @@ def _with_bias(
         return skip("the layer is quantised")
     bias = new.const(b.weights.combine("+ bias", np.add, c.weights.reshape((channels,))), c.name)
     attrs = {
-        **layer.producer.attrs,
-        "fused_activation_function": y.producer.attrs["fused_activation_function"],
+        **layer.maker.attrs,
+        "fused_activation_function": y.maker.attrs["fused_activation_function"],
     }
-    return getattr(new, layer.producer.kind)(x, w, bias, **attrs)
+    return getattr(new, layer.maker.kind)(x, w, bias, **attrs)
 
 
 @rule("canonicalize", op.ADD(LAYER, const("c"), fused_activation_function=ANY).named("y"))

@@ -26,7 +26,7 @@ def fold_reshape(new: Build, w: Tensor, shape: Tensor, y: Tensor) -> Tensor | Sk
 @rule("canonicalize cleanup", any_op(*ARITHMETIC, name="y"))
 def fold_arithmetic(new: Build, y: Tensor) -> Tensor | Skip:
     """ADD, MUL or SUB of two constants  =>  constant"""
-    maker = y.producer
+    maker = y.maker
     a, b = maker.inputs
     if a.data is None or b.data is None:
         return skip("an operand is not constant")

@@ -11,13 +11,13 @@ def lift_matmul(new: Build, a: Tensor, b: Tensor, y: Tensor) -> Tensor | Skip:
     if len(a.shape) != 3 or len(b.shape) != 3:
         return skip("it is not of rank 3")
     left, right = new.RESHAPE(a, [1, *a.shape]), new.RESHAPE(b, [1, *b.shape])
-    return new.RESHAPE(new.BATCH_MATMUL(left, right, **y.producer.attrs), list(y.shape))
+    return new.RESHAPE(new.BATCH_MATMUL(left, right, **y.maker.attrs), list(y.shape))
 
 
 @rule("lower", PRODUCT)
 def transpose_matmul(new: Build, a: Tensor, b: Tensor, y: Tensor) -> Tensor | Skip:
     """BATCH_MATMUL(a, b) {adj}  =>  BATCH_MATMUL with an explicit TRANSPOSE"""
-    attrs = y.producer.attrs
+    attrs = y.maker.attrs
     if not attrs["adj_x"] and not attrs["adj_y"]:
         return skip("it has no transposing flag")
     left = _transposed(new, a) if attrs["adj_x"] else a

@@ -27,7 +27,7 @@ PLACEWISE = (
 @rule("cleanup", any_op(*PLACEWISE, name="y"))
 def raise_rank(new: Build, y: Tensor) -> Tensor | Skip:
     """f(a, b) of rank 1 to 3  =>  RESHAPE(f(RESHAPE(a), RESHAPE(b))) of rank 4"""
-    rank, maker = len(y.shape), y.producer
+    rank, maker = len(y.shape), y.maker
     if not 1 <= rank <= 3 or y.dtype != "FLOAT32":
         return skip("it is of rank 4, or not of floats")
     if any(t.data is None and len(t.shape) != rank for t in maker.inputs):
@@ -40,14 +40,14 @@ def raise_rank(new: Build, y: Tensor) -> Tensor | Skip:
 @rule("cleanup", any_op("MEAN", "SUM", "REDUCE_MAX", "SOFTMAX", name="y"))
 def raise_rank_of_reduction(new: Build, y: Tensor) -> Tensor | Skip:
     """MEAN or SOFTMAX of rank 1 to 3 over the last axis  =>  the same of rank 4"""
-    x, *axes = y.producer.inputs
+    x, *axes = y.maker.inputs
     rank = len(x.shape)
     if not 1 <= rank <= 3 or len(y.shape) != rank:
         return skip("it is of rank 4, or drops an axis")
     if axes and [int(a) % rank for a in axes[0].values().reshape(-1)] != [rank - 1]:
         return skip("another axis than the last is reduced")
     last = [new.const(np.int32([3]))] if axes else []
-    result = getattr(new, y.producer.kind)(_raised(new, x, rank), *last, **y.producer.attrs)
+    result = getattr(new, y.maker.kind)(_raised(new, x, rank), *last, **y.maker.attrs)
     return new.RESHAPE(result, list(y.shape))
 
 

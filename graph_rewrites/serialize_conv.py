@@ -20,7 +20,7 @@ from msd.rewrite import ANY, Build, Skip, Target, Tensor, const, op, rule, skip,
 )
 def serialize_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor, target: Target) -> Tensor | Skip:
     """CONV_2D(x)  =>  sum of CONV_2D(x_i) over slices of the input, or concat over slices of the output"""
-    attrs = y.producer.attrs
+    attrs = y.maker.attrs
     plain = all(attrs[k] == 1 for k in ("stride_w", "stride_h", "dilation_w_factor", "dilation_h_factor"))
     outputs, kh, kw, inputs = w.shape
     size = ConvSize(inputs, outputs, y.shape[1], y.shape[2], (kh, kw), plain)

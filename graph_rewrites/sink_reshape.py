@@ -39,35 +39,35 @@ def _again(new: Build, op: Op, *inputs: Tensor) -> Tensor:
 @rule("lower cleanup", any_op(*UNARY, name="y"))
 def sink_reshape_past_unary(new: Build, y: Tensor) -> Tensor | Skip:
     """f(RESHAPE(x))  =>  RESHAPE(f(x))"""
-    x = _source(y.producer.inputs[0])
+    x = _source(y.maker.inputs[0])
     if x is None:
         return skip("its input is not reshaped from rank 4")
-    return new.RESHAPE(_again(new, y.producer, x), list(y.shape))
+    return new.RESHAPE(_again(new, y.maker, x), list(y.shape))
 
 
 @rule("lower cleanup", any_op("MEAN", "SUM", "REDUCE_MAX", name="y"))
 def sink_reshape_past_reduction(new: Build, y: Tensor) -> Tensor | Skip:
     """MEAN(RESHAPE(x)) over the last axis  =>  RESHAPE(MEAN(x))"""
-    reshaped, axes = y.producer.inputs
+    reshaped, axes = y.maker.inputs
     x = _source(reshaped)
     rank = len(reshaped.shape)
     if x is None or [int(a) % rank for a in axes.values().reshape(-1)] != [rank - 1]:
         return skip("its input is not reshaped from rank 4, or another axis than the last is reduced")
-    if not y.producer.attrs["keep_dims"]:
+    if not y.maker.attrs["keep_dims"]:
         return skip("it drops the axis")
-    return new.RESHAPE(_again(new, y.producer, x, new.const(np.int32([3]))), list(y.shape))
+    return new.RESHAPE(_again(new, y.maker, x, new.const(np.int32([3]))), list(y.shape))
 
 
 @rule("lower cleanup", any_op(*BINARY, name="y"))
 def sink_reshape_past_binary(new: Build, y: Tensor) -> Tensor | Skip:
     """f(RESHAPE(a), RESHAPE(b))  =>  RESHAPE(f(a, b)), where either may also be a constant"""
-    a, b = y.producer.inputs
+    a, b = y.maker.inputs
     sources = _source(a), _source(b)
     for x, other, flip in ((sources[0], b, False), (sources[1], a, True)):
         partner = None if x is None else _partner(new, x, a if not flip else b, other)
         if x is not None and partner is not None:
             pair = (partner, x) if flip else (x, partner)
-            return new.RESHAPE(_again(new, y.producer, *pair), list(y.shape))
+            return new.RESHAPE(_again(new, y.maker, *pair), list(y.shape))
     return skip("its operands are not reshaped from one rank 4 shape")
 
 
@@ -98,19 +98,19 @@ def _is_outer(x: Tensor, other: Tensor) -> bool:
 @rule("lower cleanup", any_op("CONV_2D", name="y"))
 def sink_reshape_past_conv(new: Build, y: Tensor) -> Tensor | Skip:
     """CONV_2D 1x1 (RESHAPE(x))  =>  RESHAPE(CONV_2D 1x1 (x))"""
-    picture, w, b = y.producer.inputs
+    picture, w, b = y.maker.inputs
     x = _source(picture)
-    if x is None or not _is_pointwise(y.producer):
+    if x is None or not _is_pointwise(y.maker):
         return skip("its input is not reshaped from rank 4, or it is not 1x1")
     if x.shape[0] != y.shape[0]:
         return skip("the batch changes")
-    return new.RESHAPE(_again(new, y.producer, x, w, b), list(y.shape))
+    return new.RESHAPE(_again(new, y.maker, x, w, b), list(y.shape))
 
 
 @rule("lower cleanup", any_op("RESHAPE", name="y"))
 def hoist_reshape_before_conv(new: Build, y: Tensor) -> Tensor | Skip:
     """RESHAPE(CONV_2D 1x1 (RESHAPE(x)))  =>  CONV_2D 1x1 (RESHAPE(x)), when the last axis stays"""
-    result = y.producer.inputs[0]
+    result = y.maker.inputs[0]
     conv = result.producer
     if conv is None or conv.kind != "CONV_2D" or not _is_pointwise(conv) or len(result.uses) != 1:
         return skip("its input is not the result of a 1x1 convolution used once")

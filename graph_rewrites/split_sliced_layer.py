@@ -9,7 +9,7 @@ LAYERS = ("CONV_2D", "FULLY_CONNECTED")
 @rule("canonicalize", any_op(*PARTS, name="y"))
 def split_sliced_layer(new: Build, y: Tensor) -> Tensor | Skip:
     """SPLIT or SLICE of CONV_2D or FULLY_CONNECTED, by channels  =>  the layer with those channels only"""
-    part = y.producer
+    part = y.maker
     whole = part.inputs[1 if part.kind == "SPLIT" else 0]
     layer = whole.producer
     if layer is None or layer.kind not in LAYERS or len(layer.inputs) != 3:

@@ -16,7 +16,7 @@ def use_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> Tensor |
         return skip("the input is flattened across channels, or the weights are quantised already")
     kernel = new.const(w.weights.reshape((outputs, 1, 1, inputs)), w.name)
     picture = x if len(x.shape) == 4 else new.RESHAPE(x, _rank4(x.shape))
-    activation = y.producer.attrs["fused_activation_function"]
+    activation = y.maker.attrs["fused_activation_function"]
     result = new.CONV_2D(
         picture, kernel, b, padding="VALID", stride_h=1, stride_w=1, fused_activation_function=activation
     )

@@ -15,6 +15,6 @@ def use_fully_connected(new: Build, x: Tensor, w: Tensor, y: Tensor) -> Tensor |
         return skip(f"the constant of shape {list(w.shape)} is not one plain matrix")
     if len(x.shape) < 2:
         return skip("the input is a vector")
-    kernel = w.weights if y.producer.attrs["adj_y"] else w.weights.transpose((1, 0))
+    kernel = w.weights if y.maker.attrs["adj_y"] else w.weights.transpose((1, 0))
     bias = new.const(np.zeros(kernel.shape[0], np.float32), f"{w.name}/bias")
     return new.FULLY_CONNECTED(x, new.const(kernel, w.name), bias, keep_num_dims=True)

@@ -77,6 +77,13 @@ class Tensor:
         """Fields of the schema (is_variable, shape_signature, sparsity …) that we carry and do not read."""
 
     @property
+    def maker(self) -> Op:
+        """The operator that makes the tensor; raises ValueError when there is none."""
+        if self.producer is None:
+            raise ValueError(f"no operator makes {self.name}")
+        return self.producer
+
+    @property
     def weights(self) -> Weights:
         """The constant's weights; raises ValueError when it is not constant."""
         if self.data is None:

@@ -7,7 +7,7 @@ when a file is written, and one tensor is in memory at a time.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,10 @@ class Weights:
         """Weights that hold `values` already."""
         array = np.asarray(values)
         return Weights(array.shape, array.dtype, lambda: array, recipe, exact=True)
+
+    def as_exact(self) -> Weights:
+        """Return the same weights, to be stored without loss."""
+        return replace(self, exact=True)
 
     @property
     def size(self) -> int:

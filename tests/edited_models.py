@@ -85,7 +85,9 @@ def lookup(scales: int) -> bytes:
     tensor = graph.tensors[table]
     values = edited.buffers[tensor.buffer].data.view(np.float32).reshape(tensor.shape)
     amax = np.abs(values).max(axis=1, keepdims=True) if scales > 1 else np.abs(values).max(keepdims=True)
-    edited.buffers[tensor.buffer].data = np.round(values / amax * 127).astype(np.int8).reshape(-1).view(np.uint8)
+    edited.buffers[tensor.buffer].data = (
+        np.round(values / amax * 127).astype(np.int8).reshape(-1).view(np.uint8)
+    )
     tensor.type, tensor.quantization = schema.TensorType.INT8, schema.QuantizationParametersT()
     tensor.quantization.scale = (amax.reshape(-1) / 127).astype(np.float32)
     tensor.quantization.zeroPoint = np.zeros(amax.size, np.int64)

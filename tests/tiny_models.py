@@ -56,7 +56,8 @@ def whole() -> bytes:
 
     kernel = normal(3, 3, 4, 8)
     return convert(
-        lambda x: {"y": tf.nn.softmax(tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME")) + 0.5)}, (SHAPE, "float32")
+        lambda x: {"y": tf.nn.softmax(tf.nn.relu(tf.nn.conv2d(x, kernel, 1, "SAME")) + 0.5)},
+        (SHAPE, "float32"),
     )
 
 

@@ -1,0 +1,94 @@
+"""Queries, keys and values of one source come out of one convolution."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+import numpy as np
+
+from msd.rewrite import Build, Graph, Op, Tensor, Weights, graph_pass
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A 1x1 convolution whose result is cut into heads: CONV_2D -> RESHAPE (1, N, h, d) -> TRANSPOSE."""
+
+    conv: Op
+    heads: Tensor
+    result: Tensor
+
+    @property
+    def perm(self) -> list[int]:
+        """The order of the transpose."""
+        order: list[int] = self.result.maker.inputs[1].values().tolist()
+        return order
+
+
+@graph_pass("cleanup")
+def merge_projections(graph: Graph) -> int:
+    """CONV_2D(x, q), CONV_2D(x, k), CONV_2D(x, v), each cut into heads  =>  SPLIT of CONV_2D(x, [q k v])"""
+    merged = 0
+    for branches in _groups(graph):
+        new = Build(f"{branches[0].conv.outputs[0].name}~merged.")
+        results = _merged(new, branches)
+        graph.insert_before(min((b.conv for b in branches), key=graph.ops.index), new.ops)
+        for branch, result in zip(branches, results, strict=True):
+            graph.replace_tensor(branch.result, result)
+            graph.erase([branch.result.maker])
+        merged += 1
+    return merged
+
+
+def _groups(graph: Graph) -> list[list[Branch]]:
+    """Return what can be merged: two or more branches of one source, alike in shape."""
+    found: dict[tuple[object, ...], list[Branch]] = defaultdict(list)
+    for o in graph.ops:
+        branch = _branch(graph, o)
+        if branch:
+            key = (id(o.operands[0]), branch.heads.shape, o.attrs["fused_activation_function"])
+            found[key].append(branch)
+    return [branches for branches in found.values() if len(branches) > 1]
+
+
+def _branch(graph: Graph, o: Op) -> Branch | None:
+    if o.kind != "CONV_2D" or o.inputs[1].shape[1:3] != (1, 1) or len(o.inputs) != 3:
+        return None
+    if any(t is None or t.data is None or t.quant for t in o.inputs[1:]) or o.attrs["stride_h"] != 1:
+        return None
+    reshape = _only_user(graph, o.outputs[0], "RESHAPE")
+    transpose = reshape and _only_user(graph, reshape.outputs[0], "TRANSPOSE")
+    if not reshape or not transpose or len(reshape.outputs[0].shape) != 4:
+        return None
+    if transpose.inputs[1].values().tolist() not in ([0, 2, 1, 3], [0, 2, 3, 1]):
+        return None
+    return Branch(o, reshape.outputs[0], transpose.outputs[0])
+
+
+def _only_user(graph: Graph, tensor: Tensor, kind: str) -> Op | None:
+    users = [op for op, _ in tensor.uses]
+    return users[0] if len(users) == 1 and users[0].kind == kind and tensor not in graph.outputs else None
+
+
+def _merged(new: Build, branches: list[Branch]) -> list[Tensor]:
+    x = branches[0].conv.inputs[0]
+    weights = new.const(
+        _joined([b.conv.inputs[1].weights for b in branches]), branches[0].conv.inputs[1].name
+    )
+    bias = new.const(_joined([b.conv.inputs[2].weights for b in branches]), branches[0].conv.inputs[2].name)
+    batch, places, heads, width = branches[0].heads.shape
+    every = new.CONV_2D(x, weights, bias, **branches[0].conv.attrs)
+    cut = new.RESHAPE(every, [batch, places, heads * len(branches), width])
+    parts = new.SPLIT(1, new.TRANSPOSE(cut, [0, 2, 1, 3]), num_splits=len(branches))
+    return [
+        part if b.perm == [0, 2, 1, 3] else new.TRANSPOSE(part, [0, 1, 3, 2])
+        for part, b in zip(parts, branches, strict=True)
+    ]
+
+
+def _joined(parts: list[Weights]) -> Weights:
+    """Return the parts one after the other along axis 0, loaded one at a time into their place."""
+    shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
+
+    def load() -> np.ndarray:
+        return np.concatenate([p.load() for p in parts])
+
+    return Weights(shape, parts[0].dtype, load, "join(" + ", ".join(p.recipe for p in parts) + ")")
