@@ -49,3 +49,9 @@ def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def batch_two_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same networks with batch 2; read only."""
     return write_bundle(tmp_path_factory.mktemp("bundle") / "two", batch=2)
+
+
+@pytest.fixture(scope="session")
+def sinusoids_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same again, with a U-Net that takes the sinusoids of its timestep, sines first; read only."""
+    return write_bundle(tmp_path_factory.mktemp("bundle") / "sinusoids", batch=2, sinusoids=True)

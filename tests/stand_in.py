@@ -24,6 +24,8 @@ from msd.bundle import (
 from tests.clip_files import write_tokenizer
 
 HEIGHT, WIDTH, CONTEXT, VOCABULARY = 4, 6, 5, 700
+PERIOD = 300.0
+SINUSOID_PERIOD = 10000 ** (1 / 3)
 SCHEDULER = {
     "_class_name": "DDIMScheduler",
     "beta_start": 0.00085,
@@ -45,10 +47,10 @@ def text_encoder(tokens: np.ndarray) -> np.ndarray:
     return weights(VOCABULARY, CONTEXT)[tokens][:, None]
 
 
-def unet(latent: np.ndarray, timestep: np.ndarray, context: np.ndarray) -> np.ndarray:
+def unet(latent: np.ndarray, timestep: np.ndarray, context: np.ndarray, period: float = PERIOD) -> np.ndarray:
     """Depends on all three inputs, on no two of them alike."""
     pooled = np.tanh(context).mean((1, 2)) @ weights(CONTEXT, 4)
-    rhythm = np.cos(timestep / 300).reshape(-1, 1, 1, 1)
+    rhythm = np.cos(timestep / period).reshape(-1, 1, 1, 1)
     return np.tanh(latent @ weights(4, 4)) * rhythm + pooled[:, None, None]
 
 
@@ -64,13 +66,17 @@ class Recipe:
     output: str
 
 
-def recipes(batch: int) -> dict[str, Recipe]:
-    """The three networks in TensorFlow, for `batch` rows of text and latents; the decoder takes one."""
+def recipes(batch: int, sinusoids: bool) -> dict[str, Recipe]:
+    """The three networks in TensorFlow, for `batch` rows of text and latents; the decoder takes one.
+
+    With `sinusoids` the U-Net takes eight of them, sines first, and uses the second cosine.
+    """
     import tensorflow as tf
 
-    def tf_unet(latent: Any, timestep: Any, context: Any) -> Any:
+    def tf_unet(latent: Any, context: Any, timestep: Any = None, timestep_embedding: Any = None) -> Any:
         pooled = tf.reduce_mean(tf.tanh(context), [1, 2]) @ weights(CONTEXT, 4)
-        rhythm = tf.reshape(tf.cos(timestep / 300), [-1, 1, 1, 1])
+        wave = timestep_embedding[:, 5] if sinusoids else tf.cos(timestep / PERIOD)
+        rhythm = tf.reshape(wave, [-1, 1, 1, 1])
         mixed = tf.nn.conv2d(latent, weights(4, 4)[None, None], 1, "SAME")
         return tf.tanh(mixed) * rhythm + tf.reshape(pooled, [batch, 1, 1, 4])
 
@@ -79,6 +85,7 @@ def recipes(batch: int) -> dict[str, Recipe]:
         return tf.image.resize(colours, [HEIGHT * 8, WIDTH * 8], "nearest")
 
     latent, context = (HEIGHT, WIDTH, 4), (batch, 1, 77, CONTEXT)
+    time = {"timestep_embedding": ((batch, 8), "float32")} if sinusoids else {"timestep": ((1,), "float32")}
     table = weights(VOCABULARY, CONTEXT)
     return {
         "text_encoder": Recipe(
@@ -88,11 +95,7 @@ def recipes(batch: int) -> dict[str, Recipe]:
         ),
         "unet": Recipe(
             tf_unet,
-            {
-                "latent": ((batch, *latent), "float32"),
-                "timestep": ((1,), "float32"),
-                "context": (context, "float32"),
-            },
+            {"latent": ((batch, *latent), "float32"), "context": (context, "float32"), **time},
             "noise",
         ),
         "vae_decoder": Recipe(tf_decoder, {"latent": ((1, *latent), "float32")}, "image"),
@@ -116,16 +119,17 @@ def write_network(recipe: Recipe, path: Path) -> Component:
     return Component(path.name, facts.sha256, facts.bytes, 1, inputs, outputs)
 
 
-def write_bundle(folder: Path, batch: int = 1) -> Path:
+def write_bundle(folder: Path, batch: int = 1, sinusoids: bool = False) -> Path:
     """Write a whole bundle that `msd generate` can draw with."""
     folder.mkdir(parents=True, exist_ok=True)
-    made = recipes(batch)
+    made = recipes(batch, sinusoids)
     components = {name: write_network(made[name], folder / f"{name}.tflite") for name in COMPONENTS}
     write_tokenizer(folder / "tokenizer")
     (folder / "scheduler").mkdir()
     (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(SCHEDULER))
     source, size = Source("stand-in", "none", {}), (HEIGHT * 8, WIDTH * 8)
-    configuration = Configuration({}, {}, {}, *size, batch, "float32")
+    unet_settings = {"cosine_first": False, "frequency_shift": 1.0} if sinusoids else {}
+    configuration = Configuration({}, unet_settings, {}, *size, batch, "float32")
     manifest = Manifest("0", source, configuration, components, Conversion(0.0, 0), scheduler=SCHEDULER)
     (folder / "manifest.json").write_text(dump_manifest(manifest))
     return folder

@@ -14,20 +14,20 @@ from msd.runtime.components import CpuSession, Engine, Network, open_component
 from tests import stand_in
 
 CPU = Engine(threads=1)
+TIME = {"timestep": np.array(321, np.float32)}
 
 
 def rows(count: int) -> dict[str, np.ndarray]:
     random = np.random.default_rng(count)
     return {
         "latent": random.standard_normal((count, 4, 6, 4), np.float32),
-        "timestep": np.full((count, 1), 321, np.float32),
         "context": random.standard_normal((count, 77 * 5), np.float32),
     }
 
 
 def expected(inputs: dict[str, np.ndarray]) -> np.ndarray:
     context = inputs["context"].reshape(-1, 1, 77, 5)
-    return stand_in.unet(inputs["latent"], inputs["timestep"], context).reshape(len(context), -1)
+    return stand_in.unet(inputs["latent"], TIME["timestep"], context).reshape(len(context), -1)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
@@ -38,7 +38,7 @@ def test_rows_come_back_in_order_whatever_the_batch(
     bundle = open_bundle(bundle_folder if batch == 1 else batch_two_folder)
     inputs = rows(count)
     with open_component(bundle, "unet", CPU) as unet:
-        noise = unet.rows("noise", **inputs)
+        noise = unet.rows("noise", inputs, TIME)
     assert noise.shape == (count, 4 * 6 * 4)
     np.testing.assert_allclose(noise, expected(inputs), rtol=0, atol=2e-6)
 
@@ -53,7 +53,7 @@ def test_a_batch_of_two_halves_the_runs(batch_two_folder: Path) -> None:
             return super().run(inputs)
 
     with Counting(batch_two_folder / "unet.tflite", 1) as session:
-        Network("unet", description, session).rows("noise", **rows(2))
+        Network("unet", description, session).rows("noise", rows(2), TIME)
     assert runs == [2]
 
 
@@ -97,16 +97,28 @@ def test_refuses_inputs_of_other_names(bundle_folder: Path) -> None:
         open_component(open_bundle(bundle_folder), "unet", CPU) as unet,
         pytest.raises(BadBundle, match=r"unet should map \['latent'\] to 'noise', not \['context', 'latent'"),
     ):
-        unet.rows("noise", latent=np.zeros((1, 4, 6, 4), np.float32))
+        unet.rows("noise", {"latent": np.zeros((1, 4, 6, 4), np.float32)})
 
 
 def test_refuses_rows_of_another_size(bundle_folder: Path) -> None:
     wide = rows(1) | {"context": np.zeros((1, 77 * 6), np.float32)}
     double = rows(1) | {"context": np.zeros((1, 77), np.float32)}
+    twice = {"timestep": np.zeros(2, np.float32)}
     with open_component(open_bundle(bundle_folder), "unet", CPU) as unet:
-        for inputs in (wide, double):
+        for inputs, time in ((wide, TIME), (double, TIME), (rows(1), twice)):
             with pytest.raises(BadBundle, match=r"unet takes .* which rows of .* elements do not fit"):
-                unet.rows("noise", **inputs)
+                unet.rows("noise", inputs, time)
+
+
+def test_refuses_a_manifest_with_another_output(bundle_folder: Path) -> None:
+    bundle = open_bundle(bundle_folder)
+    lying = replace(
+        bundle.component("vae_decoder"), outputs=(Interface("photo", (1, 8, 8, 3), "float32", ""),)
+    )
+    with CPU.load(bundle.path("vae_decoder")) as session:
+        decoder = Network("vae_decoder", lying, session)
+        with pytest.raises(BadBundle, match=r"gives \['image'\], not 'photo' as its manifest says"):
+            decoder.rows("photo", {"latent": np.zeros((1, 4, 6, 4), np.float32)})
 
 
 def test_refuses_a_file_that_is_no_model(bundle_folder: Path, tmp_path: Path) -> None:
@@ -128,4 +140,4 @@ def test_refuses_a_manifest_that_describes_another_file(
     with CpuSession(bundle.path("vae_decoder"), 1) as session:
         decoder = Network("vae_decoder", lying, session)
         with pytest.raises(BadModelFile, match="takes"):
-            decoder.rows("image", **{inputs[0].name: np.zeros((1, 6, 4, 4), np.float32)})
+            decoder.rows("image", {inputs[0].name: np.zeros((1, 6, 4, 4), np.float32)})

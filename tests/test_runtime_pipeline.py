@@ -18,23 +18,21 @@ from tests import stand_in
 PROMPT, NEGATIVE = "three red circles", "a blue square!"
 
 
-def expected_latents(folder: Path, request: Request, latent: np.ndarray) -> np.ndarray:
+def expected_latents(folder: Path, request: Request, latent: np.ndarray, period: float) -> np.ndarray:
     """The denoising loop as diffusers' pipeline has it, on the NumPy networks."""
     import torch
     from diffusers import DDIMScheduler
 
     tokenizer = open_tokenizer(folder / "tokenizer")
-    away, towards = (
-        stand_in.text_encoder(tokenizer.encode(text)[None])
-        for text in (request.negative_prompt, request.prompt)
-    )
+    words = (request.negative_prompt, request.prompt)
+    away, towards = (stand_in.text_encoder(tokenizer.encode(text)[None]) for text in words)
     scheduler = DDIMScheduler.from_config(stand_in.SCHEDULER)
     scheduler.set_timesteps(request.steps)
     for timestep in scheduler.timesteps:
         at = np.array([timestep], np.float32)
-        output = stand_in.unet(latent, at, towards)
+        output = stand_in.unet(latent, at, towards, period)
         if request.guidance > 1:
-            without = stand_in.unet(latent, at, away)
+            without = stand_in.unet(latent, at, away, period)
             output = without + request.guidance * (output - without)
         step = scheduler.step(torch.from_numpy(output), timestep, torch.from_numpy(latent))
         latent = step.prev_sample.numpy()
@@ -46,17 +44,21 @@ def expected_pixels(latent: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("guidance", [7.5, 1.0])
-@pytest.mark.parametrize("batch", [1, 2])
+@pytest.mark.parametrize(
+    ("folder", "period"),
+    [
+        ("bundle_folder", stand_in.PERIOD),
+        ("batch_two_folder", stand_in.PERIOD),
+        ("sinusoids_folder", stand_in.SINUSOID_PERIOD),
+    ],
+)
 def test_a_picture_is_the_loop_s(
-    batch: int, guidance: float, bundle_folder: Path, batch_two_folder: Path
+    folder: str, period: float, guidance: float, request: pytest.FixtureRequest
 ) -> None:
-    folder = bundle_folder if batch == 1 else batch_two_folder
+    bundle = open_bundle(request.getfixturevalue(folder))
     start = np.random.default_rng(8).normal(size=(1, 4, 6, 4)).astype(np.float32)
-    request = Request(PROMPT, NEGATIVE, 0, 20, guidance)
-    picture = Pipeline(open_bundle(folder)).generate(
-        PROMPT, negative_prompt=NEGATIVE, guidance=guidance, latents=start
-    )
-    latents = expected_latents(folder, request, start)
+    picture = Pipeline(bundle).generate(PROMPT, negative_prompt=NEGATIVE, guidance=guidance, latents=start)
+    latents = expected_latents(bundle.folder, Request(PROMPT, NEGATIVE, 0, 20, guidance), start, period)
     assert np.abs(picture.latents - latents).max() <= 1e-4 * np.abs(latents).max()
     assert (picture.pixels.shape, picture.pixels.dtype) == ((32, 48, 3), np.uint8)
     assert np.abs(picture.pixels - expected_pixels(latents)).max() <= 1

@@ -85,18 +85,32 @@ class Network:
         self._outputs = {o.name: o for o in description.outputs}
         self._session = session
 
-    def rows(self, output: str, **inputs: Array) -> Array:
+    def rows(
+        self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array] | None = None
+    ) -> Array:
         """Return `output` as (rows, elements) for inputs of shape (rows, …), in as few runs as may be.
 
-        A one-element row (a timestep) fills whatever the file wants. Raises BadBundle where sizes cannot fit.
+        `shared` inputs are the same for every row. Raises BadBundle where names or sizes do not fit.
         """
-        batch = self._batch(output, inputs)
+        batch = self._batch(output, inputs, shared or {})
+        common = {name: _repeated(value, self._inputs[name]) for name, value in (shared or {}).items()}
         count = len(next(iter(inputs.values())))
-        chunks = [
-            self._run({name: value[i : i + batch] for name, value in inputs.items()}, batch, output)
-            for i in range(0, count, batch)
-        ]
-        return np.concatenate(chunks)[:count]
+        chunks: list[Array] = []
+        for i in range(0, count, batch):
+            fed = {n: _filled(value[i : i + batch], batch, self._inputs[n]) for n, value in inputs.items()}
+            chunks.append(self._run(fed | common, output).reshape(batch, -1))
+        every: Array = np.concatenate(chunks)[:count]
+        return every
+
+    def _run(self, inputs: Mapping[str, Array], output: str) -> Array:
+        produced = self._session.run(inputs)
+        if output not in produced:
+            raise BadBundle(f"{self.name} gives {sorted(produced)}, not {output!r} as its manifest says")
+        return produced[output]
+
+    def takes(self, name: str) -> bool:
+        """Return whether there is an input of that name."""
+        return name in self._inputs
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an input or output; raises BadBundle if there is none of that name."""
@@ -105,23 +119,22 @@ class Network:
             raise BadBundle(f"{self.name} should have a tensor {name!r}; it has {sorted(known)}")
         return known[name].shape
 
-    def _batch(self, output: str, inputs: Mapping[str, Array]) -> int:
-        """Return how many rows one run takes."""
-        if set(inputs) != set(self._inputs) or output not in self._outputs:
+    def _batch(self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array]) -> int:
+        """Return how many rows one run takes; raises BadBundle unless all inputs say the same."""
+        given = sorted([*inputs, *shared])
+        if given != sorted(self._inputs) or output not in self._outputs:
             found = f"{sorted(self._inputs)} to {sorted(self._outputs)}"
-            raise BadBundle(f"{self.name} should map {sorted(inputs)} to {output!r}, not {found}")
+            raise BadBundle(f"{self.name} should map {given} to {output!r}, not {found}")
         rows = {name: math.prod(value.shape[1:]) for name, value in inputs.items()}
-        takes = {name: math.prod(self._inputs[name].shape) for name, row in rows.items() if row > 1}
-        batches = {takes[name] / rows[name] for name in takes}
+        sizes = {name: math.prod(interface.shape) for name, interface in self._inputs.items()}
+        batches = {sizes[name] / row for name, row in rows.items()}
         batch = min(batches)
-        if max(batches) != batch or not batch.is_integer():
+        whole = batch.is_integer() and all(sizes[name] % value.size == 0 for name, value in shared.items())
+        if max(batches) != batch or not whole:
             shapes = {name: list(interface.shape) for name, interface in self._inputs.items()}
-            raise BadBundle(f"{self.name} takes {shapes}, which rows of {rows} elements do not fit")
+            counts = rows | {name: value.size for name, value in shared.items()}
+            raise BadBundle(f"{self.name} takes {shapes}, which rows of {counts} elements do not fit")
         return int(batch)
-
-    def _run(self, inputs: Mapping[str, Array], batch: int, output: str) -> Array:
-        fed = {name: _fill(value, batch, self._inputs[name]) for name, value in inputs.items()}
-        return np.asarray(self._session.run(fed)[output]).reshape(batch, -1)
 
 
 @contextmanager
@@ -131,8 +144,13 @@ def open_component(bundle: Bundle, name: str, engine: Engine) -> Iterator[Networ
         yield Network(name, bundle.component(name), session)
 
 
-def _fill(rows: Array, batch: int, interface: Interface) -> Array:
+def _filled(rows: Array, batch: int, interface: Interface) -> Array:
     """Return rows as the file wants them; a last chunk that is too short is filled with its own last row."""
     padded = np.concatenate([rows, *[rows[-1:]] * (batch - len(rows))])
-    shaped = np.resize(padded, interface.shape) if rows[0].size == 1 else padded.reshape(interface.shape)
-    return np.ascontiguousarray(shaped, dtype=interface.dtype)
+    return np.ascontiguousarray(padded.reshape(interface.shape), dtype=interface.dtype)
+
+
+def _repeated(value: Array, interface: Interface) -> Array:
+    """Return one row as often as the file wants it."""
+    repeated: Array = np.resize(value, interface.shape).astype(interface.dtype)
+    return repeated

@@ -24,6 +24,7 @@ from msd.errors import BadConfig
 from msd.runtime.components import Backend, Engine, Network, Precision, open_component
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.scheduler import Step, open_scheduler
+from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
 
 Float = npt.NDArray[np.float32]
@@ -119,20 +120,40 @@ class Pipeline:
 
     def _encode(self, encoder: Network, request: Request) -> Float:
         tokens = np.stack([self.tokenizer.encode(prompt) for prompt in request.prompts])
-        return encoder.rows("context", tokens=tokens)
+        return encoder.rows("context", {"tokens": tokens})
 
     def _denoise(
         self, unet: Network, request: Request, context: Float, latent: Float, told: _Counter
     ) -> Float:
         for step in self.scheduler.table(request.steps):
             begun = time.perf_counter()
-            latent = step.apply(latent, _guided(unet, latent, step, context, request.guidance))
+            latent = step.apply(latent, self._predict(unet, latent, step, context, request.guidance))
             told.add(time.perf_counter() - begun)
         return latent
 
+    def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: float) -> Float:
+        """Return the U-Net's output for one step; with two contexts, pushed away from the first one's."""
+        inputs = {"latent": np.repeat(latent, len(context), 0), "context": context}
+        flat = unet.rows("noise", inputs, self._time(unet, step.timestep))
+        outputs: Float = flat.reshape(-1, *latent.shape[1:])
+        if len(outputs) == 1:
+            return outputs
+        away, towards = outputs[:1], outputs[1:]
+        guided: Float = away + np.float32(guidance) * (towards - away)
+        return guided
+
+    def _time(self, unet: Network, timestep: int) -> dict[str, Float]:
+        """Return the timestep as this U-Net takes it: a number, or the sinusoids made of it."""
+        if not unet.takes("timestep_embedding"):
+            return {"timestep": np.array(timestep, np.float32)}
+        settings = self.bundle.manifest.configuration.unet
+        order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
+        width = unet.shape("timestep_embedding")[-1]
+        return {"timestep_embedding": embed_timestep(timestep, width, order, shift)}
+
     def _decode(self, decoder: Network, latent: Float) -> Float:
         shape = decoder.shape("image")[1:]
-        image: Float = decoder.rows("image", latent=latent).reshape(shape)
+        image: Float = decoder.rows("image", {"latent": latent}).reshape(shape)
         return image
 
     def _metadata(self, request: Request) -> dict[str, Any]:
@@ -151,20 +172,6 @@ def noise(seed: int, shape: tuple[int, ...]) -> Float:
     NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory.
     """
     return np.random.Generator(np.random.PCG64(seed)).standard_normal(shape, dtype=np.float32)
-
-
-def _guided(unet: Network, latent: Float, step: Step, context: Float, guidance: float) -> Float:
-    """Return the model's output for one step; with two contexts, pushed away from the first by `guidance`."""
-    rows = len(context)
-    timesteps = np.full((rows, 1), step.timestep, np.float32)
-    outputs = unet.rows(
-        "noise", latent=np.repeat(latent, rows, 0), timestep=timesteps, context=context
-    ).reshape(rows, *latent.shape[1:])
-    if rows == 1:
-        return outputs
-    away, towards = outputs[:1], outputs[1:]
-    guided: Float = away + np.float32(guidance) * (towards - away)
-    return guided
 
 
 def _checked(latent: Float, shape: tuple[int, ...]) -> Float:
