@@ -9,13 +9,11 @@ BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"
 def align_ranks(new: Build, y: Tensor) -> Tensor | Skip:
     """f(a, b) of different ranks  =>  f(a, RESHAPE(b)) with ones in front"""
     rank = len(y.shape)
-    maker = y.maker
-    if all(t.data is not None or len(t.shape) == rank for t in maker.inputs):
+    if all(t.data is not None or len(t.shape) == rank for t in y.maker.operands):
         return skip("its runtime operands have one rank")
-    operands = [t if t.data is not None else _raised(new, t, rank) for t in maker.inputs]
-    return getattr(new, maker.kind)(*operands, version=maker.version, **maker.attrs)
+    return new.again(y.maker, *(_raised(new, t, rank) for t in y.maker.operands))
 
 
 def _raised(new: Build, x: Tensor, rank: int) -> Tensor:
     missing = rank - len(x.shape)
-    return new.RESHAPE(x, [1] * missing + list(x.shape)) if missing else x
+    return new.RESHAPE(x, [1] * missing + list(x.shape)) if missing and x.data is None else x

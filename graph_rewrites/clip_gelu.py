@@ -7,7 +7,7 @@ from msd.rewrite import ANY, Build, Skip, Target, Tensor, op, rule, skip, var
 
 @rule("lower", op.GELU(var("x"), approximate=ANY))
 def clip_gelu(new: Build, x: Tensor, target: Target) -> Tensor | Skip:
-    """GELU(x)  =>  x * sigmoid(c*(a*M + b*c^2)) with c = clip(x/M, -1, 1), a = 2*sqrt(2/pi), b = 0.044715*a*M^3
+    """GELU(x)  =>  x * sigmoid(c*(a*M + b*c^2)), c = clip(x/M, -1, 1), a = 2*sqrt(2/pi), b = 0.044715*a*M^3
 
     (1 + tanh(u)) / 2 is sigmoid(2u), so this is the tanh form with fewer operators, and x/M clipped to one is
     one operator with the fused activation RELU_N1_TO_1. Beyond |x| = M = 10 the sigmoid is 0 or 1 in float32:

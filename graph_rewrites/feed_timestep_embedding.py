@@ -1,4 +1,4 @@
-"""The sinusoids of a timestep are computed outside: float16 cannot tell 987.2 from 987.5, and sin(987) needs it."""
+"""The sinusoids of a timestep are computed outside: float16 cannot tell 987.2 from 987.5, and sin must."""
 
 from msd.rewrite import Graph, Op, Tensor, graph_pass
 

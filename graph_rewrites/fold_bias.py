@@ -13,16 +13,13 @@ def _with_bias(
     new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor, y: Tensor
 ) -> Tensor | Skip:
     channels = w.shape[0]
-    if c.shape not in ((channels,), (1, channels), (1, 1, channels), (1, 1, 1, channels)):
+    if c.size != channels or c.shape[-1:] != (channels,):
         return skip(f"a constant of shape {list(c.shape)} is not one number per output channel")
     if w.quant or b.quant or c.quant:
         return skip("the layer is quantised")
     bias = new.const(b.weights.combine("+ bias", np.add, c.weights.reshape((channels,))), c.name)
-    attrs = {
-        **layer.maker.attrs,
-        "fused_activation_function": y.maker.attrs["fused_activation_function"],
-    }
-    return getattr(new, layer.maker.kind)(x, w, bias, **attrs)
+    activation = y.maker.attrs["fused_activation_function"]
+    return new.again(layer.maker, x, w, bias, fused_activation_function=activation)
 
 
 @rule("canonicalize", op.ADD(LAYER, const("c"), fused_activation_function=ANY).named("y"))

@@ -1,10 +1,10 @@
-"""What depends only on constants is a constant. Nothing is loaded: the change joins the weight's description."""
+"""What depends only on constants is one. Nothing is loaded: the change joins the weight's description."""
 
 import numpy as np
 
 from msd.rewrite import ANY, Build, Skip, Tensor, any_op, const, op, rule, skip
 
-ARITHMETIC = {"ADD": np.add, "MUL": np.multiply, "SUB": np.subtract}
+ARITHMETIC: dict[str, np.ufunc] = {"ADD": np.add, "MUL": np.multiply, "SUB": np.subtract}
 
 
 @rule("canonicalize cleanup", op.TRANSPOSE(const("w"), const("perm")))
@@ -26,10 +26,12 @@ def fold_reshape(new: Build, w: Tensor, shape: Tensor, y: Tensor) -> Tensor | Sk
 @rule("canonicalize cleanup", any_op(*ARITHMETIC, name="y"))
 def fold_arithmetic(new: Build, y: Tensor) -> Tensor | Skip:
     """ADD, MUL or SUB of two constants  =>  constant"""
-    maker = y.maker
-    a, b = maker.inputs
+    a, b = y.maker.operands
     if a.data is None or b.data is None:
         return skip("an operand is not constant")
-    if maker.attrs["fused_activation_function"] != "NONE" or a.quant or b.quant:
+    if y.maker.attrs["fused_activation_function"] != "NONE" or a.quant or b.quant:
         return skip("an activation or a quantisation is attached")
-    return new.const(a.weights.combine(maker.kind.lower(), ARITHMETIC[maker.kind], b.weights), a.name)
+    if a.dtype != "FLOAT32":
+        return skip(f"{a.dtype} is not folded")
+    what = y.maker.kind.lower()
+    return new.const(a.weights.combine(what, ARITHMETIC[y.maker.kind], b.weights), a.name)

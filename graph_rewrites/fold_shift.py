@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msd.rewrite import ANY, Build, Skip, Tensor, Weights, const, op, rule, skip, var
+from msd.rewrite import ANY, Array, Build, Op, Skip, Tensor, Weights, const, op, rule, skip, var
 
 
 @rule(
@@ -21,32 +21,29 @@ from msd.rewrite import ANY, Build, Skip, Tensor, Weights, const, op, rule, skip
 def fold_shift(
     new: Build, x: Tensor, shift: Tensor, shifted: Tensor, w: Tensor, b: Tensor, y: Tensor
 ) -> Tensor | Skip:
-    """CONV_2D 1x1 (x + shift, w, b)  =>  CONV_2D 1x1 (x, w, b + w . shift), when nothing else needs x + shift"""
-    outputs, kh, kw, inputs = w.shape
+    """CONV_2D 1x1 (x + shift, w, b)  =>  CONV_2D 1x1 (x, w, b + w . shift), if only layers read x + shift"""
+    _, kh, kw, inputs = w.shape
     if (kh, kw) != (1, 1) or inputs != x.shape[-1] or w.quant or b.quant:
         return skip("the layer is not pointwise, or quantised already")
     if shift.size != inputs or shift.shape[-1] != inputs or shift.quant:
         return skip("the shift is not one number per channel")
     if not all(_is_pointwise(user, i) for user, i in shifted.uses):
         return skip("the shifted value is also used elsewhere")
-    return new.CONV_2D(x, w, new.const(_moved(w.weights, b.weights, shift.weights), b.name), **y.maker.attrs)
+    return new.again(y.maker, x, w, new.const(_moved(w.weights, b.weights, shift.weights), b.name))
 
 
-def _is_pointwise(user: object, position: int) -> bool:
-    kind, inputs = user.kind, user.inputs  # type: ignore[attr-defined]
-    return (
-        kind == "CONV_2D" and position == 0 and inputs[1].data is not None and inputs[1].shape[1:3] == (1, 1)
-    )
+def _is_pointwise(user: Op, position: int) -> bool:
+    if user.kind != "CONV_2D" or position != 0:
+        return False
+    return user.operands[1].data is not None and user.operands[1].shape[1:3] == (1, 1)
 
 
 def _moved(w: Weights, b: Weights, shift: Weights) -> Weights:
     """Return b + w . shift, computed when it is written."""
 
-    def change(bias: np.ndarray) -> np.ndarray:
+    def change(bias: Array) -> Array:
         matrix = np.asarray(w.load(), np.float32).reshape(w.shape[0], -1)
-        moved: np.ndarray = (bias + matrix @ np.asarray(shift.load(), np.float32).reshape(-1)).astype(
-            np.float32
-        )
-        return moved
+        by = np.asarray(shift.load(), np.float32).reshape(-1)
+        return np.asarray(bias + matrix @ by, np.float32)
 
     return b.map(f"+ w . ({shift.recipe})", change)

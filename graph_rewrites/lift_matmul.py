@@ -11,7 +11,7 @@ def lift_matmul(new: Build, a: Tensor, b: Tensor, y: Tensor) -> Tensor | Skip:
     if len(a.shape) != 3 or len(b.shape) != 3:
         return skip("it is not of rank 3")
     left, right = new.RESHAPE(a, [1, *a.shape]), new.RESHAPE(b, [1, *b.shape])
-    return new.RESHAPE(new.BATCH_MATMUL(left, right, **y.maker.attrs), list(y.shape))
+    return new.RESHAPE(new.again(y.maker, left, right), list(y.shape))
 
 
 @rule("lower", PRODUCT)

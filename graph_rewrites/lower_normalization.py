@@ -7,7 +7,7 @@ import numpy as np
 from msd.rewrite import ANY, Build, Pat, Skip, Tensor, Weights, const, op, rule, skip, var
 
 SCALE = 1 / 8
-"""Squares are taken of values this much smaller, or float16 overflows at 256; a power of two costs no precision."""
+"""Squares are taken of values this much smaller, or float16 overflows at 256; powers of two cost nothing."""
 
 X = var("x")
 GROUPED = op.RESHAPE(X, const("grouping"), new_shape=ANY).named("grouped")

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from msd import opset
-from msd.rewrite import Graph, Op, Tensor, graph_pass
+from msd.rewrite import SIDE_EFFECTS, Graph, Op, Tensor, graph_pass
 
 LARGEST = 64
 """Constants up to this many elements are compared by value, others by identity."""
@@ -17,7 +16,7 @@ def merge_duplicates(graph: Graph) -> int:
     seen: dict[Any, Op] = {}
     merged = 0
     for o in list(graph.ops):
-        if o.kind in opset.SIDE_EFFECTS or o.rest.keys() - {"noOptions"}:
+        if o.kind in SIDE_EFFECTS or o.rest.keys() - {"noOptions"}:
             continue
         first = seen.setdefault(_key(o), o)
         if first is not o and not any(t is out for t in graph.outputs for out in o.outputs):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msd.rewrite import Build, Graph, Op, Tensor, Weights, graph_pass
+from msd.rewrite import Array, Build, Graph, Op, Tensor, Weights, graph_pass
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Branch:
     @property
     def perm(self) -> list[int]:
         """The order of the transpose."""
-        order: list[int] = self.result.maker.inputs[1].values().tolist()
+        order: list[int] = self.result.maker.operands[1].values().tolist()
         return order
 
 
@@ -50,15 +50,15 @@ def _groups(graph: Graph) -> list[list[Branch]]:
 
 
 def _branch(graph: Graph, o: Op) -> Branch | None:
-    if o.kind != "CONV_2D" or o.inputs[1].shape[1:3] != (1, 1) or len(o.inputs) != 3:
+    if o.kind != "CONV_2D" or len(o.operands) != 3 or o.operands[1].shape[1:3] != (1, 1):
         return None
-    if any(t is None or t.data is None or t.quant for t in o.inputs[1:]) or o.attrs["stride_h"] != 1:
+    if any(t.data is None or t.quant for t in o.operands[1:]) or o.attrs["stride_h"] != 1:
         return None
     reshape = _only_user(graph, o.outputs[0], "RESHAPE")
     transpose = reshape and _only_user(graph, reshape.outputs[0], "TRANSPOSE")
     if not reshape or not transpose or len(reshape.outputs[0].shape) != 4:
         return None
-    if transpose.inputs[1].values().tolist() not in ([0, 2, 1, 3], [0, 2, 3, 1]):
+    if transpose.operands[1].values().tolist() not in ([0, 2, 1, 3], [0, 2, 3, 1]):
         return None
     return Branch(o, reshape.outputs[0], transpose.outputs[0])
 
@@ -69,15 +69,16 @@ def _only_user(graph: Graph, tensor: Tensor, kind: str) -> Op | None:
 
 
 def _merged(new: Build, branches: list[Branch]) -> list[Tensor]:
-    x = branches[0].conv.inputs[0]
-    weights = new.const(
-        _joined([b.conv.inputs[1].weights for b in branches]), branches[0].conv.inputs[1].name
-    )
-    bias = new.const(_joined([b.conv.inputs[2].weights for b in branches]), branches[0].conv.inputs[2].name)
+    first = branches[0].conv
+    x, *names = first.operands
+    filters = [
+        new.const(_joined([b.conv.operands[i].weights for b in branches]), t.name)
+        for i, t in enumerate(names, start=1)
+    ]
     batch, places, heads, width = branches[0].heads.shape
-    every = new.CONV_2D(x, weights, bias, **branches[0].conv.attrs)
+    every = new.again(first, x, *filters)
     cut = new.RESHAPE(every, [batch, places, heads * len(branches), width])
-    parts = new.SPLIT(1, new.TRANSPOSE(cut, [0, 2, 1, 3]), num_splits=len(branches))
+    parts = new.SPLIT(1, new.TRANSPOSE(cut, [0, 2, 1, 3]), len(branches))
     return [
         part if b.perm == [0, 2, 1, 3] else new.TRANSPOSE(part, [0, 1, 3, 2])
         for part, b in zip(parts, branches, strict=True)
@@ -88,7 +89,7 @@ def _joined(parts: list[Weights]) -> Weights:
     """Return the parts one after the other along axis 0, loaded one at a time into their place."""
     shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
 
-    def load() -> np.ndarray:
+    def load() -> Array:
         return np.concatenate([p.load() for p in parts])
 
     return Weights(shape, parts[0].dtype, load, "join(" + ", ".join(p.recipe for p in parts) + ")")

@@ -1,54 +1,36 @@
 """Work of rank below 4 is done at rank 4, laid out as delegates lay it out: (B, N, C) is (B, 1, N, C)."""
 
-import numpy as np
-
 from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
 PLACEWISE = (
     *("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"),
-    *(
-        "ABS",
-        "COS",
-        "EXP",
-        "GELU",
-        "LOGISTIC",
-        "NEG",
-        "RELU",
-        "RELU6",
-        "RSQRT",
-        "SIN",
-        "SQRT",
-        "SQUARE",
-        "TANH",
-    ),
+    *("ABS", "COS", "EXP", "GELU", "LOGISTIC", "NEG", "RELU", "RELU6", "RSQRT", "SIN", "SQRT", "SQUARE"),
+    "TANH",
 )
 
 
 @rule("cleanup", any_op(*PLACEWISE, name="y"))
 def raise_rank(new: Build, y: Tensor) -> Tensor | Skip:
     """f(a, b) of rank 1 to 3  =>  RESHAPE(f(RESHAPE(a), RESHAPE(b))) of rank 4"""
-    rank, maker = len(y.shape), y.maker
+    rank, operands = len(y.shape), y.maker.operands
     if not 1 <= rank <= 3 or y.dtype != "FLOAT32":
         return skip("it is of rank 4, or not of floats")
-    if any(t.data is None and len(t.shape) != rank for t in maker.inputs):
-        return skip("its operands differ in rank")
-    operands = [_raised(new, t, rank) for t in maker.inputs]
-    result = getattr(new, maker.kind)(*operands, version=maker.version, **maker.attrs)
-    return new.RESHAPE(result, list(y.shape))
+    if any(t.data is None and len(t.shape) != rank for t in operands) or any(t.quant for t in operands):
+        return skip("its operands differ in rank, or are quantised")
+    return new.RESHAPE(new.again(y.maker, *(_raised(new, t, rank) for t in operands)), list(y.shape))
 
 
 @rule("cleanup", any_op("MEAN", "SUM", "REDUCE_MAX", "SOFTMAX", name="y"))
 def raise_rank_of_reduction(new: Build, y: Tensor) -> Tensor | Skip:
     """MEAN or SOFTMAX of rank 1 to 3 over the last axis  =>  the same of rank 4"""
-    x, *axes = y.maker.inputs
+    x, *axes = y.maker.operands
     rank = len(x.shape)
-    if not 1 <= rank <= 3 or len(y.shape) != rank:
-        return skip("it is of rank 4, or drops an axis")
+    if not 1 <= rank <= 3 or len(y.shape) != rank or x.quant:
+        return skip("it is of rank 4, drops an axis, or is quantised")
     if axes and [int(a) % rank for a in axes[0].values().reshape(-1)] != [rank - 1]:
         return skip("another axis than the last is reduced")
-    last = [new.const(np.int32([3]))] if axes else []
-    result = getattr(new, y.maker.kind)(_raised(new, x, rank), *last, **y.maker.attrs)
-    return new.RESHAPE(result, list(y.shape))
+    last = [new.const([3])] if axes else []
+    return new.RESHAPE(new.again(y.maker, _raised(new, x, rank), *last), list(y.shape))
 
 
 def _raised(new: Build, x: Tensor, rank: int) -> Tensor:

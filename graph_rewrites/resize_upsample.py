@@ -1,9 +1,9 @@
 """Nearest-neighbour upsampling written as repeats of rank 5 is one resize."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+from msd.rewrite import ANY, Build, Pat, Skip, Tensor, const, op, rule, skip, var
 
 
-def _reshape(x, name):
+def _reshape(x: Pat, name: str) -> Pat:
     return op.RESHAPE(x, const(name), new_shape=ANY)
 
 
@@ -26,11 +26,11 @@ def resize_upsample(
 ) -> Tensor | Skip:
     """TILE of rows, then of columns, through rank 5  =>  RESIZE_NEAREST_NEIGHBOR"""
     if len(x.shape) != 4 or len(y.shape) != 4:
-        return skip("not a picture")
-    n, h, w, ch = x.shape
+        return skip("it is not of a picture")
+    n, h, w, channels = x.shape
     up, side = y.shape[1] // h, y.shape[2] // w
-    if wide.shape != (n, h, 1, w, ch) or tuple(down.values()) != (1, 1, up, 1, 1):
+    if wide.shape != (n, h, 1, w, channels) or tuple(down.values()) != (1, 1, up, 1, 1):
         return skip("the first repeat is not of rows")
-    if tall.shape != (n, h * up, w, 1, ch) or tuple(across.values()) != (1, 1, 1, side, 1):
+    if tall.shape != (n, h * up, w, 1, channels) or tuple(across.values()) != (1, 1, 1, side, 1):
         return skip("the second repeat is not of columns")
     return new.RESIZE_NEAREST_NEIGHBOR(x, list(y.shape[1:3]))

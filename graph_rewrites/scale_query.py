@@ -1,4 +1,4 @@
-"""Attention scores are scaled before the product, where float16 still holds them, and for free in the weights."""
+"""Attention scores are scaled before the product, where float16 holds them, and in the weights, for free."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def scale_query(new: Build, q: Tensor, k: Tensor, s: Tensor, c: Tensor) -> Tenso
     """(q . k) * c  =>  (q * c) . k"""
     if c.size != 1:
         return skip("the factor is not one number")
-    return new.BATCH_MATMUL(new.MUL(q, float(c.values().reshape(-1)[0])), k, **s.maker.attrs)
+    return new.again(s.maker, new.MUL(q, float(c.values().reshape(-1)[0])), k)
 
 
 @rule("fuse", op.RESHAPE(var("x"), const("shape"), new_shape=ANY).named("r") * const("c"))
@@ -39,7 +39,7 @@ def _scaled(new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tenso
     by = np.float32(c.values().reshape(-1)[0])
     weights = new.const(w.weights.map(f"* {by}", lambda a: a * by), w.name)
     bias = new.const(b.weights.map(f"* {by}", lambda a: a * by), b.name)
-    return getattr(new, layer.maker.kind)(x, weights, bias, **layer.maker.attrs)
+    return new.again(layer.maker, x, weights, bias)
 
 
 @rule("fuse", DENSE * const("c"))

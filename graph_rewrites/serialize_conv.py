@@ -1,7 +1,8 @@
 """Serialised Conv2D (arXiv 2307.01193, section 3.1): a convolution too large for the device, in slices."""
 
-from msd.device import ConvSize
-from msd.rewrite import ANY, Build, Skip, Target, Tensor, const, op, rule, skip, var
+import numpy as np
+
+from msd.rewrite import ANY, Build, ConvSize, Op, Skip, Target, Tensor, const, op, rule, skip, var
 
 
 @rule(
@@ -29,33 +30,37 @@ def serialize_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor, targe
     if inputs != x.shape[3] or w.quant:
         return skip("it is grouped or quantised")
     by_input, by_output = target.device.input_split(size), target.device.output_split(size)
-    if by_input is None and by_output is None:
-        return skip(f"no slicing makes it fit {target.device.name}")
-    if by_output is None or (by_input is not None and by_input <= by_output):
-        return _over_inputs(new, x, w, b, by_input, attrs)
-    return _over_outputs(new, x, w, b, by_output, attrs)
+    if by_input is not None and by_input <= (by_output or by_input):
+        return _over_inputs(new, y.maker, by_input)
+    if by_output is not None:
+        return _over_outputs(new, y.maker, by_output)
+    return skip(f"no slicing makes it fit {target.device.name}")
 
 
-def _over_inputs(new: Build, x: Tensor, w: Tensor, b: Tensor, parts: int, attrs: dict) -> Tensor:
+def _over_inputs(new: Build, conv: Op, parts: int) -> Tensor:
     """The bias goes into the first slice, the activation behind the last sum."""
+    x, w, b = conv.operands
     step = x.shape[3] // parts
-    inner = {**attrs, "fused_activation_function": "NONE"}
-    zero = new.const(b.weights.map("* 0", lambda a: a * 0), f"{b.name}/zero")
-    total = None
-    for i in range(parts):
-        piece = new.SLICE(x, [0, 0, 0, i * step], [*x.shape[:3], step])
-        kernel = new.const(w.weights.slice(3, i * step, (i + 1) * step), f"{w.name}[..., {i * step}:]")
-        result = new.CONV_2D(piece, kernel, zero if i else b, **inner)
-        last = attrs["fused_activation_function"] if i == parts - 1 else "NONE"
-        total = result if total is None else new.ADD(total, result, fused_activation_function=last)
-    return total
+    zero = new.const(np.zeros(b.shape, np.float32), f"{b.name}/zero")
+    results = []
+    for start in range(0, x.shape[3], step):
+        piece = new.SLICE(x, [0, 0, 0, start], [*x.shape[:3], step])
+        kernel = new.const(w.weights.slice(3, start, start + step), f"{w.name}[..., {start}:{start + step}]")
+        bias = zero if start else b
+        results.append(new.again(conv, piece, kernel, bias, fused_activation_function="NONE"))
+    total = results[0]
+    for result in results[1:-1]:
+        total = new.ADD(total, result)
+    activation = conv.attrs["fused_activation_function"]
+    return new.ADD(total, results[-1], fused_activation_function=activation)
 
 
-def _over_outputs(new: Build, x: Tensor, w: Tensor, b: Tensor, parts: int, attrs: dict) -> Tensor:
+def _over_outputs(new: Build, conv: Op, parts: int) -> Tensor:
+    x, w, b = conv.operands
     step = w.shape[0] // parts
     results = []
     for start in range(0, w.shape[0], step):
-        kernel = new.const(w.weights.slice(0, start, start + step), f"{w.name}[{start}:]")
-        bias = new.const(b.weights.slice(0, start, start + step), f"{b.name}[{start}:]")
-        results.append(new.CONV_2D(x, kernel, bias, **attrs))
+        kernel = new.const(w.weights.slice(0, start, start + step), f"{w.name}[{start}:{start + step}]")
+        bias = new.const(b.weights.slice(0, start, start + step), f"{b.name}[{start}:{start + step}]")
+        results.append(new.again(conv, x, kernel, bias))
     return new.CONCATENATION(*results, axis=3)

@@ -1,92 +1,73 @@
 """Reshapes from rank 4 move behind whatever works place by place, so that the work is done at rank 4."""
 
-import numpy as np
-
 from msd.rewrite import Build, Op, Skip, Tensor, any_op, rule, skip
 
 UNARY = (
-    "ABS",
-    "COS",
-    "EXP",
-    "GELU",
-    "LOGISTIC",
-    "NEG",
-    "RELU",
-    "RELU6",
-    "RSQRT",
-    "SIN",
-    "SOFTMAX",
-    "SQRT",
-    "SQUARE",
-    "TANH",
+    *("ABS", "COS", "EXP", "GELU", "LOGISTIC", "NEG", "RELU", "RELU6", "RSQRT", "SIN", "SOFTMAX", "SQRT"),
+    *("SQUARE", "TANH"),
 )
 BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
 
 
 def _source(x: Tensor) -> Tensor | None:
     """Return what `x` was before a reshape, if that was of rank 4 and had the same last axis."""
-    maker = x.producer
-    if maker is None or maker.kind != "RESHAPE":
+    if x.producer is None or x.producer.kind != "RESHAPE":
         return None
-    before = maker.inputs[0]
+    before = x.producer.operands[0]
     return before if len(before.shape) == 4 and before.shape[-1:] == x.shape[-1:] else None
-
-
-def _again(new: Build, op: Op, *inputs: Tensor) -> Tensor:
-    return getattr(new, op.kind)(*inputs, version=op.version, **op.attrs)
 
 
 @rule("lower cleanup", any_op(*UNARY, name="y"))
 def sink_reshape_past_unary(new: Build, y: Tensor) -> Tensor | Skip:
     """f(RESHAPE(x))  =>  RESHAPE(f(x))"""
-    x = _source(y.maker.inputs[0])
+    x = _source(y.maker.operands[0])
     if x is None:
         return skip("its input is not reshaped from rank 4")
-    return new.RESHAPE(_again(new, y.maker, x), list(y.shape))
+    return new.RESHAPE(new.again(y.maker, x), list(y.shape))
 
 
 @rule("lower cleanup", any_op("MEAN", "SUM", "REDUCE_MAX", name="y"))
 def sink_reshape_past_reduction(new: Build, y: Tensor) -> Tensor | Skip:
     """MEAN(RESHAPE(x)) over the last axis  =>  RESHAPE(MEAN(x))"""
-    reshaped, axes = y.maker.inputs
+    reshaped, axes = y.maker.operands
     x = _source(reshaped)
     rank = len(reshaped.shape)
     if x is None or [int(a) % rank for a in axes.values().reshape(-1)] != [rank - 1]:
         return skip("its input is not reshaped from rank 4, or another axis than the last is reduced")
     if not y.maker.attrs["keep_dims"]:
         return skip("it drops the axis")
-    return new.RESHAPE(_again(new, y.maker, x, new.const(np.int32([3]))), list(y.shape))
+    return new.RESHAPE(new.again(y.maker, x, new.const([3])), list(y.shape))
 
 
 @rule("lower cleanup", any_op(*BINARY, name="y"))
 def sink_reshape_past_binary(new: Build, y: Tensor) -> Tensor | Skip:
     """f(RESHAPE(a), RESHAPE(b))  =>  RESHAPE(f(a, b)), where either may also be a constant"""
-    a, b = y.maker.inputs
-    sources = _source(a), _source(b)
-    for x, other, flip in ((sources[0], b, False), (sources[1], a, True)):
-        partner = None if x is None else _partner(new, x, a if not flip else b, other)
-        if x is not None and partner is not None:
-            pair = (partner, x) if flip else (x, partner)
-            return new.RESHAPE(_again(new, y.maker, *pair), list(y.shape))
+    a, b = y.maker.operands
+    if (left := _source(a)) is not None and (partner := _partner(new, left, a, b)) is not None:
+        return new.RESHAPE(new.again(y.maker, left, partner), list(y.shape))
+    if (right := _source(b)) is not None and (partner := _partner(new, right, b, a)) is not None:
+        return new.RESHAPE(new.again(y.maker, partner, right), list(y.shape))
     return skip("its operands are not reshaped from one rank 4 shape")
 
 
 def _partner(new: Build, x: Tensor, reshaped: Tensor, other: Tensor) -> Tensor | None:
     """Return `other`, an operand beside `reshaped`, in the form it has beside `x`."""
     if other.data is not None:
-        per_channel = (
-            other.shape == (x.shape[-1],) or other.shape == (1,) * (len(other.shape) - 1) + x.shape[-1:]
-        )
-        if other.size == 1 or (per_channel and not other.quant):
-            return (
-                other if len(other.shape) < 2 else new.const(other.weights.reshape((other.size,)), other.name)
-            )
-        return None
+        return _constant_partner(new, x, other)
     source = _source(other)
     if source is not None and source.shape[:-1] == x.shape[:-1] and other.shape[:-1] == reshaped.shape[:-1]:
         return source
     if other.shape == reshaped.shape and _is_outer(x, other if source is None else source):
         return new.RESHAPE(other, list(x.shape))
+    return None
+
+
+def _constant_partner(new: Build, x: Tensor, other: Tensor) -> Tensor | None:
+    """A constant fits beside any form if it is one number, or one per channel."""
+    if other.size == 1 or other.shape == x.shape[-1:]:
+        return other
+    if other.size == x.shape[-1] == other.shape[-1] and not other.quant:
+        return new.const(other.weights.reshape((other.size,)), other.name)
     return None
 
 
@@ -98,29 +79,31 @@ def _is_outer(x: Tensor, other: Tensor) -> bool:
 @rule("lower cleanup", any_op("CONV_2D", name="y"))
 def sink_reshape_past_conv(new: Build, y: Tensor) -> Tensor | Skip:
     """CONV_2D 1x1 (RESHAPE(x))  =>  RESHAPE(CONV_2D 1x1 (x))"""
-    picture, w, b = y.maker.inputs
+    picture, *filters = y.maker.operands
     x = _source(picture)
     if x is None or not _is_pointwise(y.maker):
         return skip("its input is not reshaped from rank 4, or it is not 1x1")
     if x.shape[0] != y.shape[0]:
         return skip("the batch changes")
-    return new.RESHAPE(_again(new, y.maker, x, w, b), list(y.shape))
+    return new.RESHAPE(new.again(y.maker, x, *filters), list(y.shape))
 
 
 @rule("lower cleanup", any_op("RESHAPE", name="y"))
 def hoist_reshape_before_conv(new: Build, y: Tensor) -> Tensor | Skip:
     """RESHAPE(CONV_2D 1x1 (RESHAPE(x)))  =>  CONV_2D 1x1 (RESHAPE(x)), when the last axis stays"""
-    result = y.maker.inputs[0]
+    result = y.maker.operands[0]
     conv = result.producer
     if conv is None or conv.kind != "CONV_2D" or not _is_pointwise(conv) or len(result.uses) != 1:
         return skip("its input is not the result of a 1x1 convolution used once")
-    picture, w, b = conv.inputs
+    picture, *filters = conv.operands
     if len(y.shape) != 4 or y.shape[-1] != result.shape[-1] or picture.producer is None:
         return skip("the last axis changes, or the result is not of rank 4")
     if picture.producer.kind != "RESHAPE" or _source(picture) is not None:
         return skip("the convolution's input is not reshaped from heads")
-    return _again(new, conv, new.RESHAPE(picture.producer.inputs[0], [*y.shape[:3], picture.shape[3]]), w, b)
+    before = new.RESHAPE(picture.producer.operands[0], [*y.shape[:3], picture.shape[3]])
+    return new.again(conv, before, *filters)
 
 
 def _is_pointwise(conv: Op) -> bool:
-    return conv.inputs[1].shape[1:3] == (1, 1) and conv.attrs["stride_h"] == conv.attrs["stride_w"] == 1
+    filters = conv.operands[1]
+    return filters.shape[1:3] == (1, 1) and conv.attrs["stride_h"] == conv.attrs["stride_w"] == 1

@@ -7,7 +7,7 @@ RANK5_VERSIONS = {"SUB": 2, "ADD": 1, "MUL": 1, "DIV": 1}
 
 @graph_pass("cleanup")
 def stamp_versions(graph: Graph) -> int:
-    """ADD, SUB, MUL, DIV stamped for rank 5 or more  =>  the version for rank 4, where rank 4 is what they have"""
+    """ADD, SUB, MUL, DIV stamped for rank 5 or more  =>  the version for rank 4, if of rank 4"""
     changed = 0
     for o in graph.ops:
         lowest = RANK5_VERSIONS.get(o.kind)

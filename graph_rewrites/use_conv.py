@@ -1,4 +1,4 @@
-"""Fully connected to Conv2D (arXiv 2307.01193, section 3.1): every delegate takes a 1x1 convolution of rank 4."""
+"""Fully connected to Conv2D (arXiv 2307.01193, section 3.1): every delegate takes a 1x1 convolution."""
 
 from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
@@ -10,7 +10,7 @@ from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
     ).named("y"),
 )
 def use_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> Tensor | Skip:
-    """FULLY_CONNECTED(x (B, ..., I), w (O, I), b)  =>  CONV_2D(x (B, H, W, I), w (O, 1, 1, I), b), reshaped around"""
+    """FULLY_CONNECTED(x (B, ..., I), w (O, I), b)  =>  CONV_2D(x (B, H, W, I), w (O, 1, 1, I), b)"""
     outputs, inputs = w.shape
     if x.shape[-1] != inputs or w.quant or b.quant:
         return skip("the input is flattened across channels, or the weights are quantised already")
@@ -24,7 +24,7 @@ def use_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> Tensor |
 
 
 def _rank4(shape: tuple[int, ...]) -> list[int]:
-    """(C) is (1, 1, 1, C), (B, C) is (B, 1, 1, C), (B, N, C) is (B, 1, N, C), as both delegates lay them out."""
+    """(C) is (1, 1, 1, C), (B, C) is (B, 1, 1, C), (B, N, C) is (B, 1, N, C), as delegates have it."""
     if len(shape) == 1:
         return [1, 1, 1, *shape]
     batch, *rest, channels = shape

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -99,9 +100,7 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
         for name, network in _networks(checkpoint, settings).items():
             told = _teller(on_progress, name)
             model, ledger = _converted(name, network, checkpoint, settings, told)
-            tflite.write(
-                model, staging / f"{name}.tflite", on_bytes=lambda d, t, told=told: told("writing", d, t)
-            )
+            tflite.write(model, staging / f"{name}.tflite", on_bytes=partial(told, "writing"))
             parts[name] = _component(staging / f"{name}.tflite")
             ledgers[name] = ledger.to_json()
         _copy_extras(checkpoint, staging)
@@ -207,8 +206,8 @@ def _source(checkpoint: Checkpoint) -> Source:
 
 
 def _configuration(checkpoint: Checkpoint, settings: Settings, height: int, width: int) -> Configuration:
-    parts = [json.loads(json.dumps(asdict(getattr(checkpoint, c)))) for c in COMPONENTS]
-    return Configuration(*parts, height, width, settings.batch, settings.weights)
+    text_encoder, unet, vae_decoder = (asdict(getattr(checkpoint, c)) for c in COMPONENTS)
+    return Configuration(text_encoder, unet, vae_decoder, height, width, settings.batch, settings.weights)
 
 
 def _copy_extras(checkpoint: Checkpoint, staging: Path) -> None:

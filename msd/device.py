@@ -17,7 +17,7 @@ from msd.errors import BadConfig
 
 @dataclass(frozen=True)
 class ConvSize:
-    """A convolution as the delegate sees it: `height` x `width` of its result; `plain`: no stride or dilation."""
+    """A convolution as delegates see it: `height` x `width` of its result; `plain`: unstrided."""
 
     inputs: int
     outputs: int

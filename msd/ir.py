@@ -317,26 +317,36 @@ class Model:
 class Build:
     """Spells operators as calls: `new.ADD(x, y)` makes the op and hands back its result.
 
-    Numbers and lists become constants: ints int32, floats float32. An operator with several results hands
-    back a tuple. Patterns (`msd.rewrite`) are spelt the same way.
+    Numbers and lists become constants: ints int32, floats float32. Patterns (`msd.pattern`) are spelt the
+    same way. The operators made are kept in `ops`, in order.
     """
 
     def __init__(self, prefix: str = "t") -> None:
         self.ops: list[Op] = []
         self._prefix = prefix
 
-    def __getattr__(self, kind: str) -> Callable[..., Any]:
+    def __getattr__(self, kind: str) -> Callable[..., Tensor]:
         if kind.startswith("_"):
             raise AttributeError(kind)
+        opset.spec(kind)
+        return lambda *inputs, version=1, **attrs: self._make(kind, inputs, version, attrs)[0]
+
+    def SPLIT(self, axis: int, x: Tensor, num_splits: int) -> tuple[Tensor, ...]:
+        """Return `num_splits` equal parts of `x` along `axis`."""
+        return self._make("SPLIT", (axis, x), 1, {"num_splits": num_splits})
+
+    def again(self, op: Op, *inputs: Tensor | None, **changes: Any) -> Tensor:
+        """Return the result of the operator `op` on other inputs, with some attributes changed."""
+        return self._make(op.kind, inputs, op.version, {**op.attrs, **changes})[0]
+
+    def _make(
+        self, kind: str, inputs: Iterable[Any], version: int, attrs: dict[str, Any]
+    ) -> tuple[Tensor, ...]:
         spec = opset.spec(kind)
-
-        def make(*inputs: Any, version: int = 1, **attrs: Any) -> Any:
-            tensors = [t if t is None or isinstance(t, Tensor) else self.const(t) for t in inputs]
-            outputs = self._results(spec, tensors, {**spec.attrs, **attrs})
-            self.ops.append(Op(kind, tensors, outputs, attrs, version))
-            return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-        return make
+        tensors = [t if t is None or isinstance(t, Tensor) else self.const(t) for t in inputs]
+        outputs = self._results(spec, tensors, {**spec.attrs, **attrs})
+        self.ops.append(Op(kind, tensors, outputs, attrs, version))
+        return tuple(outputs)
 
     def _results(
         self, spec: opset.OpSpec, inputs: list[Tensor | None], attrs: dict[str, Any]
@@ -356,8 +366,7 @@ class Build:
         if not isinstance(values, Weights):
             array = np.asarray(values)
             narrow = {"f": np.float32, "i": np.int32}.get(array.dtype.kind)
-            values = Weights.of(
-                array.astype(narrow) if narrow and not isinstance(values, np.ndarray) else array
-            )
+            literal = narrow and not isinstance(values, np.ndarray)
+            values = Weights.of(array.astype(narrow) if literal else array)
         label = name or f"{self._prefix}{len(self.ops)}/const"
         return Tensor(label, values.shape, _TFLITE[values.dtype], values)

@@ -1,8 +1,8 @@
 """int8 and float16 weights, described on the tensors: values are computed when the file is written.
 
-int8 is per channel, symmetric, in the narrow range [-127, 127], scale = amax / 127, in the form that GPU delegates
-take as it is: the integers go straight into CONV_2D, without DEQUANTIZE. Operator versions are the lowest that
-mean it (tensorflow/lite/tools/versioning/op_version.cc).
+int8 is per channel, symmetric, in the narrow range [-127, 127], scale = amax / 127, in the form that GPU
+delegates take as it is: the integers go straight into CONV_2D, without DEQUANTIZE. Operator versions are the
+lowest that mean it (tensorflow/lite/tools/versioning/op_version.cc).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def quantize_rows(values: Array) -> tuple[Array, Array]:
 
 
 def encode(graph: Graph, weights: str) -> Encoding:
-    """Give the large weights of `graph` the encoding `weights`; the rest stays float32. Returns the counts."""
+    """Give the large weights of `graph` the encoding `weights`; the rest stays. Returns the counts."""
     chosen = {"int8": _to_int8, "float16": _to_float16, "float32": _keep}[weights]
     for tensor in [t for t in graph.tensors() if _is_large(t)]:
         chosen(graph, tensor)

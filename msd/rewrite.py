@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from msd.device import Device, Target
+from msd.device import ConvSize, Device, Target
 from msd.ir import Build, Graph, Op, Tensor
+from msd.opset import SIDE_EFFECTS
 from msd.pattern import ANY, Match, Pat, any_op, const, match, op, var
-from msd.weights import Weights
+from msd.weights import Array, Weights
 
 PHASES = ("canonicalize", "fuse", "lower", "cleanup")
 """The order in which rules run; inside a phase it does not matter."""
@@ -271,12 +272,16 @@ class _Driver:
 
 __all__ = [
     "ANY",
+    "SIDE_EFFECTS",
+    "Array",
     "Build",
+    "ConvSize",
     "Device",
     "Graph",
     "GraphPass",
     "Ledger",
     "Op",
+    "Pat",
     "Rewrite",
     "Rule",
     "RuleError",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import flatbuffers
@@ -95,4 +96,25 @@ def lookup(scales: int) -> bytes:
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.EMBEDDING_LOOKUP
     code.version = 4 if scales > 1 else 3
     gather.inputs, gather.builtinOptions, gather.builtinOptionsType = [ids, table], None, 0
+    return packed(edited)
+
+
+def composite(name: str) -> bytes:
+    """One STABLEHLO_COMPOSITE whose decomposition is the whole model."""
+    edited = unpacked(name)
+    graph = edited.subgraphs[0]
+    decomposition = copy.copy(graph)
+    decomposition.name = b"decomposition"
+    edited.subgraphs.append(decomposition)
+    code = schema.OperatorCodeT()
+    code.builtinCode, code.deprecatedBuiltinCode = schema.BuiltinOperator.STABLEHLO_COMPOSITE, 127
+    edited.operatorCodes.append(code)
+    op = schema.OperatorT()
+    op.opcodeIndex = len(edited.operatorCodes) - 1
+    op.inputs, op.outputs = graph.inputs, graph.outputs
+    op.builtinOptions2Type = schema.BuiltinOptions2.StableHLOCompositeOptions
+    op.builtinOptions2 = schema.StableHLOCompositeOptionsT()
+    op.builtinOptions2.name, op.builtinOptions2.decompositionSubgraphIndex = b"odml.test", 1
+    edited.subgraphs[0] = copy.copy(graph)
+    edited.subgraphs[0].operators = [op]
     return packed(edited)

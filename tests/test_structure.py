@@ -1,202 +1,127 @@
-"""The shape of the code: imports point one way, files and functions stay small, only commands print.
-
-Each check is a function of the parsed modules that returns what is wrong: so the second half of this file can
-show each one a module that breaks the rule.
-"""
+"""What a .tflite file says of itself, and the inputs drawn for it."""
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
+import random
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-ROOT = Path(__file__).parent.parent
-FOLDERS = ("msd", "graph_rewrites", "scripts", "tests")
-FILE_LINES, FUNCTION_LINES = 400, 40
-FRAMEWORKS = {"diffusers", "keras", "keras_cv", "tensorflow", "torch", "transformers"}
-FOR_TESTS = {"diffusers", "torch", "transformers"}
-FOR_COMMANDS = {"click", "rich"}
-FOR_REWRITES = {"msd.rewrite", "msd.device", "msd.opset"}
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+from msd.delegate.inputs import SMALL_INTEGERS, random_inputs
+from msd.errors import BadModelFile
+from msd.structure import Port, read
+from tests import edited_models, tiny_models
 
 
-@dataclass(frozen=True)
-class Module:
-    """A parsed file: `name` as it is imported, `text`, and its syntax tree."""
-
-    name: str
-    text: str
-    tree: ast.Module
-
-    @staticmethod
-    def of(name: str, text: str) -> Module:
-        return Module(name, text, ast.parse(text))
+def test_operations_ports_and_signature(tmp_path: Path) -> None:
+    found = read(tiny_models.save("two_by_two", tmp_path))
+    assert sorted(found.operations) == ["ADD", "CONV_2D", "RELU", "TANH"]
+    assert sorted(found.inputs, key=lambda p: p.name) == [
+        Port("x0", (1, 9, 7, 4), "float32"),
+        Port("x1", (1, 1, 1, 4), "float32"),
+    ]
+    assert {p.name: p.shape for p in found.outputs} == {"a": (1, 9, 7, 4), "b": (1, 9, 7, 8)}
+    assert (found.subgraphs, found.signature) == (1, "serving_default")
 
 
-Modules = Mapping[str, Module]
+def test_without_a_signature_tensors_name_the_ports(tmp_path: Path) -> None:
+    path = tmp_path / "plain.tflite"
+    path.write_bytes(edited_models.without_signature("two_by_two"))
+    found = read(path)
+    assert found.signature is None
+    assert {p.name for p in found.inputs} == {"serving_default_x0:0", "serving_default_x1:0"}
 
 
-def read_modules(root: Path) -> dict[str, Module]:
-    found = {}
-    for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.py")):
-        parts = path.relative_to(root).with_suffix("").parts
-        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-        found[name] = Module.of(name, path.read_text("utf-8"))
-    return found
+def test_operations_of_every_graph_count(tmp_path: Path) -> None:
+    found = read(tiny_models.save("loop", tmp_path))
+    assert found.operations[0] == "WHILE"
+    assert (len(found.operations), found.subgraphs) == (5, 3)
 
 
-def statements(node: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
-    """Yield every node that runs at import, or ever if `inside_functions`; none that is for type checkers."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
-            continue
-        if isinstance(child, SCOPES) and not inside_functions:
-            continue
-        yield child
-        yield from statements(child, inside_functions)
+def test_operations_inside_a_composite_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "composite.tflite"
+    path.write_bytes(edited_models.composite("whole"))
+    found = read(path)
+    assert found.operations == ("STABLEHLO_COMPOSITE",)
+    assert found.subgraphs == 1
 
 
-def imports(module: Module, known: Modules, at_import: bool = False) -> set[str]:
-    """Return what a module imports: our modules by full name, other packages by their first name."""
-    found = set()
-    for node in statements(module.tree, inside_functions=not at_import):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            deeper = {f"{node.module}.{alias.name}" for alias in node.names}
-            found |= {name if name in known else node.module for name in deeper}
-    return {name if name in known else name.partition(".")[0] for name in found}
+def test_an_integer_input_knows_the_table_it_looks_up(tmp_path: Path) -> None:
+    path = tiny_models.save("tokens", tmp_path)
+    assert read(path).inputs == (Port("x0", (6,), "int32", rows=23),)
+    path.write_bytes(edited_models.lookup(scales=23))
+    assert read(path).inputs[0].rows == 23
 
 
-def in_folder(name: str, *folders: str) -> bool:
-    return any(name == folder or name.startswith(f"{folder}.") for folder in folders)
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is empty"),
+        (b"hello" * 100, "bytes 4 to 8 are not 'TFL3'"),
+        (b"\x1c\0\0\0TFL3", "is a damaged .tflite file"),
+    ],
+)
+def test_what_is_no_model_is_refused(content: bytes, words: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.tflite"
+    path.write_bytes(content)
+    with pytest.raises(BadModelFile, match=words):
+        read(path)
 
 
-def cycles(modules: Modules) -> list[str]:
-    graph = {name: imports(module, modules) & set(modules) for name, module in modules.items()}
-    try:
-        TopologicalSorter(graph).prepare()
-    except CycleError as error:
-        return [" → ".join(error.args[1])]
-    return []
+def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadModelFile, match="cannot be read: No such file or directory"):
+        read(tmp_path / "missing.tflite")
 
 
-def imports_upwards(modules: Modules) -> list[str]:
-    """Return imports of what is above.
-
-    Rewrites know the engine that runs them and its tables. Nothing in msd but a command knows rewrites,
-    commands, or what commands print with; nothing at all knows the frameworks that only tests need.
-    """
-    wrong = []
-    for name, module in modules.items():
-        for other in imports(module, modules):
-            in_rewrites = in_folder(name, "graph_rewrites") and in_folder(other, "msd")
-            in_engine = in_folder(name, "msd") and not in_folder(name, "msd.cli")
-            if (
-                (in_rewrites and other not in FOR_REWRITES)
-                or (in_engine and (in_folder(other, "graph_rewrites", "msd.cli") or other in FOR_COMMANDS))
-                or (in_folder(name, "msd", "graph_rewrites") and other in FOR_TESTS)
-                or (in_folder(name, "msd", "graph_rewrites") and in_folder(other, "tests", "scripts"))
-            ):
-                wrong.append(f"{name} imports {other}")
-    return wrong
+@pytest.mark.parametrize("part", [0.1, 0.5, 0.9])
+def test_a_truncated_model_is_refused(part: float, tmp_path: Path) -> None:
+    path = tiny_models.save("whole", tmp_path)
+    path.write_bytes(path.read_bytes()[: int(path.stat().st_size * part)])
+    with pytest.raises(BadModelFile, match="damaged"):
+        read(path)
 
 
-def heavy_commands(modules: Modules) -> list[str]:
-    """Return frameworks that are imported, over any number of modules, before a command has begun."""
-    wrong = []
-    for command in (name for name in modules if in_folder(name, "msd.cli")):
-        seen, waiting = set(), [command]
-        while waiting:
-            name = waiting.pop()
-            seen.add(name)
-            reached = imports(modules[name], modules, at_import=True)
-            wrong += [f"{command} reaches {other} through {name}" for other in reached & FRAMEWORKS]
-            waiting += [other for other in reached & set(modules) if other not in seen]
-    return wrong
+def test_mutated_models_are_read_or_refused(tmp_path: Path) -> None:
+    content, generator, refused = tiny_models.model("loop"), random.Random(0), 0
+    path = tmp_path / "mutant.tflite"
+    for _ in range(200):
+        mutant = bytearray(content)
+        for _ in range(generator.choice([1, 10, 100])):
+            mutant[generator.randrange(8, len(mutant))] = generator.randrange(256)
+        path.write_bytes(mutant)
+        try:
+            read(path)
+        except BadModelFile:
+            refused += 1
+    assert 0 < refused < 200
 
 
-def long_files(modules: Modules) -> list[str]:
-    lengths = {name: module.text.count("\n") for name, module in modules.items()}
-    return [f"{name} has {count} lines" for name, count in lengths.items() if count > FILE_LINES]
+@given(
+    st.lists(st.integers(1, 5), max_size=3),
+    st.sampled_from(["float32", "float16", "int64", "int32", "int8", "uint8", "bool"]),
+    st.none() | st.integers(1, 40),
+    st.integers(0, 9),
+)
+def test_inputs_fit_their_port(shape: list[int], dtype: str, rows: int | None, seed: int) -> None:
+    port = Port("x", tuple(shape), dtype, rows)
+    value, again = (random_inputs([port], seed)["x"] for _ in range(2))
+    assert (value.shape, value.dtype.name) == (port.shape, dtype)
+    np.testing.assert_array_equal(value, again)
+    if dtype in ("int32", "int64"):
+        assert ((value >= 0) & (value < (rows or SMALL_INTEGERS))).all()
 
 
-def long_functions(modules: Modules) -> list[str]:
-    """A function's length is that of its body, without the docstring."""
-    wrong = []
-    for name, module in modules.items():
-        for node in ast.walk(module.tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-                count = (node.end_lineno or 0) - body[0].lineno + 1 if body else 0
-                wrong += [f"{name}.{node.name} has {count} lines"] if count > FUNCTION_LINES else []
-    return wrong
+def test_float_inputs_are_standard_normal() -> None:
+    value = random_inputs([Port("x", (100, 100), "float32")])["x"].astype(np.float64)
+    assert abs(value.mean()) < 0.05
+    assert abs(value.std() - 1) < 0.05
 
 
-def prints(modules: Modules) -> list[str]:
-    wrong = []
-    for name, module in modules.items():
-        if in_folder(name, "graph_rewrites") or (in_folder(name, "msd") and not in_folder(name, "msd.cli")):
-            calls = [ast.unparse(n.func) for n in ast.walk(module.tree) if isinstance(n, ast.Call)]
-            wrong += [f"{name} calls {call}" for call in calls if call in ("print", "exit", "sys.exit")]
-    return wrong
-
-
-CHECKS: tuple[Callable[[Modules], list[str]], ...] = (
-    cycles, imports_upwards, heavy_commands, long_files, long_functions, prints
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_code_keeps_its_shape(check: Callable[[Modules], list[str]]) -> None:
-    modules = read_modules(ROOT)
-    assert {"msd", "msd.cli.generate", "msd.bundle", "tests.test_structure"} <= set(modules)
-    assert check(modules) == []
-
-
-LONG_BODY = "def f():\n" + "    x = 1\n" * 41
-BREAKS = [
-    (cycles, {"msd.a": "import msd.b", "msd.b": "def f():\n    from msd import a"}, "msd.a → msd.b → msd.a"),
-    (imports_upwards, {"graph_rewrites.r": "import msd.ir", "msd.ir": ""}, "graph_rewrites.r imports msd.ir"),
-    (imports_upwards, {"msd.ir": "def f():\n    import graph_rewrites"}, "msd.ir imports graph_rewrites"),
-    (imports_upwards, {"msd.ir": "from msd.cli import generate", "msd.cli": ""}, "msd.ir imports msd.cli"),
-    (imports_upwards, {"msd.ir": "import rich.table"}, "msd.ir imports rich"),
-    (imports_upwards, {"msd.cli.convert": "import torch"}, "msd.cli.convert imports torch"),
-    (imports_upwards, {"msd.ir": "from tests import harness"}, "msd.ir imports tests"),
-    (
-        heavy_commands,
-        {"msd.cli.convert": "from msd import trace", "msd.trace": "import keras.ops"},
-        "msd.cli.convert reaches keras through msd.trace",
-    ),
-    (long_files, {"msd.a": "\n" * 401}, "msd.a has 401 lines"),
-    (long_functions, {"msd.a": LONG_BODY}, "msd.a.f has 41 lines"),
-    (prints, {"msd.a": "print(1)"}, "msd.a calls print"),
-]
-
-
-@pytest.mark.parametrize(("check", "sources", "found"), BREAKS)
-def test_each_check_finds_what_it_is_for(
-    check: Callable[[Modules], list[str]], sources: dict[str, str], found: str
-) -> None:
-    wrong = check({name: Module.of(name, text) for name, text in sources.items()})
-    assert len(wrong) == 1
-    assert found in wrong[0] or set(found.split(" → ")) == set(wrong[0].split(" → "))
-
-
-FINE = {
-    "msd.cli.convert": "import click\ndef f():\n    from msd import trace\n    print(1)",
-    "msd.trace": "import keras\nif TYPE_CHECKING:\n    import msd.cli.convert",
-    "graph_rewrites.r": "from msd.rewrite import rule",
-    "msd.rewrite": "",
-    "tests.t": "import torch",
-    "msd.b": "def f():\n    '''" + "\n" * 60 + "'''\n    return 1",
-}
-
-
-@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_what_is_fine_is_found_fine(check: Callable[[Modules], list[str]]) -> None:
-    assert check({name: Module.of(name, text) for name, text in FINE.items()}) == []
+def test_seeds_and_ports_differ() -> None:
+    ports = [Port("x", (3,), "float32"), Port("y", (3,), "float32")]
+    first, second = random_inputs(ports, 0), random_inputs(ports, 1)
+    assert not np.array_equal(first["x"], second["x"])
+    assert not np.array_equal(first["x"], first["y"])

@@ -121,8 +121,10 @@ def _progress() -> Iterator[OnProgress]:
         def on_progress(component: str, what: str, done: int, total: int) -> None:
             if component not in tasks:
                 tasks[component] = progress.add_task(component, total=None, what=what)
-            share = {"completed": done, "total": total} if what == "writing" else {}
-            progress.update(tasks[component], what=what, **share)
+            if what == "writing":
+                progress.update(tasks[component], what=what, completed=done, total=total)
+            else:
+                progress.update(tasks[component], what=what)
 
         yield on_progress
         for task in tasks.values():

@@ -46,12 +46,26 @@ class SayOnStderr(logging.Handler):
 @click.command(epilog=EXAMPLE)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
-@click.option("--precision", type=click.Choice(["fp32", "fp16"]), default="fp32", show_default=True,
-              help="What the GPU computes in, where it can.")  # fmt: skip
-@click.option("--timeout", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default="600",
-              metavar="SECONDS", help="The time each file may take on the GPU, and on the CPU.")  # fmt: skip
-@click.option("--memory", type=click.FloatRange(min=0, min_open=True), metavar="GB",
-              help="The memory each file may take.  [default: 80 % of what is free]")  # fmt: skip
+@click.option(
+    "--precision",
+    type=click.Choice(["fp32", "fp16"]),
+    default="fp32",
+    show_default=True,
+    help="What the GPU computes in, where it can.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    metavar="SECONDS",
+    help="The time each compilation and each run may take.  [default: 600]",
+)
+@click.option(
+    "--memory",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="GB",
+    help="The memory each process may take.  [default: 80 % of what is free]",
+)
 @click.option(
     "--setup", is_flag=True, help="Find or fetch a Vulkan adapter, check that it works, and say which."
 )
@@ -137,6 +151,7 @@ def _json(adapter: Adapter, verdicts: list[Verdict]) -> dict[str, Any]:
             "type": adapter.type,
             "origin": adapter.origin,
             "half_floats": adapter.half_floats,
+            "passed_over": list(adapter.passed_over),
         },
         "files": [verdict.to_json() for verdict in verdicts],
     }
@@ -146,10 +161,11 @@ def _print(adapter: Adapter, verdicts: list[Verdict], setup: bool, verbose: bool
     out = Console(highlight=False)
     if not out.is_terminal:
         out.width = max(out.width, WIDTH)
-    kind = "in software" if adapter.software else adapter.type
-    out.print(
-        f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/], {escape(kind)}"
-    )
+    title = f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/]"
+    words = ["in software" if adapter.software else adapter.type, *{v.precision for v in verdicts}]
+    out.print(f"{title}, {escape(', '.join(words))}")
+    for reason in adapter.passed_over:
+        out.print(f"Passed over: {escape(reason)}")
     if setup or verbose:
         out.print(f"Driver: {escape(adapter.origin)}")
     if setup:
@@ -174,16 +190,18 @@ def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> Non
 
 def _table(verdicts: list[Verdict]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for title in ("", "file", "verdict", "PSNR to CPU", "precision"):
+    for title in ("", "file", "verdict", "PSNR to CPU"):
         table.add_column(title, no_wrap=title in ("", "verdict"))
     for verdict in verdicts:
         mark = "[green]✔[/]" if verdict.ok else "[red]✘[/]"
         number = _decibel(verdict.psnr) if verdict.distances else "–"
-        table.add_row(mark, escape(verdict.file.name), _summary(verdict), number, verdict.precision)
+        table.add_row(mark, escape(verdict.file.name), _summary(verdict), number)
     return table
 
 
 def _decibel(psnr: float) -> str:
+    if math.isinf(psnr):
+        return "∞ dB" if psnr > 0 else "−∞ dB"
     return "undefined" if math.isnan(psnr) else f"{psnr:.1f} dB"
 
 

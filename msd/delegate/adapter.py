@@ -35,7 +35,7 @@ class Adapter:
 
     `name` and `type` are Dawn's words ("CPU / Software" for SwiftShader), `origin` says where the driver
     comes from, `half_floats` whether float16 arithmetic is really done, `environment` what a child process
-    needs.
+    needs, `passed_over` which drivers were tried before it and why they would not do.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Adapter:
     origin: str
     half_floats: bool
     environment: Mapping[str, str] = field(repr=False, hash=False)
+    passed_over: tuple[str, ...] = ()
 
     @property
     def software(self) -> bool:
@@ -73,7 +74,10 @@ def find() -> Adapter:
         except NoDelegate as problem:
             reasons.append(f"{driver.origin}: {problem}")
         else:
-            return Adapter(found.name, found.type, driver.origin, found.half_floats, driver.environment)
+            passed_over = tuple(reason.rstrip(".") for reason in reasons)
+            return Adapter(
+                found.name, found.type, driver.origin, found.half_floats, driver.environment, passed_over
+            )
     raise NoDelegate(
         "No Vulkan adapter carries the GPU delegate here. Tried: "
         + "; ".join(reason.rstrip(".") for reason in reasons)

@@ -36,7 +36,7 @@ class ChildRefused(DelegateFailed):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What one file may take: seconds in all, and bytes of resident memory."""
+    """What a child may take: seconds for each request, and bytes of resident memory."""
 
     seconds: float
     memory: int
@@ -52,7 +52,6 @@ class Child:
 
     def __init__(self, environment: Mapping[str, str], bounds: Bounds) -> None:
         self.bounds = bounds
-        self._until = monotonic() + bounds.seconds
         self._folder = tempfile.TemporaryDirectory(prefix="msd-delegate-", ignore_cleanup_errors=True)
         self._log = Path(self._folder.name) / "native.log"
         self._connection, theirs = Pipe()
@@ -76,7 +75,7 @@ class Child:
         """Return the child's answer; raises ChildLost or ChildRefused."""
         try:
             self._connection.send(request)
-            self._wait()
+            self._wait(monotonic() + self.bounds.seconds)
             reply: Reply = self._connection.recv()
         except (EOFError, ConnectionError) as problem:
             raise ChildLost(self._cause_of_death()) from problem
@@ -101,7 +100,7 @@ class Child:
     ) -> None:
         self.close()
 
-    def _wait(self) -> None:
+    def _wait(self, until: float) -> None:
         while not self._connection.poll(PATIENCE):
             used = _resident(self.process.pid)
             if used > self.bounds.memory:
@@ -110,7 +109,7 @@ class Child:
                 raise ChildLost(
                     f"its process was stopped at {used / GIGABYTE:.2f} GB of memory (allowed: {limit:.2f} GB)"
                 )
-            if monotonic() > self._until:
+            if monotonic() > until:
                 self._kill()
                 raise ChildLost(
                     f"its process was stopped after {self.bounds.seconds:g} s, all it was allowed"

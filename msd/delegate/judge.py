@@ -55,9 +55,9 @@ def judge(
 
     The file is compiled for the GPU alone in a child process and run on `inputs` (else seeded random ones); a
     second child runs it on the CPU with float arithmetic. Where the delegate rejects operations, it is
-    compiled again with the CPU taking those, for numbers. `timeout` is seconds and `memory` bytes for each
-    child. Raises BadModelFile for a file that is no model or does not take `inputs`, NoDelegate without an
-    adapter.
+    compiled again with the CPU taking those, for numbers. `timeout` is seconds for each compilation and each
+    run, `memory` bytes for each child. Raises BadModelFile for a file that is no model or does not take
+    `inputs`, NoDelegate without an adapter.
     """
     start = monotonic()
     structure = read(path)

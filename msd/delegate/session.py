@@ -19,9 +19,10 @@ from msd.weights import Array
 class Session:
     """A .tflite file compiled whole for the GPU; a context manager.
 
-    `inputs` and `outputs` are its ports by name. `timeout` bounds the child's whole life in seconds, `memory`
-    its resident bytes. Raises BadModelFile for a file that is no model, NoDelegate without an adapter, and
-    DelegateFailed when an operation is rejected, or when the process dies or exceeds its bounds.
+    `inputs` and `outputs` are its ports by name. `timeout` bounds the compilation and each run in seconds,
+    `memory` the child's resident bytes. Raises BadModelFile for a file that is no model, NoDelegate without
+    an adapter, and DelegateFailed when an operation is rejected, or when the process dies or exceeds its
+    bounds.
     """
 
     def __init__(
@@ -29,7 +30,7 @@ class Session:
         path: Path,
         precision: Precision = "fp32",
         *,
-        timeout: float = 3600.0,
+        timeout: float = 600.0,
         memory: int | None = None,
         adapter: Adapter | None = None,
     ) -> None:

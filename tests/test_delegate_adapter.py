@@ -1,0 +1,154 @@
+"""Finding an adapter and unpacking SwiftShader, and every way in which that fails."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd import structure
+from msd.delegate import adapter, probe, swiftshader, verbosity
+from msd.errors import NoDelegate
+
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine with no driver, no browser and an empty cache, whose package lists are empty."""
+    for name in adapter.NAMED:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(swiftshader, "BROWSERS", ())
+    monkeypatch.setattr(adapter, "DEVICES", ())
+    for folder in ("lists/partial", "apt/archives/partial"):
+        (tmp_path / folder).mkdir(parents=True)
+    empty = tmp_path / "apt.conf"
+    empty.write_text(
+        f'Dir::State::Lists "{tmp_path}/lists";\nDir::Etc::SourceList "/dev/null";\n'
+        f'Dir::Etc::SourceParts "/dev/null";\nDir::Cache "{tmp_path}/apt";\n'
+    )
+    monkeypatch.setenv("APT_CONFIG", str(empty))
+    return tmp_path
+
+
+def package(folder: Path, files: dict[str, str]) -> Path:
+    """Build a Debian package with `files` under /usr/lib/chromium."""
+    root = folder / "root"
+    (root / "DEBIAN").mkdir(parents=True)
+    (root / "DEBIAN/control").write_text(
+        "Package: chromium-common\nVersion: 1.2-3\nArchitecture: all\n"
+        "Maintainer: Nobody <nobody@example.com>\nDescription: test\n"
+    )
+    (root / "usr/lib/chromium").mkdir(parents=True)
+    for name, content in files.items():
+        (root / "usr/lib/chromium" / name).write_text(content)
+    path = folder / "chromium-common_1.2-3_all.deb"
+    subprocess.run(["dpkg-deb", "--build", str(root), str(path)], check=True, capture_output=True)
+    return path
+
+
+def test_an_adapter_is_found_and_named() -> None:
+    found = adapter.find()
+    assert found.name
+    assert found.origin
+    assert found.software == found.type.startswith("CPU")
+
+
+def test_the_probe_is_a_model_of_one_operation(tmp_path: Path) -> None:
+    path = tmp_path / "probe.tflite"
+    path.write_bytes(probe.square())
+    assert structure.read(path).operations == ("MUL",)
+
+
+def test_a_driver_the_user_names_is_the_only_one_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VK_ICD_FILENAMES", "/nonexistent.json")
+    monkeypatch.delenv("VK_DRIVER_FILES", raising=False)
+    with pytest.raises(
+        NoDelegate, match=r"the driver named by VK_ICD_FILENAMES: .*No adapters found\. Install"
+    ):
+        adapter.find.__wrapped__()
+
+
+def test_without_anything_it_says_what_to_install(bare: Path) -> None:
+    with pytest.raises(
+        NoDelegate, match=r"SwiftShader cannot be fetched: apt-get says “.*chromium-common.*Install"
+    ):
+        adapter.find.__wrapped__()
+
+
+def test_without_apt_it_says_so(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(bare))
+    with pytest.raises(NoDelegate, match="this system has no apt-get and no dpkg-deb"):
+        swiftshader.install()
+
+
+def test_a_cache_that_cannot_be_written(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "file").write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(bare / "file"))
+    with pytest.raises(NoDelegate, match=r"cannot be unpacked into .*: Not a directory\."):
+        swiftshader.install()
+
+
+def test_three_files_are_unpacked_and_their_origin_noted(bare: Path) -> None:
+    files = {swiftshader.LIBRARY: "a", swiftshader.ICD: "b", swiftshader.LOADER: "c", "chrome": "d"}
+    folder = swiftshader.cache_folder()
+    folder.parent.mkdir(parents=True)
+    swiftshader._unpack(package(bare, files), folder)
+    found = swiftshader.locate()
+    assert found is not None
+    assert found.origin == "SwiftShader of Debian's chromium-common 1.2-3"
+    assert sorted(p.name for p in folder.iterdir()) == sorted({*files, "origin.txt"} - {"chrome"})
+
+
+def test_a_package_without_the_files_is_refused(bare: Path) -> None:
+    with pytest.raises(NoDelegate, match=r"chromium-common_1.2-3_all.deb holds no SwiftShader"):
+        swiftshader._unpack(package(bare, {swiftshader.ICD: "b"}), bare / "made")
+
+
+def test_an_installed_browser_is_used(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (swiftshader.LIBRARY, swiftshader.ICD, swiftshader.LOADER):
+        (bare / name).write_text(json.dumps({}))
+    monkeypatch.setattr(swiftshader, "BROWSERS", (str(bare),))
+    found = swiftshader.locate()
+    assert found is not None
+    assert (found.folder, found.origin) == (bare, f"SwiftShader of the browser in {bare}")
+
+
+def test_a_system_driver_needs_a_gpu(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (bare / "nvidia_icd.json").write_text("{}")
+    (bare / "lvp_icd.x86_64.json").write_text("{}")
+    monkeypatch.setattr(adapter, "ICD_FOLDERS", (str(bare),))
+    monkeypatch.setattr(adapter, "_library_path", lambda: {"LD_LIBRARY_PATH": "/lib"})
+    assert adapter._system() is None
+    monkeypatch.setattr(adapter, "DEVICES", ("null",))
+    driver = adapter._system()
+    assert driver is not None
+    assert driver.environment["VK_ICD_FILENAMES"] == str(bare / "nvidia_icd.json")
+
+
+def test_the_runtime_can_be_made_to_say_its_partitions() -> None:
+    """In this process: the level is found in the installed library and is verbose afterwards."""
+    assert verbosity.say_partitions()
+
+
+def test_a_symbol_that_is_not_there(tmp_path: Path) -> None:
+    other = next(Path(np.__file__).parent.rglob("*.so"))
+    assert verbosity._offset(other) is None
+    assert verbosity._base(tmp_path / "libnone.so") is None
+
+
+def test_a_gpu_whose_driver_fails_is_passed_over_in_words(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "broken_icd.json").write_text("{}")
+    monkeypatch.setattr(adapter, "ICD_FOLDERS", (str(tmp_path),))
+    monkeypatch.setattr(adapter, "DEVICES", ("null",))
+    for name in adapter.NAMED:
+        monkeypatch.delenv(name, raising=False)
+    found = adapter.find.__wrapped__()
+    assert "SwiftShader" in found.name
+    (reason,) = found.passed_over
+    assert reason.startswith("the system's Vulkan driver: ")
+    assert reason.endswith("No adapters found")

@@ -1,0 +1,176 @@
+"""The real delegate on small models."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd.delegate import judge
+from msd.delegate.child import Child
+from msd.delegate.worker import Done, Request
+from msd.errors import BadModelFile
+from tests import edited_models, tiny_models
+
+
+@pytest.mark.parametrize(
+    ("name", "operations"),
+    [("whole", 3), ("two_by_two", 4), ("tokens", 2), ("conv_float16", 3), ("dense_float32", 1)],
+)
+def test_a_whole_delegation(name: str, operations: int, tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save(name, tmp_path))
+    assert verdict.ok, verdict.objections
+    assert (verdict.delegated, verdict.operations, verdict.partitions) == (operations, operations, 1)
+    assert verdict.confirmed
+    assert verdict.psnr >= 120
+    assert verdict.adapter
+
+
+@pytest.mark.parametrize("name", ["conv_int8", "depthwise_int8", "dense_int8"])
+def test_int8_weights_agree_with_float_arithmetic(name: str, tmp_path: Path) -> None:
+    """Dynamic-range arithmetic, TensorFlow Lite's own for these files, is below 60 dB away from this."""
+    verdict = judge(tiny_models.save(name, tmp_path))
+    assert verdict.ok, verdict.objections
+    assert verdict.psnr >= 120
+
+
+def test_a_partial_delegation_says_what_and_why(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("five_dimensions", tmp_path))
+    assert not verdict.ok
+    assert (verdict.delegated, verdict.operations, verdict.partitions) == (4, 6, 2)
+    reasons = [(r.kind, r.reason, r.operations) for r in verdict.rejected]
+    assert reasons == [
+        ("RESHAPE", "Tensor dimensions must be less than 5. Reshape", (4,)),
+        ("SUM", "Unknown layout.", (5,)),
+    ]
+    assert verdict.objections == ("2 of 6 operations stay on the CPU",)
+
+
+def test_a_partial_delegation_still_has_numbers(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("cut_off", tmp_path))
+    assert verdict.psnr >= 120
+    assert "the numbers are those of GPU and CPU together" in verdict.notes
+
+
+def test_nothing_delegated(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("broadcast_to", tmp_path))
+    assert (verdict.delegated, verdict.operations, verdict.failure) == (0, 1, None)
+    assert verdict.objections == ("1 of 1 operations stay on the CPU",)
+
+
+def test_the_delegate_may_refuse_after_accepting_every_operation(tmp_path: Path) -> None:
+    path = tmp_path / "refused.tflite"
+    path.write_bytes(edited_models.explicit_dequantize("dense_int8", 2))
+    verdict = judge(path)
+    assert (verdict.delegated, verdict.partitions, verdict.crashed) == (0, 0, False)
+    assert verdict.failure is not None
+    assert verdict.failure.startswith("compiling failed: INVALID_ARGUMENT: Shape mismatch")
+
+
+def test_an_operation_version_may_be_too_new(tmp_path: Path) -> None:
+    path = tmp_path / "version.tflite"
+    path.write_bytes(edited_models.explicit_dequantize("conv_int8", 5))
+    assert judge(path).rejected[0].reason == "Max version supported: 3. Requested version 5."
+
+
+def test_infinite_outputs_are_an_objection(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("overflow", tmp_path))
+    assert verdict.whole
+    assert verdict.objections == ("y has NaN or infinite values, and on the CPU too",)
+    assert math.isnan(verdict.psnr)
+
+
+def test_a_silently_wrong_operation_is_found_by_its_numbers(tmp_path: Path) -> None:
+    """With one scale for a whole int8 table the delegate computes nonsense; with one a row it is right."""
+    path = tmp_path / "lookup.tflite"
+    path.write_bytes(edited_models.lookup(scales=1))
+    wrong = judge(path)
+    path.write_bytes(edited_models.lookup(scales=23))
+    right = judge(path)
+    assert wrong.whole
+    assert wrong.psnr < 20
+    assert right.ok, right.objections
+
+
+def test_a_texture_beyond_the_adapter_is_an_objection(tmp_path: Path) -> None:
+    """Winograd weights are a texture 36·⌈channels/4⌉ high: 8172 fits SwiftShader's 8192, 8208 does not."""
+    fits = judge(tiny_models.save("winograd_908", tmp_path))
+    if "SwiftShader" not in fits.adapter:
+        pytest.skip("other adapters have other limits")
+    too_large = judge(tiny_models.save("winograd_912", tmp_path))
+    assert fits.ok, fits.objections
+    assert too_large.whole
+    assert "Texture size ([Extent3D width:16, height:8208" in too_large.objections[0]
+    assert too_large.psnr < 20
+
+
+def test_bit_identical_outputs_are_no_objection_where_the_log_confirms_the_gpu(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("copy_only", tmp_path))
+    assert verdict.ok, verdict.objections
+    assert verdict.distances[0].identical
+
+
+def test_several_graphs_are_counted_together(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("loop", tmp_path))
+    assert (verdict.delegated, verdict.operations, verdict.subgraphs) == (4, 5, 3)
+    assert [r.kind for r in verdict.rejected] == ["WHILE"]
+
+
+def test_a_dtype_without_gpu_buffers(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("long_integers", tmp_path))
+    assert "Tensor type(INT64) is not supported" in verdict.rejected[0].reason
+    assert not verdict.ok
+
+
+def test_given_inputs_are_used(tmp_path: Path) -> None:
+    inputs = {"x0": np.full(tiny_models.SHAPE, -2, np.float32)}
+    verdict = judge(tiny_models.save("copy_only", tmp_path), inputs=inputs)
+    assert verdict.distances[0].max_reference == 0
+
+
+def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = tiny_models.save("copy_only", tmp_path)
+    with pytest.raises(BadModelFile, match=r"takes the inputs \['x0'\], not \['latent'\]"):
+        judge(path, inputs={"latent": np.zeros(tiny_models.SHAPE, np.float32)})
+    with pytest.raises(BadModelFile, match=r"takes x0 as float32\[1, 9, 7, 4\], not float64\[1\]"):
+        judge(path, inputs={"x0": np.zeros(1)})
+
+
+def test_half_floats_are_used_or_said_not_to_be(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("whole", tmp_path), precision="fp16")
+    assert verdict.asked == "fp16"
+    assert verdict.ok, verdict.objections
+    if verdict.precision == "fp32":
+        assert verdict.precision_note
+        assert verdict.psnr >= 120
+    else:
+        assert verdict.psnr < 100
+
+
+def test_a_crash_is_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ask = Child.ask
+
+    def kill_and_ask(child: Child, request: Request) -> Done:
+        child.process.kill()
+        return ask(child, request)
+
+    path = tiny_models.save("whole", tmp_path)
+    judge(path)
+    monkeypatch.setattr(Child, "ask", kill_and_ask)
+    verdict = judge(path)
+    assert verdict.crashed
+    assert verdict.objections == ("while compiling, its process crashed with SIGKILL",)
+
+
+def test_a_time_out_is_a_verdict(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("whole", tmp_path), timeout=0.01)
+    assert verdict.crashed
+    assert verdict.failure == "while compiling, its process was stopped after 0.01 s, all it was allowed"
+
+
+def test_a_lack_of_memory_is_a_verdict(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("whole", tmp_path), memory=1000)
+    assert verdict.crashed
+    assert "GB of memory (allowed: 0.00 GB)" in str(verdict.failure)

@@ -1,0 +1,122 @@
+"""The command, as its user meets it: exit codes, sentences, JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from msd.cli.report import COMPONENTS, report
+from tests import tiny_models
+
+
+def call(*arguments: Any) -> Result:
+    return CliRunner().invoke(report, [str(a) for a in arguments], prog_name="delegation-report")
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A folder with the three components, all of them acceptable."""
+    for component in COMPONENTS:
+        shutil.copy(tiny_models.save("whole", tmp_path), tmp_path / f"{component}.tflite")
+    (tmp_path / "whole.tflite").unlink()
+    return tmp_path
+
+
+def test_a_whole_bundle(bundle: Path) -> None:
+    result = call(bundle)
+    assert result.exit_code == 0, result.output
+    for component in COMPONENTS:
+        (line,) = [line for line in result.stdout.splitlines() if f"{component}.tflite" in line]
+        assert "3 of 3 operations on GPU, 1 partition " in line
+        assert " dB " in line
+    assert result.stdout.startswith("LiteRT 2.3.0 GPU delegate on ")
+    assert result.stdout.endswith("3 of 3 files run whole on the GPU with the CPU's numbers.\n")
+    assert "✘" not in result.stdout
+
+
+def test_a_partial_delegation(tmp_path: Path) -> None:
+    good, bad = (tiny_models.save(name, tmp_path) for name in ("whole", "five_dimensions"))
+    result = call(good, bad)
+    assert result.exit_code == 3
+    assert "4 of 6 operations on GPU, 2 partitions" in result.stdout
+    assert "✘ 2 of 6 operations stay on the CPU" in result.stdout
+    assert "RESHAPE (#4): Tensor dimensions must be less than 5. Reshape" in result.stdout
+    assert "SUM (#5): Unknown layout." in result.stdout
+    assert "1 of 2 files run whole on the GPU" in result.stdout
+    assert "Replacing" not in result.stdout
+
+
+def test_verbose_shows_the_numbers_and_the_native_log(tmp_path: Path) -> None:
+    result = call("-v", tiny_models.save("whole", tmp_path))
+    assert result.exit_code == 0
+    assert "y: 1" in result.stdout
+    assert "dB from the CPU's, max difference " in result.stdout
+    assert "Replacing 3 out of 3 node(s) with delegate (LITERT_WEBGPU) node" in result.stdout
+
+
+def test_json_is_all_that_stands_on_stdout(tmp_path: Path) -> None:
+    result = call("--json", tiny_models.save("cut_off", tmp_path))
+    assert result.exit_code == 3
+    form = json.loads(result.stdout)
+    assert (form["ok"], form["litert"]) == (False, "2.3.0")
+    assert form["adapter"]["name"] == form["files"][0]["adapter"]
+    assert form["files"][0]["rejected"][0]["kind"] == "GATHER_ND"
+    assert form["files"][0]["psnr_db"] > 100
+
+
+def test_setup_says_what_was_found() -> None:
+    result = call("--setup")
+    assert result.exit_code == 0
+    assert "Driver: " in result.stdout
+    assert "The delegate works here." in result.stdout
+
+
+def test_a_lost_process_is_a_verdict(tmp_path: Path) -> None:
+    result = call("--timeout", "0.01", tiny_models.save("whole", tmp_path))
+    assert result.exit_code == 3
+    assert "lost: 3 operations undecided" in result.stdout
+    assert "✘ while compiling, its process was stopped after 0.01 s, all it was allowed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Name a .tflite file or a folder of them, or ask for --setup."),
+        (["/nonexistent.tflite"], "'/nonexistent.tflite' does not exist"),
+        (["--precision", "int8", "/"], "'int8' is not one of 'fp32', 'fp16'"),
+        (["--timeout", "0", "/"], "is not in the range"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], words: str) -> None:
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+
+
+def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "garbage.tflite"
+    path.write_bytes(b"garbage " * 9)
+    result = call(tiny_models.save("whole", tmp_path), path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: {path} is not a .tflite file: bytes 4 to 8 are not 'TFL3'.\n"
+
+
+def test_an_incomplete_bundle(bundle: Path) -> None:
+    (bundle / "unet.tflite").unlink()
+    result = call(bundle)
+    assert result.exit_code == 1
+    assert f"Error: {bundle} has no unet.tflite; name the files you want judged instead." in result.stderr
+
+
+def test_help_has_examples_that_name_real_options() -> None:
+    text = call("--help").stdout
+    examples = text.partition("Examples:")[2].strip().splitlines()
+    assert len(examples) == 3
+    options = {option for parameter in report.params for option in parameter.opts}
+    for example in examples:
+        assert {word for word in example.split() if word.startswith("--")} <= options

@@ -1,0 +1,154 @@
+"""Distances and verdicts, in numbers worked out by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from msd.delegate.verdict import Rejection, Verdict, distance
+
+ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-4, 4, width=32))
+
+
+def verdict(**changes: Any) -> Verdict:
+    """A good verdict with changes."""
+    good = Verdict(
+        file=Path("unet.tflite"),
+        adapter="Adapter",
+        adapter_type="Discrete GPU",
+        asked="fp32",
+        precision="fp32",
+        operations=5,
+        subgraphs=1,
+        delegated=5,
+        partitions=1,
+        confirmed=True,
+        rejected=(),
+        distances=(distance("y", np.float32([4.0, 1.0]), np.float32([4.0, 1.0001])),),
+        failure=None,
+        crashed=False,
+        problems=(),
+        reference_failure=None,
+        compile_seconds=1.0,
+        run_seconds=0.5,
+        seconds=2.0,
+        log=("a line",),
+    )
+    return replace(good, **changes)
+
+
+def test_psnr_by_hand() -> None:
+    found = distance("y", np.float32([3.0, -8.0]), np.float32([3.5, -8.0]))
+    assert found.psnr == pytest.approx(20 * math.log10(8 / math.sqrt(0.125)), abs=1e-9)
+    assert (found.max_difference, found.max_reference) == (0.5, 8.0)
+    assert (found.finite, found.identical) == (True, False)
+
+
+def test_equal_outputs_are_infinitely_near_and_identical() -> None:
+    found = distance("y", np.float32([1, 2]), np.float32([1, 2]))
+    assert (found.psnr, found.identical) == (math.inf, True)
+
+
+def test_any_difference_from_silence_is_infinitely_far() -> None:
+    assert distance("y", np.float32([0, 1e-9]), np.float32([0, 0])).psnr == -math.inf
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite_have_no_distance(bad: float) -> None:
+    on_gpu = distance("y", np.float32([1, bad]), np.float32([1, 2]))
+    on_cpu = distance("y", np.float32([1, 2]), np.float32([1, bad]))
+    assert math.isnan(on_gpu.psnr)
+    assert math.isnan(on_cpu.psnr)
+    assert (on_gpu.finite, on_gpu.reference_finite) == (False, True)
+    assert (on_cpu.finite, on_cpu.reference_finite) == (True, False)
+
+
+@given(ARRAYS, st.floats(0.5, 8), st.floats(0.01, 0.1))
+def test_psnr_does_not_depend_on_the_scale(reference: Any, scale: float, error: float) -> None:
+    value = reference + np.float32(error)
+    once = distance("y", value, reference).psnr
+    scaled = distance("y", value.astype(np.float64) * scale, reference.astype(np.float64) * scale).psnr
+    assert scaled == pytest.approx(once, abs=1e-6)
+
+
+def test_a_good_verdict_has_no_objections() -> None:
+    assert verdict().ok
+    assert verdict().whole
+    assert verdict().psnr == pytest.approx(95.05, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "objection"),
+    [
+        ({"delegated": 3, "partitions": 2}, "2 of 5 operations stay on the CPU"),
+        ({"partitions": 2}, "the graph is cut into 2 partitions"),
+        ({"failure": "compiling failed: out of luck", "delegated": 0}, "compiling failed: out of luck"),
+        ({"problems": ("Texture size",)}, "the native log has the error “Texture size”"),
+        (
+            {"reference_failure": "loading failed", "distances": ()},
+            "the CPU gave no numbers to compare with: loading failed",
+        ),
+        (
+            {"distances": (distance("y", np.float32([1.0]), np.float32([1.1])),)},
+            "y is only 20.8 dB from the CPU's (wanted: 60 dB)",
+        ),
+        (
+            {"distances": (distance("y", np.float32([np.nan]), np.float32([1.1])),)},
+            "y has NaN or infinite values",
+        ),
+        (
+            {"distances": (distance("y", np.float32([1.0]), np.float32([np.inf])),)},
+            "y has NaN or infinite values on the CPU",
+        ),
+        (
+            {"distances": (distance("y", np.float32([1.0]), np.float32([1.0])),), "confirmed": False},
+            "y is the CPU's to the last bit, and no log line says that the GPU made it",
+        ),
+    ],
+)
+def test_each_objection(changes: dict[str, Any], objection: str) -> None:
+    assert verdict(**changes).objections == (objection,)
+    assert not verdict(**changes).ok
+
+
+@pytest.mark.parametrize(
+    "changes", [{"delegated": 4}, {"partitions": 2}, {"failure": "no"}, {"operations": 0, "delegated": 0}]
+)
+def test_what_is_not_whole(changes: dict[str, Any]) -> None:
+    assert not verdict(**changes).whole
+
+
+def test_half_precision_is_held_to_less() -> None:
+    near = (distance("y", np.float32([1.0]), np.float32([1.01])),)
+    assert not verdict(distances=near).ok
+    assert verdict(distances=near, asked="fp16", precision="fp16").ok
+
+
+def test_identical_outputs_are_noted_where_the_log_confirms_the_gpu() -> None:
+    same = verdict(distances=(distance("y", np.float32([1.0]), np.float32([1.0])),))
+    assert same.ok
+    assert same.notes == ("y is the CPU's to the last bit",)
+
+
+def test_json_is_strict_and_says_what_the_properties_say() -> None:
+    rejected = (Rejection("SUM", "Unknown layout.", (4,)),)
+    bad = verdict(
+        rejected=rejected,
+        delegated=4,
+        asked="fp16",
+        distances=(distance("y", np.float32([np.nan]), np.float32([1.0])),),
+    )
+    form = json.loads(json.dumps(bad.to_json(), allow_nan=False))
+    assert (form["ok"], form["psnr_db"]) == (False, None)
+    assert form["rejected"] == [{"kind": "SUM", "reason": "Unknown layout.", "operations": [4]}]
+    assert form["objections"] == list(bad.objections)
+    assert form["notes"][0] == "fp16 was asked for, but Adapter computes in fp32"
