@@ -70,10 +70,9 @@ def convert(
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
     """
     from msd import convert as conversion
-    from msd.demo import CHECKPOINT
 
     settings = _settings(device, gelu_clip, without, options)
-    source = source or CHECKPOINT
+    source = source or _demo()
     if dry_run:
         _say_plan(conversion.plan(source, settings), settings, as_json)
         return
@@ -85,6 +84,12 @@ def convert(
     _say(manifest, output)
     if explain:
         _explain(manifest)
+
+
+def _demo() -> Path:
+    from msd.demo import CHECKPOINT
+
+    return CHECKPOINT
 
 
 def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], options: Any) -> Settings:
