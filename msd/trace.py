@@ -55,9 +55,10 @@ class Structure:
 def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:
     """Return the structure of the Keras model, or callable, that `build` makes, for static `inputs`.
 
-    A functional model gets each tensor by the name of its input; anything else is called with the tensors as
-    keyword arguments. No variable is allocated, neither here nor later by Keras itself, and the same model
-    gives the same bytes. Raises BadConfig where Keras is set to another backend, data format or precision.
+    A functional model gets each tensor by the name of its input; anything else is called with one tensor, or
+    with several as keyword arguments. No variable is allocated, neither here nor later by Keras itself; the
+    same model gives the same bytes. Raises BadConfig where Keras is set to another backend, data format or
+    precision.
     """
     _import_quietly()
     with _unallocated() as variables:
@@ -112,22 +113,25 @@ def _apply(model: Any, arguments: dict[str, Any]) -> Any:
     import keras
     from keras.src.models.functional import Functional
 
-    if not isinstance(model, keras.Sequential | Functional):
-        return model(**arguments)
-    wanted = keras.tree.flatten(model.input)
-    if len(wanted) == len(arguments) == 1:
-        return model(next(iter(arguments.values())))
-    return model(keras.tree.map_structure(lambda symbol: arguments[symbol.name], model.input))
+    only = next(iter(arguments.values())) if len(arguments) == 1 else None
+
+    def by_name(symbol: Any) -> Any:
+        return arguments[symbol.name] if only is None else only
+
+    if isinstance(model, Functional):
+        return model(keras.tree.map_structure(by_name, model.input))
+    return model(**arguments) if only is None else model(only)
 
 
 def _ensure_built(model: Any, inputs: InputSpecs) -> None:
     """Have every layer make its variables, which some only do when called."""
     import keras
+    from keras.src import backend
 
     if isinstance(model, keras.Model) and model.built:
         return
     symbols = {name: keras.KerasTensor(shape, dtype) for name, (shape, dtype) in inputs.items()}
-    keras.backend.compute_output_spec(model, **symbols)
+    backend.compute_output_spec(lambda **arguments: _apply(model, arguments), **symbols)
 
 
 def _import_quietly() -> None:
