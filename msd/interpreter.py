@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from msd import tflite
 from msd.errors import BadModelFile
-from msd.structure import Port, read
-from msd.weight_only import float_weights as with_float_weights
+from msd.float_weights import give_float_weights
+from msd.ports import Port, Ports
 from msd.weights import Array
 
 
 class Interpreter:
-    """A .tflite file loaded on the CPU, to be run many times.
+    """A .tflite file loaded on the CPU, to be run many times; a context manager that frees its memory.
 
     `inputs` and `outputs` are its ports by name: the names of its (first) signature, or of its tensors where
     it has none. With `float_weights`, weights stored in fewer bits are brought to float32 and all arithmetic
@@ -24,19 +27,36 @@ class Interpreter:
     """
 
     def __init__(self, path: Path, *, threads: int | None = None, float_weights: bool = False) -> None:
+        model = tflite.read(path)
+        ports = Ports.of(model, path)
+        self.path, self.signature = path, ports.signature
+        self.inputs, self.outputs = ports.inputs, ports.outputs
+        self._interpreter: Any = None
+        if not (float_weights and give_float_weights(model)):
+            self._load(path, threads)
+            return
+        # Once loaded, the file is mapped into memory and its name is not needed any more.
+        with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:
+            tflite.write(model, Path(folder) / path.name)
+            self._load(Path(folder) / path.name, threads)
+
+    def _load(self, file: Path, threads: int | None) -> None:
         from ai_edge_litert import interpreter
 
-        structure = read(path)
-        self.path, self.signature = path, structure.signature
-        self.inputs: dict[str, Port] = {port.name: port for port in structure.inputs}
-        self.outputs: dict[str, Port] = {port.name: port for port in structure.outputs}
-        content = with_float_weights(path) if float_weights else None
-        source = {"model_content": content} if content else {"model_path": str(path)}
         try:
-            self._interpreter = interpreter.Interpreter(**source, num_threads=threads)
+            self._interpreter = interpreter.Interpreter(str(file), num_threads=threads)
             self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as problem:
-            raise BadModelFile(f"{path} cannot be loaded on the CPU: {one_line(problem)}.") from problem
+            raise BadModelFile(f"{self.path} cannot be loaded on the CPU: {one_line(problem)}") from problem
+
+    def __enter__(self) -> Interpreter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free its memory; it cannot be run after it."""
+        self._interpreter = None
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name for inputs by name; raises BadModelFile where they do not fit."""

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd import structure
+from msd import tflite
 from msd.delegate import adapter, probe, swiftshader, verbosity
 from msd.errors import NoDelegate
+from msd.interpreter import Interpreter
 
 
 @pytest.fixture
@@ -57,9 +58,10 @@ def test_an_adapter_is_found_and_named() -> None:
 
 
 def test_the_probe_is_a_model_of_one_operation(tmp_path: Path) -> None:
-    path = tmp_path / "probe.tflite"
-    path.write_bytes(probe.square())
-    assert structure.read(path).operations == ("MUL",)
+    tflite.write(probe.square(), tmp_path / "probe.tflite")
+    x, y = np.random.default_rng(0).standard_normal((2, *probe.SHAPE)).astype(np.float32)
+    (product,) = Interpreter(tmp_path / "probe.tflite").run({"x": x, "y": y}).values()
+    np.testing.assert_array_equal(product, x * y)
 
 
 def test_a_driver_the_user_names_is_the_only_one_tried(monkeypatch: pytest.MonkeyPatch) -> None:

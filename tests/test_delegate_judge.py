@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from msd import tflite
 from msd.delegate import judge
 from msd.delegate.child import Child
+from msd.delegate.judge import executed
 from msd.delegate.worker import Done, Request
 from msd.errors import BadModelFile
+from msd.ir import Model
 from tests import edited_models, tiny_models
 
 
@@ -116,6 +119,27 @@ def test_several_graphs_are_counted_together(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("loop", tmp_path))
     assert (verdict.delegated, verdict.operations, verdict.subgraphs) == (4, 5, 3)
     assert [r.kind for r in verdict.rejected] == ["WHILE"]
+
+
+def test_operations_inside_a_composite_do_not_count() -> None:
+    """The delegate is asked about the composite; a verdict on it is not possible, since it crashes."""
+    (graph,) = executed(tflite.parse(edited_models.composite("whole")))
+    assert [op.kind for op in graph.ops] == ["STABLEHLO_COMPOSITE"]
+    assert [len(graph.ops) for graph in executed(tflite.parse(tiny_models.model("loop")))] == [1, 1, 3]
+
+
+def test_of_several_signatures_the_first_graphs_runs(tmp_path: Path) -> None:
+    """Whatever their order in the file: here the second graph's comes first there."""
+    graphs = [tflite.parse(tiny_models.model(name)).main for name in ("whole", "two_by_two")]
+    for graph in graphs:
+        graph.signatures[0].key = f"signature of {len(graph.ops)}"
+    path = tmp_path / "two.tflite"
+    tflite.write(Model(graphs), path)
+    path.write_bytes(edited_models.signatures_reversed(path.read_bytes()))
+    verdict = judge(path)
+    assert verdict.ok, verdict.objections
+    assert (verdict.operations, verdict.subgraphs) == (7, 2)
+    assert [found.output for found in verdict.distances] == ["y"]
 
 
 def test_a_dtype_without_gpu_buffers(tmp_path: Path) -> None:

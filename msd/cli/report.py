@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from msd import structure
+from msd import tflite
 from msd.delegate import Adapter, Rejection, Verdict, find, judge
 from msd.delegate.worker import Precision
 from msd.errors import BadBundle, MsdError
@@ -109,7 +109,7 @@ def _files(paths: tuple[Path, ...]) -> list[Path]:
     """Return the .tflite files that `paths` name, each one readable; raises BadBundle and BadModelFile."""
     files = [file for path in paths for file in (_components(path) if path.is_dir() else [path])]
     for file in files:
-        structure.read(file)
+        tflite.read(file)
     return files
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
+from msd import tflite
 from msd.delegate import log
 from msd.delegate.adapter import Adapter, find
 from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
@@ -15,7 +16,8 @@ from msd.delegate.verdict import Distance, Rejection, Verdict, distance
 from msd.delegate.worker import LoadOnCpu, LoadOnGpu, Precision, Run
 from msd.errors import MsdError
 from msd.interpreter import check, one_line
-from msd.structure import Structure, read
+from msd.ir import Graph, Model
+from msd.ports import Ports
 from msd.weights import Array
 
 TAIL = 60
@@ -60,26 +62,32 @@ def judge(
     `inputs`, NoDelegate without an adapter.
     """
     start = monotonic()
-    structure = read(path)
-    given = random_inputs(structure.inputs) if inputs is None else dict(inputs)
-    check(given, {port.name: port for port in structure.inputs}, path)
+    model = tflite.read(path)
+    ports = Ports.of(model, path)
+    given = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
+    check(given, ports.inputs, path)
     adapter = adapter or find()
     bounds = Bounds.of(timeout, memory)
-    gpu = _on_gpu(path, precision, given, bounds, adapter)
+    gpu = _on_gpu(LoadOnGpu(path, precision, ports.signature), given, bounds, adapter)
     cpu = None if gpu.outputs is None else _try(LoadOnCpu(path), given, bounds, {})
-    return _verdict(path, structure, adapter, precision, gpu, cpu, monotonic() - start)
+    return _verdict(path, model, adapter, precision, gpu, cpu, monotonic() - start)
 
 
-def _on_gpu(
-    path: Path, precision: Precision, inputs: dict[str, Array], bounds: Bounds, adapter: Adapter
-) -> Trial:
-    alone = _try(LoadOnGpu(path, precision), inputs, bounds, adapter.environment)
+def executed(model: Model) -> list[Graph]:
+    """Return the graphs whose operations a delegate is asked about: a composite stands for its own graph."""
+    options = [op.attrs for graph in model.graphs for op in graph.ops]
+    inside = {attrs.get("decomposition_subgraph_index") for attrs in options}
+    return [graph for i, graph in enumerate(model.graphs) if graph.ops and i not in inside]
+
+
+def _on_gpu(load: LoadOnGpu, inputs: dict[str, Array], bounds: Bounds, adapter: Adapter) -> Trial:
+    alone = _try(load, inputs, bounds, adapter.environment)
     facts = alone.facts
     if alone.crashed or not facts.rejected:
         return alone
     if not facts.delegated:
         return replace(alone, failure=None)
-    mixed = _try(LoadOnGpu(path, precision, cpu_too=True), inputs, bounds, adapter.environment)
+    mixed = _try(replace(load, cpu_too=True), inputs, bounds, adapter.environment)
     return replace(mixed, text=alone.text if mixed.failure is None else mixed.text)
 
 
@@ -115,7 +123,7 @@ def _reason(text: str, problem: MsdError) -> str:
 
 def _verdict(
     path: Path,
-    structure: Structure,
+    model: Model,
     adapter: Adapter,
     asked: Precision,
     gpu: Trial,
@@ -123,7 +131,9 @@ def _verdict(
     seconds: float,
 ) -> Verdict:
     facts = gpu.facts
-    count = len(structure.operations)
+    graphs = executed(model)
+    kinds = [op.kind for graph in graphs for op in graph.ops]
+    count = len(kinds)
     unsaid = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0
     return Verdict(
         file=path,
@@ -132,11 +142,11 @@ def _verdict(
         asked=asked,
         precision=asked if adapter.half_floats else "fp32",
         operations=count,
-        subgraphs=structure.subgraphs,
+        subgraphs=len(graphs),
         delegated=count if unsaid else facts.delegated,
         partitions=facts.initialised if unsaid else facts.partitions,
         confirmed=bool(facts.replaced) and not facts.restored,
-        rejected=tuple(_rejection(kind, reason, structure) for kind, reason in facts.rejected),
+        rejected=tuple(_rejection(kind, reason, kinds) for kind, reason in facts.rejected),
         distances=_distances(gpu, cpu),
         failure=gpu.failure,
         crashed=gpu.crashed,
@@ -149,8 +159,9 @@ def _verdict(
     )
 
 
-def _rejection(kind: str, reason: str, structure: Structure) -> Rejection:
-    places = tuple(i for i, operation in enumerate(structure.operations) if operation == kind)
+def _rejection(kind: str, reason: str, kinds: list[str]) -> Rejection:
+    """The log says `CUSTOM FlexErf` where the graph says `CUSTOM:FlexErf`."""
+    places = tuple(i for i, found in enumerate(kinds) if found.replace(":", " ") == kind)
     return Rejection(kind, reason, places)
 
 

@@ -12,11 +12,12 @@ import re
 import tempfile
 from pathlib import Path
 
-from msd import structure
+from msd import tflite
 from msd.delegate.adapter import find
 from msd.delegate.child import Bounds, Child, ChildRefused
 from msd.delegate.inputs import random_inputs
 from msd.delegate.worker import LoadOnGpu, Run
+from msd.ports import Ports
 from tests import edited_models, tiny_models
 
 HERE = Path(__file__).parent
@@ -37,8 +38,9 @@ def record(name: str, content: bytes, environment: dict[str, str], cpu_too: bool
         path = Path(folder) / f"{name}.tflite"
         path.write_bytes(content)
         try:
-            child.ask(LoadOnGpu(path, "fp32", cpu_too))
-            child.ask(Run(random_inputs(structure.read(path).inputs)))
+            ports = Ports.of(tflite.read(path), path)
+            child.ask(LoadOnGpu(path, "fp32", ports.signature, cpu_too))
+            child.ask(Run(random_inputs(ports.inputs.values())))
         except ChildRefused as problem:
             print(f"{name}: {problem}")
         log = re.sub(r"/\S*?/site-packages/", "", child.log)
