@@ -229,7 +229,7 @@ def edit_unet(copy: Path, name: str, change: Any) -> None:
 
 def test_wrong_shape(copy: Path, tmp_path: Path) -> None:
     edit_unet(copy, "conv_in.weight", lambda w: np.ascontiguousarray(w[:, :3]))
-    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "conv_in.weight", "(16, 4, 3, 3)", "(16, 3, 3, 3)")
+    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "conv_in.weight", "[16, 4, 3, 3]", "[16, 3, 3, 3]")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])

@@ -102,7 +102,8 @@ def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], o
     if unknown := set(without) - set(names):
         raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
     target = Target(read_device(device) if device else Device(), gelu_clip)
-    components = tuple(c for c in COMPONENTS if c in (options.pop("components") or COMPONENTS))
+    chosen = options.pop("components") or COMPONENTS
+    components = tuple(c for c in COMPONENTS if c in chosen)
     return Settings(
         [r for r in rules if r.name not in without], components=components, target=target, **options
     )
