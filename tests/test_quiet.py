@@ -19,7 +19,7 @@ def test_trouble_is_still_told(capfd: pytest.CaptureFixture[str]) -> None:
 
 def test_it_is_told_even_when_something_is_raised(capfd: pytest.CaptureFixture[str]) -> None:
     chatter = b"INFO: Created TensorFlow Lite XNNPACK delegate for CPU.\n"
-    with pytest.raises(RuntimeError), without_lines(ON_INTERPRETER):
+    with pytest.raises(RuntimeError), without_lines(ON_INTERPRETER):  # noqa: PT012
         os.write(2, chatter + b"ERROR: trouble\n")
         raise RuntimeError
     assert capfd.readouterr().err == "ERROR: trouble\n"
