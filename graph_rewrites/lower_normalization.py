@@ -1,6 +1,7 @@
 """Group and layer normalisation as Keras spells them, made broadcast-free, of rank 4 and safe in float16."""
 
 from functools import cache
+from math import prod
 
 import numpy as np
 
@@ -61,13 +62,13 @@ def lower_group_norm(
     by a 1x1 convolution; a second one hands them back to the channels, for s = rsqrt(v + eps) times gamma.
     Nothing large is reshaped or broadcast (arXiv 2307.01193, section 3.1).
     """
-    if len(x.shape) != 4 or len(grouped.shape) != 5:
+    if len(x.shape) != 4 or len(grouped.shape) != 5 or x.shape[:3] != grouped.shape[:3]:
         return skip(f"{list(x.shape)} by groups {list(grouped.shape)} is not a channels-last picture")
     groups, channels = grouped.shape[3], x.shape[3]
     if _axes(axes, 5) != [1, 2, 4] or _axes(axes2, 5) != [1, 2, 4]:
         return skip("the mean is not over height, width and the channels of a group")
-    if gamma.size != channels or beta.size != channels:
-        return skip("gamma or beta is not one number per channel")
+    if not _per_channel(grouped.shape[3:], gamma, beta) or eps.size != 1:
+        return skip("gamma or beta is not one number per channel, or epsilon is not one number")
     average, spread = _average(channels, groups), _spread(channels, groups)
     pooled = _pointwise(new, new.MEAN(x, [1, 2], keep_dims=True), average)
     small = new.MUL(new.SUB(x, _pointwise(new, pooled, spread)), SCALE)
@@ -79,21 +80,34 @@ def lower_group_norm(
     return shifted if x.shape == y.shape else new.RESHAPE(shifted, list(y.shape))
 
 
-@rule("fuse", _normalized(X))
+@rule("fuse", _normalized(X).named("y"))
 def lower_layer_norm(
-    new: Build, x: Tensor, mean: Tensor, axes: Tensor, axes2: Tensor, eps: Tensor, gamma: Tensor, beta: Tensor
+    new: Build,
+    x: Tensor,
+    mean: Tensor,
+    axes: Tensor,
+    axes2: Tensor,
+    eps: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    y: Tensor,
 ) -> Tensor | Skip:
     """layer normalisation  =>  (x - m) * rsqrt(v + eps) * gamma + beta with m and v over the last axis"""
     rank, channels = len(x.shape), x.shape[-1]
     if _axes(axes, rank) != [rank - 1] or _axes(axes2, rank) != [rank - 1]:
         return skip("the mean is not over the last axis")
-    if gamma.size != channels or beta.size != channels:
-        return skip("gamma or beta is not one number per channel")
+    if not _per_channel((channels,), gamma, beta) or eps.size != 1 or x.shape != y.shape:
+        return skip("gamma or beta is not one number per channel, or epsilon is not one number")
     small = new.MUL(new.SUB(x, new.MEAN(x, [rank - 1], keep_dims=True)), SCALE)
     variance = new.MEAN(new.MUL(small, small), [rank - 1], keep_dims=True)
     deviation = new.RSQRT(new.ADD(variance, float(eps.values().reshape(-1)[0]) * SCALE**2))
     scaled = new.MUL(new.MUL(small, deviation), new.const(gamma.weights.reshape((channels,)), gamma.name))
     return new.ADD(scaled, new.const(beta.weights.reshape((channels,)), beta.name))
+
+
+def _per_channel(last: tuple[int, ...], *constants: Tensor) -> bool:
+    """Whether each constant has one number for each place in the axes `last`, and no other axes."""
+    return all(c.size == prod(last) and c.shape[-len(last) :] == last for c in constants)
 
 
 def _axes(axes: Tensor, rank: int) -> list[int]:

@@ -27,10 +27,14 @@ def raise_rank_of_reduction(new: Build, y: Tensor) -> Tensor | Skip:
     rank = len(x.shape)
     if not 1 <= rank <= 3 or len(y.shape) != rank or x.quant:
         return skip("it is of rank 4, drops an axis, or is quantised")
-    if axes and [int(a) % rank for a in axes[0].values().reshape(-1)] != [rank - 1]:
+    if not all(_is_last(a, rank) for a in axes):
         return skip("another axis than the last is reduced")
     last = [new.const([3])] if axes else []
     return new.RESHAPE(new.again(y.maker, _raised(new, x, rank), *last), list(y.shape))
+
+
+def _is_last(axes: Tensor, rank: int) -> bool:
+    return axes.data is not None and [int(a) % rank for a in axes.values().reshape(-1)] == [rank - 1]
 
 
 def _raised(new: Build, x: Tensor, rank: int) -> Tensor:

@@ -36,7 +36,8 @@ from msd.bundle import (
     dump_manifest,
     file_facts,
 )
-from msd.errors import BadConfig, OutputExists, OutputUnwritable
+from msd.errors import BadConfig, OutputExists
+from msd.files import writing
 from msd.ir import NUMPY, Graph, Model, Signature, Tensor
 from msd.models.networks import Network, latent_size, networks
 from msd.quantize import encode
@@ -233,11 +234,9 @@ def _staged(out: Path) -> Iterator[Path]:
     """Yield a new folder beside `out`, removed afterwards whatever happens."""
     staging = out.absolute().with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        staging.mkdir(parents=True)
-    except OSError as problem:
-        raise OutputUnwritable(f"{staging.parent} cannot be written ({problem.strerror})") from problem
-    try:
-        yield staging
+        with writing(out):
+            staging.mkdir(parents=True)
+            yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 

@@ -10,6 +10,22 @@ from pathlib import Path
 
 from msd.errors import OutputUnwritable
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_BARRED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT, errno.EEXIST)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the system's complaints while `path` is written into OutputUnwritable."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in _FULL:
+            raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
+        if problem.errno in _BARRED:
+            raise OutputUnwritable(f"{path} cannot be written: {problem.strerror}") from problem
+        raise
+
 
 @contextmanager
 def complete(path: Path) -> Iterator[Path]:
@@ -19,14 +35,9 @@ def complete(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as problem:
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
-        if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT):
-            raise OutputUnwritable(f"{path.parent} cannot be written ({problem.strerror})") from problem
-        raise
+        with writing(path):
+            yield temporary
+            os.replace(temporary, path)
     finally:
         with suppress(OSError):
             temporary.unlink()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,10 @@ from msd import tflite
 from msd.errors import BadModelFile
 from msd.float_weights import give_float_weights
 from msd.ports import Port, Ports
+from msd.quiet import without_lines
 from msd.weights import Array
+
+STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for CPU\.")
 
 
 class Interpreter:
@@ -44,8 +48,9 @@ class Interpreter:
         from ai_edge_litert import interpreter
 
         try:
-            self._interpreter = interpreter.Interpreter(str(file), num_threads=threads)
-            self._interpreter.allocate_tensors()
+            with without_lines(STARTUP_LINE):
+                self._interpreter = interpreter.Interpreter(str(file), num_threads=threads)
+                self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as problem:
             raise BadModelFile(f"{self.path} cannot be loaded on the CPU: {one_line(problem)}") from problem
 

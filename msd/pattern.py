@@ -6,7 +6,7 @@ one tensor; an attribute that is not mentioned must have the schema's default, u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -107,6 +107,14 @@ class Match:
     tensors: dict[str, Tensor]
     ops: tuple[Op, ...]
 
+    def shared(self, outputs: Collection[Tensor]) -> Op | None:
+        """The operator of an inner result that something outside needs, or that is in `outputs`, if any."""
+        for maker in self.ops[1:]:
+            for t in maker.outputs:
+                if t in outputs or any(user not in self.ops for user, _ in t.uses):
+                    return maker
+        return None
+
 
 def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterator[Match]:
     """Yield every way `pat` fits `tensor`; operators that commute are tried both ways round."""
@@ -117,20 +125,18 @@ def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterat
         yield _bind(pat, tensor, bound)
         return
     maker = tensor.producer
-    if maker is None or maker.kind not in pat.kinds or not _attrs_fit(pat, maker):
-        return
-    if maker.outputs[pat.output if pat.args is not None else 0] is not tensor and pat.args is not None:
+    if maker is None or maker.kind not in pat.kinds:
         return
     here = _bind(pat, tensor, Match(bound.tensors, _covering(bound.ops, maker)))
     if pat.args is None:
         yield here
-        return
-    orders = [maker.inputs]
-    if opset.spec(maker.kind).commutes:
-        orders.append(maker.inputs[::-1])
-    for inputs in orders:
-        if len(inputs) == len(pat.args):
-            yield from _match_all(list(zip(pat.args, inputs, strict=True)), here)
+    elif maker.outputs.index(tensor) == pat.output and _attrs_fit(pat, maker):
+        orders = [maker.inputs]
+        if opset.spec(maker.kind).commutes:
+            orders.append(maker.inputs[::-1])
+        for inputs in orders:
+            if len(inputs) == len(pat.args):
+                yield from _match_all(list(zip(pat.args, inputs, strict=True)), here)
 
 
 def _leaf_fits(pat: Pat, tensor: Tensor, bound: Match) -> bool:
@@ -144,13 +150,13 @@ def _leaf_fits(pat: Pat, tensor: Tensor, bound: Match) -> bool:
 
 
 def _is_number(tensor: Tensor, number: float) -> bool:
-    if tensor.data is None or tensor.size != 1:
+    if tensor.data is None or tensor.size != 1 or tensor.quant:
         return False
     return bool(np.isclose(float(tensor.values().reshape(-1)[0]), number, rtol=1e-6, atol=0))
 
 
 def _has_values(tensor: Tensor, values: tuple[int, ...]) -> bool:
-    if tensor.data is None or tensor.size != len(values):
+    if tensor.data is None or tensor.size != len(values) or tensor.quant:
         return False
     return tuple(tensor.values().reshape(-1).tolist()) == values
 
@@ -165,8 +171,6 @@ def _covering(ops: tuple[Op, ...], maker: Op) -> tuple[Op, ...]:
 
 
 def _attrs_fit(pat: Pat, maker: Op) -> bool:
-    if pat.args is None:
-        return True
     want = {**opset.spec(maker.kind).attrs, **pat.attrs}
     return all(v is ANY or v == maker.attrs[k] for k, v in want.items())
 

@@ -70,10 +70,9 @@ def convert(
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
     """
     from msd import convert as conversion
-    from msd.demo import CHECKPOINT
 
     settings = _settings(device, gelu_clip, without, options)
-    source = source or CHECKPOINT
+    source = source or _demo()
     if dry_run:
         _say_plan(conversion.plan(source, settings), settings, as_json)
         return
@@ -87,6 +86,12 @@ def convert(
         _explain(manifest)
 
 
+def _demo() -> Path:
+    from msd.demo import CHECKPOINT
+
+    return CHECKPOINT
+
+
 def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], options: Any) -> Settings:
     import graph_rewrites
     from msd.convert import Settings
@@ -97,7 +102,8 @@ def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], o
     if unknown := set(without) - set(names):
         raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
     target = Target(read_device(device) if device else Device(), gelu_clip)
-    components = tuple(c for c in COMPONENTS if c in (options.pop("components") or COMPONENTS))
+    chosen = options.pop("components") or COMPONENTS
+    components = tuple(c for c in COMPONENTS if c in chosen)
     return Settings(
         [r for r in rules if r.name not in without], components=components, target=target, **options
     )

@@ -46,7 +46,12 @@ PRECISIONS = click.Choice(["fp32", "fp16"])
     "--precision", type=PRECISIONS, default="fp32", show_default=True, help="What a GPU reckons in."
 )
 @click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
-@click.option("--float-weights", is_flag=True, help="CPU: float arithmetic with int8 weights, as on a GPU.")
+@click.option(
+    "--float-weights/--dynamic-range",
+    default=True,
+    show_default=True,
+    help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits too.",
+)
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
 @click.option("--json", "as_json", is_flag=True, help="Say on stdout, as JSON, what was made.")
 @click.option("--force", is_flag=True, help="Replace an existing picture.")

@@ -31,15 +31,16 @@ class Session(Protocol):
 class Engine:
     """Where networks run.
 
-    `threads` and `float_weights` are for the CPU. It runs int8 weights in dynamic range arithmetic: inputs of
-    such operations are rounded to 8 bits too. With `float_weights` they are not, as they are not on a GPU.
+    `threads` and `float_weights` are for the CPU, which of itself runs int8 weights in dynamic range
+    arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as they
+    are not on a GPU.
     `precision` is for the GPU.
     """
 
     backend: Backend = "cpu"
     threads: int | None = None
     precision: Precision = "fp32"
-    float_weights: bool = False
+    float_weights: bool = True
 
     def load(self, path: Path) -> AbstractContextManager[Session]:
         """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""

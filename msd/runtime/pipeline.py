@@ -62,7 +62,7 @@ class Pipeline:
         backend: Backend = "cpu",
         threads: int | None = None,
         precision: Precision = "fp32",
-        float_weights: bool = False,
+        float_weights: bool = True,
     ) -> None:
         for name in COMPONENTS:
             bundle.component(name)
