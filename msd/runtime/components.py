@@ -32,9 +32,8 @@ class Engine:
     """Where networks run.
 
     `threads` and `float_weights` are for the CPU, which of itself runs int8 weights in dynamic range
-    arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as they
-    are not on a GPU.
-    `precision` is for the GPU.
+    arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as
+    they are not on a GPU. `precision` is for the GPU.
     """
 
     backend: Backend = "cpu"
