@@ -44,7 +44,8 @@ from msd.quantize import encode
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.sources.binding import bind
 from msd.sources.diffusers import Checkpoint, open_folder
-from msd.trace import Structure, trace
+from msd.structure import Structure
+from msd.trace import trace
 from msd.weights import Weights
 
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")

@@ -69,7 +69,7 @@ class Interpreter:
         try:
             return self._run(inputs)
         except (ValueError, RuntimeError) as problem:
-            raise BadModelFile(f"{self.path} failed on the CPU: {one_line(problem)}.") from problem
+            raise BadModelFile(f"{self.path} failed on the CPU: {one_line(problem)}") from problem
 
     def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         if self.signature is not None:
@@ -86,12 +86,12 @@ class Interpreter:
 def check(inputs: Mapping[str, Array], ports: Mapping[str, Port], path: Path) -> None:
     """Raise BadModelFile unless `inputs` are exactly what `ports` ask for: names, shapes and dtypes."""
     if set(inputs) != set(ports):
-        raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}.")
+        raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}")
     for name, port in ports.items():
         given = np.asarray(inputs[name])
         if (given.shape, given.dtype.name) != (port.shape, port.dtype):
             wanted = f"{port.dtype}{list(port.shape)}"
-            raise BadModelFile(f"{path} takes {name} as {wanted}, not {given.dtype.name}{list(given.shape)}.")
+            raise BadModelFile(f"{path} takes {name} as {wanted}, not {given.dtype.name}{list(given.shape)}")
 
 
 def one_line(problem: Exception) -> str:

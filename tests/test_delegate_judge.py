@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from msd import tflite
-from msd.delegate import judge
+from msd.delegate import Rejection, judge
 from msd.delegate.child import Child
 from msd.delegate.judge import executed
 from msd.delegate.worker import Done, Request
@@ -43,11 +43,10 @@ def test_a_partial_delegation_says_what_and_why(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("five_dimensions", tmp_path))
     assert not verdict.ok
     assert (verdict.delegated, verdict.operations, verdict.partitions) == (4, 6, 2)
-    reasons = [(r.kind, r.reason, r.operations) for r in verdict.rejected]
-    assert reasons == [
-        ("RESHAPE", "Tensor dimensions must be less than 5. Reshape", (4,)),
-        ("SUM", "Unknown layout.", (5,)),
-    ]
+    assert verdict.rejected == (
+        Rejection("RESHAPE", "Tensor dimensions must be less than 5.", (4,), 1, ("Reshape",)),
+        Rejection("SUM", "Unknown layout.", (5,), 1),
+    )
     assert verdict.objections == ("2 of 6 operations stay on the CPU",)
 
 
@@ -55,6 +54,19 @@ def test_a_partial_delegation_still_has_numbers(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("cut_off", tmp_path))
     assert verdict.psnr >= 120
     assert "the numbers are those of GPU and CPU together" in verdict.notes
+
+
+def test_a_rejected_constant_is_no_error_of_its_own(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("constant_of_rank_five", tmp_path))
+    assert [r.kind for r in verdict.rejected] == ["ADD", "RESHAPE"]
+    assert verdict.objections == ("4 of 5 operations stay on the CPU",)
+
+
+def test_numbers_of_a_partial_delegation_are_no_objection(tmp_path: Path) -> None:
+    """Its int8 operations on the CPU round their inputs, so they are far from float arithmetic."""
+    verdict = judge(tiny_models.save("int8_after_five_dimensions", tmp_path))
+    assert verdict.psnr < 60
+    assert verdict.objections == ("4 of 5 operations stay on the CPU",)
 
 
 def test_nothing_delegated(tmp_path: Path) -> None:

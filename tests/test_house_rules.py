@@ -19,6 +19,7 @@ FOLDERS = ("msd", "graph_rewrites", "scripts", "tests")
 FILE_LINES, FUNCTION_LINES = 400, 40
 FRAMEWORKS = {"diffusers", "keras", "keras_cv", "tensorflow", "torch", "transformers"}
 FOR_TESTS = {"diffusers", "torch", "transformers"}
+SCHEMA_USERS = ("msd.tflite", "msd.opset")
 FOR_COMMANDS = {"click", "rich"}
 FOR_REWRITES = {"msd.rewrite", "msd.device", "msd.opset"}
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -106,6 +107,16 @@ def imports_upwards(modules: Modules) -> list[str]:
     return wrong
 
 
+def schema_readers(modules: Modules) -> list[str]:
+    """Return who else than the reader, the writer and the table of operators knows how a file is laid out."""
+    return [
+        f"{name} uses the schema"
+        for name, module in modules.items()
+        if in_folder(name, "msd", "graph_rewrites", "scripts") and "schema_py_generated" in module.text
+        if not in_folder(name, *SCHEMA_USERS)
+    ]
+
+
 def heavy_commands(modules: Modules) -> list[str]:
     """Return frameworks that are imported, over any number of modules, before a command has begun."""
     wrong = []
@@ -147,7 +158,7 @@ def prints(modules: Modules) -> list[str]:
 
 
 CHECKS: tuple[Callable[[Modules], list[str]], ...] = (
-    cycles, imports_upwards, heavy_commands, long_files, long_functions, prints
+    cycles, imports_upwards, schema_readers, heavy_commands, long_files, long_functions, prints
 )  # fmt: skip
 
 
@@ -167,6 +178,11 @@ BREAKS = [
     (imports_upwards, {"msd.ir": "import rich.table"}, "msd.ir imports rich"),
     (imports_upwards, {"msd.cli.convert": "import torch"}, "msd.cli.convert imports torch"),
     (imports_upwards, {"msd.ir": "from tests import harness"}, "msd.ir imports tests"),
+    (
+        schema_readers,
+        {"msd.b": "def f():\n    from ai_edge_litert import schema_py_generated as schema"},
+        "msd.b uses the schema",
+    ),
     (
         heavy_commands,
         {"msd.cli.convert": "from msd import trace", "msd.trace": "import keras.ops"},
@@ -189,6 +205,7 @@ def test_each_check_finds_what_it_is_for(
 
 FINE = {
     "msd.cli.convert": "import click\ndef f():\n    from msd import trace\n    print(1)",
+    "msd.tflite.read": "from ai_edge_litert import schema_py_generated as schema",
     "msd.trace": "import keras\nif TYPE_CHECKING:\n    import msd.cli.convert",
     "graph_rewrites.r": "from msd.rewrite import rule",
     "msd.rewrite": "",

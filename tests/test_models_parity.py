@@ -14,7 +14,8 @@ from ai_edge_litert.interpreter import Interpreter
 from msd.models.networks import networks
 from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
-from msd.trace import VariableSpec, trace
+from msd.structure import VariableSpec
+from msd.trace import trace
 from msd.weights import Weights
 from tests import checkpoints
 

@@ -10,7 +10,8 @@ import pytest
 
 from msd.bundle import Bundle, Component, Interface, open_bundle
 from msd.errors import BadBundle, BadModelFile
-from msd.runtime.components import CpuSession, Engine, Network, open_component
+from msd.interpreter import Interpreter
+from msd.runtime.components import Engine, Network, open_component
 from tests import stand_in
 
 CPU = Engine(threads=1)
@@ -47,12 +48,12 @@ def test_a_batch_of_two_halves_the_runs(batch_two_folder: Path) -> None:
     description = open_bundle(batch_two_folder).component("unet")
     runs: list[int] = []
 
-    class Counting(CpuSession):
+    class Counting(Interpreter):
         def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             runs.append(len(inputs["latent"]))
             return super().run(inputs)
 
-    with Counting(batch_two_folder / "unet.tflite", 1) as session:
+    with Counting(batch_two_folder / "unet.tflite") as session:
         Network("unet", description, session).rows("noise", rows(2), TIME)
     assert runs == [2]
 
@@ -137,7 +138,7 @@ def test_refuses_a_manifest_that_describes_another_file(
 ) -> None:
     bundle = open_bundle(bundle_folder)
     lying: Component = replace(bundle.component("vae_decoder"), inputs=inputs)
-    with CpuSession(bundle.path("vae_decoder"), 1) as session:
+    with Interpreter(bundle.path("vae_decoder")) as session:
         decoder = Network("vae_decoder", lying, session)
         with pytest.raises(BadModelFile, match="takes"):
             decoder.rows("image", {inputs[0].name: np.zeros((1, 6, 4, 4), np.float32)})

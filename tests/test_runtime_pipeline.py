@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from msd.bundle import Bundle, open_bundle
 from msd.errors import BadBundle, BadConfig
-from msd.runtime.components import CpuSession
+from msd.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline, Request, noise
 from msd.runtime.tokenizer import open_tokenizer
 from tests import stand_in
@@ -127,10 +128,10 @@ def test_metadata_says_how_it_was_made(bundle_folder: Path) -> None:
 def test_one_network_is_in_memory_at_a_time(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
 
-    class Watched(CpuSession):
-        def __init__(self, path: Path, threads: int, float_weights: bool) -> None:
+    class Watched(Interpreter):
+        def __init__(self, path: Path, **settings: Any) -> None:
             assert all(state == "closed" for state in current.values()), current
-            super().__init__(path, threads, float_weights)
+            super().__init__(path, **settings)
             self.name = path.stem
             opened.append(self.name)
             current[self.name] = "open"
@@ -140,7 +141,7 @@ def test_one_network_is_in_memory_at_a_time(bundle_folder: Path, monkeypatch: py
             current[self.name] = "closed"
 
     current: dict[str, str] = {}
-    monkeypatch.setattr("msd.runtime.components.CpuSession", Watched)
+    monkeypatch.setattr("msd.interpreter.Interpreter", Watched)
     Pipeline(open_bundle(bundle_folder)).generate(PROMPT, steps=3)
     assert opened == ["text_encoder", "unet", "vae_decoder"]
     assert set(current.values()) == {"closed"}

@@ -12,7 +12,8 @@ from msd.delegate import log
 from msd.delegate.adapter import Adapter, find
 from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
 from msd.delegate.inputs import random_inputs
-from msd.delegate.verdict import Distance, Rejection, Verdict, distance
+from msd.delegate.rejection import rejections
+from msd.delegate.verdict import Distance, Verdict, distance
 from msd.delegate.worker import LoadOnCpu, LoadOnGpu, Precision, Run
 from msd.errors import MsdError
 from msd.interpreter import check, one_line
@@ -132,8 +133,7 @@ def _verdict(
 ) -> Verdict:
     facts = gpu.facts
     graphs = executed(model)
-    kinds = [op.kind for graph in graphs for op in graph.ops]
-    count = len(kinds)
+    ops = [op for graph in graphs for op in graph.ops]
     unsaid = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0
     return Verdict(
         file=path,
@@ -141,12 +141,12 @@ def _verdict(
         adapter_type=facts.adapter_type or adapter.type,
         asked=asked,
         precision=asked if adapter.half_floats else "fp32",
-        operations=count,
+        operations=len(ops),
         subgraphs=len(graphs),
-        delegated=count if unsaid else facts.delegated,
+        delegated=len(ops) if unsaid else facts.delegated,
         partitions=facts.initialised if unsaid else facts.partitions,
         confirmed=bool(facts.replaced) and not facts.restored,
-        rejected=tuple(_rejection(kind, reason, kinds) for kind, reason in facts.rejected),
+        rejected=rejections(facts.rejected, ops),
         distances=_distances(gpu, cpu),
         failure=gpu.failure,
         crashed=gpu.crashed,
@@ -157,12 +157,6 @@ def _verdict(
         seconds=seconds,
         log=_tail(gpu.text),
     )
-
-
-def _rejection(kind: str, reason: str, kinds: list[str]) -> Rejection:
-    """The log says `CUSTOM FlexErf` where the graph says `CUSTOM:FlexErf`."""
-    places = tuple(i for i, found in enumerate(kinds) if found.replace(":", " ") == kind)
-    return Rejection(kind, reason, places)
 
 
 def _distances(gpu: Trial, cpu: Trial | None) -> tuple[Distance, ...]:

@@ -41,7 +41,7 @@ def probe(environment: Mapping[str, str]) -> Found:
         try:
             full, half = (_run(child, path, precision, values) for precision in ("fp32", "fp16"))
         except DelegateFailed as problem:
-            raise NoDelegate(_first_problem(child.log) or str(problem)) from problem
+            raise NoDelegate((_first_problem(child.log) or str(problem)).rstrip(".")) from problem
         facts = log.parse(child.log)
     if facts.adapter is None or facts.adapter_type is None:
         raise NoDelegate("the delegate did not say which adapter it runs on")

@@ -67,9 +67,9 @@ class Session:
         try:
             return self._child.ask(request)
         except ChildLost as problem:
-            raise DelegateFailed(f"The GPU delegate was lost with {self.path}: {problem}.") from problem
+            raise DelegateFailed(f"The GPU delegate was lost with {self.path}: {problem}") from problem
         except ChildRefused as problem:
-            raise DelegateFailed(f"The GPU delegate refuses {self.path}: {self._why(problem)}.") from problem
+            raise DelegateFailed(f"The GPU delegate refuses {self.path}: {self._why(problem)}") from problem
 
     def _why(self, problem: ChildRefused) -> str:
         facts = log.parse(self._child.log)

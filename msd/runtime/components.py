@@ -8,18 +8,16 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle, Component, Interface
+from msd.delegate.worker import Precision
 from msd.errors import BadBundle
+from msd.weights import Array
 
-Array = npt.NDArray[Any]
 Backend = Literal["cpu", "gpu"]
-Precision = Literal["fp32", "fp16"]
 
 
 class Session(Protocol):
@@ -29,38 +27,13 @@ class Session(Protocol):
         """Return the outputs, by name; inputs have exactly the shapes and dtypes of the file."""
 
 
-class CpuSession:
-    """A .tflite file on LiteRT's interpreter with XNNPACK; its memory is free when the `with` block ends."""
-
-    def __init__(self, path: Path, threads: int, float_weights: bool = False) -> None:
-        from msd.interpreter import Interpreter
-
-        self._interpreter: Interpreter | None = Interpreter(
-            path, threads=threads, float_weights=float_weights
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._interpreter = None
-
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs, by name; raises BadModelFile for inputs that do not fit."""
-        assert self._interpreter is not None, "a session is not run after its `with` block"
-        return self._interpreter.run(inputs)
-
-
 @dataclass(frozen=True)
 class Engine:
     """Where networks run.
 
     `threads` and `float_weights` are for the CPU, which of itself runs int8 weights in dynamic range
-    arithmetic: the inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as
-    on a GPU.
-    `precision` is for the GPU.
+    arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as
+    they are not on a GPU. `precision` is for the GPU.
     """
 
     backend: Backend = "cpu"
@@ -71,7 +44,10 @@ class Engine:
     def load(self, path: Path) -> AbstractContextManager[Session]:
         """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""
         if self.backend == "cpu":
-            return CpuSession(path, self.threads or os.cpu_count() or 1, self.float_weights)
+            from msd.interpreter import Interpreter
+
+            threads = self.threads or os.cpu_count() or 1
+            return Interpreter(path, threads=threads, float_weights=self.float_weights)
         from msd.delegate import Session as GpuSession
 
         return GpuSession(path, self.precision)

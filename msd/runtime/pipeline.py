@@ -20,8 +20,9 @@ import numpy.typing as npt
 
 import msd
 from msd.bundle import COMPONENTS, Bundle
+from msd.delegate.worker import Precision
 from msd.errors import BadConfig
-from msd.runtime.components import Backend, Engine, Network, Precision, open_component
+from msd.runtime.components import Backend, Engine, Network, open_component
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.scheduler import Step, open_scheduler
 from msd.runtime.timestep import embed_timestep

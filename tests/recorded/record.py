@@ -22,11 +22,12 @@ from tests import edited_models, tiny_models
 
 HERE = Path(__file__).parent
 WITHOUT_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent.json", "VK_DRIVER_FILES": "/nonexistent.json"}
+MODELS = "whole five_dimensions constant_of_rank_five cut_off broadcast_to loop winograd_912"
 
 
 def main() -> None:
     adapter = find().environment
-    for name in ("whole", "five_dimensions", "cut_off", "broadcast_to", "loop", "winograd_912"):
+    for name in MODELS.split():
         record(name, tiny_models.model(name), adapter)
     record("cut_off_with_cpu", tiny_models.model("cut_off"), adapter, cpu_too=True)
     record("refused", edited_models.explicit_dequantize("dense_int8", 2), adapter)
