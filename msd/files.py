@@ -22,11 +22,11 @@ def complete(path: Path) -> Iterator[Path]:
         yield temporary
         os.replace(temporary, path)
     except OSError as problem:
+        if problem.filename not in (None, str(temporary)):
+            raise
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
-        if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT):
-            raise OutputUnwritable(f"{path.parent} cannot be written ({problem.strerror})") from problem
-        raise
+        raise OutputUnwritable(f"{path} cannot be written ({problem.strerror})") from problem
     finally:
         with suppress(OSError):
             temporary.unlink()
