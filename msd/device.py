@@ -41,7 +41,6 @@ class Device:
     winograd_input_slices: int = 32
     winograd_output_slices: int = 32
     winograd_tiles: int = 64
-    source: str = ""
 
     def uses_winograd(self, conv: ConvSize) -> bool:
         """Whether the convolution runs as Winograd F(4x4, 3x3)."""
