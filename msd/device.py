@@ -2,7 +2,7 @@
 
 Image limits and the thresholds of the Winograd choice are those of TensorFlow Lite's GPU delegate
 (tensorflow/lite/delegates/gpu/common: selectors/operation_selector.cc, tasks/conv_generic.cc) and of public
-clinfo dumps; docs/delegates.md lists the sources.
+clinfo dumps; configs/devices lists the sources.
 """
 
 from __future__ import annotations
