@@ -235,7 +235,7 @@ def _staged(out: Path) -> Iterator[Path]:
     """Yield a new folder beside `out`, removed afterwards whatever happens."""
     staging = out.absolute().with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        with writing(out):
+        with writing(out, staging):
             staging.mkdir(parents=True)
             yield staging
     finally:
