@@ -18,12 +18,12 @@ from typing import Any
 
 import click
 import numpy as np
+from msd.demo import CHECKPOINT, score
+from msd.demo.captions import captions
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
 from msd.convert import Settings, convert
-from msd.demo import CHECKPOINT, score
-from msd.demo.captions import captions
 from msd.interpreter import Interpreter
 from msd.parity import psnr
 from msd.runtime.pipeline import Pipeline, Request, noise

@@ -1,24 +1,31 @@
-"""What diffusers and transformers make of a network's inputs, in the names and layouts of a bundle."""
+"""Inputs of a network, and what diffusers and transformers make of them, in a bundle's names and layouts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import torch
 
+from msd.trace import InputSpecs
+
 Array = np.ndarray[Any, Any]
 Modules = Mapping[str, torch.nn.Module]
 """As `tests.checkpoints.write` returns them."""
 
 
-def psnr(found: Array, wanted: Array) -> float:
-    """Return 20·log10(max|wanted| / rmse) in decibels, for arrays of one shape."""
-    assert found.shape == wanted.shape
-    error = math.sqrt(np.mean((found.astype(np.float64) - wanted) ** 2))
-    return 20 * math.log10(np.abs(wanted).max() / error) if error else math.inf
+def draw(inputs: InputSpecs, vocabulary: int, random: np.random.Generator) -> dict[str, Array]:
+    """Return values for a network's inputs: any tokens, late and early timesteps, else normal ones."""
+    drawn: dict[str, Array] = {}
+    for name, (shape, dtype) in inputs.items():
+        if name == "tokens":
+            drawn[name] = random.integers(0, vocabulary, shape, dtype=dtype)
+        elif name == "timestep":
+            drawn[name] = np.linspace(981, 3, *shape, dtype=dtype)
+        else:
+            drawn[name] = random.standard_normal(shape, dtype=dtype)
+    return drawn
 
 
 @torch.no_grad()
