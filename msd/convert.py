@@ -38,8 +38,9 @@ from msd.bundle import (
 )
 from msd.errors import BadConfig, OutputExists
 from msd.files import writing
-from msd.ir import NUMPY, Graph, Model, Signature, Tensor
+from msd.ir import Graph, Model, Signature
 from msd.models.networks import Network, latent_size, networks
+from msd.ports import Port, Ports
 from msd.quantize import encode
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.sources.binding import bind
@@ -181,22 +182,21 @@ def _pixels(checkpoint: Checkpoint, settings: Settings) -> tuple[int, int]:
 
 def _component(path: Path) -> Component:
     """Read a written file back and return what it is."""
-    graph = tflite.read(path).main
-    facts = file_facts(path)
-    signature = graph.signatures[0]
+    model = tflite.read(path)
+    facts, ports = file_facts(path), Ports.of(model, path)
     return Component(
         path.name,
         facts.sha256,
         facts.bytes,
-        len(graph.ops),
-        tuple(_interface(n, t) for n, t in signature.inputs.items()),
-        tuple(_interface(n, t) for n, t in signature.outputs.items()),
+        len(model.main.ops),
+        tuple(map(_interface, ports.inputs.values())),
+        tuple(map(_interface, ports.outputs.values())),
     )
 
 
-def _interface(name: str, tensor: Tensor) -> Interface:
-    layout = {2: "NC", 3: "NTC", 4: "NHWC"}.get(len(tensor.shape), "N")
-    return Interface(name, tensor.shape, NUMPY[tensor.dtype], "NT" if tensor.dtype == "INT32" else layout)
+def _interface(port: Port) -> Interface:
+    layout = {2: "NC", 3: "NTC", 4: "NHWC"}.get(len(port.shape), "N")
+    return Interface(port.name, port.shape, port.dtype, "NT" if port.dtype == "int32" else layout)
 
 
 def _source(checkpoint: Checkpoint) -> Source:

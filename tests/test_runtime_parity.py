@@ -11,16 +11,11 @@ import pytest
 import graph_rewrites
 from msd.bundle import open_bundle
 from msd.convert import Settings, convert
+from msd.parity import psnr
 from msd.runtime.pipeline import Pipeline
 from tests import checkpoints
 
 PROMPT, NEGATIVE, STEPS = "a red dog!", "blurry", 6
-
-
-def psnr(got: np.ndarray, reference: np.ndarray) -> float:
-    """Return 20·log10(max|reference| / rmse) in dB."""
-    error = np.sqrt(np.mean(np.square(got.astype(np.float64) - reference)))
-    return float(20 * np.log10(np.abs(reference).max() / error))
 
 
 @pytest.fixture(scope="module")
@@ -65,5 +60,5 @@ def test_the_picture_is_diffusers(
     convert(checkpoint, tmp_path / "out", Settings(graph_rewrites.load(), weights))
     pipeline = Pipeline(open_bundle(tmp_path / "out", verify=True), float_weights=True)
     picture = pipeline.generate(PROMPT, negative_prompt=NEGATIVE, steps=STEPS, latents=start)
-    assert psnr(picture.latents, reference["latents"]) >= least[0]
-    assert psnr(picture.pixels / 255, reference["picture"]) >= least[1]
+    assert psnr(reference["latents"], picture.latents) >= least[0]
+    assert psnr(reference["picture"], picture.pixels / 255) >= least[1]

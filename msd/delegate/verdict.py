@@ -12,6 +12,7 @@ import numpy as np
 
 from msd.delegate.rejection import Rejection
 from msd.delegate.worker import Precision
+from msd.parity import psnr
 from msd.weights import Array
 
 THRESHOLD_DB = {"fp32": 60.0, "fp16": 35.0}
@@ -54,17 +55,8 @@ def distance(output: str, value: Array, reference: Array) -> Distance:
     identical = value.dtype == reference.dtype and np.array_equal(value, reference)
     if not (finite and reference_finite):
         return Distance(output, math.nan, math.nan, math.nan, finite, reference_finite, identical)
-    difference = np.abs(got - wanted)
-    peak, rmse = float(np.max(np.abs(wanted), initial=0)), float(np.sqrt(np.mean(difference**2)))
-    greatest = float(np.max(difference, initial=0))
-    return Distance(output, psnr(peak, rmse), greatest, peak, True, True, identical)
-
-
-def psnr(peak: float, rmse: float) -> float:
-    """Return 20·log10(peak / rmse) in dB."""
-    if rmse == 0:
-        return math.inf
-    return 20 * math.log10(peak / rmse) if peak else -math.inf
+    greatest, peak = (float(np.max(np.abs(array), initial=0)) for array in (got - wanted, wanted))
+    return Distance(output, psnr(wanted, got), greatest, peak, True, True, identical)
 
 
 @dataclass(frozen=True)
