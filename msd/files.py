@@ -20,7 +20,7 @@ def writing(path: Path, temporary: Path) -> Iterator[None]:
     try:
         yield
     except OSError as problem:
-        if problem.filename is not None and not str(problem.filename).startswith(str(temporary)):
+        if not _concerns(problem.filename, temporary):
             raise
         if problem.errno in (errno.ENOSPC, errno.EDQUOT):
             raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
@@ -41,3 +41,11 @@ def complete(path: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _concerns(filename: str | None, temporary: Path) -> bool:
+    """Whether a complaint about `filename` is one about `temporary`, something in it, or a folder it is in."""
+    if filename is None:
+        return True
+    named = Path(filename).absolute()
+    return named.is_relative_to(temporary.absolute()) or temporary.absolute().is_relative_to(named)
