@@ -44,7 +44,7 @@ def complete(path: Path) -> Iterator[Path]:
 
 
 def _concerns(filename: str | None, temporary: Path) -> bool:
-    """Whether a complaint about `filename` is one about `temporary`, something in it, or a folder it is in."""
+    """Whether a complaint about `filename` is about `temporary`, something in it, or a folder it is in."""
     if filename is None:
         return True
     named = Path(filename).absolute()
