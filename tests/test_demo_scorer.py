@@ -52,7 +52,7 @@ def test_imperfect_scenes_are_read_right(change):
 
 
 def test_captions_of_other_scenes_score_low():
-    pairs = itertools.pairwise(DRAWN)
+    pairs = itertools.pairwise(DRAWN[:101])
     assert np.mean([score(picture, text) for (picture, _, _), (_, _, text) in pairs]) < 0.4
 
 
