@@ -1,7 +1,7 @@
 """The tables of a file, walked before anything is made of them.
 
-A table with a field newer than the schema known here is refused: reading would lose it without a word. So is a
-file whose parts refer to each other more often than it has room for: a small one could unfold to any size.
+A table with a field newer than the schema known here is refused: reading would lose it without a word. So is
+a file whose parts refer to each other more often than it has room for: a small one could unfold to any size.
 """
 
 from __future__ import annotations
