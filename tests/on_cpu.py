@@ -63,7 +63,7 @@ path, folder = sys.argv[1:]
 interpreter = Interpreter(path)
 interpreter.allocate_tensors()
 for i, detail in enumerate(interpreter.get_input_details()):
-    interpreter.set_tensor(detail["index"], np.load(f"{folder}/in{i}.npy"))
+    interpreter.set_tensor(detail["index"], np.load(f"{folder}/in{i}.npy", allow_pickle=True))
 interpreter.invoke()
 for i, detail in enumerate(interpreter.get_output_details()):
     np.save(f"{folder}/out{i}.npy", interpreter.get_tensor(detail["index"]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from msd.errors import OutputUnwritable
 from msd.files import complete
+from tests.tiny_disk import tiny_disk
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -66,25 +66,14 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
         write(tmp_path / "out")
 
 
-@pytest.fixture
-def full_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of one page."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=4k", "tmpfs", str(folder)]
-    if os.geteuid() or subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("only root may mount")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def test_a_full_disk(full_disk: Path) -> None:
-    path = full_disk / "out"
-    path.write_text("old")
-    with pytest.raises(OutputUnwritable, match=f"no space left to write {path}; free some and run again"):
-        write(path, ["x" * 9000])
-    assert [p.name for p in full_disk.iterdir()] == ["out"]
-    assert path.read_text() == "old"
+def test_a_full_disk(tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk") as folder:
+        path = folder / "out"
+        path.write_text("old")
+        with pytest.raises(OutputUnwritable, match=f"no space left to write {path}; free some and run again"):
+            write(path, ["x" * 9000])
+        assert [p.name for p in folder.iterdir()] == ["out"]
+        assert path.read_text() == "old"
 
 
 def test_the_fault_of_another_file_is_not_the_outputs(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from ai_edge_litert import schema_py_generated as schema
 from msd import opset
 from msd.errors import BadModelFile
 from msd.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor
-from msd.tflite.newer import refuse_newer
+from msd.tflite.tables import check_tables
 from msd.weights import Array, Weights
 
 IDENTIFIER = b"TFL3"
@@ -63,7 +63,7 @@ class _Reader:
     def __init__(self, buffer: Any) -> None:
         self.bytes = np.frombuffer(buffer, np.uint8)
         packed = schema.Model.GetRootAs(buffer, 0)
-        refuse_newer(packed)
+        check_tables(packed, len(self.bytes))
         self.raw = schema.ModelT.InitFromObj(packed)
         self.weights: dict[tuple[int, tuple[int, ...], str], Weights] = {}
         self.kinds = [_kind(code) for code in self.raw.operatorCodes or []]
@@ -201,11 +201,9 @@ def _link_blockwise(tensor: Tensor, tensors: list[Tensor]) -> None:
     """Blockwise scales and zero points are other tensors: hold those, not their indices; 0 is none."""
     details = tensor.quant.rest.get("details") if tensor.quant else None
     if tensor.quant and isinstance(details, schema.BlockwiseQuantizationT):
-        tensor.quant.rest["blockwise"] = {
-            field: tensors[_within(getattr(details, field), tensors)]
-            for field in ("scales", "zeroPoints")
-            if getattr(details, field)
-        }
+        held = {f: getattr(details, f) for f in ("scales", "zeroPoints")}
+        tensor.quant.rest["blockwise"] = {f: tensors[_within(i, tensors)] for f, i in held.items() if i}
+        details.scales = details.zeroPoints = 0
 
 
 def _signature(raw: Any, tensors: list[Tensor]) -> Signature:

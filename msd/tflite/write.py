@@ -2,8 +2,8 @@
 
 Layout: the flatbuffer without constants first, then every constant 16-byte aligned. Tables point forwards, so
 the offsets (and the scales of weights quantised on the way) are patched into the first part at the end.
-Past 2 GB, where a flatbuffer's offsets end, large constants come last and are found through `Buffer.offset`
-and `Buffer.size`. Format: tensorflow/compiler/mlir/lite/schema/schema.fbs.
+Past 2 GB, where a flatbuffer's offsets end, constants are found through `Buffer.offset` and `Buffer.size`.
+Format: tensorflow/compiler/mlir/lite/schema/schema.fbs.
 """
 
 from __future__ import annotations
@@ -27,9 +27,6 @@ from msd.weights import Array, Weights
 ALIGN = 16
 LARGEST_FLATBUFFER = 2**31 - 2**26
 """Bytes of constants up to which one flatbuffer is written: 2 GB less room for the structure."""
-
-INLINE = 1 << 10
-"""Constants up to this many bytes stay inside the flatbuffer even then: LiteRT overlooks one byte outside."""
 
 _OVER_READ = 64
 """XNNPACK reads a little past the last weight."""
@@ -101,7 +98,7 @@ class _Writer:
         self.raw.operatorCodes = [_operator_code(*key) for key in self.codes]
         self.total = sum(stored.bytes for stored in self.buffers)
         large = self.total > largest_flatbuffer
-        self.outside = [large and not s.inline and s.bytes > INLINE for s in self.buffers]
+        self.outside = [large and not s.inline and s.bytes > 0 for s in self.buffers]
         tables = [_buffer(far) for far in self.outside[1:]]
         self.raw.buffers = [schema.BufferT(), *tables]
 

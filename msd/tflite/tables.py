@@ -1,6 +1,7 @@
-"""Fields that a file has and the schema known here has not.
+"""The tables of a file, walked before anything is made of them.
 
-Reading would lose them without a word, and what they mean with them; so such a file is refused.
+A table with a field newer than the schema known here is refused: reading would lose it without a word. So is
+a file whose parts refer to each other more often than it has room for: a small one could unfold to any size.
 """
 
 from __future__ import annotations
@@ -14,38 +15,45 @@ from flatbuffers.number_types import SOffsetTFlags, VOffsetTFlags
 
 from msd.opset import enum_names
 
+Table = tuple[Any, str, int]
+"""A flatbuffer table, its name in the schema, and how many numbers its lists hold."""
 
-def refuse_newer(model: Any) -> None:
-    """Raise ValueError if a table of the schema's `Model` holds a field that is not known here."""
-    for table, name in _tables(model):
+
+def check_tables(model: Any, size: int) -> None:
+    """Raise ValueError if the schema's `Model`, in `size` bytes, cannot be read without loss or harm."""
+    room = size // 4
+    for table, name, numbers in _tables(model):
+        room -= 1 + numbers
+        if room < 0:
+            raise ValueError("its tables refer to the same places again and again")
         if _has_more_than(_known_fields(name), table):
             raise ValueError(f"its table {name} has a field newer than the schema known here")
 
 
-def _tables(model: Any) -> Iterator[tuple[Any, str]]:
-    """Yield the flatbuffer tables that carry what a model computes, with their names in the schema."""
-    yield model._tab, "Model"
+def _tables(model: Any) -> Iterator[Table]:
+    """Yield the tables that carry what a model computes."""
+    yield model._tab, "Model", 0
     for code in _each(model, "OperatorCodes"):
-        yield code._tab, "OperatorCode"
+        yield code._tab, "OperatorCode", 0
     for buffer in _each(model, "Buffers"):
-        yield buffer._tab, "Buffer"
+        yield buffer._tab, "Buffer", 0
     for graph in _each(model, "Subgraphs"):
-        yield graph._tab, "SubGraph"
+        yield graph._tab, "SubGraph", graph.InputsLength() + graph.OutputsLength()
         for tensor in _each(graph, "Tensors"):
-            yield tensor._tab, "Tensor"
+            yield tensor._tab, "Tensor", tensor.ShapeLength()
             if quantization := tensor.Quantization():
-                yield quantization._tab, "QuantizationParameters"
+                yield quantization._tab, "QuantizationParameters", 0
         for operator in _each(graph, "Operators"):
-            yield operator._tab, "Operator"
+            yield operator._tab, "Operator", operator.InputsLength() + operator.OutputsLength()
             yield from _options(operator)
 
 
-def _options(operator: Any) -> Iterator[tuple[Any, str]]:
+def _options(operator: Any) -> Iterator[Table]:
     for union in ("BuiltinOptions", "BuiltinOptions2"):
         name = enum_names(getattr(schema, union)).get(getattr(operator, union + "Type")())
         table = getattr(operator, union)()
         if name and table is not None:
-            yield table, name
+            yield table, name, 0
 
 
 def _each(table: Any, vector: str) -> Iterator[Any]:
