@@ -229,6 +229,7 @@ def graphs_around(draw: Any, rule: Rewrite) -> Graph:
     except (ValueError, IndexError):
         assume(False)
     outputs = _outputs(grower, root)
+    assume(all(n > 0 for o in grower.new.ops for t in o.outputs for n in t.shape))
     graph = Graph(grower.inputs, outputs, grower.new.ops)
     names = {f"out{i}": t for i, t in enumerate(outputs)}
     graph.signatures = [Signature("serving_default", {t.name: t for t in grower.inputs}, names)]

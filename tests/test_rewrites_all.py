@@ -35,6 +35,10 @@ EXAMPLES = 25
 LEFT_OUT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
+SETS = st.just(set(RULES)) | st.sets(st.sampled_from(RULES))
+"""All rewrites, or any of them: people may switch them off."""
+
+
 def explore(examples: int) -> settings:
     return settings(
         max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=LEFT_OUT
@@ -71,11 +75,14 @@ def fired(ledger: Ledger, name: str) -> int:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_meaning_interface_and_accounts_are_kept(rule: Rewrite) -> None:
-    """Any rewrites in any order: the same numbers and interface, every operator accounted for, an end."""
+    """Any rewrites in any order: the same numbers and interface, every operator accounted for, an end.
+
+    After all rewrites there is nothing left for any of them to do.
+    """
     exercised = 0
 
     @explore(EXAMPLES)
-    @given(graphs_around(rule), st.sets(st.sampled_from(RULES)), st.randoms(use_true_random=False))
+    @given(graphs_around(rule), SETS, st.randoms(use_true_random=False))
     def run(graph: Graph, others: set[Rewrite], shuffler: random.Random) -> None:
         nonlocal exercised
         rules = sorted({rule, *others}, key=lambda r: r.name)
@@ -92,7 +99,8 @@ def test_meaning_interface_and_accounts_are_kept(rule: Rewrite) -> None:
         assert fired(ledger, "feed_timestep_embedding") or interface(graph) == ports, text
         total = ledger.before + sum(e.ops for e in ledger.entries.values())
         assert total == ledger.after == len(graph.ops), text
-        assert not apply(graph, rules, TARGET).fired, text
+        if len(rules) == len(RULES):
+            assert not apply(graph, rules, TARGET).fired, text
 
     run()
     assert exercised >= EXAMPLES // 4, f"only {exercised} of {EXAMPLES} graphs exercised {rule.name}"
