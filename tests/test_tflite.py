@@ -113,6 +113,15 @@ def test_graphs_share_what_they_shared() -> None:
     assert filters[0] is filters[1]
 
 
+def test_the_first_signature_stays_the_first(tmp_path: Path) -> None:
+    """It is the one that runs where a caller names none, whichever graph is first."""
+    edited = schema.ModelT.InitFromPackedBuf(varied_models.model("two_signatures"), 0)
+    edited.signatureDefs.reverse()
+    rewritten(edited_models.packed(edited), tmp_path / "again.tflite")
+    again = schema.ModelT.InitFromPackedBuf((tmp_path / "again.tflite").read_bytes(), 0)
+    assert [(s.signatureKey, s.subgraphIndex) for s in again.signatureDefs] == [(b"wide", 1), (b"narrow", 0)]
+
+
 def test_what_was_read_is_what_the_converter_was_told() -> None:
     """A few facts by hand, so that a portrait of nothing would not do."""
     model = tflite.parse(varied_models.model("two_signatures"))
