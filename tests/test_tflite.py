@@ -73,7 +73,7 @@ def test_outputs_stay_the_same(original: Path, far: bool, tmp_path: Path) -> Non
     assert all(w.size for w in wanted)
 
 
-NOT_IN_2_14 = {"composite", "blockwise", "dense_int4", "flex", "sparse", "table_int8"}
+NOT_IN_2_14 = {"composite", "blockwise", "blockwise_symmetric", "dense_int4", "flex", "sparse", "table_int8"}
 """Made of what that release lacks (int4, per-row tables …) or gets wrong as converted (sparse weights)."""
 
 

@@ -201,12 +201,14 @@ def _quant(raw: Any) -> Quant | None:
 
 
 def _link_blockwise(tensor: Tensor, tensors: list[Tensor]) -> None:
-    """Blockwise scales and zero points are other tensors: hold those, not their indices; 0 is none."""
+    """Blockwise scales and zero points are other tensors: hold those, not their indices; 0, -1 are none."""
     details = tensor.quant.rest.get("details") if tensor.quant else None
     if tensor.quant and isinstance(details, schema.BlockwiseQuantizationT):
-        held = {f: getattr(details, f) for f in ("scales", "zeroPoints")}
-        tensor.quant.rest["blockwise"] = {f: tensors[_within(i, tensors)] for f, i in held.items() if i}
-        details.scales = details.zeroPoints = 0
+        held = tensor.quant.rest["blockwise"] = {}
+        for field in ("scales", "zeroPoints"):
+            if (index := getattr(details, field)) > 0:
+                held[field] = tensors[_within(index, tensors)]
+                setattr(details, field, 0)
 
 
 def _graph_called(signature: Any) -> int:
