@@ -318,6 +318,17 @@ def rare_fields() -> bytes:
     return edited_models.packed(edited)
 
 
+def other_options() -> bytes:
+    """A CONV_2D with options in both unions, a RELU with those of SUB, and an ADD without any."""
+    edited = edited_models.unpacked("two_by_two")
+    conv, _, relu, add = edited.subgraphs[0].operators
+    conv.builtinOptions2Type = schema.BuiltinOptions2.StablehloShiftLeftOptions
+    conv.builtinOptions2 = schema.StablehloShiftLeftOptionsT()
+    relu.builtinOptions, relu.builtinOptionsType = schema.SubOptionsT(), schema.BuiltinOptions.SubOptions
+    add.builtinOptions, add.builtinOptionsType = None, schema.BuiltinOptions.NONE
+    return edited_models.packed(edited)
+
+
 def composite() -> bytes:
     """STABLEHLO_COMPOSITE, whose options are in the second union and name a subgraph."""
     edited = schema.ModelT.InitFromPackedBuf(edited_models.composite("whole"), 0)
@@ -350,5 +361,6 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "blockwise": lambda: blockwise(2),
     "blockwise_symmetric": lambda: blockwise(-1),
     "composite": composite,
+    "other_options": other_options,
     "rare_fields": rare_fields,
 }
