@@ -1,8 +1,16 @@
 """The sinusoids of a timestep are computed outside: float16 cannot tell 987.2 from 987.5, and sin must."""
 
-from msd.rewrite import Graph, Op, Tensor, graph_pass
+from msd.rewrite import ANY, Graph, Match, Op, Tensor, const, graph_pass, match, op, var
 
 NAME = "timestep_embedding"
+
+COLUMNS = (var("timestep"), op.RESHAPE(var("timestep"), const("shape"), new_shape=ANY))
+ANGLES = tuple(column * const("frequencies") for column in COLUMNS)
+SINUSOIDS = tuple(
+    op.CONCATENATION(*waves, axis=ANY)
+    for angle in ANGLES
+    for waves in ((op.COS(angle), op.SIN(angle)), (op.SIN(angle), op.COS(angle)))
+)
 
 
 @graph_pass("canonicalize")
@@ -11,30 +19,24 @@ def feed_timestep_embedding(graph: Graph) -> int:
 
     What the caller then computes is the sinusoidal embedding of arXiv 2006.11239, in float32, once per step.
     """
-    fired = 0
-    for o in list(graph.ops):
-        timestep = _timestep_of(o)
-        if timestep is None or timestep not in graph.inputs or len(timestep.uses) != 1:
-            continue
-        embedding = Tensor(NAME, o.outputs[0].shape, o.outputs[0].dtype)
-        graph.replace_tensor(o.outputs[0], embedding)
-        graph.erase([o])
-        graph.replace_input(timestep, embedding)
-        fired += 1
-    return fired
+    for o in graph.ops:
+        found = _sinusoid(graph, o)
+        if found and all(t.name != NAME for t in graph.inputs):
+            embedding = Tensor(NAME, o.outputs[0].shape, o.outputs[0].dtype)
+            graph.replace_tensor(o.outputs[0], embedding)
+            graph.erase(found.ops)
+            graph.replace_input(found.tensors["timestep"], embedding)
+            return 1
+    return 0
 
 
-def _timestep_of(o: Op) -> Tensor | None:
-    """Return what `o` is the sinusoidal embedding of, if it is one."""
-    waves = [t.producer for t in o.operands]
-    if o.kind != "CONCATENATION" or sorted(w.kind for w in waves if w) != ["COS", "SIN"]:
-        return None
-    angles = {w.operands[0] for w in waves if w}
-    product = angles.pop().producer
-    if angles or product is None or product.kind != "MUL":
-        return None
-    runtime = [t for t in product.operands if t.data is None]
-    if len(runtime) != 1:
-        return None
-    column = runtime[0].producer
-    return runtime[0] if column is None else column.operands[0] if column.kind == "RESHAPE" else None
+def _sinusoid(graph: Graph, o: Op) -> Match | None:
+    """Return how `o` joins the sines and cosines of an input that nothing else reads, if it does."""
+    result = o.outputs[0] if o.outputs else None
+    for found in (m for pattern in SINUSOIDS for m in match(pattern, result)):
+        timestep = found.tensors["timestep"]
+        alone = len(timestep.uses) == 1 and timestep not in graph.outputs and timestep in graph.inputs
+        last = result and o.attrs["axis"] % len(result.shape) == len(result.shape) - 1
+        if alone and last and result not in graph.outputs and not found.shared(graph.outputs):
+            return found
+    return None

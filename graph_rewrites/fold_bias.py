@@ -13,16 +13,16 @@ def _with_bias(
     new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor, y: Tensor
 ) -> Tensor | Skip:
     channels = w.shape[0]
-    if c.size != channels or c.shape[-1:] != (channels,):
+    if c.size != channels or c.shape[-1:] != (channels,) or layer.shape != y.shape:
         return skip(f"a constant of shape {list(c.shape)} is not one number per output channel")
-    if w.quant or b.quant or c.quant:
+    if w.quant or b.quant:
         return skip("the layer is quantised")
     bias = new.const(b.weights.combine("+ bias", np.add, c.weights.reshape((channels,))), c.name)
     activation = y.maker.attrs["fused_activation_function"]
     return new.again(layer.maker, x, w, bias, fused_activation_function=activation)
 
 
-@rule("canonicalize", op.ADD(LAYER, const("c"), fused_activation_function=ANY).named("y"))
+@rule("canonicalize cleanup", op.ADD(LAYER, const("c"), fused_activation_function=ANY).named("y"))
 def fold_conv_bias(
     new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor, y: Tensor
 ) -> Tensor | Skip:
@@ -30,7 +30,7 @@ def fold_conv_bias(
     return _with_bias(new, x, w, b, c, layer, y)
 
 
-@rule("canonicalize", op.ADD(DENSE, const("c"), fused_activation_function=ANY).named("y"))
+@rule("canonicalize cleanup", op.ADD(DENSE, const("c"), fused_activation_function=ANY).named("y"))
 def fold_dense_bias(
     new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor, y: Tensor
 ) -> Tensor | Skip:

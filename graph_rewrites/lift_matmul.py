@@ -20,6 +20,8 @@ def transpose_matmul(new: Build, a: Tensor, b: Tensor, y: Tensor) -> Tensor | Sk
     attrs = y.maker.attrs
     if not attrs["adj_x"] and not attrs["adj_y"]:
         return skip("it has no transposing flag")
+    if len(a.shape) == len(b.shape) == 3:
+        return skip("it is of rank 3, and is lifted first")
     left = _transposed(new, a) if attrs["adj_x"] else a
     right = _transposed(new, b) if attrs["adj_y"] else b
     return new.BATCH_MATMUL(left, right)

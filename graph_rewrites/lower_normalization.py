@@ -1,6 +1,7 @@
 """Group and layer normalisation as Keras spells them, made broadcast-free, of rank 4 and safe in float16."""
 
 from functools import cache
+from math import prod
 
 import numpy as np
 
@@ -8,6 +9,9 @@ from msd.rewrite import ANY, Build, Pat, Skip, Tensor, Weights, const, op, rule,
 
 SCALE = 1 / 8
 """Squares are taken of values this much smaller, or float16 overflows at 256; powers of two cost nothing."""
+
+GAIN = 2
+"""The deviation of a group is then taken this much larger, or float16 rounds an epsilon of 1e-6 to zero."""
 
 X = var("x")
 GROUPED = op.RESHAPE(X, const("grouping"), new_shape=ANY).named("grouped")
@@ -22,17 +26,17 @@ def _normalized(x: Pat) -> Pat:
 
 
 @cache
-def _average(channels: int, groups: int) -> Weights:
-    """Return the filter (groups, 1, 1, channels) that averages the channels of each group."""
+def _average(channels: int, groups: int, gain: float = 1) -> Weights:
+    """Return the filter (groups, 1, 1, channels) that averages the channels of each group, times `gain`."""
     member = np.repeat(np.eye(groups, dtype=np.float32), channels // groups, axis=1)
-    return Weights.of((member / np.float32(channels // groups)).reshape(groups, 1, 1, channels))
+    return Weights.of((member * np.float32(gain / (channels // groups))).reshape(groups, 1, 1, channels))
 
 
 @cache
-def _spread(channels: int, groups: int) -> Weights:
-    """Return the filter (channels, 1, 1, groups) that hands a group's number to each of its channels."""
+def _spread(channels: int, groups: int, gain: float = 1) -> Weights:
+    """Return the filter (channels, 1, 1, groups) that hands a group's number times `gain` to its channels."""
     member = np.repeat(np.eye(groups, dtype=np.float32), channels // groups, axis=0)
-    return Weights.of(member.reshape(channels, 1, 1, groups))
+    return Weights.of((member * np.float32(gain)).reshape(channels, 1, 1, groups))
 
 
 def _pointwise(new: Build, x: Tensor, weights: Weights, bias: float = 0.0) -> Tensor:
@@ -61,39 +65,53 @@ def lower_group_norm(
     by a 1x1 convolution; a second one hands them back to the channels, for s = rsqrt(v + eps) times gamma.
     Nothing large is reshaped or broadcast (arXiv 2307.01193, section 3.1).
     """
-    if len(x.shape) != 4 or len(grouped.shape) != 5:
+    if len(x.shape) != 4 or len(grouped.shape) != 5 or x.shape[:3] != grouped.shape[:3]:
         return skip(f"{list(x.shape)} by groups {list(grouped.shape)} is not a channels-last picture")
     groups, channels = grouped.shape[3], x.shape[3]
     if _axes(axes, 5) != [1, 2, 4] or _axes(axes2, 5) != [1, 2, 4]:
         return skip("the mean is not over height, width and the channels of a group")
-    if gamma.size != channels or beta.size != channels:
-        return skip("gamma or beta is not one number per channel")
-    average, spread = _average(channels, groups), _spread(channels, groups)
-    pooled = _pointwise(new, new.MEAN(x, [1, 2], keep_dims=True), average)
-    small = new.MUL(new.SUB(x, _pointwise(new, pooled, spread)), SCALE)
+    if not _per_channel(grouped.shape[3:], gamma, beta) or eps.size != 1:
+        return skip("gamma or beta is not one number per channel, or epsilon is not one number")
+    pooled = _pointwise(new, new.MEAN(x, [1, 2], keep_dims=True), _average(channels, groups))
+    small = new.MUL(new.SUB(x, _pointwise(new, pooled, _spread(channels, groups))), SCALE)
     squares = new.MEAN(new.MUL(small, small), [1, 2], keep_dims=True)
-    deviation = new.RSQRT(_pointwise(new, squares, average, float(eps.values().reshape(-1)[0]) * SCALE**2))
+    epsilon = float(eps.values().reshape(-1)[0]) * (SCALE * GAIN) ** 2
+    deviation = new.RSQRT(_pointwise(new, squares, _average(channels, groups, GAIN**2), epsilon))
+    spread = _spread(channels, groups, GAIN)
     scaled = spread.combine("* gamma", np.multiply, gamma.weights.reshape((channels, 1, 1, 1)))
     normal = new.MUL(small, _pointwise(new, deviation, scaled.as_exact()))
     shifted = new.ADD(normal, new.const(beta.weights.reshape((1, 1, 1, channels)), beta.name))
     return shifted if x.shape == y.shape else new.RESHAPE(shifted, list(y.shape))
 
 
-@rule("fuse", _normalized(X))
+@rule("fuse", _normalized(X).named("y"))
 def lower_layer_norm(
-    new: Build, x: Tensor, mean: Tensor, axes: Tensor, axes2: Tensor, eps: Tensor, gamma: Tensor, beta: Tensor
+    new: Build,
+    x: Tensor,
+    mean: Tensor,
+    axes: Tensor,
+    axes2: Tensor,
+    eps: Tensor,
+    gamma: Tensor,
+    beta: Tensor,
+    y: Tensor,
 ) -> Tensor | Skip:
     """layer normalisation  =>  (x - m) * rsqrt(v + eps) * gamma + beta with m and v over the last axis"""
     rank, channels = len(x.shape), x.shape[-1]
     if _axes(axes, rank) != [rank - 1] or _axes(axes2, rank) != [rank - 1]:
         return skip("the mean is not over the last axis")
-    if gamma.size != channels or beta.size != channels:
-        return skip("gamma or beta is not one number per channel")
+    if not _per_channel((channels,), gamma, beta) or eps.size != 1 or x.shape != y.shape:
+        return skip("gamma or beta is not one number per channel, or epsilon is not one number")
     small = new.MUL(new.SUB(x, new.MEAN(x, [rank - 1], keep_dims=True)), SCALE)
     variance = new.MEAN(new.MUL(small, small), [rank - 1], keep_dims=True)
     deviation = new.RSQRT(new.ADD(variance, float(eps.values().reshape(-1)[0]) * SCALE**2))
     scaled = new.MUL(new.MUL(small, deviation), new.const(gamma.weights.reshape((channels,)), gamma.name))
     return new.ADD(scaled, new.const(beta.weights.reshape((channels,)), beta.name))
+
+
+def _per_channel(last: tuple[int, ...], *constants: Tensor) -> bool:
+    """Whether each constant has one number for each place in the axes `last`, and no other axes."""
+    return all(c.size == prod(last) and c.shape[-len(last) :] == last for c in constants)
 
 
 def _axes(axes: Tensor, rank: int) -> list[int]:

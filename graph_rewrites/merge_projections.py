@@ -1,16 +1,17 @@
 """Queries, keys and values of one source come out of one convolution."""
 
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from msd.rewrite import Array, Build, Graph, Op, Tensor, Weights, graph_pass
+from msd.rewrite import Array, Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A 1x1 convolution whose result is cut into heads: CONV_2D -> RESHAPE (1, N, h, d) -> TRANSPOSE."""
+    """A 1x1 convolution whose result is cut into heads: CONV_2D -> RESHAPE (B, N, h, d) -> TRANSPOSE."""
 
     conv: Op
     heads: Tensor
@@ -24,10 +25,13 @@ class Branch:
 
 
 @graph_pass("cleanup")
-def merge_projections(graph: Graph) -> int:
-    """CONV_2D(x, q), CONV_2D(x, k), CONV_2D(x, v), each cut into heads  =>  SPLIT of CONV_2D(x, [q k v])"""
+def merge_projections(graph: Graph, target: Target) -> int:
+    """CONV_2D(x, q), CONV_2D(x, k), CONV_2D(x, v), each cut into heads  =>  SPLIT of CONV_2D(x, [q k v])
+
+    As many go into one convolution as the target's textures hold.
+    """
     merged = 0
-    for branches in _groups(graph):
+    for branches in _groups(graph, target):
         new = Build(f"{branches[0].conv.outputs[0].name}~merged.")
         results = _merged(new, branches)
         graph.insert_before(min((b.conv for b in branches), key=graph.ops.index), new.ops)
@@ -38,29 +42,50 @@ def merge_projections(graph: Graph) -> int:
     return merged
 
 
-def _groups(graph: Graph) -> list[list[Branch]]:
-    """Return what can be merged: two or more branches of one source, alike in shape."""
+def _groups(graph: Graph, target: Target) -> Iterator[list[Branch]]:
+    """Yield what can be merged: two or more branches of one source, alike in shape."""
     found: dict[tuple[object, ...], list[Branch]] = defaultdict(list)
     for o in graph.ops:
         branch = _branch(graph, o)
         if branch:
             key = (id(o.operands[0]), branch.heads.shape, o.attrs["fused_activation_function"])
             found[key].append(branch)
-    return [branches for branches in found.values() if len(branches) > 1]
+    for branches in found.values():
+        step = _most(branches, target)
+        chunks = [branches[i : i + step] for i in range(0, len(branches), step)]
+        yield from (chunk for chunk in chunks if len(chunk) > 1)
+
+
+def _most(branches: list[Branch], target: Target) -> int:
+    """Return how many of `branches` one convolution can hold; at least 1."""
+    outputs, kh, kw, inputs = branches[0].conv.operands[1].shape
+    _, height, width, _ = branches[0].conv.outputs[0].shape
+    sizes = (ConvSize(inputs, outputs * n, height, width, (kh, kw)) for n in range(len(branches), 1, -1))
+    return next((s.outputs // outputs for s in sizes if target.device.fits(s)), 1)
 
 
 def _branch(graph: Graph, o: Op) -> Branch | None:
-    if o.kind != "CONV_2D" or len(o.operands) != 3 or o.operands[1].shape[1:3] != (1, 1):
-        return None
-    if any(t.data is None or t.quant for t in o.operands[1:]) or o.attrs["stride_h"] != 1:
+    if o.kind != "CONV_2D" or len(o.operands) != 3 or not _is_pointwise(o):
         return None
     reshape = _only_user(graph, o.outputs[0], "RESHAPE")
     transpose = reshape and _only_user(graph, reshape.outputs[0], "TRANSPOSE")
-    if not reshape or not transpose or len(reshape.outputs[0].shape) != 4:
+    if not reshape or not transpose or transpose.outputs[0] in graph.outputs:
         return None
-    if transpose.operands[1].values().tolist() not in ([0, 2, 1, 3], [0, 2, 3, 1]):
+    heads = reshape.outputs[0]
+    if len(heads.shape) != 4 or heads.shape[2] * heads.shape[3] != o.outputs[0].shape[3]:
         return None
-    return Branch(o, reshape.outputs[0], transpose.outputs[0])
+    perm = transpose.operands[1]
+    if perm.data is None or perm.values().tolist() not in ([0, 2, 1, 3], [0, 2, 3, 1]):
+        return None
+    return Branch(o, heads, transpose.outputs[0])
+
+
+def _is_pointwise(conv: Op) -> bool:
+    """Whether it is a plain 1x1 convolution with constant weights over all channels."""
+    x, w, b = conv.operands
+    constant = all(t.data is not None and not t.quant for t in (w, b))
+    plain = conv.attrs["stride_h"] == conv.attrs["stride_w"] == 1
+    return constant and plain and w.shape[1:] == (1, 1, x.shape[3])
 
 
 def _only_user(graph: Graph, tensor: Tensor, kind: str) -> Op | None:
@@ -86,7 +111,7 @@ def _merged(new: Build, branches: list[Branch]) -> list[Tensor]:
 
 
 def _joined(parts: list[Weights]) -> Weights:
-    """Return the parts one after the other along axis 0, loaded one at a time into their place."""
+    """Return the parts one after the other along axis 0."""
     shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
 
     def load() -> Array:

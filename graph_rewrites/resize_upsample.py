@@ -29,6 +29,8 @@ def resize_upsample(
         return skip("it is not of a picture")
     n, h, w, channels = x.shape
     up, side = y.shape[1] // h, y.shape[2] // w
+    if y.shape != (n, h * up, w * side, channels):
+        return skip("its result is not a picture of whole repeats")
     if wide.shape != (n, h, 1, w, channels) or tuple(down.values()) != (1, 1, up, 1, 1):
         return skip("the first repeat is not of rows")
     if tall.shape != (n, h * up, w, 1, channels) or tuple(across.values()) != (1, 1, 1, side, 1):

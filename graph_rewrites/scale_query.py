@@ -12,29 +12,38 @@ LAYER = op.CONV_2D(var("x"), const("w"), const("b"), **CONV).named("layer")
 @rule("fuse", op.BATCH_MATMUL(var("q"), var("k"), adj_x=ANY, adj_y=ANY).named("s") * const("c"))
 def scale_query(new: Build, q: Tensor, k: Tensor, s: Tensor, c: Tensor) -> Tensor | Skip:
     """(q . k) * c  =>  (q * c) . k"""
-    if c.size != 1:
+    if not _is_number(c, s):
         return skip("the factor is not one number")
-    return new.again(s.maker, new.MUL(q, float(c.values().reshape(-1)[0])), k)
+    return new.again(s.maker, _times(new, q, c), k)
 
 
 @rule("fuse", op.RESHAPE(var("x"), const("shape"), new_shape=ANY).named("r") * const("c"))
 def scale_before_reshape(new: Build, x: Tensor, shape: Tensor, r: Tensor, c: Tensor) -> Tensor | Skip:
     """RESHAPE(x) * c  =>  RESHAPE(x * c)"""
-    if c.size != 1:
+    if not _is_number(c, r):
         return skip("the factor is not one number")
-    return new.RESHAPE(new.MUL(x, float(c.values().reshape(-1)[0])), list(r.shape))
+    return new.RESHAPE(_times(new, x, c), list(r.shape))
 
 
-@rule("fuse", op.TRANSPOSE(var("x"), const("perm")) * const("c"))
-def scale_before_transpose(new: Build, x: Tensor, perm: Tensor, c: Tensor) -> Tensor | Skip:
+@rule("fuse", op.TRANSPOSE(var("x"), const("perm")).named("t") * const("c"))
+def scale_before_transpose(new: Build, x: Tensor, perm: Tensor, t: Tensor, c: Tensor) -> Tensor | Skip:
     """TRANSPOSE(x) * c  =>  TRANSPOSE(x * c)"""
-    if c.size != 1:
+    if not _is_number(c, t):
         return skip("the factor is not one number")
-    return new.TRANSPOSE(new.MUL(x, float(c.values().reshape(-1)[0])), perm)
+    return new.TRANSPOSE(_times(new, x, c), perm)
+
+
+def _is_number(c: Tensor, beside: Tensor) -> bool:
+    """Whether `c` is one number, and of no higher rank than what it multiplies."""
+    return c.size == 1 and len(c.shape) <= len(beside.shape)
+
+
+def _times(new: Build, x: Tensor, c: Tensor) -> Tensor:
+    return new.MUL(x, new.const(c.weights.reshape(()), c.name))
 
 
 def _scaled(new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor) -> Tensor | Skip:
-    if c.size != 1 or w.quant or b.quant:
+    if not _is_number(c, layer) or w.quant or b.quant:
         return skip("the factor is not one number, or the layer is quantised")
     by = np.float32(c.values().reshape(-1)[0])
     weights = new.const(w.weights.map(f"* {by}", lambda a: a * by), w.name)

@@ -1,11 +1,22 @@
 """Reshapes from rank 4 move behind whatever works place by place, so that the work is done at rank 4."""
 
-from msd.rewrite import Build, Op, Skip, Tensor, any_op, rule, skip
+from msd.rewrite import ANY, Build, Op, Skip, Tensor, any_op, const, op, rule, skip, var
 
 UNARY = (
     *("ABS", "COS", "EXP", "GELU", "LOGISTIC", "NEG", "RELU", "RELU6", "RSQRT", "SIN", "SOFTMAX", "SQRT"),
     *("SQUARE", "TANH"),
 )
+CONV = op.CONV_2D(
+    var("picture"),
+    var("w"),
+    var("b"),
+    padding=ANY,
+    dilation_w_factor=ANY,
+    dilation_h_factor=ANY,
+    stride_w=ANY,
+    stride_h=ANY,
+    fused_activation_function=ANY,
+).named("conv")
 BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
 
 
@@ -32,11 +43,15 @@ def sink_reshape_past_reduction(new: Build, y: Tensor) -> Tensor | Skip:
     reshaped, axes = y.maker.operands
     x = _source(reshaped)
     rank = len(reshaped.shape)
-    if x is None or [int(a) % rank for a in axes.values().reshape(-1)] != [rank - 1]:
+    if x is None or not _is_last(axes, rank):
         return skip("its input is not reshaped from rank 4, or another axis than the last is reduced")
     if not y.maker.attrs["keep_dims"]:
         return skip("it drops the axis")
     return new.RESHAPE(new.again(y.maker, x, new.const([3])), list(y.shape))
+
+
+def _is_last(axes: Tensor, rank: int) -> bool:
+    return axes.data is not None and [int(a) % rank for a in axes.values().reshape(-1)] == [rank - 1]
 
 
 @rule("lower cleanup", any_op(*BINARY, name="y"))
@@ -66,7 +81,7 @@ def _constant_partner(new: Build, x: Tensor, other: Tensor) -> Tensor | None:
     """A constant fits beside any form if it is one number, or one per channel."""
     if other.size == 1 or other.shape == x.shape[-1:]:
         return other
-    if other.size == x.shape[-1] == other.shape[-1] and not other.quant:
+    if other.size == x.shape[-1] == other.shape[-1]:
         return new.const(other.weights.reshape((other.size,)), other.name)
     return None
 
@@ -88,20 +103,18 @@ def sink_reshape_past_conv(new: Build, y: Tensor) -> Tensor | Skip:
     return new.RESHAPE(new.again(y.maker, x, *filters), list(y.shape))
 
 
-@rule("lower cleanup", any_op("RESHAPE", name="y"))
-def hoist_reshape_before_conv(new: Build, y: Tensor) -> Tensor | Skip:
+@rule("lower cleanup", op.RESHAPE(CONV, const("shape"), new_shape=ANY).named("y"))
+def hoist_reshape_before_conv(
+    new: Build, picture: Tensor, w: Tensor, b: Tensor, conv: Tensor, shape: Tensor, y: Tensor
+) -> Tensor | Skip:
     """RESHAPE(CONV_2D 1x1 (RESHAPE(x)))  =>  CONV_2D 1x1 (RESHAPE(x)), when the last axis stays"""
-    result = y.maker.operands[0]
-    conv = result.producer
-    if conv is None or conv.kind != "CONV_2D" or not _is_pointwise(conv) or len(result.uses) != 1:
-        return skip("its input is not the result of a 1x1 convolution used once")
-    picture, *filters = conv.operands
-    if len(y.shape) != 4 or y.shape[-1] != result.shape[-1] or picture.producer is None:
-        return skip("the last axis changes, or the result is not of rank 4")
-    if picture.producer.kind != "RESHAPE" or _source(picture) is not None:
+    if len(y.shape) != 4 or y.shape[-1] != conv.shape[-1] or not _is_pointwise(conv.maker):
+        return skip("the last axis changes, the result is not of rank 4, or the filter is not 1x1")
+    reshape = picture.producer
+    if reshape is None or reshape.kind != "RESHAPE" or _source(picture) is not None:
         return skip("the convolution's input is not reshaped from heads")
-    before = new.RESHAPE(picture.producer.operands[0], [*y.shape[:3], picture.shape[3]])
-    return new.again(conv, before, *filters)
+    before = new.RESHAPE(reshape.operands[0], [*y.shape[:3], picture.shape[3]])
+    return new.again(conv.maker, before, w, b)
 
 
 def _is_pointwise(conv: Op) -> bool:

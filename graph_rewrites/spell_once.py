@@ -1,8 +1,9 @@
 """One spelling for what can be written in several ways, so that later patterns need only one."""
 
-from msd.rewrite import Build, Tensor, const, op, rule, var
+from msd.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
 
-X, Y = var("x"), var("y")
+X, Y, TABLE = var("x"), var("y"), const("table")
+WRAPPED = op.LESS(X, 0), op.ADD(X, const("rows")), X
 
 
 @rule("canonicalize", op.SQUARE(op.SUB(X, Y)))
@@ -17,13 +18,19 @@ def spell_subtraction(new: Build, x: Tensor, y: Tensor) -> Tensor:
     return new.SUB(x, y)
 
 
-@rule("canonicalize", op.SELECT(op.LESS(X, 0), op.ADD(X, const("rows")), X))
-def trust_index(new: Build, x: Tensor, rows: Tensor) -> Tensor:
-    """SELECT(x < 0, x + rows, x)  =>  x, because an index into a table of embeddings is never negative"""
-    return x
+def _trusted(new: Build, table: Tensor, x: Tensor, rows: Tensor, index: Tensor) -> Tensor | Skip:
+    if rows.size != 1 or rows.values().reshape(-1)[0] != table.shape[0] or x.shape != index.shape:
+        return skip("what is added to a negative index is not the number of rows")
+    return new.GATHER(table, x)
 
 
-@rule("canonicalize", op.SELECT_V2(op.LESS(X, 0), op.ADD(X, const("rows")), X))
-def trust_index_v2(new: Build, x: Tensor, rows: Tensor) -> Tensor:
-    """SELECT_V2(x < 0, x + rows, x)  =>  x, because an index into a table of embeddings is never negative"""
-    return x
+@rule("canonicalize", op.GATHER(TABLE, op.SELECT(*WRAPPED).named("index")), shared=True)
+def trust_index(new: Build, table: Tensor, x: Tensor, rows: Tensor, index: Tensor) -> Tensor | Skip:
+    """GATHER(table, SELECT(x < 0, x + rows, x))  =>  GATHER(table, x): tokens are never negative"""
+    return _trusted(new, table, x, rows, index)
+
+
+@rule("canonicalize", op.GATHER(TABLE, op.SELECT_V2(*WRAPPED).named("index")), shared=True)
+def trust_index_v2(new: Build, table: Tensor, x: Tensor, rows: Tensor, index: Tensor) -> Tensor | Skip:
+    """GATHER(table, SELECT_V2(x < 0, x + rows, x))  =>  GATHER(table, x): tokens are never negative"""
+    return _trusted(new, table, x, rows, index)

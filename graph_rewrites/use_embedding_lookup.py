@@ -3,7 +3,7 @@
 from msd.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
 
 
-@rule("canonicalize", op.GATHER(const("table"), var("ids")).named("y"))
+@rule("lower", op.GATHER(const("table"), var("ids")).named("y"))
 def use_embedding_lookup(new: Build, table: Tensor, ids: Tensor, y: Tensor) -> Tensor | Skip:
     """GATHER(table, ids)  =>  RESHAPE(EMBEDDING_LOOKUP(RESHAPE(ids, [N]), table))"""
     if len(table.shape) != 2 or ids.dtype != "INT32" or table.quant or table.dtype != "FLOAT32":

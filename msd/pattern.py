@@ -6,7 +6,7 @@ one tensor; an attribute that is not mentioned must have the schema's default, u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,10 +102,18 @@ op = _Ops()
 
 @dataclass(frozen=True)
 class Match:
-    """The tensors bound by name, and every operator the pattern covers, users before producers."""
+    """The tensors bound by name, and every operator the pattern covers, the one at its root first."""
 
     tensors: dict[str, Tensor]
     ops: tuple[Op, ...]
+
+    def shared(self, outputs: Collection[Tensor]) -> Op | None:
+        """The operator of an inner result that something outside needs, or that is in `outputs`, if any."""
+        for maker in self.ops[1:]:
+            for t in maker.outputs:
+                if t in outputs or any(user not in self.ops for user, _ in t.uses):
+                    return maker
+        return None
 
 
 def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterator[Match]:
@@ -117,20 +125,19 @@ def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterat
         yield _bind(pat, tensor, bound)
         return
     maker = tensor.producer
-    if maker is None or maker.kind not in pat.kinds or not _attrs_fit(pat, maker):
+    if maker is None or maker.kind not in pat.kinds:
         return
-    if maker.outputs[pat.output if pat.args is not None else 0] is not tensor and pat.args is not None:
-        return
-    here = _bind(pat, tensor, Match(bound.tensors, _covering(bound.ops, maker)))
+    covered = bound.ops if maker in bound.ops else (*bound.ops, maker)
+    here = _bind(pat, tensor, Match(bound.tensors, covered))
     if pat.args is None:
         yield here
-        return
-    orders = [maker.inputs]
-    if opset.spec(maker.kind).commutes:
-        orders.append(maker.inputs[::-1])
-    for inputs in orders:
-        if len(inputs) == len(pat.args):
-            yield from _match_all(list(zip(pat.args, inputs, strict=True)), here)
+    elif maker.outputs.index(tensor) == pat.output and _attrs_fit(pat, maker):
+        orders = [maker.inputs]
+        if opset.spec(maker.kind).commutes:
+            orders.append(maker.inputs[::-1])
+        for inputs in orders:
+            if len(inputs) == len(pat.args):
+                yield from _match_all(list(zip(pat.args, inputs, strict=True)), here)
 
 
 def _leaf_fits(pat: Pat, tensor: Tensor, bound: Match) -> bool:
@@ -144,13 +151,13 @@ def _leaf_fits(pat: Pat, tensor: Tensor, bound: Match) -> bool:
 
 
 def _is_number(tensor: Tensor, number: float) -> bool:
-    if tensor.data is None or tensor.size != 1:
+    if tensor.data is None or tensor.size != 1 or tensor.quant:
         return False
     return bool(np.isclose(float(tensor.values().reshape(-1)[0]), number, rtol=1e-6, atol=0))
 
 
 def _has_values(tensor: Tensor, values: tuple[int, ...]) -> bool:
-    if tensor.data is None or tensor.size != len(values):
+    if tensor.data is None or tensor.size != len(values) or tensor.quant:
         return False
     return tuple(tensor.values().reshape(-1).tolist()) == values
 
@@ -159,14 +166,7 @@ def _bind(pat: Pat, tensor: Tensor, bound: Match) -> Match:
     return Match({**bound.tensors, pat.name: tensor}, bound.ops) if pat.name else bound
 
 
-def _covering(ops: tuple[Op, ...], maker: Op) -> tuple[Op, ...]:
-    """Add `maker` behind the users found so far; met again, it moves behind the newest."""
-    return (*(o for o in ops if o is not maker), maker)
-
-
 def _attrs_fit(pat: Pat, maker: Op) -> bool:
-    if pat.args is None:
-        return True
     want = {**opset.spec(maker.kind).attrs, **pat.attrs}
     return all(v is ANY or v == maker.attrs[k] for k, v in want.items())
 

@@ -16,7 +16,7 @@ from msd.device import ConvSize, Device, Target
 from msd.ir import Build, Graph, Op, Tensor
 from msd.opset import SIDE_EFFECTS
 from msd.pattern import ANY, Match, Pat, any_op, const, match, op, var
-from msd.weights import Array, Weights
+from msd.weights import SMALL, Array, Weights
 
 PHASES = ("canonicalize", "fuse", "lower", "cleanup")
 """The order in which rules run; inside a phase it does not matter."""
@@ -76,6 +76,9 @@ def rule(
 ) -> Callable[[Callable[..., Tensor | Skip]], Rule]:
     """Turn `def name(new, <names in the pattern>[, target])` into a rule of `phases` (space-separated)."""
 
+    if not pattern.kinds:
+        raise TypeError("a rule's pattern is the result of an operator")
+
     def wrap(build: Callable[..., Tensor | Skip]) -> Rule:
         chosen, doc = _checked(build, phases)
         takes = list(inspect.signature(build).parameters)
@@ -95,6 +98,8 @@ def graph_pass(phases: str) -> Callable[[Callable[..., int]], GraphPass]:
     def wrap(change: Callable[..., int]) -> GraphPass:
         chosen, doc = _checked(change, phases)
         takes = list(inspect.signature(change).parameters)
+        if takes not in (["graph"], ["graph", "target"]):
+            raise TypeError(f"pass {change.__name__} takes {takes}; it gets graph and, if it wants, target")
         return GraphPass(change.__name__, chosen, change, doc, "target" in takes)
 
     return wrap
@@ -159,9 +164,11 @@ class RuleError(Exception):
 def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) -> Ledger:
     """Run `rules` phase by phase, each phase until nothing fires, and verify the graph after each.
 
-    Raises RuleError when a rule breaks its contract or a phase never ends.
+    Operators that nothing needs go first, entered as `remove_dead`. Raises RuleError when a rule breaks its
+    contract or a phase never ends.
     """
     ledger = Ledger(len(graph.ops), 0, {r.name: Entry(r.name) for r in rules})
+    _remove_dead(graph, ledger)
     for phase in PHASES:
         chosen = [r for r in rules if phase in r.phases]
         if chosen:
@@ -169,6 +176,18 @@ def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) 
             graph.verify()
     ledger.after = len(graph.ops)
     return ledger
+
+
+def _remove_dead(graph: Graph, ledger: Ledger) -> None:
+    before = _count(graph)
+    if gone := graph.remove_dead():
+        entry = ledger.entries["remove_dead"] = Entry("remove_dead", gone)
+        entry.delta.update(_count(graph))
+        entry.delta.subtract(before)
+
+
+def _count(graph: Graph) -> Counter[str]:
+    return Counter(o.kind for o in graph.ops)
 
 
 def _run_phase(driver: _Driver) -> None:
@@ -195,18 +214,16 @@ class _Driver:
     def sweep(self) -> bool:
         """Visit every operator and run every pass once; returns whether anything changed."""
         fired = any([self._visit(o) for o in list(self.graph.ops)])
-        dead = self.graph.remove_dead() > 0
-        return any([self._pass(p) for p in self.passes]) or fired or dead
+        return any([self._pass(p) for p in self.passes]) or fired
 
     def _pass(self, p: GraphPass) -> bool:
-        before = Counter(o.kind for o in self.graph.ops)
+        before = _count(self.graph)
         changes = p.change(self.graph, target=self.target) if p.wants_target else p.change(self.graph)
         entry = self.ledger.entries[p.name]
         entry.fired += changes
         self.recent += [p.name] * bool(changes)
         self.graph.remove_dead()
-        after = Counter(o.kind for o in self.graph.ops)
-        entry.delta.update(after)
+        entry.delta.update(_count(self.graph))
         entry.delta.subtract(before)
         return changes > 0
 
@@ -223,22 +240,32 @@ class _Driver:
 
     def _replace(self, r: Rule, root: Op, old: Tensor, found: Match) -> bool:
         entry = self.ledger.entries[r.name]
-        if not r.shared and (other := self._shared(found, old)):
-            entry.skipped[old.name] = f"the inner {other.kind} is also used elsewhere"
-            return False
         new = Build(f"{old.name.partition('~')[0]}~{self.ledger.fired}.")
-        extra = {"target": self.target} if r.wants_target else {}
-        result = r.build(new, **found.tensors, **extra)
+        result = self._result(r, new, old, found)
         if isinstance(result, Skip):
             entry.skipped[old.name] = result.reason
             return False
-        if (result.shape, result.dtype) != (old.shape, old.dtype):
-            raise RuleError(f"{r.name} turned {old!r} into {result!r}")
-        if self._aliases(old, result):
-            entry.skipped[old.name] = f"a graph output would become another name for {result.name}"
-            return False
         self._edit(entry, root, old, result, new, found)
         return True
+
+    def _result(self, r: Rule, new: Build, old: Tensor, found: Match) -> Tensor | Skip:
+        """Return what takes the place of `old`, or why it stays."""
+        if reason := _unfit(found):
+            return Skip(reason)
+        if not r.shared and (other := found.shared(self.graph.outputs)):
+            return Skip(f"the inner {other.kind} is also used elsewhere")
+        extra = {"target": self.target} if r.wants_target else {}
+        try:
+            result = r.build(new, **found.tensors, **extra)
+        except Exception as problem:
+            raise RuleError(f"{r.name} failed at {old!r}: {problem}") from problem
+        if isinstance(result, Skip):
+            return result
+        if not isinstance(result, Tensor) or (result.shape, result.dtype) != (old.shape, old.dtype):
+            raise RuleError(f"{r.name} turned {old!r} into {result!r}")
+        if self._aliases(old, result):
+            return Skip(f"a graph output would become another name for {result.name}")
+        return result
 
     def _edit(self, entry: Entry, root: Op, old: Tensor, result: Tensor, new: Build, found: Match) -> None:
         is_output = any(t is old for t in self.graph.outputs)
@@ -246,7 +273,7 @@ class _Driver:
         self.graph.replace_tensor(old, result)
         if result.producer in new.ops or is_output:
             result.name = old.name
-        gone = self.graph.erase(found.ops)
+        gone = self.graph.erase([*found.ops, *new.ops])
         entry.delta.update(o.kind for o in new.ops)
         entry.delta.subtract(o.kind for o in gone)
         entry.fired += 1
@@ -260,19 +287,21 @@ class _Driver:
             return False
         return result.producer is None or any(t is result for t in outputs)
 
-    def _shared(self, found: Match, root: Tensor) -> Op | None:
-        """The operator of an inner result that something outside the match still needs, if any."""
-        for maker in found.ops:
-            for t in maker.outputs if maker is not root.producer else ():
-                outside = any(user not in found.ops for user, _ in t.uses)
-                if outside or any(o is t for o in self.graph.outputs):
-                    return maker
-        return None
+
+def _unfit(found: Match) -> str | None:
+    """Why rules, which compute on floats of fixed shape, leave a match alone; None if they need not."""
+    for t in (t for o in found.ops for t in (*o.operands, *o.outputs) if t.data is None):
+        if t.quant and t.quant.scale.size:
+            return f"{t.name} is quantised"
+        if any(n < 0 for n in t.rest.get("shapeSignature", ())):
+            return f"the shape of {t.name} is not fixed"
+    return None
 
 
 __all__ = [
     "ANY",
     "SIDE_EFFECTS",
+    "SMALL",
     "Array",
     "Build",
     "ConvSize",
@@ -280,6 +309,7 @@ __all__ = [
     "Graph",
     "GraphPass",
     "Ledger",
+    "Match",
     "Op",
     "Pat",
     "Rewrite",
@@ -293,6 +323,7 @@ __all__ = [
     "apply",
     "const",
     "graph_pass",
+    "match",
     "op",
     "rule",
     "skip",

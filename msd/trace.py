@@ -11,12 +11,12 @@ import contextlib
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msd.errors import BadConfig
+from msd.quiet import without_lines
+from msd.structure import Structure, VariableSpec
 
 KERAS_SETTINGS = ("tensorflow", "channels_last", "float32")
 """Backend, image data format and float type."""
@@ -27,29 +27,6 @@ STARTUP_LINE = re.compile(
 
 InputSpecs = Mapping[str, tuple[tuple[int, ...], str]]
 """Shape and dtype of each input, by its name."""
-
-
-@dataclass(frozen=True)
-class VariableSpec:
-    """A Keras variable: `path` is "layer/…/variable", unique in its model; `shape` is Keras's."""
-
-    path: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Structure:
-    """A model without weights.
-
-    `flatbuffer` is a TFLite model whose inputs are the tensors named in `inputs`, then those in
-    `variables`, which says the variable each one stands for; `outputs` are named as the Keras model names
-    them, or "output_0", ….
-    """
-
-    flatbuffer: bytes
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    variables: dict[str, VariableSpec]
 
 
 def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:
@@ -139,7 +116,7 @@ def _import_quietly() -> None:
     if "tensorflow" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-        with _without_startup_lines():
+        with without_lines(STARTUP_LINE):
             import tensorflow  # noqa: F401
             from tensorflow.lite.python import convert  # noqa: F401
     import keras
@@ -147,24 +124,6 @@ def _import_quietly() -> None:
     found = (keras.backend.backend(), keras.config.image_data_format(), keras.config.floatx())
     if found != KERAS_SETTINGS:
         raise BadConfig(f"Keras is set to {found} in ~/.keras/keras.json, and {KERAS_SETTINGS} is needed")
-
-
-@contextlib.contextmanager
-def _without_startup_lines() -> Iterator[None]:
-    """Drop the lines that TensorFlow writes to stderr while loading, before it heeds any log level."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            said.seek(0)
-            for line in said:
-                if not STARTUP_LINE.match(line):
-                    os.write(2, line)
 
 
 @contextlib.contextmanager

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from ai_edge_litert.interpreter import Interpreter
 
 from msd.models.networks import networks
+from msd.parity import psnr
 from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
-from msd.trace import VariableSpec, trace
+from msd.structure import VariableSpec
+from msd.trace import trace
 from msd.weights import Weights
 from tests import checkpoints
+from tests.reference import draw, reference
 
 CASES = {
     "sd21": (checkpoints.SD21, 1, 1.0),
@@ -29,13 +30,6 @@ CASES = {
 """Configuration, batch, and scale of the weights."""
 ENOUGH = 100.0
 """Decibels; float32 rounding alone gives 113 to 141."""
-
-
-def psnr(found: np.ndarray, wanted: np.ndarray) -> float:
-    """Return 20·log10(max|wanted| / rmse) in decibels."""
-    assert found.shape == wanted.shape
-    error = math.sqrt(np.mean((found.astype(np.float64) - wanted) ** 2))
-    return 20 * math.log10(np.abs(wanted).max() / error) if error else math.inf
 
 
 class Pair:
@@ -66,33 +60,8 @@ class Pair:
         return model
 
     def draw(self, component: str) -> dict[str, np.ndarray]:
-        """Return an input: any tokens, early and late timesteps, else normally distributed values."""
-        drawn: dict[str, np.ndarray] = {}
-        for name, (shape, dtype) in self.networks[component].inputs.items():
-            if name == "tokens":
-                vocabulary = self.checkpoint.text_encoder.vocabulary
-                drawn[name] = self.random.integers(0, vocabulary, shape, dtype=dtype)
-            elif name == "timestep":
-                drawn[name] = np.linspace(981, 3, *shape, dtype=dtype)
-            else:
-                drawn[name] = self.random.standard_normal(shape, dtype=dtype)
-        return drawn
-
-    @torch.no_grad()
-    def torch(self, component: str, inputs: dict[str, np.ndarray]) -> np.ndarray:
-        """Return what diffusers or transformers make of `inputs`."""
-        x = {name: torch.from_numpy(value) for name, value in inputs.items()}
-        if component == "text_encoder":
-            return self.modules["text_encoder"](x["tokens"].long())[0].numpy()
-        latent = x["latent"].permute(0, 3, 1, 2)
-        if component == "unet":
-            guidance = x.get("guidance")
-            module = self.modules["unet"]
-            made = module(latent, x["timestep"], x["context"], timestep_cond=guidance).sample
-        else:
-            vae = self.modules["vae"]
-            made = vae.decode(latent / vae.config.scaling_factor).sample
-        return made.permute(0, 2, 3, 1).numpy()
+        """Return one input, with tokens of the whole vocabulary."""
+        return draw(self.networks[component].inputs, self.checkpoint.text_encoder.vocabulary, self.random)
 
 
 @pytest.fixture(scope="module", params=CASES)
@@ -104,8 +73,9 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def test_keras_equals_torch(pair: Pair, component: str) -> None:
     inputs = pair.draw(component)
     model = pair.keras(component)
+    wanted = reference(pair.modules, component, inputs)
     (found,) = model(inputs if len(inputs) > 1 else next(iter(inputs.values()))).values()
-    assert psnr(found.numpy(), pair.torch(component, inputs)) >= ENOUGH
+    assert psnr(wanted, found.numpy()) >= ENOUGH
 
 
 @pytest.mark.parametrize("pair", ["sd21", "sd15"], indirect=True)
@@ -125,4 +95,4 @@ def test_structure_equals_torch(pair: Pair, component: str) -> None:
     (output,) = interpreter.get_output_details()
     assert (output["name"],) == structure.outputs
     found = interpreter.get_tensor(output["index"])
-    assert psnr(found, pair.torch(component, inputs)) >= ENOUGH
+    assert psnr(reference(pair.modules, component, inputs), found) >= ENOUGH

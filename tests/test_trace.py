@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from msd.trace import Structure, VariableSpec, trace
+from msd.structure import Structure, VariableSpec
+from msd.trace import trace
 
 IMAGE = {"image": ((2, 5, 7, 8), "float32")}
 
@@ -239,11 +240,3 @@ def test_keras_set_otherwise_is_refused(tmp_path: Path) -> None:
     done = run("from msd.trace import trace; trace(lambda: None, {})", KERAS_HOME=str(tmp_path))
     assert done.returncode == 1
     assert "BadConfig: Keras is set to ('tensorflow', 'channels_last', 'float16')" in done.stderr
-
-
-def test_what_is_said_while_loading_is_kept_where_it_matters(capfd: pytest.CaptureFixture[str]) -> None:
-    from msd.trace import _without_startup_lines
-
-    with _without_startup_lines():
-        os.write(2, b"I0000 00:00:1 12 port.cc:1] chatter\nE0000 00:00:1 12 x.cc:1] trouble\n")
-    assert capfd.readouterr().err == "E0000 00:00:1 12 x.cc:1] trouble\n"

@@ -1,35 +1,30 @@
-"""The sinusoidal embedding of a timestep, computed here in float32 because float16 could not."""
+"""A timestep as the U-Net wants it: sinusoids of many frequencies.
+
+Ho et al., "Denoising Diffusion Probabilistic Models" (2020, arXiv 2006.11239), after the positions of Vaswani
+et al. (2017, arXiv 1706.03762). Computed here in float32, because float16 cannot tell late timesteps apart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import math
 
 import numpy as np
+import numpy.typing as npt
 
-from msd.weights import Array
-
-LONGEST_PERIOD = 10000.0
+PERIOD = 10000
 
 
-@dataclass(frozen=True)
-class TimestepEmbedding:
-    """Sinusoids of `width` numbers (Ho et al., arXiv 2006.11239), arranged as a U-Net was trained with."""
+def embed_timestep(
+    timestep: float, width: int, cosine_first: bool = True, frequency_shift: float = 0.0
+) -> npt.NDArray[np.float32]:
+    """Return the float32 sinusoids of a timestep, shape (width,): half of them cosines, half sines.
 
-    width: int
-    cosine_first: bool
-    frequency_shift: float
-
-    @staticmethod
-    def of(unet: Mapping[str, Any]) -> TimestepEmbedding:
-        """Return the one of a U-Net's configuration in a manifest."""
-        return TimestepEmbedding(unet["channels"][0], unet["cosine_first"], unet["frequency_shift"])
-
-    def __call__(self, timestep: float) -> Array:
-        """Return float32 (width,)."""
-        half = self.width // 2
-        exponents = np.arange(half) / (half - self.frequency_shift)
-        angles = timestep * (LONGEST_PERIOD**-exponents).astype(np.float32)
-        waves = [np.cos(angles), np.sin(angles)]
-        return np.concatenate(waves if self.cosine_first else waves[::-1]).astype(np.float32)
+    `cosine_first` and `frequency_shift` are diffusers' `flip_sin_to_cos` and `freq_shift`.
+    """
+    half = width // 2
+    exponents = -math.log(PERIOD) * np.arange(half, dtype=np.float32) / np.float32(half - frequency_shift)
+    angles = np.float32(timestep) * np.exp(exponents.astype(np.float32))
+    waves = (np.cos(angles), np.sin(angles)) if cosine_first else (np.sin(angles), np.cos(angles))
+    embedding = np.zeros(width, np.float32)
+    embedding[: 2 * half] = np.concatenate(waves)
+    return embedding
