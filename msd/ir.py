@@ -318,7 +318,7 @@ def _verify_shapes(op: Op, where: str) -> None:
         want = infer(op.operands, op.attrs)
     except NotConstant:
         return
-    except (ValueError, IndexError) as problem:
+    except (ValueError, IndexError, ZeroDivisionError) as problem:
         raise InvalidGraph(f"{where}: {problem}") from None
     if want != [t.shape for t in op.outputs]:
         raise InvalidGraph(f"{where}: result should be {want}")

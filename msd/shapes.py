@@ -80,8 +80,8 @@ def concatenation(inputs: Any, attrs: Attrs) -> list[Shape]:
 def _window(size: int, kernel: int, stride: int, dilation: int, padding: str) -> int:
     """How many windows there are along one axis."""
     reach = 1 if padding == "SAME" else (kernel - 1) * dilation + 1
-    if size < reach:
-        raise ValueError(f"a window of {reach} over {size}")
+    if size < reach or stride < 1:
+        raise ValueError(f"a window of {reach} over {size} in steps of {stride}")
     return (size - reach) // stride + 1
 
 

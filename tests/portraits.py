@@ -128,7 +128,7 @@ class _File:
             if name in ("inputs", "outputs", "intermediates") and value is not None:
                 return [numbers(int(i)) if i >= 0 else -1 for i in value]
             if name in ("scales", "zeroPoints"):
-                return value and numbers(value)
+                return numbers(value) if value > 0 else value
             if name == "opcodeIndex":
                 return self.raw.operatorCodes[value]
             return value

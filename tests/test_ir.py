@@ -147,12 +147,26 @@ def test_erasing_takes_what_only_the_erased_needed() -> None:
 
 
 def test_operators_with_side_effects_stay() -> None:
-    x = Tensor("x", SHAPE)
-    table, unused = Tensor("table", (1,), "RESOURCE"), Tensor("unused", SHAPE)
-    ops = [Op("VAR_HANDLE", (), (table,)), Op("ASSIGN_VARIABLE", (table, x), ()), Op("NEG", (x,), (unused,))]
+    x, table = Tensor("x", SHAPE), Tensor("table", (1,), "RESOURCE")
+    ops = [
+        Op("VAR_HANDLE", (), (table,)),
+        Op("ASSIGN_VARIABLE", (table, x), ()),
+        Op("NEG", (x,), (Tensor("unused", SHAPE),)),
+        Op("WHILE", (x,), (Tensor("unused too", SHAPE),)),
+    ]
     made = Graph([x], [x], ops)
-    assert made.remove_dead() == 1
-    assert [o.kind for o in made.ops] == ["VAR_HANDLE", "ASSIGN_VARIABLE"]
+    assert made.erase(made.ops[::-1]) == [ops[2]]
+    assert made.remove_dead() == 0
+    assert [o.kind for o in made.ops] == ["VAR_HANDLE", "ASSIGN_VARIABLE", "WHILE"]
+
+
+def test_what_is_inserted_is_ready_in_time() -> None:
+    made, _, y, z = chain()
+    new = Build()
+    z.maker.inputs = (new.SQUARE(new.ABS(y)),)
+    made.insert_before(z.maker, new.ops)
+    assert [o.kind for o in made.ops] == ["RELU", "ABS", "SQUARE", "NEG"]
+    made.verify()
 
 
 def unproduced() -> Graph:
@@ -217,6 +231,11 @@ def wrong_count() -> Graph:
     return Graph([x], [], [Op("TRANSPOSE", (x,), ())])
 
 
+def no_parts() -> Graph:
+    x = Tensor("x", (2, 3))
+    return Graph([x], [], [Op("SPLIT", (Build().const(0), x), ())])
+
+
 def foreign_signature_input() -> Graph:
     made, _, y, z = chain()
     made.signatures = [Signature("f", {"in": y}, {"out": z})]
@@ -243,6 +262,7 @@ def foreign_signature_output() -> Graph:
         (wrong_shape, r"op 0 .*: result should be \[\(2, 3\)\]"),
         (wrong_operands, "op 0 .*: shape mismatch"),
         (wrong_count, "op 0 .*: tuple index out of range"),
+        (no_parts, "op 0 .*SPLIT.*: integer .* by zero"),
         (foreign_signature_input, "signature f takes t0, no input of the graph"),
         (foreign_signature_output, "signature f returns t0, no output of the graph"),
     ],

@@ -201,6 +201,14 @@ def test_a_filter_that_something_else_reads_stays_float(tmp_path: Path) -> None:
     assert np.array_equal(run(save(made, tmp_path), X)[1], -KERNEL)
 
 
+def test_large_biases_stay_float() -> None:
+    new = Build()
+    x, bias = Tensor("x", (1, 4, 4, 2)), new.const(learnt(normal(SMALLEST)))
+    y = new.CONV_2D(x, new.const(learnt(normal(SMALLEST, 1, 1, 2))), bias, stride_h=1, stride_w=1)
+    assert encode(graph(new, [x], [y]), "int8") == Encoding(int8=1, float32=1)
+    assert bias.dtype == "FLOAT32"
+
+
 @pytest.mark.parametrize("weights", ["int8", "float16", "float32"])
 def test_exact_and_small_numbers_stay_as_they_are(weights: str) -> None:
     made = conv_graph(Weights.of(KERNEL))

@@ -23,15 +23,16 @@ Call = Callable[..., Any]
 X = ((2, 3, 5, 7), "FLOAT32")
 
 
-def check(call: Call, *specs: tuple[tuple[int, ...], str]) -> None:
-    """Assert that the built operator's results have the shapes and dtypes that the interpreter makes."""
+def check(call: Call, *specs: tuple[tuple[int, ...], str], dtype: str = "FLOAT32") -> None:
+    """Assert that the built operator's results have the shapes that the interpreter makes, and this dtype."""
     new = Build()
     inputs = [Tensor(f"x{i}", shape, dtype) for i, (shape, dtype) in enumerate(specs)]
     made = call(new, *inputs)
     results = made if isinstance(made, tuple) else (made,)
     feeds = [np.ones(t.shape, NUMPY[t.dtype]) for t in inputs]
     got = run_graph(graph(new, inputs, results), *feeds)
-    assert [(t.shape, NUMPY[t.dtype]) for t in results] == [(a.shape, a.dtype.name) for a in got]
+    assert [t.shape for t in results] == [a.shape for a in got]
+    assert {t.dtype for t in results} == {dtype}
 
 
 def floats(*shapes: tuple[int, ...]) -> list[tuple[tuple[int, ...], str]]:
@@ -59,7 +60,7 @@ def test_elementwise(kind: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["INT32", "INT64", "BOOL", "FLOAT16"])
 def test_cast(dtype: str) -> None:
-    check(lambda new, x: new.CAST(x, in_data_type="FLOAT32", out_data_type=dtype), X)
+    check(lambda new, x: new.CAST(x, in_data_type="FLOAT32", out_data_type=dtype), X, dtype=dtype)
 
 
 def test_dequantize() -> None:
@@ -77,16 +78,20 @@ def broadcastable(draw: st.DrawFn) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return pair[0], pair[1]
 
 
+COMPARISONS = ["EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"]
+
+
 @pytest.mark.parametrize("kind", inferred_by(shapes.broadcast, "LOGICAL_AND", "LOGICAL_OR", "SELECT_V2"))
 @settings(FEW, max_examples=6)
 @given(pair=broadcastable())
 def test_two_operands(kind: str, pair: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    check(lambda new, a, b: getattr(new, kind)(a, b), *floats(*pair))
+    dtype = "BOOL" if kind in COMPARISONS else "FLOAT32"
+    check(lambda new, a, b: getattr(new, kind)(a, b), *floats(*pair), dtype=dtype)
 
 
 @pytest.mark.parametrize("kind", ["LOGICAL_AND", "LOGICAL_OR"])
 def test_two_conditions(kind: str) -> None:
-    check(lambda new, a, b: getattr(new, kind)(a, b), ((2, 1, 5), "BOOL"), ((3, 1), "BOOL"))
+    check(lambda new, a, b: getattr(new, kind)(a, b), ((2, 1, 5), "BOOL"), ((3, 1), "BOOL"), dtype="BOOL")
 
 
 def test_select() -> None:
@@ -284,6 +289,11 @@ REFUSED: dict[str, tuple[Call, list[tuple[int, ...]], str]] = {
         ),
         [(1, 2, 4, 4)],
         "a window of 3 over 2",
+    ),
+    "a window that does not move": (
+        lambda new, x: new.CONV_2D(x, np.ones((5, 1, 1, 4), np.float32), None),
+        [(1, 4, 4, 4)],
+        "over 4 in steps of 0",
     ),
     "a place past the end": (lambda new, x: new.EXPAND_DIMS(x, 3), [(2, 3)], "axis 3 of 3"),
     "a matrix of another width": (

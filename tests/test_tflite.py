@@ -73,7 +73,7 @@ def test_outputs_stay_the_same(original: Path, far: bool, tmp_path: Path) -> Non
     assert all(w.size for w in wanted)
 
 
-NOT_IN_2_14 = {"composite", "blockwise", "dense_int4", "flex", "sparse", "table_int8"}
+NOT_IN_2_14 = {"composite", "blockwise", "blockwise_symmetric", "dense_int4", "flex", "sparse", "table_int8"}
 """Made of what that release lacks (int4, per-row tables …) or gets wrong as converted (sparse weights)."""
 
 
@@ -111,6 +111,15 @@ def test_graphs_share_what_they_shared() -> None:
     filters = [op.operands[1].data for g in model.graphs for op in g.ops if op.kind == "CONV_2D"]
     assert len(filters) == 2
     assert filters[0] is filters[1]
+
+
+def test_the_first_signature_stays_the_first(tmp_path: Path) -> None:
+    """It is the one that runs where a caller names none, whichever graph is first."""
+    edited = schema.ModelT.InitFromPackedBuf(varied_models.model("two_signatures"), 0)
+    edited.signatureDefs.reverse()
+    rewritten(edited_models.packed(edited), tmp_path / "again.tflite")
+    again = schema.ModelT.InitFromPackedBuf((tmp_path / "again.tflite").read_bytes(), 0)
+    assert [(s.signatureKey, s.subgraphIndex) for s in again.signatureDefs] == [(b"wide", 1), (b"narrow", 0)]
 
 
 def test_what_was_read_is_what_the_converter_was_told() -> None:

@@ -98,12 +98,15 @@ def len_of_buffers(content: bytes) -> int:
 
 
 def test_metadata_stays_where_it_is_looked_for(tmp_path: Path) -> None:
-    """Inside the flatbuffer, even where constants lie outside."""
+    """Inside the flatbuffer even where constants lie outside, and before them: its offset has 32 bits."""
     path = tmp_path / "model.tflite"
     tflite.write(tflite.parse(varied_models.model("integers")), path, largest_flatbuffer=0)
-    raw = schema.ModelT.InitFromPackedBuf(path.read_bytes(), 0)
+    content = path.read_bytes()
+    raw = schema.ModelT.InitFromPackedBuf(content, 0)
     version = next(m for m in raw.metadata if m.name == b"min_runtime_version")
-    assert bytes(raw.buffers[version.buffer].data).startswith(b"1.")
+    stored = bytes(raw.buffers[version.buffer].data)
+    assert stored.startswith(b"1.")
+    assert content.index(stored) < min(b.offset for b in raw.buffers if b.offset)
 
 
 @pytest.mark.parametrize("total", [0, 1])

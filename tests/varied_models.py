@@ -258,8 +258,11 @@ def sparse() -> bytes:
     return edited_models.packed(edited)
 
 
-def blockwise() -> bytes:
-    """FULLY_CONNECTED in int4 with a float16 scale for every 32 weights, which is a tensor of its own."""
+def blockwise(zero_points: int) -> bytes:
+    """FULLY_CONNECTED in int4 with a float16 scale for every 32 weights, which is a tensor of its own.
+
+    `zero_points` is another, tensor 2, or -1, as ai-edge-quantizer writes where there are none.
+    """
     content, _ = edited_models.int4("dense_int8")
     edited = schema.ModelT.InitFromPackedBuf(content, 0)
     graph = edited.subgraphs[0]
@@ -276,7 +279,7 @@ def blockwise() -> bytes:
     weights.quantization.detailsType = schema.QuantizationDetails.BlockwiseQuantization
     weights.quantization.details = details = schema.BlockwiseQuantizationT()
     graph.tensors = [graph.tensors[0], scales, zeros, *graph.tensors[1:]]
-    details.scales, details.zeroPoints, details.blockSize = 1, 2, 32
+    details.scales, details.zeroPoints, details.blockSize = 1, zero_points, 32
     _renumber(graph, lambda i: i + 2 if i >= 1 else i)
     for entry in (*edited.signatureDefs[0].inputs, *edited.signatureDefs[0].outputs):
         entry.tensorIndex += 2 if entry.tensorIndex >= 1 else 0
@@ -315,6 +318,17 @@ def rare_fields() -> bytes:
     return edited_models.packed(edited)
 
 
+def other_options() -> bytes:
+    """A CONV_2D with options in both unions, a RELU with those of SUB, and an ADD without any."""
+    edited = edited_models.unpacked("two_by_two")
+    conv, _, relu, add = edited.subgraphs[0].operators
+    conv.builtinOptions2Type = schema.BuiltinOptions2.StablehloShiftLeftOptions
+    conv.builtinOptions2 = schema.StablehloShiftLeftOptionsT()
+    relu.builtinOptions, relu.builtinOptionsType = schema.SubOptionsT(), schema.BuiltinOptions.SubOptions
+    add.builtinOptions, add.builtinOptionsType = None, schema.BuiltinOptions.NONE
+    return edited_models.packed(edited)
+
+
 def composite() -> bytes:
     """STABLEHLO_COMPOSITE, whose options are in the second union and name a subgraph."""
     edited = schema.ModelT.InitFromPackedBuf(edited_models.composite("whole"), 0)
@@ -344,7 +358,9 @@ MODELS: dict[str, Callable[[], bytes]] = {
     "unusual_types": unusual_types,
     "to_scalar": to_scalar,
     "sparse": sparse,
-    "blockwise": blockwise,
+    "blockwise": lambda: blockwise(2),
+    "blockwise_symmetric": lambda: blockwise(-1),
     "composite": composite,
+    "other_options": other_options,
     "rare_fields": rare_fields,
 }

@@ -76,11 +76,14 @@ class _Reader:
             graphs.append(self._graph(subgraph, made))
         if not graphs:
             raise ValueError("it holds no subgraph")
-        for signature in self.raw.signatureDefs or []:
+        signatures = self.raw.signatureDefs or []
+        for signature in signatures:
             index = signature.subgraphIndex
             graphs[index].signatures.append(_signature(signature, tensors[index]))
         metadata = {_text(m.name): self._bytes(m.buffer) for m in self.raw.metadata or []}
         rest = _carried(self.raw, CARRIED_MODEL_FIELDS)
+        if sorted(signatures, key=_graph_called) != signatures:
+            rest["signatureOrder"] = [_text(s.signatureKey) for s in signatures]
         if len(_some(self.raw.metadataBuffer)):
             rest["metadataBuffer"] = [self._bytes(i) for i in self.raw.metadataBuffer]
         return Model(graphs, _text(self.raw.description), metadata, rest)
@@ -198,12 +201,18 @@ def _quant(raw: Any) -> Quant | None:
 
 
 def _link_blockwise(tensor: Tensor, tensors: list[Tensor]) -> None:
-    """Blockwise scales and zero points are other tensors: hold those, not their indices; 0 is none."""
+    """Blockwise scales and zero points are other tensors: hold those, not their indices; 0, -1 are none."""
     details = tensor.quant.rest.get("details") if tensor.quant else None
     if tensor.quant and isinstance(details, schema.BlockwiseQuantizationT):
-        held = {f: getattr(details, f) for f in ("scales", "zeroPoints")}
-        tensor.quant.rest["blockwise"] = {f: tensors[_within(i, tensors)] for f, i in held.items() if i}
-        details.scales = details.zeroPoints = 0
+        held = tensor.quant.rest["blockwise"] = {}
+        for field in ("scales", "zeroPoints"):
+            if (index := getattr(details, field)) > 0:
+                held[field] = tensors[_within(index, tensors)]
+                setattr(details, field, 0)
+
+
+def _graph_called(signature: Any) -> int:
+    return int(signature.subgraphIndex)
 
 
 def _signature(raw: Any, tensors: list[Tensor]) -> Signature:

@@ -89,9 +89,7 @@ class _Writer:
         self.raw.subgraphs = [
             self._subgraph(n, g, i) for n, (g, i) in enumerate(zip(model.graphs, indices, strict=True))
         ]
-        self.raw.signatureDefs = [
-            _signature(s, n, indices[n]) for n, g in enumerate(model.graphs) for s in g.signatures
-        ] or None
+        self.raw.signatureDefs = [_signature(s, n, indices[n]) for n, s in _signatures(model)] or None
         self.raw.metadata = [self._metadata(k, v) for k, v in model.metadata.items()] or None
         loose = model.rest.get("metadataBuffer", [])
         self.raw.metadataBuffer = [self._add(_metadata(v)) for v in loose] or None
@@ -254,6 +252,13 @@ def _field_value(name: str, value: Any) -> Any:
     if enum and isinstance(value, str):
         return getattr(enum, value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def _signatures(model: Model) -> list[tuple[int, Signature]]:
+    """Return every signature with its graph's number, the one that callers get unasked first."""
+    every = [(n, s) for n, graph in enumerate(model.graphs) for s in graph.signatures]
+    order = model.rest.get("signatureOrder", [])
+    return sorted(every, key=lambda each: order.index(each[1].key) if each[1].key in order else len(order))
 
 
 def _signature(signature: Signature, graph: int, index: dict[Tensor, int]) -> Any:
