@@ -130,9 +130,8 @@ def test_the_delegate_takes_it_whole(converted: Converted, component: str) -> No
     assert verdict.delegated == bundle.component(component).operations
 
 
-def test_the_delegate_takes_float_weights_too(converted: Converted) -> None:
-    """Judged where the files are smallest: the operations are the same everywhere."""
-    for variant in converted.case.variants if converted.case is CASES["shallow"] else ():
-        for component in COMPONENTS:
-            verdict = judge(converted.bundle(variant).path(component))
-            assert verdict.ok, (variant, component, verdict.objections)
+@pytest.mark.parametrize("converted", ["shallow"], indirect=True)
+@pytest.mark.parametrize("variant", [EXACT, FLOAT])
+def test_the_delegate_takes_float_weights_too(converted: Converted, variant: Variant) -> None:
+    verdict = judge(converted.bundle(variant).path("unet"))
+    assert verdict.ok, verdict.objections
