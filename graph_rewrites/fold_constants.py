@@ -29,8 +29,8 @@ def fold_arithmetic(new: Build, y: Tensor) -> Tensor | Skip:
     a, b = y.maker.operands
     if a.data is None or b.data is None:
         return skip("an operand is not constant")
-    if y.maker.attrs["fused_activation_function"] != "NONE" or a.quant or b.quant:
-        return skip("an activation or a quantisation is attached")
+    if y.maker.attrs["fused_activation_function"] != "NONE":
+        return skip("an activation is attached")
     if a.dtype != "FLOAT32":
         return skip(f"{a.dtype} is not folded")
     what = y.maker.kind.lower()

@@ -25,7 +25,7 @@ def fold_shift(
     _, kh, kw, inputs = w.shape
     if (kh, kw) != (1, 1) or inputs != x.shape[-1] or w.quant or b.quant:
         return skip("the layer is not pointwise, or quantised already")
-    if shift.size != inputs or shift.shape[-1:] != (inputs,) or x.shape != shifted.shape or shift.quant:
+    if shift.size != inputs or shift.shape[-1:] != (inputs,) or x.shape != shifted.shape:
         return skip("the shift is not one number per channel")
     if not all(_is_pointwise(user, i) for user, i in shifted.uses):
         return skip("the shifted value is also used elsewhere")

@@ -10,6 +10,9 @@ from msd.rewrite import ANY, Build, Pat, Skip, Tensor, Weights, const, op, rule,
 SCALE = 1 / 8
 """Squares are taken of values this much smaller, or float16 overflows at 256; powers of two cost nothing."""
 
+GAIN = 2
+"""The deviation of a group is then taken this much larger, or float16 rounds an epsilon of 1e-6 to zero."""
+
 X = var("x")
 GROUPED = op.RESHAPE(X, const("grouping"), new_shape=ANY).named("grouped")
 
@@ -23,17 +26,17 @@ def _normalized(x: Pat) -> Pat:
 
 
 @cache
-def _average(channels: int, groups: int) -> Weights:
-    """Return the filter (groups, 1, 1, channels) that averages the channels of each group."""
+def _average(channels: int, groups: int, gain: float = 1) -> Weights:
+    """Return the filter (groups, 1, 1, channels) that averages the channels of each group, times `gain`."""
     member = np.repeat(np.eye(groups, dtype=np.float32), channels // groups, axis=1)
-    return Weights.of((member / np.float32(channels // groups)).reshape(groups, 1, 1, channels))
+    return Weights.of((member * np.float32(gain / (channels // groups))).reshape(groups, 1, 1, channels))
 
 
 @cache
-def _spread(channels: int, groups: int) -> Weights:
-    """Return the filter (channels, 1, 1, groups) that hands a group's number to each of its channels."""
+def _spread(channels: int, groups: int, gain: float = 1) -> Weights:
+    """Return the filter (channels, 1, 1, groups) that hands a group's number times `gain` to its channels."""
     member = np.repeat(np.eye(groups, dtype=np.float32), channels // groups, axis=0)
-    return Weights.of(member.reshape(channels, 1, 1, groups))
+    return Weights.of((member * np.float32(gain)).reshape(channels, 1, 1, groups))
 
 
 def _pointwise(new: Build, x: Tensor, weights: Weights, bias: float = 0.0) -> Tensor:
@@ -69,11 +72,12 @@ def lower_group_norm(
         return skip("the mean is not over height, width and the channels of a group")
     if not _per_channel(grouped.shape[3:], gamma, beta) or eps.size != 1:
         return skip("gamma or beta is not one number per channel, or epsilon is not one number")
-    average, spread = _average(channels, groups), _spread(channels, groups)
-    pooled = _pointwise(new, new.MEAN(x, [1, 2], keep_dims=True), average)
-    small = new.MUL(new.SUB(x, _pointwise(new, pooled, spread)), SCALE)
+    pooled = _pointwise(new, new.MEAN(x, [1, 2], keep_dims=True), _average(channels, groups))
+    small = new.MUL(new.SUB(x, _pointwise(new, pooled, _spread(channels, groups))), SCALE)
     squares = new.MEAN(new.MUL(small, small), [1, 2], keep_dims=True)
-    deviation = new.RSQRT(_pointwise(new, squares, average, float(eps.values().reshape(-1)[0]) * SCALE**2))
+    epsilon = float(eps.values().reshape(-1)[0]) * (SCALE * GAIN) ** 2
+    deviation = new.RSQRT(_pointwise(new, squares, _average(channels, groups, GAIN**2), epsilon))
+    spread = _spread(channels, groups, GAIN)
     scaled = spread.combine("* gamma", np.multiply, gamma.weights.reshape((channels, 1, 1, 1)))
     normal = new.MUL(small, _pointwise(new, deviation, scaled.as_exact()))
     shifted = new.ADD(normal, new.const(beta.weights.reshape((1, 1, 1, channels)), beta.name))

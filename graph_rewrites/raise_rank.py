@@ -15,8 +15,8 @@ def raise_rank(new: Build, y: Tensor) -> Tensor | Skip:
     rank, operands = len(y.shape), y.maker.operands
     if not 1 <= rank <= 3 or y.dtype != "FLOAT32":
         return skip("it is of rank 4, or not of floats")
-    if any(t.data is None and len(t.shape) != rank for t in operands) or any(t.quant for t in operands):
-        return skip("its operands differ in rank, or are quantised")
+    if any(t.data is None and len(t.shape) != rank for t in operands):
+        return skip("its operands differ in rank")
     return new.RESHAPE(new.again(y.maker, *(_raised(new, t, rank) for t in operands)), list(y.shape))
 
 
@@ -25,8 +25,8 @@ def raise_rank_of_reduction(new: Build, y: Tensor) -> Tensor | Skip:
     """MEAN or SOFTMAX of rank 1 to 3 over the last axis  =>  the same of rank 4"""
     x, *axes = y.maker.operands
     rank = len(x.shape)
-    if not 1 <= rank <= 3 or len(y.shape) != rank or x.quant:
-        return skip("it is of rank 4, drops an axis, or is quantised")
+    if not 1 <= rank <= 3 or len(y.shape) != rank:
+        return skip("it is of rank 4, or drops an axis")
     if not all(_is_last(a, rank) for a in axes):
         return skip("another axis than the last is reduced")
     last = [new.const([3])] if axes else []
@@ -39,8 +39,8 @@ def _is_last(axes: Tensor, rank: int) -> bool:
 
 def _raised(new: Build, x: Tensor, rank: int) -> Tensor:
     """Return `x`, of `rank` or broadcast to it, at rank 4."""
-    shape = (1,) * (rank - len(x.shape)) + x.shape
-    target = {1: (1, 1, 1), 2: (shape[0], 1, 1), 3: (shape[0], 1, shape[-2])}[rank] + shape[-1:]
-    if x.data is not None and x.size == 1:
-        return x
-    return new.RESHAPE(x, list(target)) if x.data is None else new.const(x.weights.reshape(target), x.name)
+    *front, channels = (1,) * (rank - len(x.shape)) + x.shape
+    batch, places = (*front, 1, 1)[:2]
+    if x.data is None:
+        return new.RESHAPE(x, [batch, 1, places, channels])
+    return x if x.size == 1 else new.const(x.weights.reshape((batch, 1, places, channels)), x.name)

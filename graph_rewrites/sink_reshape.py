@@ -81,7 +81,7 @@ def _constant_partner(new: Build, x: Tensor, other: Tensor) -> Tensor | None:
     """A constant fits beside any form if it is one number, or one per channel."""
     if other.size == 1 or other.shape == x.shape[-1:]:
         return other
-    if other.size == x.shape[-1] == other.shape[-1] and not other.quant:
+    if other.size == x.shape[-1] == other.shape[-1]:
         return new.const(other.weights.reshape((other.size,)), other.name)
     return None
 

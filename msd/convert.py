@@ -45,7 +45,8 @@ from msd.quantize import encode
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.sources.binding import bind
 from msd.sources.diffusers import Checkpoint, open_folder
-from msd.trace import Structure, trace
+from msd.structure import Structure
+from msd.trace import trace
 from msd.weights import Weights
 
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
@@ -234,7 +235,7 @@ def _staged(out: Path) -> Iterator[Path]:
     """Yield a new folder beside `out`, removed afterwards whatever happens."""
     staging = out.absolute().with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        with writing(out):
+        with writing(out, staging):
             staging.mkdir(parents=True)
             yield staging
     finally:

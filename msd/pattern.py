@@ -102,7 +102,7 @@ op = _Ops()
 
 @dataclass(frozen=True)
 class Match:
-    """The tensors bound by name, and every operator the pattern covers, users before producers."""
+    """The tensors bound by name, and every operator the pattern covers, the one at its root first."""
 
     tensors: dict[str, Tensor]
     ops: tuple[Op, ...]
@@ -127,7 +127,8 @@ def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterat
     maker = tensor.producer
     if maker is None or maker.kind not in pat.kinds:
         return
-    here = _bind(pat, tensor, Match(bound.tensors, _covering(bound.ops, maker)))
+    covered = bound.ops if maker in bound.ops else (*bound.ops, maker)
+    here = _bind(pat, tensor, Match(bound.tensors, covered))
     if pat.args is None:
         yield here
     elif maker.outputs.index(tensor) == pat.output and _attrs_fit(pat, maker):
@@ -163,11 +164,6 @@ def _has_values(tensor: Tensor, values: tuple[int, ...]) -> bool:
 
 def _bind(pat: Pat, tensor: Tensor, bound: Match) -> Match:
     return Match({**bound.tensors, pat.name: tensor}, bound.ops) if pat.name else bound
-
-
-def _covering(ops: tuple[Op, ...], maker: Op) -> tuple[Op, ...]:
-    """Add `maker` behind the users found so far; met again, it moves behind the newest."""
-    return (*(o for o in ops if o is not maker), maker)
 
 
 def _attrs_fit(pat: Pat, maker: Op) -> bool:

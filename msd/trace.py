@@ -12,11 +12,11 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msd.errors import BadConfig
 from msd.quiet import without_lines
+from msd.structure import Structure, VariableSpec
 
 KERAS_SETTINGS = ("tensorflow", "channels_last", "float32")
 """Backend, image data format and float type."""
@@ -27,29 +27,6 @@ STARTUP_LINE = re.compile(
 
 InputSpecs = Mapping[str, tuple[tuple[int, ...], str]]
 """Shape and dtype of each input, by its name."""
-
-
-@dataclass(frozen=True)
-class VariableSpec:
-    """A Keras variable: `path` is "layer/…/variable", unique in its model; `shape` is Keras's."""
-
-    path: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Structure:
-    """A model without weights.
-
-    `flatbuffer` is a TFLite model whose inputs are the tensors named in `inputs`, then those in
-    `variables`, which says the variable each one stands for; `outputs` are named as the Keras model names
-    them, or "output_0", ….
-    """
-
-    flatbuffer: bytes
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    variables: dict[str, VariableSpec]
 
 
 def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:

@@ -18,12 +18,12 @@ from typing import Any
 
 import click
 import numpy as np
-from msd.demo import CHECKPOINT, score
-from msd.demo.captions import captions
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
 from msd.convert import Settings, convert
+from msd.demo import CHECKPOINT, score
+from msd.demo.captions import captions
 from msd.interpreter import Interpreter
 from msd.parity import psnr
 from msd.runtime.pipeline import Pipeline, Request, noise
@@ -36,6 +36,7 @@ VARIANTS = {
     "int8": ("int8", ()),
 }
 GUIDANCE = 7.5
+BATCH = 10
 
 
 @click.command()
@@ -85,28 +86,28 @@ class Reference:
         size = self.pipe.unet.config.sample_size
         self.starts = [noise(i, (1, size, size, 4)) for i in range(len(prompts))]
         self.states: list[tuple[float, Any]] = []
-        self.pictures = [self._draw(p, s) for p, s in zip(prompts, self.starts, strict=True)]
+        self.pictures = [picture for i in range(0, len(prompts), BATCH) for picture in self._draw(i)]
         self.attributes = mean_score(self.pictures, prompts)
         self.checks = self._checks()
 
-    def _draw(self, prompt: str, start: Any) -> Any:
-        """Return the picture, uint8; every seventh latent on the way is kept in `states`."""
+    def _draw(self, first: int) -> Any:
+        """Return a batch of pictures, uint8; some latents on the way are kept in `states`."""
 
         def keep(pipe: Any, step: int, timestep: Any, values: dict[str, Any]) -> dict[str, Any]:
             if step % 7 == 3 and len(self.states) < 12:
-                self.states.append((float(timestep), values["latents"].numpy().copy()))
+                self.states.append((float(timestep), values["latents"][:1].numpy().copy()))
             return values
 
-        latents = self.torch.from_numpy(start.transpose(0, 3, 1, 2).copy())
-        image = self.pipe(
-            prompt,
+        starts = np.concatenate(self.starts[first : first + BATCH]).transpose(0, 3, 1, 2).copy()
+        images = self.pipe(
+            self.prompts[first : first + BATCH],
             num_inference_steps=self.steps,
             guidance_scale=GUIDANCE,
-            latents=latents,
+            latents=self.torch.from_numpy(starts),
             output_type="np",
             callback_on_step_end=keep,
-        ).images[0]
-        return np.rint(image * 255).astype(np.uint8)
+        ).images
+        return np.rint(images * 255).astype(np.uint8)
 
     def _checks(self) -> dict[str, list[tuple[dict[str, Any], Any]]]:
         """Return for each component and kind of input (inputs, reference output) pairs."""

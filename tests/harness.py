@@ -146,11 +146,17 @@ def check_no_rewrite(
     assert any(because in reason for reason in reasons), reasons
 
 
-def check_untouched(rules: Sequence[Rewrite], before: Spell, **inputs: tuple[int, ...] | Ints) -> None:
+def check_untouched(
+    rules: Sequence[Rewrite],
+    before: Spell,
+    *,
+    target: Target | None = None,
+    **inputs: tuple[int, ...] | Ints,
+) -> None:
     """`before` stays as it is; the pattern does not fit, so there is no reason to give."""
     graph = build(before, **inputs)
     text = str(graph)
-    assert not apply(graph, rules).fired
+    assert not apply(graph, rules, target).fired
     assert str(graph) == text
 
 

@@ -13,7 +13,8 @@ from msd.models.networks import networks
 from msd.parity import psnr
 from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
-from msd.trace import VariableSpec, trace
+from msd.structure import VariableSpec
+from msd.trace import trace
 from msd.weights import Weights
 from tests import checkpoints
 from tests.reference import draw, reference

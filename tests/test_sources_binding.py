@@ -9,7 +9,7 @@ import pytest
 
 from msd.errors import BadCheckpoint
 from msd.sources.binding import bind
-from msd.trace import VariableSpec
+from msd.structure import VariableSpec
 from msd.weights import Weights
 
 VARIABLES = {

@@ -18,7 +18,7 @@ from msd.errors import BadCheckpoint
 from msd.models.networks import networks
 from msd.sources.binding import bind
 from msd.sources.diffusers import Checkpoint, open_folder
-from msd.trace import VariableSpec
+from msd.structure import VariableSpec
 from tests import checkpoints
 
 

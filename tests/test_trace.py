@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from msd.trace import Structure, VariableSpec, trace
+from msd.structure import Structure, VariableSpec
+from msd.trace import trace
 
 IMAGE = {"image": ((2, 5, 7, 8), "float32")}
 

@@ -61,7 +61,7 @@ def test_not_when_float16_holds_it() -> None:
 def test_not_a_mask_too_large_to_look_at() -> None:
     assert SMALL < 260 * 260
     before = attended(causal(260, -np.inf))
-    because = "the mask is too large to look at, or quantised"
+    because = "the mask is too large to look at"
     check_no_rewrite([clip_mask], before, because=because, x=(1, 1, 260, 260))
 
 
