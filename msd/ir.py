@@ -361,12 +361,6 @@ class Build:
         """Return `num_splits` equal parts of `x` along `axis`."""
         return self._make("SPLIT", (axis, x), 1, {"num_splits": num_splits})
 
-    def discard(self) -> None:
-        """Forget the operators made, so that their inputs do not count as used by them."""
-        for op in self.ops:
-            op.inputs = ()
-        self.ops.clear()
-
     def again(self, op: Op, *inputs: Tensor | None, **changes: Any) -> Tensor:
         """Return the result of the operator `op` on other inputs, with some attributes changed."""
         return self._make(op.kind, inputs, op.version, {**op.attrs, **changes})[0]
