@@ -15,8 +15,8 @@ def raise_rank(new: Build, y: Tensor) -> Tensor | Skip:
     rank, operands = len(y.shape), y.maker.operands
     if not 1 <= rank <= 3 or y.dtype != "FLOAT32":
         return skip("it is of rank 4, or not of floats")
-    if any(t.data is None and len(t.shape) != rank for t in operands):
-        return skip("its operands differ in rank")
+    if {len(t.shape) for t in operands if t.data is None} != {rank}:
+        return skip("its runtime operands differ in rank, or there are none")
     return new.RESHAPE(new.again(y.maker, *(_raised(new, t, rank) for t in operands)), list(y.shape))
 
 
@@ -25,8 +25,8 @@ def raise_rank_of_reduction(new: Build, y: Tensor) -> Tensor | Skip:
     """MEAN or SOFTMAX of rank 1 to 3 over the last axis  =>  the same of rank 4"""
     x, *axes = y.maker.operands
     rank = len(x.shape)
-    if not 1 <= rank <= 3 or len(y.shape) != rank:
-        return skip("it is of rank 4, or drops an axis")
+    if not 1 <= rank <= 3 or len(y.shape) != rank or x.data is not None:
+        return skip("it is of rank 4, drops an axis, or is of a constant")
     if not all(_is_last(a, rank) for a in axes):
         return skip("another axis than the last is reduced")
     last = [new.const([3])] if axes else []

@@ -20,17 +20,29 @@ def scale_query(new: Build, q: Tensor, k: Tensor, s: Tensor, c: Tensor) -> Tenso
 @rule("fuse", op.RESHAPE(var("x"), const("shape"), new_shape=ANY).named("r") * const("c"))
 def scale_before_reshape(new: Build, x: Tensor, shape: Tensor, r: Tensor, c: Tensor) -> Tensor | Skip:
     """RESHAPE(x) * c  =>  RESHAPE(x * c)"""
-    if not _is_number(c, r):
-        return skip("the factor is not one number")
+    if not _is_number(c, r) or not _reaches_layer(x):
+        return skip("the factor is not one number, or no layer before it takes it in")
     return new.RESHAPE(_times(new, x, c), list(r.shape))
 
 
 @rule("fuse", op.TRANSPOSE(var("x"), const("perm")).named("t") * const("c"))
 def scale_before_transpose(new: Build, x: Tensor, perm: Tensor, t: Tensor, c: Tensor) -> Tensor | Skip:
     """TRANSPOSE(x) * c  =>  TRANSPOSE(x * c)"""
-    if not _is_number(c, t):
-        return skip("the factor is not one number")
+    if not _is_number(c, t) or not _reaches_layer(x):
+        return skip("the factor is not one number, or no layer before it takes it in")
     return new.TRANSPOSE(_times(new, x, c), perm)
+
+
+def _reaches_layer(x: Tensor) -> bool:
+    """Whether a factor can walk from `x` to a layer or product that takes it in."""
+    maker = x.producer
+    if maker is None or len(x.uses) != 1:
+        return False
+    if maker.kind in ("RESHAPE", "TRANSPOSE"):
+        return _reaches_layer(maker.operands[0])
+    if maker.kind in ("CONV_2D", "FULLY_CONNECTED"):
+        return maker.attrs["fused_activation_function"] == "NONE"
+    return maker.kind == "BATCH_MATMUL"
 
 
 def _is_number(c: Tensor, beside: Tensor) -> bool:

@@ -200,3 +200,25 @@ def strided_slice(
     y = Tensor(f"strided{len(new.ops)}", shape, x.dtype)
     new.ops.append(Op("STRIDED_SLICE", [x, *map(new.const, (begin, end, step))], [y], attrs))
     return y
+
+
+def fingerprint(graph: Graph) -> list[Any]:
+    """Return what each output is as a formula, and how many operators of each kind there are.
+
+    It sees neither names nor the order of independent operators, nor the values of float constants.
+    """
+    formulas: dict[Tensor, int] = {}
+
+    def formula(t: Tensor | None) -> int:
+        if t is None or t.data is None:
+            return 0 if t is None else formulas[t]
+        return hash((t.dtype, t.shape, None if t.dtype == "FLOAT32" else t.values().tobytes()))
+
+    for t in graph.inputs:
+        formulas[t] = hash(t.name)
+    for o in graph.ops:
+        attrs = tuple(sorted((k, str(v)) for k, v in o.attrs.items()))
+        operands = hash((o.kind, o.version, attrs, tuple(map(formula, o.inputs))))
+        for i, t in enumerate(o.outputs):
+            formulas[t] = hash((operands, i, t.shape))
+    return [[formula(t) for t in graph.outputs], sorted(o.kind for o in graph.ops)]

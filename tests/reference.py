@@ -16,10 +16,10 @@ Modules = Mapping[str, torch.nn.Module]
 
 
 def draw(inputs: InputSpecs, vocabulary: int, random: np.random.Generator) -> dict[str, Array]:
-    """Return values for a network's inputs: any tokens, late and early timesteps, else normal ones."""
+    """Return values for a network's inputs: late and early timesteps, any tokens, else normal ones."""
     drawn: dict[str, Array] = {}
     for name, (shape, dtype) in inputs.items():
-        if name == "tokens":
+        if np.dtype(dtype).kind == "i":
             drawn[name] = random.integers(0, vocabulary, shape, dtype=dtype)
         elif name == "timestep":
             drawn[name] = np.linspace(981, 3, *shape, dtype=dtype)

@@ -116,7 +116,7 @@ def test_not_of_rank_4() -> None:
     check_no_rewrite(
         [raise_rank_of_reduction],
         lambda new, x: new.SOFTMAX(x, beta=1.0),
-        "it is of rank 4, or drops an axis",
+        "it is of rank 4, drops an axis, or is of a constant",
         x=(2, 3, 4, 5),
     )
 
@@ -129,7 +129,11 @@ def test_not_of_integers() -> None:
 
 def test_not_of_several_ranks() -> None:
     check_no_rewrite(
-        [raise_rank], lambda new, x, y: new.ADD(x, y), "its operands differ in rank", x=(2, 3, 5), y=(5,)
+        [raise_rank],
+        lambda new, x, y: new.ADD(x, y),
+        "its runtime operands differ in rank, or there are none",
+        x=(2, 3, 5),
+        y=(5,),
     )
 
 
@@ -137,7 +141,7 @@ def test_not_without_the_reduced_axis() -> None:
     check_no_rewrite(
         [raise_rank_of_reduction],
         lambda new, x: new.MEAN(x, [2]),
-        "it is of rank 4, or drops an axis",
+        "it is of rank 4, drops an axis, or is of a constant",
         x=(2, 3, 5),
     )
 
@@ -164,4 +168,19 @@ def test_not_over_axes_that_are_not_known() -> None:
         "another axis than the last is reduced",
         x=(2, 3, 5),
         axes=Ints((1,)),
+    )
+
+
+def test_not_of_constants_alone() -> None:
+    check_no_rewrite(
+        [raise_rank],
+        lambda new, x: new.ADD(x, new.NEG([3.0])),
+        "its runtime operands differ in rank, or there are none",
+        x=(2, 3, 4, 5),
+    )
+    check_no_rewrite(
+        [raise_rank_of_reduction],
+        lambda new, x: new.ADD(x, new.SOFTMAX(new.const(normal(5)), beta=1.0)),
+        "it is of rank 4, drops an axis, or is of a constant",
+        x=(2, 3, 4, 5),
     )

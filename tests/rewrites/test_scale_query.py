@@ -68,35 +68,79 @@ def test_float16_then_holds_the_scores() -> None:
     np.testing.assert_allclose(results[graph.outputs[0]], want, atol=1e-3)
 
 
-@pytest.mark.parametrize("factor", FACTORS)
-@pytest.mark.parametrize("flip", [False, True])
-def test_reshaped(factor: Any, flip: bool) -> None:
-    check_rewrite(
-        [scale_before_reshape],
-        lambda new, x: times(new, new.RESHAPE(x, [2, 3, 5, 4]), factor, flip),
-        lambda new, x: new.RESHAPE(new.MUL(x, 0.125), [2, 3, 5, 4]),
-        x=(2, 3, 20),
-    )
+MADE: list[Spell] = [
+    lambda new, x: dense(new, x, 20),
+    lambda new, x: new.BATCH_MATMUL(x, new.TANH(x), adj_y=True),
+    lambda new, x: new.RESHAPE(new.TRANSPOSE(dense(new, x, 20), [0, 2, 1]), [2, 3, 20]),
+]
+"""What takes a factor in, or hands it on to what does."""
 
 
 @pytest.mark.parametrize("factor", FACTORS)
 @pytest.mark.parametrize("flip", [False, True])
-def test_transposed(factor: Any, flip: bool) -> None:
+@pytest.mark.parametrize("spell", MADE[:2])
+def test_reshaped(factor: Any, flip: bool, spell: Any) -> None:
+    def before(new: Build, x: Tensor) -> Tensor:
+        y = spell(new, x)
+        return times(new, new.RESHAPE(y, [2, 3, 1, y.shape[2]]), factor, flip)
+
+    def after(new: Build, x: Tensor) -> Tensor:
+        y = spell(new, x)
+        return new.RESHAPE(new.MUL(y, 0.125), [2, 3, 1, y.shape[2]])
+
+    check_rewrite([scale_before_reshape], before, after, x=(2, 3, 8))
+
+
+@pytest.mark.parametrize("factor", FACTORS[:2])
+@pytest.mark.parametrize("flip", [False, True])
+@pytest.mark.parametrize("spell", MADE)
+def test_transposed(factor: Any, flip: bool, spell: Any) -> None:
     check_rewrite(
         [scale_before_transpose],
-        lambda new, x: times(new, new.TRANSPOSE(x, [0, 2, 3, 1]), factor, flip),
-        lambda new, x: new.TRANSPOSE(new.MUL(x, 0.125), [0, 2, 3, 1]),
-        x=(2, 3, 4, 5),
+        lambda new, x: times(new, new.TRANSPOSE(spell(new, x), [2, 0, 1]), factor, flip),
+        lambda new, x: new.TRANSPOSE(new.MUL(spell(new, x), 0.125), [2, 0, 1]),
+        x=(2, 3, 8),
     )
 
 
 def test_integers_stay_integers() -> None:
-    check_rewrite(
-        [scale_before_reshape],
-        lambda new, x: new.MUL(new.RESHAPE(x, [6]), 3),
-        lambda new, x: new.RESHAPE(new.MUL(x, 3), [6]),
-        x=Ints((2, 3)),
-    )
+    def scores(new: Build, x: Tensor) -> Tensor:
+        return new.BATCH_MATMUL(x, new.ADD(x, 1))
+
+    graph = build(lambda new, x: new.MUL(new.RESHAPE(scores(new, x), [4]), 3), x=Ints((2, 2)))
+    assert apply(graph, [scale_before_reshape]).fired == 1
+    assert [str(t.dtype) for o in graph.ops for t in o.operands] == ["INT32"] * 8
+
+
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda new, x: x,
+        lambda new, x: new.TANH(x),
+        lambda new, x: dense(new, x, 3, fused_activation_function="RELU"),
+        lambda new, x: new.RESHAPE(new.TANH(x), [1, 3, 3]),
+    ],
+)
+def test_not_where_nothing_takes_it_in(spell: Any) -> None:
+    because = "the factor is not one number, or no layer before it takes it in"
+
+    def reshaped(new: Build, x: Tensor) -> Tensor:
+        return new.MUL(new.RESHAPE(spell(new, x), [9]), 0.5)
+
+    def transposed(new: Build, x: Tensor) -> Tensor:
+        return new.MUL(new.TRANSPOSE(new.RESHAPE(spell(new, x), [3, 3]), [1, 0]), 0.5)
+
+    check_no_rewrite([scale_before_reshape], reshaped, because, x=(3, 3))
+    check_no_rewrite([scale_before_transpose], transposed, because, x=(3, 3))
+
+
+def test_not_past_what_is_also_used() -> None:
+    def before(new: Build, x: Tensor) -> tuple[Tensor, ...]:
+        y = dense(new, x, 3)
+        return new.MUL(new.RESHAPE(y, [9]), 0.5), new.TANH(y)
+
+    because = "the factor is not one number, or no layer before it takes it in"
+    check_no_rewrite([scale_before_reshape], before, because, x=(3, 3))
 
 
 @pytest.mark.parametrize("factor", [0.125, [-3.0]])
@@ -139,8 +183,8 @@ def scores(new: Build, x: Tensor) -> Tensor:
 
 PLACES: list[tuple[Rewrite, Spell]] = [
     (scale_query, scores),
-    (scale_before_reshape, lambda new, x: new.RESHAPE(x, [3, 3])),
-    (scale_before_transpose, lambda new, x: new.TRANSPOSE(x, [1, 0])),
+    (scale_before_reshape, lambda new, x: new.RESHAPE(dense(new, x, 3), [3, 3])),
+    (scale_before_transpose, lambda new, x: new.TRANSPOSE(dense(new, x, 3), [1, 0])),
     (fold_scale_into_dense, lambda new, x: dense(new, x, 3)),
 ]
 

@@ -1,0 +1,153 @@
+"""What holds for every rewrite, also for those to come: they are found by being there."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import graph_rewrites
+from graph_rewrites.feed_timestep_embedding import NAME
+from msd.device import Device
+from msd.errors import BadModelFile
+from msd.ir import Graph, Signature
+from msd.rewrite import Ledger, Rewrite, Target, apply
+from msd.weights import Array
+from tests.around import graphs_around
+from tests.harness import assert_close, evaluate, feeds_for, fingerprint, interface
+
+RULES = graph_rewrites.load()
+FOLDER = Path(graph_rewrites.__file__).parent
+FILES = sorted(p for p in FOLDER.glob("*.py") if p.name != "__init__.py")
+TESTS = Path(__file__).parent / "rewrites"
+
+TARGET = Target(Device("small", image2d_height=20, winograd_tiles=1000))
+"""On this device 3x3 convolutions of more than 8 channels are too large, so that they are serialised."""
+
+EXAMPLES = 25
+LEFT_OUT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
+
+
+SETS = st.just(set(RULES)) | st.sets(st.sampled_from(RULES))
+"""All rewrites, or any of them: people may switch them off."""
+
+
+def explore(examples: int) -> settings:
+    return settings(
+        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=LEFT_OUT
+    )
+
+
+def numbers(graph: Graph, feeds: dict[str, Array]) -> list[Array]:
+    """Return the outputs; a graph that LiteRT refuses, or whose numbers overflow, is left out."""
+    try:
+        results = evaluate(graph, fed(graph, feeds))
+    except BadModelFile:
+        assume(False)
+    assume(all(np.isfinite(r).all() for r in results))
+    return results
+
+
+def fed(graph: Graph, feeds: dict[str, Array]) -> dict[str, Array]:
+    return {t.name: feeds[t.name] for t in graph.inputs}
+
+
+def sinusoids(graph: Graph, feeds: dict[str, Array]) -> dict[str, Array]:
+    """Return what a caller feeds in place of a timestep: what the graph itself makes of it."""
+    made = [t for o in graph.ops if o.kind == "CONCATENATION" for t in o.outputs][:1]
+    if not made:
+        return {}
+    part = Graph(graph.inputs, made, graph.ops)
+    part.signatures = [Signature("part", {t.name: t for t in graph.inputs}, {"made": made[0]})]
+    return {NAME: numbers(part, feeds)[0]}
+
+
+def fired(ledger: Ledger, name: str) -> int:
+    return ledger.entries[name].fired if name in ledger.entries else 0
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_meaning_interface_and_accounts_are_kept(rule: Rewrite) -> None:
+    """Any rewrites in any order: the same numbers and interface, every operator accounted for, an end.
+
+    After all rewrites there is nothing left for any of them to do.
+    """
+    exercised = 0
+
+    @explore(EXAMPLES)
+    @given(graphs_around(rule), SETS, st.randoms(use_true_random=False))
+    def run(graph: Graph, others: set[Rewrite], shuffler: random.Random) -> None:
+        nonlocal exercised
+        rules = sorted({rule, *others}, key=lambda r: r.name)
+        shuffler.shuffle(rules)
+        feeds, ports, before = feeds_for(graph, scale=4), interface(graph), str(graph)
+        want = numbers(graph, feeds)
+        feeds |= sinusoids(graph, feeds)
+        ledger = apply(graph, rules, TARGET)
+        exercised += bool(fired(ledger, rule.name))
+        text = f"\n{before}\n=> {[r.name for r in rules]}\n{graph}"
+        # Exact GELU and the tanh form that clip_gelu makes of it differ by 5e-4; all else is rounding.
+        tolerance = 1e-3 if fired(ledger, "clip_gelu") else 1e-4
+        assert_close(evaluate(graph, fed(graph, feeds)), want, tolerance, text)
+        assert fired(ledger, "feed_timestep_embedding") or interface(graph) == ports, text
+        total = ledger.before + sum(e.ops for e in ledger.entries.values())
+        assert total == ledger.after == len(graph.ops), text
+        if len(rules) == len(RULES):
+            assert not apply(graph, rules, TARGET).fired, text
+
+    run()
+    assert exercised >= EXAMPLES // 4, f"only {exercised} of {EXAMPLES} graphs exercised {rule.name}"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_order_inside_a_phase_does_not_matter(rule: Rewrite) -> None:
+    @explore(EXAMPLES)
+    @given(graphs_around(rule), st.randoms(use_true_random=False))
+    def run(graph: Graph, shuffler: random.Random) -> None:
+        one, two = graph, copy.deepcopy(graph)
+        before, shuffled = str(graph), list(RULES)
+        shuffler.shuffle(shuffled)
+        apply(one, RULES, TARGET)
+        apply(two, shuffled, TARGET)
+        text = f"\n{before}\n=>\n{one}\n=> {[r.name for r in shuffled]}\n{two}"
+        assert fingerprint(one) == fingerprint(two), text
+
+    run()
+
+
+def refusals(path: Path) -> Iterator[str]:
+    """Yield the text of each `skip` in a file; of a formatted one the longest part that is always there."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "skip":
+            text = node.args[0]
+            parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+            yield max((str(p.value) for p in parts if isinstance(p, ast.Constant)), key=len).strip()
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_every_file_has_its_test_and_every_refusal_is_tested(path: Path) -> None:
+    test = TESTS / f"test_{path.name}"
+    assert test.exists(), f"graph_rewrites/{path.name} needs tests/rewrites/{test.name}"
+    text = test.read_text()
+    for refusal in refusals(path):
+        assert refusal in text, f'tests/rewrites/{test.name} needs a refusal with skip("{refusal}")'
+
+
+def test_every_test_has_its_file() -> None:
+    assert {p.name for p in TESTS.glob("test_*.py")} == {f"test_{p.name}" for p in FILES}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_rewrites_import_nothing_of_the_engine_but_msd_rewrite(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert (
+                not (node.module or "").startswith(("msd", "graph_rewrites")) or node.module == "msd.rewrite"
+            )
