@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import msd
 from msd import tflite
@@ -39,6 +36,7 @@ from msd.bundle import (
 from msd.errors import BadConfig, OutputExists
 from msd.files import writing
 from msd.ir import Graph, Model, Signature
+from msd.memory import peak_rss
 from msd.models.networks import Network, latent_size, networks
 from msd.ports import Port, Ports
 from msd.quantize import encode
@@ -112,7 +110,7 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
             _source(checkpoint),
             _configuration(checkpoint, settings, height, width),
             parts,
-            Conversion(round(time.perf_counter() - begun, 2), _peak_rss()),
+            Conversion(round(time.perf_counter() - begun, 2), peak_rss()),
             ledgers,
             dict(checkpoint.scheduler),
             {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
@@ -258,8 +256,3 @@ def _teller(on_progress: OnProgress | None, component: str) -> Callable[[str, in
             on_progress(component, what, done, total)
 
     return told
-
-
-def _peak_rss() -> int:
-    peak: Any = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak) * (1 if sys.platform == "darwin" else 1024)

@@ -196,7 +196,8 @@ def test_networks_of_keras_cv(name: str, variables: int, output: tuple[int, ...]
 
 
 FULL_SIZE = """
-import pathlib, resource, sys, tomllib
+import pathlib, tomllib
+from msd.memory import peak_rss
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.networks import networks
 from msd.trace import trace
@@ -209,7 +210,7 @@ network = networks(
 )["unet"]
 structure = trace(network.build, network.inputs)
 elements = sum(__import__("math").prod(v.shape) for v in structure.variables.values())
-print(elements, len(structure.flatbuffer), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(elements, len(structure.flatbuffer), peak_rss())
 """
 
 
