@@ -264,7 +264,7 @@ class Graph:
 
     def verify(self) -> None:
         """Raise InvalidGraph, naming the operator at fault, if the graph is not well formed."""
-        ready = set(self.inputs)
+        ready, ops = set(self.inputs), set(self.ops)
         for n, op in enumerate(self.ops):
             where = f"op {n} {op!r}"
             for i, tensor in enumerate(op.inputs):
@@ -272,6 +272,9 @@ class Graph:
             _verify_results(op, ready, where)
             _verify_shapes(op, where)
             ready.update(op.outputs)
+        for tensor in self.tensors():
+            if stray := next((op for op, _ in tensor.uses if op not in ops), None):
+                raise InvalidGraph(f"{tensor.name} is used by {stray!r}, which is not in the graph")
         self._verify_ports(ready)
 
     def _verify_ports(self, ready: set[Tensor]) -> None:

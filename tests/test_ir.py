@@ -185,6 +185,12 @@ def forgotten_use() -> Graph:
     return made
 
 
+def stray_use() -> Graph:
+    made, x, *_ = chain()
+    Build().ABS(x)
+    return made
+
+
 def other_producer() -> Graph:
     made, _, y, _ = chain()
     y.producer = made.ops[1]
@@ -248,6 +254,7 @@ def foreign_signature_output() -> Graph:
         (unproduced, "graph output y is never produced"),
         (read_early, r"op 0 .*NEG.*: reads t0 before it is produced"),
         (forgotten_use, "op 0 .*: input 0 does not list this op"),
+        (stray_use, "x is used by .*ABS.*, which is not in the graph"),
         (other_producer, "op 0 .*: t0 names another producer"),
         (made_twice, "op 1 .*: t0 has its value already"),
         (made_constant, "op 0 .*: t0 has its value already"),
