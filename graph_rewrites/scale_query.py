@@ -41,7 +41,7 @@ def _reaches_layer(x: Tensor) -> bool:
     if maker.kind in ("RESHAPE", "TRANSPOSE"):
         return _reaches_layer(maker.operands[0])
     if maker.kind in ("CONV_2D", "FULLY_CONNECTED"):
-        return maker.attrs["fused_activation_function"] == "NONE"
+        return bool(maker.attrs["fused_activation_function"] == "NONE")
     return maker.kind == "BATCH_MATMUL"
 
 

@@ -129,7 +129,7 @@ _INFER: dict[str, Infer] = {
     "FULLY_CONNECTED": shapes.fully_connected,
     "GATHER": shapes.gather,
     "PAD": shapes.pad,
-    "RESHAPE": shapes.from_input,
+    "RESHAPE": shapes.reshape,
     "RESIZE_NEAREST_NEIGHBOR": shapes.resize,
     "RESIZE_BILINEAR": shapes.resize,
     "SLICE": shapes.slice_,

@@ -30,6 +30,14 @@ def from_input(inputs: Any, attrs: Attrs) -> list[Shape]:
     return [tuple(wanted)]
 
 
+def reshape(inputs: Any, attrs: Attrs) -> list[Shape]:
+    """The values of the second input, one of which may be -1; as many elements as before."""
+    (shape,) = from_input(inputs, attrs)
+    if np.prod(shape, dtype=np.int64) != np.prod(inputs[0].shape, dtype=np.int64):
+        raise ValueError(f"RESHAPE of {inputs[0].shape} to {shape}")
+    return [shape]
+
+
 def reduce(inputs: Any, attrs: Attrs) -> list[Shape]:
     """Without the axes in the second input, or with 1 in their place."""
     x = inputs[0]
@@ -120,7 +128,9 @@ def resize(inputs: Any, attrs: Attrs) -> list[Shape]:
 def slice_(inputs: Any, attrs: Attrs) -> list[Shape]:
     """The sizes in the third input, where -1 means up to the end."""
     begin, size = inputs[1].values(), inputs[2].values()
-    pairs = zip(inputs[0].shape, begin, size, strict=True)
+    pairs = list(zip(inputs[0].shape, begin, size, strict=True))
+    if any(b + max(s, 0) > n for n, b, s in pairs):
+        raise ValueError(f"SLICE of {inputs[0].shape} from {begin.tolist()}, {size.tolist()} long")
     return [tuple(n - int(b) if s == -1 else int(s) for n, b, s in pairs)]
 
 
