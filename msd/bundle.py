@@ -120,9 +120,7 @@ class Bundle:
     def component(self, name: str) -> Component:
         """Return what the manifest says of a component; raises BadBundle if it lists no such component."""
         if name not in self.manifest.components:
-            raise BadBundle(
-                f"{self.folder} has no {name}; convert the checkpoint with all of {list(COMPONENTS)}"
-            )
+            raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(COMPONENTS)}")
         return self.manifest.components[name]
 
     @property
@@ -179,11 +177,9 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def file_facts(path: Path) -> File:
-    """Return a file's SHA-256 and size, reading a megabyte at a time; raises OSError."""
-    digest = hashlib.sha256()
+    """Return a file's SHA-256 and size, reading a piece at a time; raises OSError."""
     with path.open("rb") as stream:
-        while block := stream.read(1 << 20):
-            digest.update(block)
+        digest = hashlib.file_digest(stream, "sha256")
     return File(digest.hexdigest(), path.stat().st_size)
 
 

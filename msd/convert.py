@@ -9,9 +9,7 @@ from __future__ import annotations
 import json
 import os
 import platform
-import resource
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import msd
 from msd import tflite
@@ -36,14 +33,18 @@ from msd.bundle import (
     dump_manifest,
     file_facts,
 )
-from msd.errors import BadConfig, OutputExists, OutputUnwritable
-from msd.ir import NUMPY, Graph, Model, Signature, Tensor
+from msd.errors import BadConfig, OutputExists
+from msd.files import writing
+from msd.ir import Graph, Model, Signature
+from msd.memory import peak_rss
 from msd.models.networks import Network, latent_size, networks
+from msd.ports import Port, Ports
 from msd.quantize import encode
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.sources.binding import bind
 from msd.sources.diffusers import Checkpoint, open_folder
-from msd.trace import Structure, trace
+from msd.structure import Structure
+from msd.trace import trace
 from msd.weights import Weights
 
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
@@ -109,7 +110,7 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
             _source(checkpoint),
             _configuration(checkpoint, settings, height, width),
             parts,
-            Conversion(round(time.perf_counter() - begun, 2), _peak_rss()),
+            Conversion(round(time.perf_counter() - begun, 2), peak_rss()),
             ledgers,
             dict(checkpoint.scheduler),
             {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
@@ -179,22 +180,21 @@ def _pixels(checkpoint: Checkpoint, settings: Settings) -> tuple[int, int]:
 
 def _component(path: Path) -> Component:
     """Read a written file back and return what it is."""
-    graph = tflite.read(path).main
-    facts = file_facts(path)
-    signature = graph.signatures[0]
+    model = tflite.read(path)
+    facts, ports = file_facts(path), Ports.of(model, path)
     return Component(
         path.name,
         facts.sha256,
         facts.bytes,
-        len(graph.ops),
-        tuple(_interface(n, t) for n, t in signature.inputs.items()),
-        tuple(_interface(n, t) for n, t in signature.outputs.items()),
+        len(model.main.ops),
+        tuple(map(_interface, ports.inputs.values())),
+        tuple(map(_interface, ports.outputs.values())),
     )
 
 
-def _interface(name: str, tensor: Tensor) -> Interface:
-    layout = {2: "NC", 3: "NTC", 4: "NHWC"}.get(len(tensor.shape), "N")
-    return Interface(name, tensor.shape, NUMPY[tensor.dtype], "NT" if tensor.dtype == "INT32" else layout)
+def _interface(port: Port) -> Interface:
+    layout = {2: "NC", 3: "NTC", 4: "NHWC"}.get(len(port.shape), "N")
+    return Interface(port.name, port.shape, port.dtype, "NT" if port.dtype == "int32" else layout)
 
 
 def _source(checkpoint: Checkpoint) -> Source:
@@ -233,11 +233,9 @@ def _staged(out: Path) -> Iterator[Path]:
     """Yield a new folder beside `out`, removed afterwards whatever happens."""
     staging = out.absolute().with_name(f".{out.name}.{os.getpid()}.part")
     try:
-        staging.mkdir(parents=True)
-    except OSError as problem:
-        raise OutputUnwritable(f"{staging.parent} cannot be written ({problem.strerror})") from problem
-    try:
-        yield staging
+        with writing(out, staging):
+            staging.mkdir(parents=True)
+            yield staging
     finally:
         shutil.rmtree(staging, ignore_errors=True)
 
@@ -258,8 +256,3 @@ def _teller(on_progress: OnProgress | None, component: str) -> Callable[[str, in
             on_progress(component, what, done, total)
 
     return told
-
-
-def _peak_rss() -> int:
-    peak: Any = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak) * (1 if sys.platform == "darwin" else 1024)

@@ -2,7 +2,7 @@
 
 Image limits and the thresholds of the Winograd choice are those of TensorFlow Lite's GPU delegate
 (tensorflow/lite/delegates/gpu/common: selectors/operation_selector.cc, tasks/conv_generic.cc) and of public
-clinfo dumps; docs/delegates.md lists the sources.
+clinfo dumps; configs/devices lists the sources.
 """
 
 from __future__ import annotations
@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadConfig
+
+STORAGES = ("texture_2d", "buffer")
+"""Where a device may keep the weights of convolutions."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,6 @@ class Device:
     winograd_input_slices: int = 32
     winograd_output_slices: int = 32
     winograd_tiles: int = 64
-    source: str = ""
 
     def uses_winograd(self, conv: ConvSize) -> bool:
         """Whether the convolution runs as Winograd F(4x4, 3x3)."""
@@ -58,25 +60,30 @@ class Device:
 
     def fits(self, conv: ConvSize) -> bool:
         """Whether the convolution's weights fit into one texture."""
-        if self.weights_storage != "texture_2d":
+        if self.weights_storage == "buffer":
             return True
         width, height = self.weights_texture(conv)
         return width <= self.image2d_width and height <= self.image2d_height
 
     def input_split(self, conv: ConvSize) -> int | None:
         """Return the fewest equal slices of the input channels that all fit, or None."""
-        parts = (n for n in range(1, conv.inputs // 4 + 1) if conv.inputs % (4 * n) == 0)
+        parts = _whole_parts(conv.inputs)
         return next((n for n in parts if self.fits(replace(conv, inputs=conv.inputs // n))), None)
 
     def output_split(self, conv: ConvSize) -> int | None:
         """Return the fewest equal slices of the output channels that all fit, or None."""
-        parts = (n for n in range(1, conv.outputs // 4 + 1) if conv.outputs % (4 * n) == 0)
+        parts = _whole_parts(conv.outputs)
         return next((n for n in parts if self.fits(replace(conv, outputs=conv.outputs // n))), None)
 
 
 def slices(channels: int) -> int:
     """How many pixels of four channels hold `channels`."""
     return -(-channels // 4)
+
+
+def _whole_parts(channels: int) -> list[int]:
+    """Into how many equal parts channels can be cut, none of which shares a pixel with another."""
+    return [1] + [n for n in range(2, channels // 4 + 1) if channels % (4 * n) == 0]
 
 
 @dataclass(frozen=True)
@@ -90,14 +97,20 @@ class Target:
 def read_device(path: Path) -> Device:
     """Return the device described in a TOML file; raises BadConfig naming the key at fault."""
     try:
-        table: dict[str, Any] = tomllib.loads(path.read_text())
-    except (OSError, tomllib.TOMLDecodeError) as problem:
+        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as problem:
         raise BadConfig(f"{path} is not a device description: {problem}") from problem
     known = Device.__dataclass_fields__
     if unknown := set(table) - set(known):
         raise BadConfig(f"{path} has no use for {sorted(unknown)}; known keys are {sorted(known)}")
     for key, value in table.items():
         wanted = type(getattr(Device(), key))
-        if not isinstance(value, wanted):
-            raise BadConfig(f"{path}: {key} is {value!r}; a {wanted.__name__} was expected")
-    return Device(**table)
+        if type(value) is not wanted or (wanted is int and value < 1):
+            what = "a positive integer" if wanted is int else "a string"
+            raise BadConfig(f"{path}: {key} is {value!r}; {what} was expected")
+    device = Device(**{"name": path.stem, **table})
+    if device.weights_storage not in STORAGES:
+        raise BadConfig(
+            f"{path}: weights_storage is {device.weights_storage!r}; choose from {list(STORAGES)}"
+        )
+    return device

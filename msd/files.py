@@ -12,6 +12,22 @@ from msd.errors import OutputUnwritable
 
 
 @contextmanager
+def writing(path: Path, temporary: Path) -> Iterator[None]:
+    """Turn the system's complaints while `path` is written, as `temporary`, into OutputUnwritable.
+
+    Complaints about other files (a source that vanished) are not about `path` and pass.
+    """
+    try:
+        yield
+    except OSError as problem:
+        if not _concerns(problem.filename, temporary):
+            raise
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
+        raise OutputUnwritable(f"{path} cannot be written ({problem.strerror})") from problem
+
+
+@contextmanager
 def complete(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, renamed to it at the end and removed if anything fails.
 
@@ -19,14 +35,17 @@ def complete(path: Path) -> Iterator[Path]:
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        yield temporary
-        os.replace(temporary, path)
-    except OSError as problem:
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
-        if problem.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.ENOENT):
-            raise OutputUnwritable(f"{path.parent} cannot be written ({problem.strerror})") from problem
-        raise
+        with writing(path, temporary):
+            yield temporary
+            os.replace(temporary, path)
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def _concerns(filename: str | None, temporary: Path) -> bool:
+    """Whether a complaint about `filename` is about `temporary`, something in it, or a folder it is in."""
+    if filename is None:
+        return True
+    named = Path(filename).absolute()
+    return named.is_relative_to(temporary.absolute()) or temporary.absolute().is_relative_to(named)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 
+from msd import tflite
 from msd.errors import BadModelFile
-from msd.structure import Port, read
-from msd.weight_only import float_weights as with_float_weights
+from msd.float_weights import give_float_weights
+from msd.ports import Port, Ports
+from msd.quiet import without_lines
 from msd.weights import Array
+
+STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for CPU\.")
 
 
 class Interpreter:
-    """A .tflite file loaded on the CPU, to be run many times.
+    """A .tflite file loaded on the CPU, to be run many times; a context manager that frees its memory.
 
     `inputs` and `outputs` are its ports by name: the names of its (first) signature, or of its tensors where
     it has none. With `float_weights`, weights stored in fewer bits are brought to float32 and all arithmetic
@@ -24,19 +31,37 @@ class Interpreter:
     """
 
     def __init__(self, path: Path, *, threads: int | None = None, float_weights: bool = False) -> None:
+        model = tflite.read(path)
+        ports = Ports.of(model, path)
+        self.path, self.signature = path, ports.signature
+        self.inputs, self.outputs = ports.inputs, ports.outputs
+        self._interpreter: Any = None
+        if not (float_weights and give_float_weights(model)):
+            self._load(path, threads)
+            return
+        # Once loaded, the file is mapped into memory and its name is not needed any more.
+        with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:
+            tflite.write(model, Path(folder) / path.name)
+            self._load(Path(folder) / path.name, threads)
+
+    def _load(self, file: Path, threads: int | None) -> None:
         from ai_edge_litert import interpreter
 
-        structure = read(path)
-        self.path, self.signature = path, structure.signature
-        self.inputs: dict[str, Port] = {port.name: port for port in structure.inputs}
-        self.outputs: dict[str, Port] = {port.name: port for port in structure.outputs}
-        content = with_float_weights(path) if float_weights else None
-        source = {"model_content": content} if content else {"model_path": str(path)}
         try:
-            self._interpreter = interpreter.Interpreter(**source, num_threads=threads)
-            self._interpreter.allocate_tensors()
+            with without_lines(STARTUP_LINE):
+                self._interpreter = interpreter.Interpreter(str(file), num_threads=threads)
+                self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as problem:
-            raise BadModelFile(f"{path} cannot be loaded on the CPU: {one_line(problem)}.") from problem
+            raise BadModelFile(f"{self.path} cannot be loaded on the CPU: {one_line(problem)}") from problem
+
+    def __enter__(self) -> Interpreter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free its memory; it cannot be run after it."""
+        self._interpreter = None
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name for inputs by name; raises BadModelFile where they do not fit."""
@@ -44,7 +69,7 @@ class Interpreter:
         try:
             return self._run(inputs)
         except (ValueError, RuntimeError) as problem:
-            raise BadModelFile(f"{self.path} failed on the CPU: {one_line(problem)}.") from problem
+            raise BadModelFile(f"{self.path} failed on the CPU: {one_line(problem)}") from problem
 
     def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         if self.signature is not None:
@@ -61,12 +86,12 @@ class Interpreter:
 def check(inputs: Mapping[str, Array], ports: Mapping[str, Port], path: Path) -> None:
     """Raise BadModelFile unless `inputs` are exactly what `ports` ask for: names, shapes and dtypes."""
     if set(inputs) != set(ports):
-        raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}.")
+        raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}")
     for name, port in ports.items():
         given = np.asarray(inputs[name])
         if (given.shape, given.dtype.name) != (port.shape, port.dtype):
             wanted = f"{port.dtype}{list(port.shape)}"
-            raise BadModelFile(f"{path} takes {name} as {wanted}, not {given.dtype.name}{list(given.shape)}.")
+            raise BadModelFile(f"{path} takes {name} as {wanted}, not {given.dtype.name}{list(given.shape)}")
 
 
 def one_line(problem: Exception) -> str:

@@ -6,6 +6,7 @@ anything: indices appear when a file is read or written (`msd.tflite`) and nowhe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,10 @@ _TFLITE = {np.dtype(numpy): tflite for tflite, numpy in NUMPY.items()}
 
 class InvalidGraph(Exception):
     """The graph breaks one of its own rules; always a bug in whoever changed it last."""
+
+
+class NotConstant(ValueError):
+    """The values of a tensor are asked for that has none before the graph runs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,19 +90,19 @@ class Tensor:
 
     @property
     def weights(self) -> Weights:
-        """The constant's weights; raises ValueError when it is not constant."""
+        """The constant's weights; raises NotConstant when it is not constant."""
         if self.data is None:
-            raise ValueError(f"{self.name} is not a constant")
+            raise NotConstant(f"{self.name} is not a constant")
         return self.data
 
     def values(self) -> Array:
-        """Return a small constant's values; raises ValueError when it is not constant."""
+        """Return a small constant's values; raises NotConstant when it is not constant."""
         return self.weights.small()
 
     @property
     def size(self) -> int:
         """How many elements there are."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.dtype.lower()}{list(self.shape)}"
@@ -190,6 +195,8 @@ class Graph:
         self.outputs: list[Tensor] = list(outputs)
         self.ops: list[Op] = list(ops)
         self.signatures: list[Signature] = []
+        self.rest: dict[str, Any] = {}
+        """Fields of the schema (debugMetadataIndex) that we carry and do not read."""
 
     def insert_before(self, anchor: Op, new_ops: Sequence[Op]) -> None:
         """Put `new_ops` in front of `anchor`."""
@@ -257,16 +264,28 @@ class Graph:
 
     def verify(self) -> None:
         """Raise InvalidGraph, naming the operator at fault, if the graph is not well formed."""
-        ready = set(self.inputs)
+        ready, ops = set(self.inputs), set(self.ops)
         for n, op in enumerate(self.ops):
             where = f"op {n} {op!r}"
             for i, tensor in enumerate(op.inputs):
                 _verify_use(op, i, tensor, ready, where)
+            _verify_results(op, ready, where)
             _verify_shapes(op, where)
             ready.update(op.outputs)
+        for tensor in self.tensors():
+            if stray := next((op for op, _ in tensor.uses if op not in ops), None):
+                raise InvalidGraph(f"{tensor.name} is used by {stray!r}, which is not in the graph")
+        self._verify_ports(ready)
+
+    def _verify_ports(self, ready: set[Tensor]) -> None:
         for tensor in self.outputs:
             if tensor not in ready and tensor.data is None:
                 raise InvalidGraph(f"graph output {tensor.name} is never produced")
+        for signature in self.signatures:
+            for tensor in {*signature.inputs.values()} - {*self.inputs}:
+                raise InvalidGraph(f"signature {signature.key} takes {tensor.name}, no input of the graph")
+            for tensor in {*signature.outputs.values()} - {*self.outputs}:
+                raise InvalidGraph(f"signature {signature.key} returns {tensor.name}, no output of the graph")
 
     def __str__(self) -> str:
         ins = ", ".join(map(repr, self.inputs))
@@ -283,20 +302,25 @@ def _verify_use(op: Op, i: int, tensor: Tensor | None, ready: set[Tensor], where
         raise InvalidGraph(f"{where}: reads {tensor.name} before it is produced")
 
 
-def _verify_shapes(op: Op, where: str) -> None:
+def _verify_results(op: Op, ready: set[Tensor], where: str) -> None:
     for tensor in op.outputs:
         if tensor.producer is not op:
             raise InvalidGraph(f"{where}: {tensor.name} names another producer")
+        if tensor in ready or tensor.data is not None:
+            raise InvalidGraph(f"{where}: {tensor.name} has its value already")
+
+
+def _verify_shapes(op: Op, where: str) -> None:
     infer = opset.spec(op.kind).infer
     if infer is None or any(t.rest.get("shapeSignature") is not None for t in (*op.operands, *op.outputs)):
         return
     try:
         want = infer(op.operands, op.attrs)
-    except ValueError as problem:
-        if "is not a constant" in str(problem):
-            return
+    except NotConstant:
+        return
+    except (ValueError, IndexError, ZeroDivisionError) as problem:
         raise InvalidGraph(f"{where}: {problem}") from None
-    if [tuple(s) for s in want] != [t.shape for t in op.outputs]:
+    if want != [t.shape for t in op.outputs]:
         raise InvalidGraph(f"{where}: result should be {want}")
 
 
@@ -307,6 +331,8 @@ class Model:
     graphs: list[Graph]
     description: str = ""
     metadata: dict[str, bytes] = field(default_factory=dict)
+    rest: dict[str, Any] = field(default_factory=dict)
+    """Fields of the schema (externalBuffers …) that we carry and do not read."""
 
     @property
     def main(self) -> Graph:

@@ -101,7 +101,6 @@ _UNARY = [
     "SQUARE",
     "TANH",
     "CAST",
-    "QUANTIZE",
     "DEQUANTIZE",
 ]
 _BINARY = ["ADD", "DIV", "FLOOR_DIV", "MAXIMUM", "MINIMUM", "MUL", "POW", "SQUARED_DIFFERENCE", "SUB"]
@@ -121,7 +120,7 @@ _INFER: dict[str, Infer] = {
     **dict.fromkeys([*_BINARY, *_COMPARE, "SELECT_V2"], shapes.broadcast),
     **dict.fromkeys(["MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"], shapes.reduce),
     "BATCH_MATMUL": shapes.batch_matmul,
-    "BROADCAST_TO": shapes.from_input,
+    "BROADCAST_TO": shapes.broadcast_to,
     "CONCATENATION": shapes.concatenation,
     "CONV_2D": shapes.conv_2d,
     "EMBEDDING_LOOKUP": shapes.embedding_lookup,

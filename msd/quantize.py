@@ -18,6 +18,8 @@ WEIGHTS = ("int8", "float16", "float32")
 SMALLEST = 1024
 """Constants of fewer elements stay float32: nothing is gained."""
 
+SMALLEST_SCALE = np.finfo(np.float32).tiny
+
 FILTER_VERSION = {"CONV_2D": 5, "EMBEDDING_LOOKUP": 4}
 """Operators that take int8 weights with one scale per slice of axis 0, and their version then."""
 
@@ -32,25 +34,33 @@ class Encoding:
 
 
 def quantize_rows(values: Array) -> tuple[Array, Array]:
-    """Return (int8 values, float32 scale of each row of axis 0); a row of zeros has scale 1."""
-    rows = np.asarray(values, np.float32).reshape(values.shape[0], -1)
-    amax = np.abs(rows).max(axis=1, initial=0)
-    scale = np.where(amax > 0, amax / np.float32(127), np.float32(1)).astype(np.float32)
-    stored = np.rint(rows / scale[:, None])
-    return np.clip(stored, -127, 127).astype(np.int8).reshape(values.shape), scale
+    """Return (int8 values, float32 scale of each row of axis 0); a row of zeros has scale 1.
+
+    Values are within scale / 2 of what is stored for them, and the largest of a row is stored as ±127 unless
+    it is so small that 1/127 of it would not be a normal float32.
+    """
+    rows = np.asarray(values, np.float32).reshape(len(values), -1)
+    amax = np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0))
+    scale = np.where(amax > 0, np.maximum(amax / np.float32(127), SMALLEST_SCALE), np.float32(1))
+    stored = rows / scale[:, None]
+    np.rint(stored, out=stored)
+    return stored.astype(np.int8).reshape(values.shape), scale
 
 
 def encode(graph: Graph, weights: str) -> Encoding:
     """Give the large weights of `graph` the encoding `weights`; the rest stays. Returns the counts."""
     chosen = {"int8": _to_int8, "float16": _to_float16, "float32": _keep}[weights]
-    for tensor in [t for t in graph.tensors() if _is_large(t)]:
+    for tensor in [t for t in graph.tensors() if _is_learnt(graph, t)]:
         chosen(graph, tensor)
     dtypes = [t.dtype for t in graph.tensors() if t.data is not None]
     return Encoding(*(dtypes.count(d) for d in ("INT8", "FLOAT16", "FLOAT32")))
 
 
-def _is_large(tensor: Tensor) -> bool:
-    return tensor.data is not None and tensor.dtype == "FLOAT32" and tensor.size >= SMALLEST
+def _is_learnt(graph: Graph, tensor: Tensor) -> bool:
+    """Whether it is a large weight from a checkpoint: what rewrites wrote down stays as exact as it is."""
+    if tensor.data is None or tensor.dtype != "FLOAT32" or tensor.size < SMALLEST:
+        return False
+    return not tensor.data.exact and bool(tensor.uses) and tensor not in graph.outputs
 
 
 def _keep(graph: Graph, tensor: Tensor) -> None:
@@ -58,9 +68,8 @@ def _keep(graph: Graph, tensor: Tensor) -> None:
 
 
 def _to_int8(graph: Graph, tensor: Tensor) -> None:
-    """Only filters and tables from a checkpoint: small exact matrices that rewrites made stay as they are."""
-    position = {"CONV_2D": 1, "EMBEDDING_LOOKUP": 1}
-    if tensor.weights.exact or any(position.get(op.kind) != i for op, i in tensor.uses):
+    """Only filters and tables, the second input of the operators that take them."""
+    if any(op.kind not in FILTER_VERSION or i != 1 for op, i in tensor.uses):
         return
     rows = tensor.shape[0]
     tensor.dtype = "INT8"

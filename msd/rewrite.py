@@ -246,6 +246,8 @@ class _Driver:
         new = Build(f"{old.name.partition('~')[0]}~{self.ledger.fired}.")
         result = self._result(r, new, old, found)
         if isinstance(result, Skip):
+            for unused in new.ops:
+                unused.inputs = ()
             entry.skipped[old.name] = result.reason
             return False
         self._edit(entry, root, old, result, new, found)

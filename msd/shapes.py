@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,27 +22,37 @@ def broadcast(inputs: Any, attrs: Attrs) -> list[Shape]:
     return [np.broadcast_shapes(*(t.shape for t in inputs))]
 
 
-def from_input(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """The values of the second input, one of which may be -1."""
-    wanted = [int(v) for v in inputs[1].values()]
-    if -1 in wanted:
-        known = -int(np.prod(wanted, dtype=np.int64))
-        wanted[wanted.index(-1)] = int(np.prod(inputs[0].shape, dtype=np.int64)) // known
-    return [tuple(wanted)]
-
-
 def reshape(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """The values of the second input, one of which may be -1; as many elements as before."""
-    (shape,) = from_input(inputs, attrs)
-    if np.prod(shape, dtype=np.int64) != np.prod(inputs[0].shape, dtype=np.int64):
-        raise ValueError(f"RESHAPE of {inputs[0].shape} to {shape}")
+    """The values of the second input, else `new_shape`; one of them may be -1."""
+    wanted = inputs[1].values().reshape(-1) if len(inputs) > 1 else attrs["new_shape"]
+    shape, size = [int(n) for n in wanted], math.prod(inputs[0].shape)
+    if -1 in shape:
+        known = -math.prod(shape)
+        shape[shape.index(-1)] = size // known if known else 0
+    if math.prod(shape) != size:
+        raise ValueError(f"RESHAPE of {inputs[0].shape} to {tuple(wanted)}")
+    return [tuple(shape)]
+
+
+def broadcast_to(inputs: Any, attrs: Attrs) -> list[Shape]:
+    """The values of the second input, which NumPy's rule must reach from the first."""
+    shape = tuple(int(n) for n in inputs[1].values())
+    if np.broadcast_shapes(inputs[0].shape, shape) != shape:
+        raise ValueError(f"BROADCAST_TO of {inputs[0].shape} to {shape}")
     return [shape]
+
+
+def _axis(axis: Any, rank: int) -> int:
+    """Return `axis`, counted from the end where negative, as a position among `rank` axes."""
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis {axis} of {rank}")
+    return int(axis) % rank
 
 
 def reduce(inputs: Any, attrs: Attrs) -> list[Shape]:
     """Without the axes in the second input, or with 1 in their place."""
     x = inputs[0]
-    axes = {int(a) % len(x.shape) for a in inputs[1].values().reshape(-1)}
+    axes = {_axis(a, len(x.shape)) for a in inputs[1].values().reshape(-1)}
     if attrs["keep_dims"]:
         return [tuple(1 if i in axes else n for i, n in enumerate(x.shape))]
     return [tuple(n for i, n in enumerate(x.shape) if i not in axes)]
@@ -59,15 +70,19 @@ def batch_matmul(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 def concatenation(inputs: Any, attrs: Attrs) -> list[Shape]:
     """Sizes along `axis` add up."""
-    shape = list(inputs[0].shape)
-    axis = attrs["axis"] % len(shape)
-    shape[axis] = sum(t.shape[axis] for t in inputs)
-    return [tuple(shape)]
+    shape = inputs[0].shape
+    axis = _axis(attrs["axis"], len(shape))
+    if len({(*t.shape[:axis], 0, *t.shape[axis + 1 :]) for t in inputs}) > 1:
+        raise ValueError(f"CONCATENATION of {[t.shape for t in inputs]} along axis {axis}")
+    return [(*shape[:axis], sum(t.shape[axis] for t in inputs), *shape[axis + 1 :])]
 
 
 def _window(size: int, kernel: int, stride: int, dilation: int, padding: str) -> int:
+    """How many windows there are along one axis."""
     reach = 1 if padding == "SAME" else (kernel - 1) * dilation + 1
-    return (size - reach) // stride + 1 if padding == "VALID" else -(-size // stride)
+    if size < reach or stride < 1:
+        raise ValueError(f"a window of {reach} over {size} in steps of {stride}")
+    return (size - reach) // stride + 1
 
 
 def conv_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
@@ -87,29 +102,34 @@ def conv_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 def embedding_lookup(inputs: Any, attrs: Attrs) -> list[Shape]:
     """Rows of the table (second input) by id (first input)."""
+    if len(inputs[0].shape) != 1:
+        raise ValueError(f"EMBEDDING_LOOKUP of ids {inputs[0].shape}, not of a list")
     return [(*inputs[0].shape, *inputs[1].shape[1:])]
 
 
 def expand_dims(inputs: Any, attrs: Attrs) -> list[Shape]:
     """A 1 at the axis in the second input."""
-    axis = int(inputs[1].values().reshape(-1)[0])
-    shape = list(inputs[0].shape)
-    shape.insert(axis if axis >= 0 else len(shape) + 1 + axis, 1)
-    return [tuple(shape)]
+    shape = inputs[0].shape
+    axis = _axis(inputs[1].values().reshape(-1)[0], len(shape) + 1)
+    return [(*shape[:axis], 1, *shape[axis:])]
 
 
 def fully_connected(inputs: Any, attrs: Attrs) -> list[Shape]:
     """(…, I) by (O, I) makes (…, O), flattened to two axes unless `keep_num_dims`."""
     x, (units, width) = inputs[0].shape, inputs[1].shape
-    if attrs["keep_num_dims"]:
-        return [(*x[:-1], units)]
-    return [(int(np.prod(x, dtype=np.int64)) // width, units)]
+    rows, left = divmod(math.prod(x), width)
+    if left or (attrs["keep_num_dims"] and x[-1] != width):
+        raise ValueError(f"FULLY_CONNECTED of {x} by weights over {width}")
+    return [(*x[:-1], units) if attrs["keep_num_dims"] else (rows, units)]
 
 
 def gather(inputs: Any, attrs: Attrs) -> list[Shape]:
     """The indices' shape in place of `axis`."""
     x, indices = inputs[0].shape, inputs[1].shape
-    axis, batch = attrs["axis"] % len(x), attrs["batch_dims"]
+    axis, batch = _axis(attrs["axis"], len(x)), attrs["batch_dims"]
+    batch += len(indices) if batch < 0 else 0
+    if x[:batch] != indices[:batch] or batch > axis:
+        raise ValueError(f"GATHER of {indices} from axis {axis} of {x} in {batch} batches")
     return [(*x[:axis], *indices[batch:], *x[axis + 1 :])]
 
 
@@ -127,21 +147,21 @@ def resize(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 def slice_(inputs: Any, attrs: Attrs) -> list[Shape]:
     """The sizes in the third input, where -1 means up to the end."""
-    begin, size = inputs[1].values(), inputs[2].values()
-    pairs = list(zip(inputs[0].shape, begin, size, strict=True))
-    if any(b + max(s, 0) > n for n, b, s in pairs):
-        raise ValueError(f"SLICE of {inputs[0].shape} from {begin.tolist()}, {size.tolist()} long")
-    return [tuple(n - int(b) if s == -1 else int(s) for n, b, s in pairs)]
+    shape, begin = inputs[0].shape, [int(b) for b in inputs[1].values()]
+    sizes = zip(shape, begin, inputs[2].values(), strict=True)
+    made = tuple(n - b if size == -1 else int(size) for n, b, size in sizes)
+    if any(not 0 <= b <= b + size <= n for n, b, size in zip(shape, begin, made, strict=True)):
+        raise ValueError(f"SLICE of {made} at {begin} from {shape}")
+    return [made]
 
 
 def split(inputs: Any, attrs: Attrs) -> list[Shape]:
     """`num_splits` equal parts of the second input along the axis in the first."""
-    shape, parts = list(inputs[1].shape), attrs["num_splits"]
-    axis = int(inputs[0].values().reshape(-1)[0]) % len(shape)
+    shape, parts = inputs[1].shape, attrs["num_splits"]
+    axis = _axis(inputs[0].values().reshape(-1)[0], len(shape))
     if shape[axis] % parts:
         raise ValueError(f"SPLIT of {shape[axis]} into {parts}")
-    shape[axis] //= parts
-    return [tuple(shape)] * parts
+    return [(*shape[:axis], shape[axis] // parts, *shape[axis + 1 :])] * parts
 
 
 def tile(inputs: Any, attrs: Attrs) -> list[Shape]:
@@ -151,4 +171,8 @@ def tile(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 def transpose(inputs: Any, attrs: Attrs) -> list[Shape]:
     """Axes in the order of the second input."""
-    return [tuple(inputs[0].shape[int(i)] for i in inputs[1].values())]
+    shape = inputs[0].shape
+    perm = [_axis(i, len(shape)) for i in inputs[1].values()]
+    if sorted(perm) != list(range(len(shape))):
+        raise ValueError(f"TRANSPOSE of {shape} in the order {perm}")
+    return [tuple(shape[i] for i in perm)]

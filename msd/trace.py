@@ -11,12 +11,12 @@ import contextlib
 import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from msd.errors import BadConfig
+from msd.quiet import without_lines
+from msd.structure import Structure, VariableSpec
 
 KERAS_SETTINGS = ("tensorflow", "channels_last", "float32")
 """Backend, image data format and float type."""
@@ -29,35 +29,13 @@ InputSpecs = Mapping[str, tuple[tuple[int, ...], str]]
 """Shape and dtype of each input, by its name."""
 
 
-@dataclass(frozen=True)
-class VariableSpec:
-    """A Keras variable: `path` is "layer/…/variable", unique in its model; `shape` is Keras's."""
-
-    path: str
-    shape: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Structure:
-    """A model without weights.
-
-    `flatbuffer` is a TFLite model whose inputs are the tensors named in `inputs`, then those in
-    `variables`, which says the variable each one stands for; `outputs` are named as the Keras model names
-    them, or "output_0", ….
-    """
-
-    flatbuffer: bytes
-    inputs: tuple[str, ...]
-    outputs: tuple[str, ...]
-    variables: dict[str, VariableSpec]
-
-
 def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:
     """Return the structure of the Keras model, or callable, that `build` makes, for static `inputs`.
 
-    A functional model gets each tensor by the name of its input; anything else is called with the tensors as
-    keyword arguments. No variable is allocated, neither here nor later by Keras itself, and the same model
-    gives the same bytes. Raises BadConfig where Keras is set to another backend, data format or precision.
+    A functional model gets each tensor by the name of its input; anything else is called with one tensor, or
+    with several as keyword arguments. No variable is allocated, neither here nor later by Keras itself; the
+    same model gives the same bytes. Raises BadConfig where Keras is set to another backend, data format or
+    precision.
     """
     _import_quietly()
     with _unallocated() as variables:
@@ -112,22 +90,25 @@ def _apply(model: Any, arguments: dict[str, Any]) -> Any:
     import keras
     from keras.src.models.functional import Functional
 
-    if not isinstance(model, keras.Sequential | Functional):
-        return model(**arguments)
-    wanted = keras.tree.flatten(model.input)
-    if len(wanted) == len(arguments) == 1:
-        return model(next(iter(arguments.values())))
-    return model(keras.tree.map_structure(lambda symbol: arguments[symbol.name], model.input))
+    only = next(iter(arguments.values())) if len(arguments) == 1 else None
+
+    def by_name(symbol: Any) -> Any:
+        return arguments[symbol.name] if only is None else only
+
+    if isinstance(model, Functional):
+        return model(keras.tree.map_structure(by_name, model.input))
+    return model(**arguments) if only is None else model(only)
 
 
 def _ensure_built(model: Any, inputs: InputSpecs) -> None:
     """Have every layer make its variables, which some only do when called."""
     import keras
+    from keras.src import backend
 
     if isinstance(model, keras.Model) and model.built:
         return
     symbols = {name: keras.KerasTensor(shape, dtype) for name, (shape, dtype) in inputs.items()}
-    keras.backend.compute_output_spec(model, **symbols)
+    backend.compute_output_spec(lambda **arguments: _apply(model, arguments), **symbols)
 
 
 def _import_quietly() -> None:
@@ -135,7 +116,7 @@ def _import_quietly() -> None:
     if "tensorflow" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-        with _without_startup_lines():
+        with without_lines(STARTUP_LINE):
             import tensorflow  # noqa: F401
             from tensorflow.lite.python import convert  # noqa: F401
     import keras
@@ -143,24 +124,6 @@ def _import_quietly() -> None:
     found = (keras.backend.backend(), keras.config.image_data_format(), keras.config.floatx())
     if found != KERAS_SETTINGS:
         raise BadConfig(f"Keras is set to {found} in ~/.keras/keras.json, and {KERAS_SETTINGS} is needed")
-
-
-@contextlib.contextmanager
-def _without_startup_lines() -> Iterator[None]:
-    """Drop the lines that TensorFlow writes to stderr while loading, before it heeds any log level."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            said.seek(0)
-            for line in said:
-                if not STARTUP_LINE.match(line):
-                    os.write(2, line)
 
 
 @contextlib.contextmanager

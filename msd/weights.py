@@ -6,6 +6,7 @@ when a file is written, and one tensor is in memory at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -32,12 +33,13 @@ class Weights:
     load: Callable[[], Array]
     recipe: str
     exact: bool = False
-    """Whether these are numbers that the program itself wrote down, not learnt ones."""
+    """Whether the program itself wrote these numbers down: they are not learnt, and stored without loss."""
 
     @staticmethod
     def of(values: npt.ArrayLike, recipe: str = "constant") -> Weights:
         """Weights that hold `values` already."""
-        array = np.asarray(values)
+        array = np.asarray(values).view()
+        array.flags.writeable = False
         return Weights(array.shape, array.dtype, lambda: array, recipe, exact=True)
 
     def as_exact(self) -> Weights:
@@ -47,7 +49,7 @@ class Weights:
     @property
     def size(self) -> int:
         """How many elements there are."""
-        return int(np.prod(self.shape, dtype=np.int64))
+        return math.prod(self.shape)
 
     def small(self) -> Array:
         """Return the array now; refuses more than `SMALL` elements, which belong to write time."""
@@ -72,21 +74,25 @@ class Weights:
                 raise AssertionError(f"{what} made {array.dtype}{array.shape}, not {new_dtype}{new_shape}")
             return array
 
-        return Weights(new_shape, new_dtype, load, f"{self.recipe} | {what}")
+        return Weights(new_shape, new_dtype, load, f"{self.recipe} | {what}", self.exact)
 
     def transpose(self, perm: tuple[int, ...]) -> Weights:
         """Return the weights with axes in the order `perm`."""
+        if sorted(perm) != list(range(len(self.shape))):
+            raise ValueError(f"{perm} does not order the axes of {self.shape}")
         shape = tuple(self.shape[i] for i in perm)
         return self.map(f"transpose{list(perm)}", lambda a: np.transpose(a, perm), shape)
 
     def reshape(self, shape: tuple[int, ...]) -> Weights:
         """Return the weights as `shape`, in the same row-major order."""
-        if np.prod(shape, dtype=np.int64) != self.size:
+        if math.prod(shape) != self.size:
             raise ValueError(f"cannot reshape {self.shape} to {shape}")
         return self.map(f"reshape{list(shape)}", lambda a: a.reshape(shape), shape)
 
     def slice(self, axis: int, start: int, stop: int) -> Weights:
-        """Return elements `start:stop` along `axis`."""
+        """Return elements `start:stop` along `axis`, counted from 0."""
+        if axis < 0 or not 0 <= start < stop <= self.shape[axis]:
+            raise ValueError(f"cannot take {start}:{stop} of {self.shape} on axis {axis}")
         cut = (*[slice(None)] * axis, slice(start, stop))
         shape = (*self.shape[:axis], stop - start, *self.shape[axis + 1 :])
         return self.map(f"[{start}:{stop}] on axis {axis}", lambda a: a[cut], shape)
@@ -99,6 +105,7 @@ class Weights:
         )
 
     def combine(self, what: str, change: Callable[..., Array], *others: Weights) -> Weights:
-        """Return `change(self, *others)`, of the shape that NumPy's broadcasting gives them."""
+        """Return `change(self, *others)`, of this dtype and the shape that NumPy's broadcasting makes."""
         shape = np.broadcast_shapes(self.shape, *(o.shape for o in others))
-        return self.map(what, lambda a: change(a, *(o.load() for o in others)), shape)
+        made = self.map(what, lambda a: change(a, *(o.load() for o in others)), shape)
+        return replace(made, exact=all(w.exact for w in (self, *others)))

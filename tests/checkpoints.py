@@ -61,7 +61,7 @@ def vary(config: Config, **changes: dict[str, Any]) -> Config:
 
 SD15 = vary(
     SD21,
-    text_encoder={"hidden_act": "quick_gelu"},
+    text_encoder={"hidden_act": "quick_gelu", "layer_norm_eps": 1e-3},
     unet={"attention_head_dim": 2, "use_linear_projection": False, "norm_eps": 1e-4},
 )
 VELOCITY = vary(SD21, unet={"layers_per_block": [1, 2, 1, 1]}, scheduler={"prediction_type": "v_prediction"})
@@ -91,8 +91,11 @@ SHALLOW = vary(
 """Every setting that differs from Stable Diffusion's, on fewer levels."""
 
 
-def modules(config: Config, seed: int = 0) -> dict[str, torch.nn.Module]:
-    """Return "text_encoder", "unet" and "vae" with random weights, none of which is 0 or 1."""
+def modules(config: Config, seed: int = 0, scale: float = 1.0) -> dict[str, torch.nn.Module]:
+    """Return "text_encoder", "unet" and "vae" with random weights, none of which is 0 or 1.
+
+    Those whose results the norms read are multiplied by `scale`; where it is small, the epsilons matter.
+    """
     torch.manual_seed(seed)
     made = {
         "text_encoder": CLIPTextModel(CLIPTextConfig(**config["text_encoder"])),
@@ -101,19 +104,26 @@ def modules(config: Config, seed: int = 0) -> dict[str, torch.nn.Module]:
     }
     with torch.no_grad():
         for module in made.values():
-            for parameter in module.parameters():
+            for name, parameter in module.named_parameters():
                 parameter.add_(torch.randn_like(parameter), alpha=0.05)
+                if any(part in name for part in ("conv", "proj_in", "embedding")):
+                    parameter.mul_(scale)
     return {name: module.eval() for name, module in made.items()}
 
 
 def write(
-    folder: Path, config: Config, dtype: torch.dtype = torch.float32, seed: int = 0, **save: Any
+    folder: Path,
+    config: Config,
+    dtype: torch.dtype = torch.float32,
+    seed: int = 0,
+    scale: float = 1.0,
+    **save: Any,
 ) -> dict[str, torch.nn.Module]:
     """Write a checkpoint into `folder`, weights as `dtype`; return its modules, float32 with the same values.
 
-    `save` goes to diffusers' and transformers' `save_pretrained`.
+    `scale` is that of `modules`; `save` goes to diffusers' and transformers' `save_pretrained`.
     """
-    made = modules(config, seed)
+    made = modules(config, seed, scale)
     for name, module in made.items():
         module.to(dtype).save_pretrained(folder / name, **save)
         module.float()

@@ -10,81 +10,13 @@ from typing import Any
 
 from msd.runtime.tokenizer import END, START, byte_alphabet
 
-CORPUS = [
-    "the",
-    "quick",
-    "brown",
-    "fox",
-    "jumps",
-    "over",
-    "the",
-    "lazy",
-    "dog",
-    "and",
-    "then",
-    "the",
-    "other",
-    "dogs",
-    "don't",
-    "jump",
-    "over",
-    "it",
-    "a",
-    "photograph",
-    "of",
-    "an",
-    "astronaut",
-    "riding",
-    "a",
-    "horse",
-    "on",
-    "the",
-    "moon",
-    "three",
-    "small",
-    "red",
-    "circles",
-    "above",
-    "two",
-    "large",
-    "blue",
-    "squares",
-    "on",
-    "a",
-    "white",
-    "background",
-    "i've",
-    "seen",
-    "it's",
-    "what",
-    "they'll",
-    "have",
-    "done",
-    "we're",
-    "there",
-    "you'd",
-    "say",
-    "1999",
-    "2024",
-    "naïve",
-    "café",
-    "über",
-    "straße",
-    "σίγμα",
-    "日本語の写真",
-    "oil",
-    "painting,",
-    "highly",
-    "detailed;",
-    "trending!!!",
-    "(masterpiece:1.2)",
-    "<lora>",
-    "#art",
-    "@home",
-    "100%",
-    '"quoted"',
-    "'single'",
-]
+CORPUS = """
+the quick brown fox jumps over the lazy dog and then the other dogs don't jump over it
+a photograph of an astronaut riding a horse on the moon, oil painting, highly detailed; trending!!!
+three small red circles above two large blue squares on a white background (masterpiece:1.2) <lora> #art @home
+i've seen it's what they'll have done we're there you'd say 1999 2024 100% "quoted" 'single'
+naïve café über straße σίγμα 日本語の写真
+"""
 
 
 def train(words: list[str], count: int) -> list[tuple[str, str]]:
@@ -106,7 +38,7 @@ def write_tokenizer(
     folder: Path, config: dict[str, Any] | None = None, special_tokens_map: dict[str, Any] | None = None
 ) -> Path:
     """Write vocab.json, merges.txt and the two JSON files as Stable Diffusion's checkpoints have them."""
-    merges = train(CORPUS, 160)
+    merges = train(CORPUS.split(), 160)
     letters = byte_alphabet()
     tokens = [*sorted(letters), *(c + "</w>" for c in sorted(letters)), *(a + b for a, b in merges)]
     vocabulary = {token: id for id, token in enumerate(dict.fromkeys([*tokens, START, END]))}

@@ -31,6 +31,13 @@ def without_signature(name: str) -> bytes:
     return packed(edited)
 
 
+def signatures_reversed(content: bytes) -> bytes:
+    """The same model, its signatures in the opposite order."""
+    edited = schema.ModelT.InitFromPackedBuf(content, 0)
+    edited.signatureDefs = edited.signatureDefs[::-1]
+    return packed(edited)
+
+
 def explicit_dequantize(name: str, version: int) -> bytes:
     """The int8 weight of the first operation goes through a DEQUANTIZE of this version first."""
     edited = unpacked(name)

@@ -8,10 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.delegate import judge
+from msd import tflite
+from msd.delegate import Rejection, judge
 from msd.delegate.child import Child
+from msd.delegate.judge import executed
 from msd.delegate.worker import Done, Request
 from msd.errors import BadModelFile
+from msd.ir import Model
 from tests import edited_models, tiny_models
 
 
@@ -40,11 +43,10 @@ def test_a_partial_delegation_says_what_and_why(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("five_dimensions", tmp_path))
     assert not verdict.ok
     assert (verdict.delegated, verdict.operations, verdict.partitions) == (4, 6, 2)
-    reasons = [(r.kind, r.reason, r.operations) for r in verdict.rejected]
-    assert reasons == [
-        ("RESHAPE", "Tensor dimensions must be less than 5. Reshape", (4,)),
-        ("SUM", "Unknown layout.", (5,)),
-    ]
+    assert verdict.rejected == (
+        Rejection("RESHAPE", "Tensor dimensions must be less than 5.", (4,), 1, ("Reshape",)),
+        Rejection("SUM", "Unknown layout.", (5,), 1),
+    )
     assert verdict.objections == ("2 of 6 operations stay on the CPU",)
 
 
@@ -52,6 +54,19 @@ def test_a_partial_delegation_still_has_numbers(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("cut_off", tmp_path))
     assert verdict.psnr >= 120
     assert "the numbers are those of GPU and CPU together" in verdict.notes
+
+
+def test_a_rejected_constant_is_no_error_of_its_own(tmp_path: Path) -> None:
+    verdict = judge(tiny_models.save("constant_of_rank_five", tmp_path))
+    assert [r.kind for r in verdict.rejected] == ["ADD", "RESHAPE"]
+    assert verdict.objections == ("4 of 5 operations stay on the CPU",)
+
+
+def test_numbers_of_a_partial_delegation_are_no_objection(tmp_path: Path) -> None:
+    """Its int8 operations on the CPU round their inputs, so they are far from float arithmetic."""
+    verdict = judge(tiny_models.save("int8_after_five_dimensions", tmp_path))
+    assert verdict.psnr < 60
+    assert verdict.objections == ("4 of 5 operations stay on the CPU",)
 
 
 def test_nothing_delegated(tmp_path: Path) -> None:
@@ -116,6 +131,27 @@ def test_several_graphs_are_counted_together(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("loop", tmp_path))
     assert (verdict.delegated, verdict.operations, verdict.subgraphs) == (4, 5, 3)
     assert [r.kind for r in verdict.rejected] == ["WHILE"]
+
+
+def test_operations_inside_a_composite_do_not_count() -> None:
+    """The delegate is asked about the composite; a verdict on it is not possible, since it crashes."""
+    (graph,) = executed(tflite.parse(edited_models.composite("whole")))
+    assert [op.kind for op in graph.ops] == ["STABLEHLO_COMPOSITE"]
+    assert [len(graph.ops) for graph in executed(tflite.parse(tiny_models.model("loop")))] == [1, 1, 3]
+
+
+def test_of_several_signatures_the_first_graphs_runs(tmp_path: Path) -> None:
+    """Whatever their order in the file: here the second graph's comes first there."""
+    graphs = [tflite.parse(tiny_models.model(name)).main for name in ("whole", "two_by_two")]
+    for graph in graphs:
+        graph.signatures[0].key = f"signature of {len(graph.ops)}"
+    path = tmp_path / "two.tflite"
+    tflite.write(Model(graphs), path)
+    path.write_bytes(edited_models.signatures_reversed(path.read_bytes()))
+    verdict = judge(path)
+    assert verdict.ok, verdict.objections
+    assert (verdict.operations, verdict.subgraphs) == (7, 2)
+    assert [found.output for found in verdict.distances] == ["y"]
 
 
 def test_a_dtype_without_gpu_buffers(tmp_path: Path) -> None:

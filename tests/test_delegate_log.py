@@ -78,6 +78,18 @@ def test_an_error_during_the_run_is_told_once_without_its_consequences() -> None
     assert problems[0].startswith("Validation error: Texture size ([Extent3D width:16, height:8208,")
 
 
+def test_a_constant_of_high_rank_is_a_rejection_and_no_error() -> None:
+    """The delegate prints it over five lines before it lists the operation."""
+    log = recorded("constant_of_rank_five")
+    assert log.rejected[0] == ("ADD", "Can't parse inputs with const tensors.")
+    assert log.problems == ()
+
+
+def test_an_error_over_several_lines_is_one() -> None:
+    (problem,) = parse("E0000 00:00:1.5 99 m.cc:7] {\n  dims: [2,3]\n} isn't it.\nINFO: more").problems
+    assert problem == "{ dims: [2,3] } isn't it."
+
+
 def test_no_adapter() -> None:
     log = recorded("no_adapter")
     assert (log.adapter, log.delegated) == (None, 0)

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.cli.report import COMPONENTS, report
+from msd.bundle import COMPONENTS
+from msd.cli.report import report
 from tests import tiny_models
 
 
@@ -45,8 +46,9 @@ def test_a_partial_delegation(tmp_path: Path) -> None:
     assert result.exit_code == 3
     assert "4 of 6 operations on GPU, 2 partitions" in result.stdout
     assert "✘ 2 of 6 operations stay on the CPU" in result.stdout
-    assert "RESHAPE (#4): Tensor dimensions must be less than 5. Reshape" in result.stdout
-    assert "SUM (#5): Unknown layout." in result.stdout
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "RESHAPE 1 of 1 Tensor dimensions must be less than 5. (#4, tensor Reshape)" in rows
+    assert "SUM 1 of 1 Unknown layout. (#5)" in rows
     assert "1 of 2 files run whole on the GPU" in result.stdout
     assert "Replacing" not in result.stdout
 
@@ -103,14 +105,31 @@ def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     path.write_bytes(b"garbage " * 9)
     result = call(tiny_models.save("whole", tmp_path), path)
     assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == f"Error: {path} is not a .tflite file: bytes 4 to 8 are not 'TFL3'.\n"
+    assert result.stderr == f"error: {path} is not a .tflite file: bytes 4 to 8 are not 'TFL3'\n"
 
 
 def test_an_incomplete_bundle(bundle: Path) -> None:
     (bundle / "unet.tflite").unlink()
     result = call(bundle)
     assert result.exit_code == 1
-    assert f"Error: {bundle} has no unet.tflite; name the files you want judged instead." in result.stderr
+    words = f"{bundle} has neither manifest.json nor unet.tflite; name the files to judge instead"
+    assert result.stderr == f"error: {words}\n"
+
+
+def test_a_manifest_says_which_files(bundle_folder: Path, tmp_path: Path) -> None:
+    """Here a bundle of one component, with a file beside it that is none."""
+    shutil.copy(bundle_folder / "vae_decoder.tflite", tmp_path)
+    (tmp_path / "other.tflite").write_bytes(b"garbage")
+    manifest = json.loads((bundle_folder / "manifest.json").read_text())
+    manifest["components"] = {"vae_decoder": manifest["components"]["vae_decoder"]}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    result = call(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 file runs whole on the GPU" in result.stdout
+    (tmp_path / "vae_decoder.tflite").write_bytes(b"cut")
+    result = call(tmp_path)
+    assert result.exit_code == 1
+    assert "vae_decoder.tflite has 3 bytes and manifest.json says" in result.stderr
 
 
 def test_help_has_examples_that_name_real_options() -> None:

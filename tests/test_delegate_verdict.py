@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from msd.delegate.verdict import Rejection, Verdict, distance
+from msd.delegate.rejection import Rejection
+from msd.delegate.verdict import Verdict, distance
 
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-4, 4, width=32))
 
@@ -140,7 +141,7 @@ def test_identical_outputs_are_noted_where_the_log_confirms_the_gpu() -> None:
 
 
 def test_json_is_strict_and_says_what_the_properties_say() -> None:
-    rejected = (Rejection("SUM", "Unknown layout.", (4,)),)
+    rejected = (Rejection("SUM", "Unknown layout.", (4,), 1),)
     bad = verdict(
         rejected=rejected,
         delegated=4,
@@ -149,6 +150,6 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
     )
     form = json.loads(json.dumps(bad.to_json(), allow_nan=False))
     assert (form["ok"], form["psnr_db"]) == (False, None)
-    assert form["rejected"] == [{"kind": "SUM", "reason": "Unknown layout.", "operations": [4]}]
+    assert form["rejected"] == [rejected[0].to_json()]
     assert form["objections"] == list(bad.objections)
     assert form["notes"][0] == "fp16 was asked for, but Adapter computes in fp32"

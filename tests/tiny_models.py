@@ -75,6 +75,19 @@ def five_dimensions() -> bytes:
     return convert(function, (SHAPE, "float32"))
 
 
+def constant_of_rank_five() -> bytes:
+    """A 5-D constant added to a 5-D tensor, between two convolutions."""
+    import tensorflow as tf
+
+    kernel, grouped = normal(3, 3, 4, 4), normal(1, 1, 1, 2, 2)
+
+    def function(x: Any) -> Any:
+        y = tf.reshape(tf.nn.conv2d(x, kernel, 1, "SAME"), (1, 9, 7, 2, 2)) + grouped
+        return {"y": tf.nn.conv2d(tf.reshape(y, SHAPE), kernel, 1, "SAME")}
+
+    return convert(function, (SHAPE, "float32"))
+
+
 def cut_off() -> bytes:
     """CONV_2D, GATHER_ND, TANH, MUL: one is rejected, and the first is accepted but cut off."""
     import tensorflow as tf
@@ -107,6 +120,19 @@ def overflow() -> bytes:
     import tensorflow as tf
 
     return convert(lambda x: {"y": tf.exp(x * 1000.0)}, (SHAPE, "float32"))
+
+
+def int8_after_five_dimensions() -> bytes:
+    """Through rank 5, rejected, into an int8 CONV_2D."""
+    import tensorflow as tf
+
+    kernel, grouped = normal(3, 3, 24, 16), normal(1, 1, 1, 2, 12)
+
+    def function(x: Any) -> Any:
+        y = tf.reshape(tf.tanh(x), (1, 8, 6, 2, 12)) + grouped
+        return {"y": tf.nn.conv2d(tf.reshape(y, (1, 8, 6, 24)), kernel, 1, "SAME")}
+
+    return convert(function, ((1, 8, 6, 24), "float32"), weights="int8")
 
 
 def loop() -> bytes:
@@ -188,10 +214,12 @@ def winograd(channels: int) -> bytes:
 MODELS: dict[str, Callable[[], bytes]] = {
     "whole": whole,
     "five_dimensions": five_dimensions,
+    "constant_of_rank_five": constant_of_rank_five,
     "cut_off": cut_off,
     "broadcast_to": broadcast_to,
     "copy_only": copy_only,
     "overflow": overflow,
+    "int8_after_five_dimensions": int8_after_five_dimensions,
     "loop": loop,
     "long_integers": long_integers,
     "tokens": tokens,

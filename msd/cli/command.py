@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+import threading
 from collections.abc import Mapping
 from typing import IO, Any
 
@@ -24,7 +26,9 @@ class Command(click.Command):
     """A command whose function may raise MsdError; use as `@click.command(cls=Command)`."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn an MsdError into a `Failure`."""
+        """Run the command; turn an MsdError into a `Failure`, and being ended into a clean exit."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
             return super().invoke(ctx)
         except MsdError as error:

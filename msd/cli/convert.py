@@ -25,10 +25,18 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
 @click.option(
-    "--component", "components", multiple=True, type=click.Choice(COMPONENTS), help="Only this one."
+    "--component",
+    "components",
+    multiple=True,
+    type=click.Choice(COMPONENTS),
+    help="Only this one; may be repeated.  [default: all]",
 )
 @click.option(
-    "--weights", type=click.Choice(["int8", "float16", "float32"]), default="int8", show_default=True
+    "--weights",
+    type=click.Choice(["int8", "float16", "float32"]),
+    default="int8",
+    show_default=True,
+    help="How large weights are stored; the GPU computes in float.",
 )
 @click.option(
     "--batch",
@@ -43,9 +51,16 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
     "--gelu-clip", type=click.FloatRange(1), default=10.0, show_default=True, help="M of clipped GELU."
 )
 @click.option(
-    "--device", type=click.Path(path_type=Path, dir_okay=False), help="A device description (TOML)."
+    "--device",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The GPU to fit, as in configs/devices/.  [default: Adreno 740]",
 )
-@click.option("--without", multiple=True, metavar="REWRITE", help="Switch a rewrite off, by name.")
+@click.option(
+    "--without",
+    multiple=True,
+    metavar="REWRITE",
+    help="Switch a rewrite off, by the name that --explain shows.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and stop.")
 @click.option("--explain", is_flag=True, help="Say what each rewrite did, and what it refused and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest (or the plan) as JSON.")
@@ -70,10 +85,9 @@ def convert(
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
     """
     from msd import convert as conversion
-    from msd.demo import CHECKPOINT
 
     settings = _settings(device, gelu_clip, without, options)
-    source = source or CHECKPOINT
+    source = source or _demo()
     if dry_run:
         _say_plan(conversion.plan(source, settings), settings, as_json)
         return
@@ -87,6 +101,12 @@ def convert(
         _explain(manifest)
 
 
+def _demo() -> Path:
+    from msd.demo import CHECKPOINT
+
+    return CHECKPOINT
+
+
 def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], options: Any) -> Settings:
     import graph_rewrites
     from msd.convert import Settings
@@ -97,7 +117,8 @@ def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], o
     if unknown := set(without) - set(names):
         raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
     target = Target(read_device(device) if device else Device(), gelu_clip)
-    components = tuple(c for c in COMPONENTS if c in (options.pop("components") or COMPONENTS))
+    chosen = options.pop("components") or COMPONENTS
+    components = tuple(c for c in COMPONENTS if c in chosen)
     return Settings(
         [r for r in rules if r.name not in without], components=components, target=target, **options
     )
@@ -153,17 +174,23 @@ def _say(manifest: Manifest, output: Path) -> None:
 
 
 def _explain(manifest: Manifest) -> None:
+    """Print each component's ledger: what fired, then what only refused and why, then what found no place."""
     from rich.console import Console
     from rich.table import Table
 
     for name, ledger in manifest.ledger.items():
-        table = Table("rewrite", "fired", "operations", "which", "refused, because", title=name)
-        for row in ledger["rules"]:
+        fired = [row for row in ledger["rules"] if row["fired"]]
+        refused = [row for row in ledger["rules"] if not row["fired"] and row["skipped"]]
+        idle = [row["rule"] for row in ledger["rules"] if not row["fired"] and not row["skipped"]]
+        table = Table("rewrite", "fired", "operations", "which", "left alone, because", title=name)
+        for row in [*fired, *refused]:
             kinds = ", ".join(f"{k} {n:+d}" for k, n in row["kinds"].items())
-            refusals = "; ".join(f"{v['count']}x {k}" for k, v in row["skipped"].items())
-            table.add_row(row["rule"], str(row["fired"]), f"{row['ops']:+d}", kinds, refusals)
-        table.caption = f"{ledger['before']} operations before, {ledger['after']} after"
+            reasons = "\n".join(f"{v['count']}x {k}" for k, v in row["skipped"].items())
+            table.add_row(row["rule"], str(row["fired"]), f"{row['ops']:+d}", kinds, reasons)
+        table.caption = f"{ledger['before']} operations traced, {ledger['after']} written"
         Console().print(table)
+        if idle:
+            Console().print(f"No place for {', '.join(idle)}.\n")
 
 
 def _size(count: int) -> str:

@@ -17,34 +17,51 @@ from msd.cli.command import Command
 if TYPE_CHECKING:
     from msd.runtime.pipeline import OnStep
 
-BUNDLE = click.Path(path_type=Path, file_okay=False)
+
+def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse words that the shell passed as bytes which are no UTF-8."""
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise click.BadParameter("is not valid UTF-8") from error
+    return value
+
+
+OUT = click.Path(path_type=Path, file_okay=False)
 PICTURE = click.Path(path_type=Path, dir_okay=False)
+BACKENDS = click.Choice(["cpu", "gpu"])
+PRECISIONS = click.Choice(["fp32", "fp16"])
 
 
 @click.command(cls=Command)
-@click.argument("bundle", metavar="OUT", type=BUNDLE)
-@click.option("--prompt", required=True, help="What the picture shall show.")
-@click.option("--negative-prompt", default="", help="What it shall not show.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed, the same picture."
-)
+@click.argument("out", type=OUT)
+@click.option("--prompt", callback=_utf8, required=True, help="What the picture shall show.")
+@click.option("--negative-prompt", callback=_utf8, default="", help="What it shall not show.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same picture.")
 @click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps.")
 @click.option("--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none.")
 @click.option("-o", "--output", type=PICTURE, required=True, help="The PNG file to write.")
-@click.option("--backend", type=click.Choice(["cpu", "gpu"]), default="cpu", show_default=True)
+@click.option("--backend", type=BACKENDS, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
-    "--precision", type=click.Choice(["fp16", "fp32"]), default="fp16", show_default=True, help="GPU only."
+    "--precision", type=PRECISIONS, default="fp32", show_default=True, help="What a GPU reckons in."
 )
-@click.option("--threads", type=click.IntRange(1), help="CPU threads.  [default: one per core]")
-@click.option("--verify", is_flag=True, help="Check the SHA-256 of each file first.")
-@click.option("--json", "as_json", is_flag=True, help="Say what was made as JSON on stdout.")
+@click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
+@click.option(
+    "--float-weights/--dynamic-range",
+    default=True,
+    show_default=True,
+    help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits too.",
+)
+@click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
+@click.option("--json", "as_json", is_flag=True, help="Say on stdout, as JSON, what was made.")
 @click.option("--force", is_flag=True, help="Replace an existing picture.")
 def generate(
-    bundle: Path,
+    out: Path,
     output: Path,
     backend: Any,
-    precision: str,
+    precision: Any,
     threads: int | None,
+    float_weights: bool,
     verify: bool,
     as_json: bool,
     force: bool,
@@ -54,22 +71,21 @@ def generate(
 
     \b
     Example:
-        msd generate demo-out --prompt "a red circle on a white background" -o picture.png
+      msd generate demo-out --prompt "two red circles over a plain green background" -o picture.png
     """
     from msd.bundle import open_bundle
-    from msd.runtime.picture import refuse_existing, save_picture
+    from msd.runtime.picture import check_output, save_picture
     from msd.runtime.pipeline import Pipeline
 
-    refuse_existing(output, force)
+    check_output(output, force)
     begun = time.perf_counter()
-    pipeline = Pipeline(open_bundle(bundle, verify), backend, threads, precision)
+    pipeline = Pipeline(open_bundle(out, verify), backend, threads, precision, float_weights)
     with _progress() as on_step:
         picture = pipeline.generate(**request, on_step=on_step)
     save_picture(picture, output, force)
     height, width, _ = picture.pixels.shape
     report = {"picture": str(output), "width": width, "height": height, **picture.metadata}
-    seconds = round(time.perf_counter() - begun, 3)
-    _say(report | {"seconds": seconds}, as_json)
+    _say(report | {"seconds": round(time.perf_counter() - begun, 3)}, as_json)
 
 
 @contextmanager
@@ -78,14 +94,10 @@ def _progress() -> Iterator[OnStep]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[seconds]:.2f} s/step"),
-    )
+    seconds_per_step = TextColumn("{task.fields[seconds]:.2f} s/step")
+    columns = TextColumn("denoising"), BarColumn(), MofNCompleteColumn(), seconds_per_step
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("denoising", total=None, seconds=0.0)
+        task = progress.add_task("", total=None, seconds=0.0)
 
         def on_step(done: int, total: int, seconds: float) -> None:
             progress.update(task, completed=done, total=total, seconds=seconds)
@@ -97,7 +109,5 @@ def _say(report: dict[str, Any], as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
     else:
-        size = f"{report['width']}×{report['height']}"
-        click.echo(
-            f"{report['picture']}: {size}, seed {report['seed']}, {report['seconds']} s", file=sys.stderr
-        )
+        line = "{picture}: {width}×{height}, seed {seed}, {seconds} s".format_map(report)
+        click.echo(line, file=sys.stderr)

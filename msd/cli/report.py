@@ -7,19 +7,21 @@ import logging
 import math
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from msd import structure
-from msd.delegate import Adapter, Rejection, Verdict, find, judge
-from msd.delegate.worker import Precision
-from msd.errors import BadBundle, MsdError
+from msd.bundle import COMPONENTS, MANIFEST, open_bundle
+from msd.cli.command import Command
+from msd.errors import BadBundle
 
-COMPONENTS = ("text_encoder", "unet", "vae_decoder")
+if TYPE_CHECKING:
+    from msd.delegate import Adapter, Rejection, Verdict
+    from msd.delegate.worker import Precision
+
 NOT_DELEGATED = 3
 WIDTH = 120
 """Columns to print where there is no terminal to ask."""
@@ -43,7 +45,7 @@ class SayOnStderr(logging.Handler):
         self.console.print(escape(record.getMessage()), style="dim", highlight=False)
 
 
-@click.command(epilog=EXAMPLE)
+@click.command(cls=Command, epilog=EXAMPLE)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
 @click.option(
@@ -81,8 +83,8 @@ def report(
 ) -> None:
     """Ask LiteRT's real GPU delegate which operations of each PATH it takes.
 
-    PATH is a .tflite file, or a folder with text_encoder.tflite, unet.tflite and vae_decoder.tflite. Each
-    file is compiled and run in a process of its own, and its numbers are compared with the CPU's. Without a
+    PATH is a .tflite file, or a folder that msd-convert wrote, with or without its manifest. Each file is
+    compiled and run in a process of its own, and its numbers are compared with the CPU's. Without a
     GPU it runs on SwiftShader, which is fetched once where it is not installed.
 
     Exit code 0: every operation of every file runs on the GPU, in one partition, with the CPU's numbers. 3:
@@ -91,12 +93,9 @@ def report(
     if not paths and not setup:
         raise click.UsageError("Name a .tflite file or a folder of them, or ask for --setup.")
     talk = Console(stderr=True)
-    try:
-        files = _files(paths)
-        adapter = _adapter(talk)
-        verdicts = [_judge(file, precision, timeout, memory, adapter, talk) for file in files]
-    except MsdError as problem:
-        raise click.ClickException(str(problem)) from problem
+    files = _files(paths)
+    adapter = _adapter(talk)
+    verdicts = [_judge(file, precision, timeout, memory, adapter, talk) for file in files]
     if as_json:
         click.echo(json.dumps(_json(adapter, verdicts), indent=2))
     else:
@@ -107,23 +106,31 @@ def report(
 
 def _files(paths: tuple[Path, ...]) -> list[Path]:
     """Return the .tflite files that `paths` name, each one readable; raises BadBundle and BadModelFile."""
+    from msd import tflite
+
     files = [file for path in paths for file in (_components(path) if path.is_dir() else [path])]
     for file in files:
-        structure.read(file)
+        tflite.read(file)
     return files
 
 
 def _components(folder: Path) -> list[Path]:
+    """Return the files that the folder's manifest lists; all three components where it has none."""
+    if (folder / MANIFEST).exists():
+        bundle = open_bundle(folder)
+        return [bundle.path(component) for component in bundle.manifest.components]
     files = [folder / f"{component}.tflite" for component in COMPONENTS]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise BadBundle(
-            f"{folder} has no {' and no '.join(missing)}; name the files you want judged instead."
+            f"{folder} has neither {MANIFEST} nor {', '.join(missing)}; name the files to judge instead"
         )
     return files
 
 
 def _adapter(talk: Console) -> Adapter:
+    from msd.delegate import find
+
     logger, handler = logging.getLogger("msd.delegate"), SayOnStderr(talk)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
@@ -137,6 +144,8 @@ def _adapter(talk: Console) -> Adapter:
 def _judge(
     file: Path, precision: Precision, timeout: float, memory: float | None, adapter: Adapter, talk: Console
 ) -> Verdict:
+    from msd.delegate import judge
+
     with talk.status(f"{escape(file.name)}: on {escape(adapter.name)} …"):
         limit = None if memory is None else int(memory * 1e9)
         return judge(file, precision=precision, timeout=timeout, memory=limit, adapter=adapter)
@@ -220,9 +229,8 @@ def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
     for objection in verdict.objections:
         out.print(f"  [red]✘[/] {escape(objection)}")
     if verdict.rejected:
-        out.print("  rejected, in the delegate's own words:")
-    for rejection in verdict.rejected:
-        out.print(f"    [bold]{rejection.kind}[/] {_places(rejection)}: {escape(rejection.reason)}")
+        out.print("  rejected, in the delegate's own words (what these cut off stays behind too):")
+        out.print(_rejections(verdict))
     for note in verdict.notes:
         out.print(f"  note: {escape(note)}", style="dim")
     if verbose:
@@ -230,12 +238,30 @@ def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
     out.print()
 
 
-def _places(rejection: Rejection) -> str:
-    """Say which operations are meant, as far as that is known."""
-    places = rejection.operations
-    if len(places) == 1:
-        return f"(#{places[0]})"
-    return f"(one or more of the file's {len(places)})" if places else "(an operation made at run time)"
+def _rejections(verdict: Verdict) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(no_wrap=True)
+    for rejection in verdict.rejected:
+        words = f"{escape(rejection.reason)} {escape(_place(rejection))}".strip()
+        table.add_row(f"    {escape(rejection.kind)}", _count(rejection), words)
+    return table
+
+
+def _count(rejection: Rejection) -> str:
+    """Say how many operations are meant, as far as that is known."""
+    if not rejection.of:
+        return "made at run time"
+    return f"{len(rejection.operations) if rejection.exact else 'some'} of {rejection.of}"
+
+
+def _place(rejection: Rejection) -> str:
+    """Say where to look: the first operation and the tensor that the delegate named."""
+    if not rejection.exact:
+        return ""
+    tensor = f", tensor {rejection.tensors[0]}" if rejection.tensors else ""
+    first = "first " if len(rejection.operations) > 1 else ""
+    return f"({first}#{rejection.operations[0]}{tensor})"
 
 
 def _everything(out: Console, verdict: Verdict) -> None:

@@ -2,7 +2,8 @@
 
 from msd.delegate.adapter import Adapter, find
 from msd.delegate.judge import judge
+from msd.delegate.rejection import Rejection
 from msd.delegate.session import Session, run
-from msd.delegate.verdict import Distance, Rejection, Verdict
+from msd.delegate.verdict import Distance, Verdict
 
 __all__ = ["Adapter", "Distance", "Rejection", "Session", "Verdict", "find", "judge", "run"]

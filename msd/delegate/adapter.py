@@ -74,14 +74,13 @@ def find() -> Adapter:
         except NoDelegate as problem:
             reasons.append(f"{driver.origin}: {problem}")
         else:
-            passed_over = tuple(reason.rstrip(".") for reason in reasons)
+            passed_over = tuple(reasons)
             return Adapter(
                 found.name, found.type, driver.origin, found.half_floats, driver.environment, passed_over
             )
     raise NoDelegate(
-        "No Vulkan adapter carries the GPU delegate here. Tried: "
-        + "; ".join(reason.rstrip(".") for reason in reasons)
-        + ". Install your GPU's Vulkan driver, or Debian's chromium-common package, which brings SwiftShader."
+        f"no Vulkan adapter here carries the GPU delegate (tried: {'; '.join(reasons)}); install your GPU's "
+        "Vulkan driver, or Debian's chromium-common package, which brings SwiftShader"
     )
 
 

@@ -144,7 +144,7 @@ def _free_memory() -> int:
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
-    raise DelegateFailed("/proc/meminfo does not name MemAvailable; say how much memory may be used.")
+    raise DelegateFailed("/proc/meminfo does not name MemAvailable; say how much memory may be used")
 
 
 def _resident(pid: int) -> int:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from msd.structure import Port
+from msd.ports import Port
 from msd.weights import Array
 
 SMALL_INTEGERS = 10

@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
+from msd import tflite
 from msd.delegate import log
 from msd.delegate.adapter import Adapter, find
 from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
 from msd.delegate.inputs import random_inputs
-from msd.delegate.verdict import Distance, Rejection, Verdict, distance
+from msd.delegate.rejection import rejections
+from msd.delegate.verdict import Distance, Verdict, distance
 from msd.delegate.worker import LoadOnCpu, LoadOnGpu, Precision, Run
 from msd.errors import MsdError
 from msd.interpreter import check, one_line
-from msd.structure import Structure, read
+from msd.ir import Graph, Model
+from msd.ports import Ports
 from msd.weights import Array
 
 TAIL = 60
@@ -60,26 +63,32 @@ def judge(
     `inputs`, NoDelegate without an adapter.
     """
     start = monotonic()
-    structure = read(path)
-    given = random_inputs(structure.inputs) if inputs is None else dict(inputs)
-    check(given, {port.name: port for port in structure.inputs}, path)
+    model = tflite.read(path)
+    ports = Ports.of(model, path)
+    given = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
+    check(given, ports.inputs, path)
     adapter = adapter or find()
     bounds = Bounds.of(timeout, memory)
-    gpu = _on_gpu(path, precision, given, bounds, adapter)
+    gpu = _on_gpu(LoadOnGpu(path, precision, ports.signature), given, bounds, adapter)
     cpu = None if gpu.outputs is None else _try(LoadOnCpu(path), given, bounds, {})
-    return _verdict(path, structure, adapter, precision, gpu, cpu, monotonic() - start)
+    return _verdict(path, model, adapter, precision, gpu, cpu, monotonic() - start)
 
 
-def _on_gpu(
-    path: Path, precision: Precision, inputs: dict[str, Array], bounds: Bounds, adapter: Adapter
-) -> Trial:
-    alone = _try(LoadOnGpu(path, precision), inputs, bounds, adapter.environment)
+def executed(model: Model) -> list[Graph]:
+    """Return the graphs whose operations a delegate is asked about: a composite stands for its own graph."""
+    options = [op.attrs for graph in model.graphs for op in graph.ops]
+    inside = {attrs.get("decomposition_subgraph_index") for attrs in options}
+    return [graph for i, graph in enumerate(model.graphs) if graph.ops and i not in inside]
+
+
+def _on_gpu(load: LoadOnGpu, inputs: dict[str, Array], bounds: Bounds, adapter: Adapter) -> Trial:
+    alone = _try(load, inputs, bounds, adapter.environment)
     facts = alone.facts
     if alone.crashed or not facts.rejected:
         return alone
     if not facts.delegated:
         return replace(alone, failure=None)
-    mixed = _try(LoadOnGpu(path, precision, cpu_too=True), inputs, bounds, adapter.environment)
+    mixed = _try(replace(load, cpu_too=True), inputs, bounds, adapter.environment)
     return replace(mixed, text=alone.text if mixed.failure is None else mixed.text)
 
 
@@ -115,7 +124,7 @@ def _reason(text: str, problem: MsdError) -> str:
 
 def _verdict(
     path: Path,
-    structure: Structure,
+    model: Model,
     adapter: Adapter,
     asked: Precision,
     gpu: Trial,
@@ -123,7 +132,8 @@ def _verdict(
     seconds: float,
 ) -> Verdict:
     facts = gpu.facts
-    count = len(structure.operations)
+    graphs = executed(model)
+    ops = [op for graph in graphs for op in graph.ops]
     unsaid = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0
     return Verdict(
         file=path,
@@ -131,12 +141,12 @@ def _verdict(
         adapter_type=facts.adapter_type or adapter.type,
         asked=asked,
         precision=asked if adapter.half_floats else "fp32",
-        operations=count,
-        subgraphs=structure.subgraphs,
-        delegated=count if unsaid else facts.delegated,
+        operations=len(ops),
+        subgraphs=len(graphs),
+        delegated=len(ops) if unsaid else facts.delegated,
         partitions=facts.initialised if unsaid else facts.partitions,
         confirmed=bool(facts.replaced) and not facts.restored,
-        rejected=tuple(_rejection(kind, reason, structure) for kind, reason in facts.rejected),
+        rejected=rejections(facts.rejected, ops),
         distances=_distances(gpu, cpu),
         failure=gpu.failure,
         crashed=gpu.crashed,
@@ -147,11 +157,6 @@ def _verdict(
         seconds=seconds,
         log=_tail(gpu.text),
     )
-
-
-def _rejection(kind: str, reason: str, structure: Structure) -> Rejection:
-    places = tuple(i for i, operation in enumerate(structure.operations) if operation == kind)
-    return Rejection(kind, reason, places)
 
 
 def _distances(gpu: Trial, cpu: Trial | None) -> tuple[Distance, ...]:

@@ -21,6 +21,9 @@ PROBLEM = re.compile(r"(?:ERROR: (?:\[[^\]]*\] )?|E\d{4} [^\]]*\] )(?P<words>.+)
 CPU_DELEGATES = ("TfLiteXNNPackDelegate", "YNNPackDelegate")
 RESTORED = "Restored original execution plan after delegate application failure"
 CONSEQUENCE = "is invalid due to a previous error"
+REJECTED_CONSTANT = "BHWC-convertible."
+"""Ends a constant of rank 5 or more, printed as an error before its operation is listed as rejected."""
+
 CREATION = re.compile(r"^Failed to create litert::ml_drift::DelegateKernel\w*: ")
 
 
@@ -107,8 +110,20 @@ def _rejected(lines: list[str]) -> Iterator[tuple[str, str]]:
 def _problems(lines: list[str]) -> Iterator[str]:
     """Yield each error once: of Dawn's validation errors the first line, and no mere consequences."""
     found: dict[str, None] = {}
-    for line in lines:
+    rejecting = any(HEADING in line for line in lines)
+    for i, line in enumerate(lines):
         match = PROBLEM.match(line)
-        if match and HEADING not in line and CONSEQUENCE not in line:
-            found[CREATION.sub("", match["words"]).strip()] = None
+        if not match or HEADING in line or CONSEQUENCE in line:
+            continue
+        words = _whole(match["words"], lines[i + 1 :])
+        if not (rejecting and words.endswith(REJECTED_CONSTANT)):
+            found[CREATION.sub("", words).strip()] = None
     return iter(found)
+
+
+def _whole(words: str, following: list[str]) -> str:
+    """Return an error that begins with a structure, printed over several lines, as one line."""
+    if not words.endswith("{"):
+        return words
+    end = next((i for i, line in enumerate(following) if line.startswith("}")), len(following) - 1)
+    return " ".join([words, *(line.strip() for line in following[: end + 1])])

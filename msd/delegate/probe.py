@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from msd import tflite
 from msd.delegate import log
 from msd.delegate.child import Bounds, Child
 from msd.delegate.worker import LoadOnGpu, Precision, Run
 from msd.errors import DelegateFailed, NoDelegate
+from msd.ir import Build, Graph, Model, Tensor
 
 SECONDS = 60.0
 SHAPE = (1, 5, 3, 8)
@@ -35,11 +37,11 @@ def probe(environment: Mapping[str, str]) -> Found:
     values = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder, Child(environment, Bounds.of(SECONDS)) as child:
         path = Path(folder) / "probe.tflite"
-        path.write_bytes(square())
+        tflite.write(square(), path)
         try:
             full, half = (_run(child, path, precision, values) for precision in ("fp32", "fp16"))
         except DelegateFailed as problem:
-            raise NoDelegate(_first_problem(child.log) or str(problem)) from problem
+            raise NoDelegate((_first_problem(child.log) or str(problem)).rstrip(".")) from problem
         facts = log.parse(child.log)
     if facts.adapter is None or facts.adapter_type is None:
         raise NoDelegate("the delegate did not say which adapter it runs on")
@@ -57,31 +59,10 @@ def _first_problem(text: str) -> str | None:
     return next(iter(log.parse(text).problems), None)
 
 
-def square() -> bytes:
-    """Return a .tflite file with one MUL of two float32 inputs `x` and `y` of shape `SHAPE` into `xy`."""
-    import flatbuffers
-    from ai_edge_litert import schema_py_generated as schema
-
-    def tensor(name: str) -> Any:
-        made = schema.TensorT()
-        made.name, made.shape, made.type, made.buffer = name, list(SHAPE), schema.TensorType.FLOAT32, 0
-        return made
-
-    code = schema.OperatorCodeT()
-    code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.MUL
-    op = schema.OperatorT()
-    op.opcodeIndex, op.inputs, op.outputs = 0, [0, 1], [2]
-    op.builtinOptionsType, op.builtinOptions = schema.BuiltinOptions.MulOptions, schema.MulOptionsT()
-    graph = schema.SubGraphT()
-    graph.tensors = [tensor(name) for name in ("x", "y", "xy")]
-    graph.inputs, graph.outputs, graph.operators = [0, 1], [2], [op]
-    model = schema.ModelT()
-    model.version, model.operatorCodes, model.subgraphs, model.buffers = (
-        3,
-        [code],
-        [graph],
-        [schema.BufferT()],
-    )
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+def square() -> Model:
+    """Return a model with one MUL of two float32 inputs `x` and `y` of shape `SHAPE` into `xy`."""
+    x, y = Tensor("x", SHAPE), Tensor("y", SHAPE)
+    new = Build()
+    product = new.MUL(x, y)
+    product.name = "xy"
+    return Model([Graph([x, y], [product], new.ops)])

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
+from msd import tflite
 from msd.delegate import log
 from msd.delegate.adapter import Adapter, find
 from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
 from msd.delegate.worker import Done, LoadOnGpu, Precision, Run
 from msd.errors import DelegateFailed
 from msd.interpreter import check, one_line
-from msd.structure import Port, read
+from msd.ports import Ports
 from msd.weights import Array
 
 
@@ -34,14 +35,13 @@ class Session:
         memory: int | None = None,
         adapter: Adapter | None = None,
     ) -> None:
-        structure = read(path)
+        ports = Ports.of(tflite.read(path), path)
         self.path, self.precision = path, precision
-        self.inputs: dict[str, Port] = {port.name: port for port in structure.inputs}
-        self.outputs: dict[str, Port] = {port.name: port for port in structure.outputs}
+        self.inputs, self.outputs = ports.inputs, ports.outputs
         self.adapter = adapter or find()
         self._child = Child(self.adapter.environment, Bounds.of(timeout, memory))
         try:
-            self._ask(LoadOnGpu(path, precision))
+            self._ask(LoadOnGpu(path, precision, ports.signature))
         except BaseException:
             self.close()
             raise
@@ -67,9 +67,9 @@ class Session:
         try:
             return self._child.ask(request)
         except ChildLost as problem:
-            raise DelegateFailed(f"The GPU delegate was lost with {self.path}: {problem}.") from problem
+            raise DelegateFailed(f"The GPU delegate was lost with {self.path}: {problem}") from problem
         except ChildRefused as problem:
-            raise DelegateFailed(f"The GPU delegate refuses {self.path}: {self._why(problem)}.") from problem
+            raise DelegateFailed(f"The GPU delegate refuses {self.path}: {self._why(problem)}") from problem
 
     def _why(self, problem: ChildRefused) -> str:
         facts = log.parse(self._child.log)

@@ -55,7 +55,7 @@ def install() -> SwiftShader:
     """Fetch a copy into the user's cache and return it; raises NoDelegate with the reason."""
     missing = [tool for tool in ("apt-get", "dpkg-deb") if shutil.which(tool) is None]
     if missing:
-        raise NoDelegate(f"SwiftShader cannot be fetched: this system has no {' and no '.join(missing)}.")
+        raise NoDelegate(f"SwiftShader cannot be fetched: this system has no {' and no '.join(missing)}")
     folder = cache_folder()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def install() -> SwiftShader:
             made.rename(folder)
     except OSError as problem:
         raise NoDelegate(
-            f"SwiftShader cannot be unpacked into {folder}: {problem.strerror or problem}."
+            f"SwiftShader cannot be unpacked into {folder}: {problem.strerror or problem}"
         ) from None
     log.info("SwiftShader is now in %s.", folder)
     return SwiftShader(folder, (folder / ORIGIN).read_text().strip())
@@ -85,7 +85,7 @@ def _download(scratch: Path) -> Path:
         log.info("Refreshing the package lists first.")
         words = _apt(scratch, "update") or _apt(scratch, "download", PACKAGE)
     if words is not None:
-        raise NoDelegate(f"SwiftShader cannot be fetched: apt-get says “{words}”.")
+        raise NoDelegate(f"SwiftShader cannot be fetched: apt-get says “{words}”")
     return next(scratch.glob("*.deb"))
 
 
@@ -115,6 +115,6 @@ def _unpack(package: Path, folder: Path) -> None:
             if name in (LIBRARY, ICD, LOADER) and (content := archive.extractfile(member)):
                 (folder / name).write_bytes(content.read())
     if not _complete(folder):
-        raise NoDelegate(f"The package {package.name} holds no SwiftShader; install a Vulkan driver instead.")
+        raise NoDelegate(f"The package {package.name} holds no SwiftShader; install a Vulkan driver instead")
     version = package.name.split("_")[1].replace("%3a", ":")
     (folder / ORIGIN).write_text(f"SwiftShader of Debian's {PACKAGE} {version}\n")

@@ -23,10 +23,14 @@ Precision = Literal["fp32", "fp16"]
 
 @dataclass(frozen=True)
 class LoadOnGpu:
-    """Compile the file for the GPU; with `cpu_too`, what the GPU rejects goes to the CPU."""
+    """Compile the file for the GPU; with `cpu_too`, what the GPU rejects goes to the CPU.
+
+    `signature` is the key of the one to run, None where the file has none.
+    """
 
     path: Path
     precision: Precision
+    signature: str | None = None
     cpu_too: bool = False
 
 
@@ -72,7 +76,7 @@ class Runner(Protocol):
 
 
 class GpuModel:
-    """A model compiled by LiteRT's GPU accelerator, with buffers for its first signature."""
+    """A model compiled by LiteRT's GPU accelerator, with buffers for one signature."""
 
     def __init__(self, request: LoadOnGpu) -> None:
         from ai_edge_litert.compiled_model import CompiledModel, GpuOptions, HardwareAccelerator, Options
@@ -82,7 +86,8 @@ class GpuModel:
             wanted |= HardwareAccelerator.CPU
         gpu = GpuOptions(enforce_f32=request.precision == "fp32")
         self.model = CompiledModel.from_file(str(request.path), options=Options(wanted, gpu_options=gpu))
-        self.signature = self.model.get_signature_by_index(0)["key"]
+        unnamed = request.signature is None
+        self.signature = self.model.get_signature_by_index(0)["key"] if unnamed else request.signature
         self.inputs = {name: self._input(name) for name in self._details("input")}
         self.outputs = {name: self._output(name) for name in self._details("output")}
 

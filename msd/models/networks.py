@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -39,27 +40,27 @@ def networks(
     if unet.guidance_width is not None:
         inputs["guidance"] = ((batch, unet.guidance_width), "float32")
 
-    def build_text_encoder() -> Any:
-        from msd.models import text_encoder as module
-
-        return module.text_encoder(text_encoder, batch)
-
-    def build_unet() -> Any:
-        from msd.models import unet as module
-
-        return module.unet(unet, rows, columns, text_encoder.length, batch)
-
-    def build_vae_decoder() -> Any:
-        from msd.models import vae_decoder as module
-
-        return module.vae_decoder(vae_decoder, rows, columns, batch)
-
     latents = ((batch, rows, columns, vae_decoder.latent_channels), "float32")
+    length = text_encoder.length
     return {
-        "text_encoder": Network(build_text_encoder, {"tokens": ((batch, text_encoder.length), "int32")}),
-        "unet": Network(build_unet, inputs),
-        "vae_decoder": Network(build_vae_decoder, {"latent": latents}),
+        "text_encoder": Network(
+            _builder("text_encoder", text_encoder, batch), {"tokens": ((batch, length), "int32")}
+        ),
+        "unet": Network(_builder("unet", unet, rows, columns, length, batch), inputs),
+        "vae_decoder": Network(
+            _builder("vae_decoder", vae_decoder, rows, columns, batch), {"latent": latents}
+        ),
     }
+
+
+def _builder(component: str, *arguments: Any) -> Callable[[], Any]:
+    """Return what imports Keras and builds `component`, when called."""
+
+    def build() -> Any:
+        module = importlib.import_module(f"msd.models.{component}")
+        return getattr(module, component)(*arguments)
+
+    return build
 
 
 def latent_size(

@@ -67,10 +67,10 @@ class Reader:
     def same_on_all(self, key: str, default: int) -> int:
         """Return an integer from 1 that may be repeated for every level."""
         value = self.config.get(key, default)
-        values = set(value if isinstance(value, list | tuple) else [value])
-        if len(values) != 1:
+        values = value if isinstance(value, list | tuple) else [value]
+        if not values or any(v != values[0] for v in values):
             self.wrong(key, value, "one number for all levels is supported")
-        return self._count(key, values.pop(), WIDEST)
+        return self._count(key, values[0], WIDEST)
 
     def size(self, key: str, default: int) -> tuple[int, int]:
         """Return a height and a width; one number says both."""

@@ -20,6 +20,8 @@ from msd.models.blocks import (
 from msd.models.config import UNetConfig
 
 LONGEST_PERIOD = 10000.0
+TRANSFORMER_EPSILON = 1e-6
+BLOCK_EPSILON = 1e-5
 
 
 def unet(config: UNetConfig, height: int, width: int, length: int = 77, batch: int = 1) -> keras.Model:
@@ -104,7 +106,7 @@ def _transformer(config: UNetConfig, level: int, x: Tensor, context: Tensor, nam
     """Return `x` (batch, height, width, channels) after transformer blocks over its cells, residually."""
     batch, height, width, channels = x.shape
     cells = (batch, height * width, channels)
-    hidden = group_norm(x, config.groups, 1e-6, f"{name}.norm")
+    hidden = group_norm(x, config.groups, TRANSFORMER_EPSILON, f"{name}.norm")
     if config.linear_projection:
         hidden = dense(ops.reshape(hidden, cells), channels, f"{name}.proj_in")
     else:
@@ -120,10 +122,10 @@ def _transformer(config: UNetConfig, level: int, x: Tensor, context: Tensor, nam
 
 def _block(x: Tensor, context: Tensor, heads: int, name: str) -> Tensor:
     """Return `x` (batch, cells, channels) after attention to itself, to `context`, and a feed-forward net."""
-    normed = layer_norm(x, 1e-5, f"{name}.norm1")
+    normed = layer_norm(x, BLOCK_EPSILON, f"{name}.norm1")
     x = x + _attention(normed, normed, heads, f"{name}.attn1")
-    x = x + _attention(layer_norm(x, 1e-5, f"{name}.norm2"), context, heads, f"{name}.attn2")
-    return x + _feed_forward(layer_norm(x, 1e-5, f"{name}.norm3"), f"{name}.ff.net")
+    x = x + _attention(layer_norm(x, BLOCK_EPSILON, f"{name}.norm2"), context, heads, f"{name}.attn2")
+    return x + _feed_forward(layer_norm(x, BLOCK_EPSILON, f"{name}.norm3"), f"{name}.ff.net")
 
 
 def _attention(x: Tensor, source: Tensor, heads: int, name: str) -> Tensor:

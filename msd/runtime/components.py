@@ -3,70 +3,54 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Literal, Protocol, Self
+from typing import Literal, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from msd.bundle import Bundle, Component, Interface
+from msd.delegate.worker import Precision
 from msd.errors import BadBundle
+from msd.weights import Array
 
-Array = npt.NDArray[Any]
 Backend = Literal["cpu", "gpu"]
 
 
 class Session(Protocol):
-    """A .tflite file ready to run. Its memory is free again when the `with` block ends."""
+    """A .tflite file ready to run."""
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs, by name; inputs have exactly the shapes and dtypes of the file."""
 
 
-class CpuSession:
-    """A .tflite file on LiteRT's interpreter with XNNPACK.
+@dataclass(frozen=True)
+class Engine:
+    """Where networks run.
 
-    int8 weights without a DEQUANTIZE are run in dynamic range arithmetic: the activations of those operations
-    are rounded to 8 bits too, which a GPU delegate does not do.
+    `threads` and `float_weights` are for the CPU, which of itself runs int8 weights in dynamic range
+    arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as
+    they are not on a GPU. `precision` is for the GPU.
     """
 
-    def __init__(self, path: Path, threads: int) -> None:
-        from ai_edge_litert.interpreter import Interpreter
+    backend: Backend = "cpu"
+    threads: int | None = None
+    precision: Precision = "fp32"
+    float_weights: bool = True
 
-        self._path = path
-        try:
-            self._interpreter: Any = Interpreter(model_path=str(path), num_threads=threads)
-            self._interpreter.allocate_tensors()
-        except (ValueError, RuntimeError) as error:
-            raise BadBundle(f"LiteRT cannot load {path}: {error}") from error
-        self._inputs, self._outputs = _named_indices(self._interpreter)
+    def load(self, path: Path) -> AbstractContextManager[Session]:
+        """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""
+        if self.backend == "cpu":
+            from msd.interpreter import Interpreter
 
-    def __enter__(self) -> Self:
-        return self
+            threads = self.threads or os.cpu_count() or 1
+            return Interpreter(path, threads=threads, float_weights=self.float_weights)
+        from msd.delegate import Session as GpuSession
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._interpreter = None
-
-    def run(self, inputs: dict[str, Array]) -> dict[str, Array]:
-        """Return the outputs, by name; raises BadBundle for an input that the file does not take."""
-        try:
-            for name, value in inputs.items():
-                self._interpreter.set_tensor(self._inputs[name], value)
-        except (KeyError, ValueError) as error:
-            raise BadBundle(f"{self._path} does not take what its manifest says: {error}") from error
-        self._interpreter.invoke()
-        return {name: self._interpreter.get_tensor(index) for name, index in self._outputs.items()}
+        return GpuSession(path, self.precision)
 
 
 class Network:
@@ -78,18 +62,32 @@ class Network:
         self._outputs = {o.name: o for o in description.outputs}
         self._session = session
 
-    def rows(self, output: str, **inputs: Array) -> Array:
+    def rows(
+        self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array] | None = None
+    ) -> Array:
         """Return `output` as (rows, elements) for inputs of shape (rows, …), in as few runs as may be.
 
-        A one-element row (a timestep) fills whatever the file wants. Raises BadBundle where sizes cannot fit.
+        `shared` inputs are the same for every row. Raises BadBundle where names or sizes do not fit.
         """
-        batch = self._batch(output, inputs)
+        batch = self._batch(output, inputs, shared or {})
+        common = {name: _repeated(value, self._inputs[name]) for name, value in (shared or {}).items()}
         count = len(next(iter(inputs.values())))
-        chunks = [
-            self._run({name: value[i : i + batch] for name, value in inputs.items()}, batch, output)
-            for i in range(0, count, batch)
-        ]
-        return np.concatenate(chunks)[:count]
+        chunks: list[Array] = []
+        for i in range(0, count, batch):
+            fed = {n: _filled(value[i : i + batch], batch, self._inputs[n]) for n, value in inputs.items()}
+            chunks.append(self._run(fed | common, output).reshape(batch, -1))
+        every: Array = np.concatenate(chunks)[:count]
+        return every
+
+    def _run(self, inputs: Mapping[str, Array], output: str) -> Array:
+        produced = self._session.run(inputs)
+        if output not in produced:
+            raise BadBundle(f"{self.name} gives {sorted(produced)}, not {output!r} as its manifest says")
+        return produced[output]
+
+    def takes(self, name: str) -> bool:
+        """Return whether there is an input of that name."""
+        return name in self._inputs
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an input or output; raises BadBundle if there is none of that name."""
@@ -98,63 +96,38 @@ class Network:
             raise BadBundle(f"{self.name} should have a tensor {name!r}; it has {sorted(known)}")
         return known[name].shape
 
-    def _batch(self, output: str, inputs: Mapping[str, Array]) -> int:
-        """Return how many rows one run takes."""
-        if set(inputs) != set(self._inputs) or output not in self._outputs:
+    def _batch(self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array]) -> int:
+        """Return how many rows one run takes; raises BadBundle unless all inputs say the same."""
+        given = sorted([*inputs, *shared])
+        if given != sorted(self._inputs) or output not in self._outputs:
             found = f"{sorted(self._inputs)} to {sorted(self._outputs)}"
-            raise BadBundle(f"{self.name} should map {sorted(inputs)} to {output!r}, not {found}")
+            raise BadBundle(f"{self.name} should map {given} to {output!r}, not {found}")
         rows = {name: math.prod(value.shape[1:]) for name, value in inputs.items()}
-        takes = {name: math.prod(self._inputs[name].shape) for name, row in rows.items() if row > 1}
-        batches = {takes[name] / rows[name] for name in takes}
+        sizes = {name: math.prod(interface.shape) for name, interface in self._inputs.items()}
+        batches = {sizes[name] / row for name, row in rows.items()}
         batch = min(batches)
-        if max(batches) != batch or not batch.is_integer():
+        whole = batch.is_integer() and all(sizes[name] % value.size == 0 for name, value in shared.items())
+        if max(batches) != batch or not whole:
             shapes = {name: list(interface.shape) for name, interface in self._inputs.items()}
-            raise BadBundle(f"{self.name} takes {shapes}, which rows of {rows} elements do not fit")
+            counts = rows | {name: value.size for name, value in shared.items()}
+            raise BadBundle(f"{self.name} takes {shapes}, which rows of {counts} elements do not fit")
         return int(batch)
-
-    def _run(self, inputs: Mapping[str, Array], batch: int, output: str) -> Array:
-        fed = {name: _fill(value, batch, self._inputs[name]) for name, value in inputs.items()}
-        return np.asarray(self._session.run(fed)[output]).reshape(batch, -1)
 
 
 @contextmanager
-def open_component(
-    bundle: Bundle, name: str, backend: Backend = "cpu", threads: int = 1, precision: str = "fp16"
-) -> Iterator[Network]:
-    """Open one network of a bundle for the length of a `with` block.
-
-    `precision` is for the GPU, "fp16" or "fp32". Raises BadBundle, or NoDelegate where no GPU can be used.
-    """
-    with ExitStack() as stack:
-        session = stack.enter_context(_session(bundle.path(name), backend, threads, precision))
+def open_component(bundle: Bundle, name: str, engine: Engine) -> Iterator[Network]:
+    """Open one network of a bundle for a `with` block; raises BadBundle and what the engine raises."""
+    with engine.load(bundle.path(name)) as session:
         yield Network(name, bundle.component(name), session)
 
 
-def _session(path: Path, backend: Backend, threads: int, precision: str) -> Session:
-    if backend == "cpu":
-        return CpuSession(path, threads)
-    from msd import delegate
-
-    session: Session = delegate.Session(path, precision)
-    return session
-
-
-def _fill(rows: Array, batch: int, interface: Interface) -> Array:
+def _filled(rows: Array, batch: int, interface: Interface) -> Array:
     """Return rows as the file wants them; a last chunk that is too short is filled with its own last row."""
     padded = np.concatenate([rows, *[rows[-1:]] * (batch - len(rows))])
-    shaped = np.resize(padded, interface.shape) if rows[0].size == 1 else padded.reshape(interface.shape)
-    return np.ascontiguousarray(shaped, dtype=interface.dtype)
+    return np.ascontiguousarray(padded.reshape(interface.shape), dtype=interface.dtype)
 
 
-def _named_indices(interpreter: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Return each input's and output's tensor index, by signature where there is one, else by tensor name."""
-    signatures = list(interpreter.get_signature_list())
-    if len(signatures) == 1:
-        runner = interpreter.get_signature_runner(signatures[0])
-        return _indices(runner.get_input_details()), _indices(runner.get_output_details())
-    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
-    return _indices({t["name"]: t for t in inputs}), _indices({t["name"]: t for t in outputs})
-
-
-def _indices(details: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
-    return {name: int(tensor["index"]) for name, tensor in details.items()}
+def _repeated(value: Array, interface: Interface) -> Array:
+    """Return one row as often as the file wants it."""
+    repeated: Array = np.resize(value, interface.shape).astype(interface.dtype)
+    return repeated

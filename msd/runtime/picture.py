@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import OutputExists, OutputUnwritable
+from msd.files import complete
 
 Float = npt.NDArray[np.float32]
 
@@ -39,22 +40,17 @@ def save_picture(picture: Picture, path: Path, force: bool = False) -> None:
 
     Raises OutputExists unless `force`, and OutputUnwritable.
     """
-    refuse_existing(path, force)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with partial.open("xb") as stream:
-            _write_png(picture, stream)
-        partial.replace(path)
-    except OSError as error:
-        raise OutputUnwritable(f"cannot write {path}: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    check_output(path, force)
+    with complete(path) as partial, partial.open("xb") as stream:
+        _write_png(picture, stream)
 
 
-def refuse_existing(path: Path, force: bool) -> None:
-    """Raise OutputExists for a file that is in the way: cheap enough to ask before the work is done."""
+def check_output(path: Path, force: bool) -> None:
+    """Raise OutputExists or OutputUnwritable where `save_picture` would: ask before the work is done."""
     if path.exists() and not force:
         raise OutputExists(f"{path} exists; choose another name or give --force")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise OutputUnwritable(f"cannot write {path}: {path.parent} is not a folder that can be written to")
 
 
 def _write_png(picture: Picture, stream: BinaryIO) -> None:

@@ -9,7 +9,6 @@ arXiv 2207.12598).
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -20,11 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 import msd
-from msd.bundle import Bundle
+from msd.bundle import COMPONENTS, Bundle
+from msd.delegate.worker import Precision
 from msd.errors import BadConfig
-from msd.runtime.components import Backend, Network, open_component
+from msd.runtime.components import Backend, Engine, Network, open_component
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.scheduler import Step, open_scheduler
+from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
 
 Float = npt.NDArray[np.float32]
@@ -49,15 +50,24 @@ class Request:
 
 
 class Pipeline:
-    """Draws the pictures of one bundle, with one network in memory at a time."""
+    """Draws the pictures of one bundle, with one network in memory at a time.
+
+    The last four arguments are those of `Engine`. Raises BadBundle for a bundle that lacks a network or whose
+    tokenizer is no good, and BadConfig for a scheduler that is none of ours.
+    """
 
     def __init__(
-        self, bundle: Bundle, backend: Backend = "cpu", threads: int | None = None, precision: str = "fp16"
+        self,
+        bundle: Bundle,
+        backend: Backend = "cpu",
+        threads: int | None = None,
+        precision: Precision = "fp32",
+        float_weights: bool = True,
     ) -> None:
+        for name in COMPONENTS:
+            bundle.component(name)
         self.bundle = bundle
-        self.backend: Backend = backend
-        self.threads = threads or os.cpu_count() or 1
-        self.precision = precision
+        self.engine = Engine(backend, threads, precision, float_weights)
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         self.scheduler = open_scheduler(bundle.folder / "scheduler")
 
@@ -74,7 +84,8 @@ class Pipeline:
     ) -> Picture:
         """Return one picture. `latents`: what to start from instead of `noise(seed, …)`, of the same shape.
 
-        Raises BadConfig for impossible steps or latents, BadBundle, and NoDelegate where no GPU can be used.
+        Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
+        fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
         request = Request(prompt, negative_prompt, seed, steps, guidance)
         return self.draw([request], on_step, None if latents is None else [latents])[0]
@@ -106,24 +117,44 @@ class Pipeline:
         ]
 
     def _open(self, name: str) -> AbstractContextManager[Network]:
-        return open_component(self.bundle, name, self.backend, self.threads, self.precision)
+        return open_component(self.bundle, name, self.engine)
 
     def _encode(self, encoder: Network, request: Request) -> Float:
         tokens = np.stack([self.tokenizer.encode(prompt) for prompt in request.prompts])
-        return encoder.rows("context", tokens=tokens)
+        return encoder.rows("context", {"tokens": tokens})
 
     def _denoise(
         self, unet: Network, request: Request, context: Float, latent: Float, told: _Counter
     ) -> Float:
         for step in self.scheduler.table(request.steps):
             begun = time.perf_counter()
-            latent = step.apply(latent, _guided(unet, latent, step, context, request.guidance))
+            latent = step.apply(latent, self._predict(unet, latent, step, context, request.guidance))
             told.add(time.perf_counter() - begun)
         return latent
 
+    def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: float) -> Float:
+        """Return the U-Net's output for one step; with two contexts, pushed away from the first one's."""
+        inputs = {"latent": np.repeat(latent, len(context), 0), "context": context}
+        flat = unet.rows("noise", inputs, self._time(unet, step.timestep))
+        outputs: Float = flat.reshape(-1, *latent.shape[1:])
+        if len(outputs) == 1:
+            return outputs
+        away, towards = outputs[:1], outputs[1:]
+        guided: Float = away + np.float32(guidance) * (towards - away)
+        return guided
+
+    def _time(self, unet: Network, timestep: int) -> dict[str, Float]:
+        """Return the timestep as this U-Net takes it: a number, or the sinusoids made of it."""
+        if not unet.takes("timestep_embedding"):
+            return {"timestep": np.array(timestep, np.float32)}
+        settings = self.bundle.manifest.configuration.unet
+        order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
+        width = unet.shape("timestep_embedding")[-1]
+        return {"timestep_embedding": embed_timestep(timestep, width, order, shift)}
+
     def _decode(self, decoder: Network, latent: Float) -> Float:
         shape = decoder.shape("image")[1:]
-        image: Float = decoder.rows("image", latent=latent).reshape(shape)
+        image: Float = decoder.rows("image", {"latent": latent}).reshape(shape)
         return image
 
     def _metadata(self, request: Request) -> dict[str, Any]:
@@ -131,7 +162,7 @@ class Pipeline:
             **asdict(request),
             "scheduler": f"DDIM, {self.scheduler.prediction_type}, {self.scheduler.timestep_spacing}",
             "model": self.bundle.model_hash,
-            "backend": self.backend,
+            "backend": self.engine.backend,
             "software": f"msd {msd.__version__}",
         }
 
@@ -142,20 +173,6 @@ def noise(seed: int, shape: tuple[int, ...]) -> Float:
     NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory.
     """
     return np.random.Generator(np.random.PCG64(seed)).standard_normal(shape, dtype=np.float32)
-
-
-def _guided(unet: Network, latent: Float, step: Step, context: Float, guidance: float) -> Float:
-    """Return the model's output for one step; with two contexts, pushed away from the first by `guidance`."""
-    rows = len(context)
-    timesteps = np.full((rows, 1), step.timestep, np.float32)
-    outputs = unet.rows(
-        "noise", latent=np.repeat(latent, rows, 0), timestep=timesteps, context=context
-    ).reshape(rows, *latent.shape[1:])
-    if rows == 1:
-        return outputs
-    away, towards = outputs[:1], outputs[1:]
-    guided: Float = away + np.float32(guidance) * (towards - away)
-    return guided
 
 
 def _checked(latent: Float, shape: tuple[int, ...]) -> Float:

@@ -135,7 +135,7 @@ def normalize(text: str) -> str:
 
 
 def words(text: str) -> Iterator[str]:
-    """Yield the words of normalised text: contractions, runs of letters, single digits, other signs."""
+    """Yield the words of normalised text: contractions, runs of letters, digits, runs of other signs."""
     for word in WORDS.findall(text):
         # Spelled in capitals these are no special tokens; the reference then cuts them a second time.
         yield from ("<|", word[2:-2], "|>") if word in (START, END) else (word,)
@@ -196,7 +196,9 @@ def _cut(text: str, pattern: regex.Pattern[str] | None) -> Iterator[tuple[str, b
 
 def _vocabulary(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
     if not (folder / "vocab.json").exists() and (folder / "tokenizer.json").exists():
-        model = _json(folder / "tokenizer.json")["model"]
+        model = _json(folder / "tokenizer.json").get("model", {})
+        if model.get("type") != "BPE":
+            raise BadBundle(f"{folder / 'tokenizer.json'} holds no BPE model, which CLIP's tokenizer is")
         return model["vocab"], [_pair(line, folder) for line in model["merges"]]
     vocabulary = _json(folder / "vocab.json")
     lines = _text(folder / "merges.txt").splitlines()
@@ -246,10 +248,13 @@ def _text(path: Path) -> str:
         raise BadBundle(f"cannot read {path}: {error}") from error
 
 
-def _json(path: Path, missing: Any = None) -> Any:
+def _json(path: Path, missing: dict[str, Any] | None = None) -> dict[str, Any]:
     if missing is not None and not path.exists():
         return missing
     try:
-        return json.loads(_text(path))
+        value = json.loads(_text(path))
     except json.JSONDecodeError as error:
         raise BadBundle(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadBundle(f"{path} holds a JSON {type(value).__name__}; it should hold an object")
+    return value

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from msd.errors import BadCheckpoint
-from msd.trace import VariableSpec
+from msd.structure import VariableSpec
 from msd.weights import Array, Weights
 
 TORCH_NAMES = {

@@ -8,10 +8,12 @@ loaded.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import ml_dtypes
 import numpy as np
@@ -44,6 +46,7 @@ def open_file(path: Path) -> dict[str, Weights]:
     """
     try:
         with path.open("rb") as file:
+            stamp = _stamp(file)
             size = os.fstat(file.fileno()).st_size
             head = file.read(8)
             length = int.from_bytes(head, "little")
@@ -52,51 +55,65 @@ def open_file(path: Path) -> dict[str, Weights]:
             header = _parse(path, file.read(length))
     except OSError as error:
         raise _bad(path, f"it cannot be read ({error.strerror})") from error
-    start = 8 + length
-    entries = {n: _Entry(path, n, e, size - start) for n, e in header.items() if n != "__metadata__"}
-    _require_contiguous(path, entries.values(), size - start)
-    return {name: entry.weights(start) for name, entry in entries.items()}
+    available = size - 8 - length
+    described = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    entries = {name: _entry(path, name, entry, available) for name, entry in described.items()}
+    _require_contiguous(path, entries.values(), available)
+    return {name: _weights(path, stamp, 8 + length, entry) for name, entry in entries.items()}
 
 
+@dataclass(frozen=True)
 class _Entry:
     """A tensor as the header describes it, `begin` and `end` counted from the end of the header."""
 
-    def __init__(self, path: Path, name: str, entry: Any, available: int) -> None:
-        self.path, self.name = path, name
-        match entry:
-            case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [begin, end]}:
-                pass
-            case _:
-                raise _bad(path, f"the header's entry for {name} lacks a dtype, a shape or two offsets")
-        if dtype not in DTYPES:
-            raise _bad(path, f"{name} has the dtype {dtype}, and only {', '.join(DTYPES)} are supported")
-        if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
-            raise _bad(path, f"{name} has a shape or offsets that are not integers from 0")
-        self.dtype, self.shape, self.begin, self.end = DTYPES[dtype], tuple(shape), begin, end
-        if not begin <= end <= available:
-            raise _bad(path, f"{name} lies at bytes {begin} to {end} of the {available} there are")
-        needed = self.dtype.itemsize
-        for n in shape:
-            needed *= n
-        if end - begin != needed:
-            raise _bad(path, f"{name} has {end - begin} bytes where {dtype} {shape} needs {needed}")
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
 
-    def weights(self, start: int) -> Weights:
-        """Return the tensor, in a file whose header ends at byte `start`."""
 
-        def load() -> Array:
-            try:
-                with self.path.open("rb") as file:
-                    file.seek(start + self.begin)
-                    read = file.read(self.end - self.begin)
-            except OSError as error:
-                raise _bad(self.path, f"{self.name} cannot be read ({error.strerror})") from error
-            if len(read) != self.end - self.begin:
-                raise _bad(self.path, f"it ends within {self.name}, so it has changed since it was opened")
-            return np.frombuffer(read, self.dtype).reshape(self.shape)
+def _entry(path: Path, name: str, entry: Any, available: int) -> _Entry:
+    """Return the tensor that the header's `entry` describes, in a file with `available` bytes of tensors."""
+    match entry:
+        case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [begin, end]}:
+            pass
+        case _:
+            raise _bad(path, f"the header's entry for {name} lacks a dtype, a shape or two offsets")
+    if dtype not in DTYPES:
+        raise _bad(path, f"{name} has the dtype {dtype}, and only {', '.join(DTYPES)} are supported")
+    if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
+        raise _bad(path, f"{name} has a shape or offsets that are not integers from 0")
+    if not begin <= end <= available:
+        raise _bad(path, f"{name} lies at bytes {begin} to {end} of the {available} there are")
+    needed = DTYPES[dtype].itemsize * math.prod(shape)
+    if end - begin != needed:
+        raise _bad(path, f"{name} has {end - begin} bytes where {dtype} {shape} needs {needed}")
+    return _Entry(name, DTYPES[dtype], tuple(shape), begin, end)
 
-        weights = Weights(self.shape, self.dtype, load, f"{self.path.name}:{self.name}")
-        return weights.astype(np.float32) if _is_float(self.dtype) else weights
+
+def _weights(path: Path, stamp: tuple[int, ...], start: int, entry: _Entry) -> Weights:
+    """Return a tensor of the file that has `stamp`, whose header ends at byte `start`."""
+
+    def load() -> Array:
+        try:
+            with path.open("rb") as file:
+                if _stamp(file) != stamp:
+                    raise _bad(path, "it has changed since it was opened")
+                file.seek(start + entry.begin)
+                read = file.read(entry.end - entry.begin)
+        except OSError as error:
+            raise _bad(path, f"{entry.name} cannot be read ({error.strerror})") from error
+        return np.frombuffer(read, entry.dtype).reshape(entry.shape)
+
+    weights = Weights(entry.shape, entry.dtype, load, f"{path.name}:{entry.name}")
+    return weights.astype(np.float32) if _is_float(entry.dtype) else weights
+
+
+def _stamp(file: BinaryIO) -> tuple[int, ...]:
+    """Return what differs once a file has been replaced or written to."""
+    stat = os.fstat(file.fileno())
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,15 @@ from ai_edge_litert import schema_py_generated as schema
 from msd import opset
 from msd.errors import BadModelFile
 from msd.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor
-from msd.weights import Weights
+from msd.tflite.tables import check_tables
+from msd.weights import Array, Weights
 
 IDENTIFIER = b"TFL3"
+DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, KeyError, OverflowError)
+"""What reading a damaged flatbuffer raises."""
+
+CARRIED_MODEL_FIELDS = ("externalBufferGroups", "externalBuffers")
+CARRIED_GRAPH_FIELDS = ("debugMetadataIndex",)
 CARRIED_TENSOR_FIELDS = (
     "isVariable",
     "shapeSignature",
@@ -24,14 +31,8 @@ CARRIED_TENSOR_FIELDS = (
     "variantTensors",
     "externalBuffer",
 )
-CARRIED_OP_FIELDS = (
-    "customOptions",
-    "customOptionsFormat",
-    "mutatingVariableInputs",
-    "largeCustomOptionsOffset",
-    "largeCustomOptionsSize",
-    "debugMetadataIndex",
-)
+CARRIED_OP_FIELDS = ("customOptions", "customOptionsFormat", "mutatingVariableInputs", "debugMetadataIndex")
+CARRIED_QUANT_FIELDS = ("min", "max", "detailsType", "details")
 
 
 def read(path: Path) -> Model:
@@ -52,16 +53,8 @@ def parse(buffer: Any, name: str = "the model") -> Model:
         raise BadModelFile(f"{name} is not a .tflite file: bytes 4 to 8 are not 'TFL3'")
     try:
         return _Reader(buffer).model()
-    except (
-        struct.error,
-        IndexError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        KeyError,
-        UnicodeDecodeError,
-    ) as problem:
-        raise BadModelFile(f"{name} is damaged: {problem or type(problem).__name__}") from problem
+    except DAMAGE as problem:
+        raise BadModelFile(f"{name} cannot be read: {problem or type(problem).__name__}") from problem
 
 
 class _Reader:
@@ -69,7 +62,9 @@ class _Reader:
 
     def __init__(self, buffer: Any) -> None:
         self.bytes = np.frombuffer(buffer, np.uint8)
-        self.raw = schema.ModelT.InitFromObj(schema.Model.GetRootAs(buffer, 0))
+        packed = schema.Model.GetRootAs(buffer, 0)
+        check_tables(packed, len(self.bytes))
+        self.raw = schema.ModelT.InitFromObj(packed)
         self.weights: dict[tuple[int, tuple[int, ...], str], Weights] = {}
         self.kinds = [_kind(code) for code in self.raw.operatorCodes or []]
 
@@ -81,103 +76,95 @@ class _Reader:
             graphs.append(self._graph(subgraph, made))
         if not graphs:
             raise ValueError("it holds no subgraph")
-        for signature in self.raw.signatureDefs or []:
+        signatures = self.raw.signatureDefs or []
+        for signature in signatures:
             index = signature.subgraphIndex
             graphs[index].signatures.append(_signature(signature, tensors[index]))
-        metadata = {_text(m.name): self._data(m.buffer).tobytes() for m in self.raw.metadata or []}
-        return Model(graphs, _text(self.raw.description), metadata)
+        metadata = {_text(m.name): self._bytes(m.buffer) for m in self.raw.metadata or []}
+        rest = _carried(self.raw, CARRIED_MODEL_FIELDS)
+        if sorted(signatures, key=_graph_called) != signatures:
+            rest["signatureOrder"] = [_text(s.signatureKey) for s in signatures]
+        if len(_some(self.raw.metadataBuffer)):
+            rest["metadataBuffer"] = [self._bytes(i) for i in self.raw.metadataBuffer]
+        return Model(graphs, _text(self.raw.description), metadata, rest)
 
-    def _data(self, index: int) -> np.ndarray[Any, Any]:
-        buffer = self.raw.buffers[index]
-        if buffer.offset > 1:
-            if buffer.offset + buffer.size > len(self.bytes):
-                raise ValueError(f"buffer {index} reaches past the end of the file")
-            return self.bytes[buffer.offset : buffer.offset + buffer.size]
-        return np.zeros(0, np.uint8) if buffer.data is None else np.asarray(buffer.data, np.uint8)
+    def _data(self, index: int) -> Array | None:
+        """Return the bytes of a buffer, or None if it stands for "no constant"."""
+        buffer = self.raw.buffers[_within(index, self.raw.buffers, "buffer")]
+        if buffer.data is None and buffer.offset > 1:
+            return self._outside(buffer.offset, buffer.size)
+        return None if buffer.data is None else np.asarray(buffer.data, np.uint8)
+
+    def _bytes(self, index: int) -> bytes:
+        data = self._data(index)
+        return b"" if data is None else data.tobytes()
+
+    def _outside(self, offset: int, size: int) -> Array:
+        """Return bytes of the file that lie outside the flatbuffer."""
+        if offset + size > len(self.bytes):
+            raise ValueError(f"bytes {offset} to {offset + size} lie past its end at {len(self.bytes)}")
+        return self.bytes[offset : offset + size]
 
     def _tensor(self, raw: Any) -> Tensor:
-        dtype = opset.enum_names(schema.TensorType)[raw.type]
-        tensor = Tensor(_text(raw.name), _ints(raw.shape), dtype, quant=self._quant(raw.quantization))
+        dtype = _named(raw.type, schema.TensorType, "tensor type")
+        tensor = Tensor(_text(raw.name), _ints(raw.shape), dtype, quant=_quant(raw.quantization))
+        tensor.rest = _carried(raw, CARRIED_TENSOR_FIELDS)
         tensor.data = self._constant(raw.buffer, tensor)
-        fresh = schema.TensorT()
-        for field in CARRIED_TENSOR_FIELDS:
-            if not _same(getattr(raw, field), getattr(fresh, field)):
-                tensor.rest[field] = getattr(raw, field)
         return tensor
 
     def _constant(self, index: int, tensor: Tensor) -> Weights | None:
-        data = self._data(index)
-        if not data.size and (index == 0 or tensor.size):
+        data = self._data(index) if index else None
+        if data is None or (tensor.size and not data.size):
             return None
         key = (index, tensor.shape, tensor.dtype)
         if key not in self.weights:
             self.weights[key] = _weights(data, tensor)
         return self.weights[key]
 
-    def _quant(self, raw: Any) -> Quant | None:
-        if raw is None:
-            return None
-        rest = {
-            k: getattr(raw, k)
-            for k in ("min", "max", "detailsType", "details")
-            if getattr(raw, k) is not None
-        }
-        if not rest.get("detailsType"):
-            rest.pop("detailsType", None)
-        scale = np.asarray(_some(raw.scale), np.float32)
-        zero = np.asarray(_some(raw.zeroPoint), np.int64)
-        if not scale.size and not rest:
-            return None
-        return Quant(scale, zero, raw.quantizedDimension, rest=rest)
-
     def _graph(self, raw: Any, tensors: list[Tensor]) -> Graph:
         ops = [self._op(o, tensors) for o in raw.operators or []]
-        inputs = [tensors[i] for i in _ints(raw.inputs)]
-        outputs = [tensors[i] for i in _ints(raw.outputs)]
-        _link_blockwise_scales(tensors)
-        return Graph(inputs, outputs, ops, _text(raw.name))
+        for tensor in tensors:
+            _link_blockwise(tensor, tensors)
+        graph = Graph(_pick(raw.inputs, tensors), _pick(raw.outputs, tensors), ops, _text(raw.name))
+        graph.rest = _carried(raw, CARRIED_GRAPH_FIELDS)
+        return graph
 
     def _op(self, raw: Any, tensors: list[Tensor]) -> Op:
         kind, version = self.kinds[raw.opcodeIndex]
         attrs, rest = _options(raw, opset.spec(kind).options)
         inputs = [None if i == -1 else tensors[_within(i, tensors)] for i in _ints(raw.inputs)]
-        op = Op(kind, inputs, [tensors[_within(i, tensors)] for i in _ints(raw.outputs)], attrs, version)
-        op.rest = rest
-        fresh = schema.OperatorT()
-        for field in CARRIED_OP_FIELDS:
-            if not _same(getattr(raw, field), getattr(fresh, field)):
-                op.rest[field] = getattr(raw, field)
+        op = Op(kind, inputs, _pick(raw.outputs, tensors), attrs, version)
+        op.rest = rest | _carried(raw, CARRIED_OP_FIELDS)
+        if raw.largeCustomOptionsOffset > 1:
+            op.rest["customOptions"] = self._outside(raw.largeCustomOptionsOffset, raw.largeCustomOptionsSize)
         if len(_some(raw.intermediates)):
-            op.rest["intermediates"] = [tensors[i] for i in _ints(raw.intermediates)]
+            op.rest["intermediates"] = _pick(raw.intermediates, tensors)
         return op
 
 
 def _kind(code: Any) -> tuple[str, int]:
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
-    names = opset.enum_names(schema.BuiltinOperator)
-    if number not in names:
-        raise ValueError(f"it uses builtin operator {number}, newer than the schema known here")
-    kind = names[number]
+    kind = _named(number, schema.BuiltinOperator, "builtin operator")
     return (opset.CUSTOM + _text(code.customCode) if kind == "CUSTOM" else kind), code.version
 
 
 def _options(raw: Any, known: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return (attributes, carried fields) of an operator whose options table should be `known`."""
-    rest: dict[str, Any] = {}
+    attrs: dict[str, Any] = {}
+    rest: dict[str, Any] = {"noOptions": True}
     for field, enum in (
         ("builtinOptions", schema.BuiltinOptions),
         ("builtinOptions2", schema.BuiltinOptions2),
     ):
-        number = getattr(raw, field + "Type")
-        name, options = opset.enum_names(enum).get(number), getattr(raw, field)
+        number, options = getattr(raw, field + "Type"), getattr(raw, field)
         if number and options is None:
             raise ValueError(f"it uses operator options {number}, newer than the schema known here")
-        if options is not None and name is not None and name == known:
-            return _attributes(options, name), rest
-        if options is not None:
-            rest[field + "Type"], rest[field] = number, options
-    rest["noOptions"] = True
-    return {}, rest
+        if number and _named(number, enum, field) == known:
+            attrs = _attributes(options, known)
+            del rest["noOptions"]
+        elif number:
+            rest |= {field + "Type": number, field: options}
+    return attrs, rest
 
 
 def _attributes(options: Any, name: str) -> dict[str, Any]:
@@ -187,18 +174,45 @@ def _attributes(options: Any, name: str) -> dict[str, Any]:
 def _attribute(name: str, value: Any) -> Any:
     enum = opset.ENUMS.get(name)
     if enum and isinstance(value, int | np.integer):
-        return opset.enum_names(enum)[int(value)]
+        return _named(int(value), enum, name)
     if isinstance(value, np.ndarray):
         return tuple(value.tolist())
     return value
 
 
-def _link_blockwise_scales(tensors: list[Tensor]) -> None:
-    """Blockwise scales are another tensor: hold it, not its index."""
-    for tensor in tensors:
-        details = tensor.quant.rest.get("details") if tensor.quant else None
-        if isinstance(details, schema.BlockwiseQuantizationT):
-            tensor.rest["blockwiseScales"] = tensors[_within(details.scales, tensors)]
+def _named(number: int, enum: type, what: str) -> str:
+    names = opset.enum_names(enum)
+    if number not in names:
+        raise ValueError(f"it uses {what} {number}, newer than the schema known here")
+    return names[number]
+
+
+def _quant(raw: Any) -> Quant | None:
+    if raw is None:
+        return None
+    if raw.detailsType and raw.details is None:
+        raise ValueError(f"it uses quantization details {raw.detailsType}, newer than the schema known here")
+    rest = _carried(raw, CARRIED_QUANT_FIELDS)
+    scale = np.asarray(_some(raw.scale), np.float32)
+    zero = np.asarray(_some(raw.zeroPoint), np.int64)
+    if not (scale.size or zero.size or rest):
+        return None
+    return Quant(scale, zero, raw.quantizedDimension, rest=rest)
+
+
+def _link_blockwise(tensor: Tensor, tensors: list[Tensor]) -> None:
+    """Blockwise scales and zero points are other tensors: hold those, not their indices; 0, -1 are none."""
+    details = tensor.quant.rest.get("details") if tensor.quant else None
+    if tensor.quant and isinstance(details, schema.BlockwiseQuantizationT):
+        held = tensor.quant.rest["blockwise"] = {}
+        for field in ("scales", "zeroPoints"):
+            if (index := getattr(details, field)) > 0:
+                held[field] = tensors[_within(index, tensors)]
+                setattr(details, field, 0)
+
+
+def _graph_called(signature: Any) -> int:
+    return int(signature.subgraphIndex)
 
 
 def _signature(raw: Any, tensors: list[Tensor]) -> Signature:
@@ -207,21 +221,32 @@ def _signature(raw: Any, tensors: list[Tensor]) -> Signature:
     return Signature(_text(raw.signatureKey), inputs, outputs)
 
 
-def _weights(data: np.ndarray[Any, Any], tensor: Tensor) -> Weights:
-    recipe = f"{tensor.name} in the file"
-    if tensor.dtype not in NUMPY:
+def _weights(data: Array, tensor: Tensor) -> Weights:
+    """Return a constant, as its bytes where NumPy lacks the type or the tensor is sparse."""
+    recipe, shape = f"{tensor.name} in the file", tensor.shape
+    if tensor.dtype not in NUMPY or "sparsity" in tensor.rest:
         return Weights(data.shape, data.dtype, lambda: data, recipe)
     dtype = np.dtype(NUMPY[tensor.dtype])
-    if data.size != tensor.size * dtype.itemsize:
-        want = tensor.size * dtype.itemsize
-        raise ValueError(f"constant {tensor.name} {tensor.shape} holds {data.size} bytes instead of {want}")
-    return Weights(tensor.shape, dtype, lambda: data.view(dtype).reshape(tensor.shape), recipe)
+    want = tensor.size * dtype.itemsize
+    if data.size != want or min(shape, default=0) < 0:
+        raise ValueError(f"constant {tensor.name} {shape} holds {data.size} bytes instead of {want}")
+    return Weights(shape, dtype, lambda: data.view(dtype).reshape(shape), recipe)
 
 
-def _within(index: int, tensors: list[Tensor]) -> int:
-    if not 0 <= index < len(tensors):
-        raise ValueError(f"tensor {index} does not exist; there are {len(tensors)}")
+def _pick(indices: Any, tensors: list[Tensor]) -> list[Tensor]:
+    return [tensors[_within(i, tensors)] for i in _ints(indices)]
+
+
+def _within(index: int, things: Sequence[Any], what: str = "tensor") -> int:
+    if not 0 <= index < len(things):
+        raise ValueError(f"{what} {index} does not exist; there are {len(things)}")
     return index
+
+
+def _carried(raw: Any, fields: tuple[str, ...]) -> dict[str, Any]:
+    """Return those of `fields` that are not as in a fresh table."""
+    fresh = type(raw)()
+    return {f: getattr(raw, f) for f in fields if not _same(getattr(raw, f), getattr(fresh, f))}
 
 
 def _some(values: Any) -> Any:

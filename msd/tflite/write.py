@@ -8,8 +8,9 @@ Format: tensorflow/compiler/mlir/lite/schema/schema.fbs.
 
 from __future__ import annotations
 
+import copy
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -30,13 +31,31 @@ LARGEST_FLATBUFFER = 2**31 - 2**26
 _OVER_READ = 64
 """XNNPACK reads a little past the last weight."""
 
+Encode = Callable[[Array], tuple[Array, Array]]
+
 
 @dataclass(frozen=True)
 class _Stored:
-    """One buffer to write: the weights, and every quantisation whose scales come from writing them."""
+    """One buffer to write: `encode` makes (what is stored, its scale) of the weights."""
 
     data: Weights
-    quant: Quant | None
+    encode: Encode | None = None
+    inline: bool = False
+    """Whether it must stay inside the flatbuffer, because nobody looks for metadata outside."""
+
+    @property
+    def bytes(self) -> int:
+        return self.data.size * (1 if self.encode else self.data.dtype.itemsize)
+
+    def load(self) -> tuple[memoryview, Array | None]:
+        """Return (what to write, the scale if it was quantised on the way)."""
+        array, scale = self.data.load(), None
+        if self.encode:
+            array, scale = self.encode(array)
+        flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        if flat.size != self.bytes:
+            raise AssertionError(f"{self.data.recipe} made {flat.size} bytes instead of {self.bytes}")
+        return memoryview(flat), scale
 
 
 def write(
@@ -59,37 +78,30 @@ class _Writer:
     """Turns objects into indices, once."""
 
     def __init__(self, model: Model, largest_flatbuffer: int) -> None:
-        self.buffers: list[_Stored | bytes] = [b""]
-        self.buffer_of: dict[tuple[int, int], int] = {}
+        self.buffers: list[_Stored] = [_metadata(b"")]
+        self.buffer_of: dict[tuple[int, Encode | None], int] = {}
         self.scales_of: dict[int, list[tuple[int, int]]] = {}
         self.codes: dict[tuple[str, int], int] = {}
-        self.raw = schema.ModelT()
+        self.raw = _fill(schema.ModelT(), model.rest)
         self.raw.version = 3
         self.raw.description = model.description or None
-        indices = [self._tensor_indices(g) for g in model.graphs]
+        indices = [_tensor_indices(g) for g in model.graphs]
         self.raw.subgraphs = [
             self._subgraph(n, g, i) for n, (g, i) in enumerate(zip(model.graphs, indices, strict=True))
         ]
-        self.raw.signatureDefs = [
-            _signature(s, n, indices[n]) for n, g in enumerate(model.graphs) for s in g.signatures
-        ] or None
+        self.raw.signatureDefs = [_signature(s, n, indices[n]) for n, s in _signatures(model)] or None
         self.raw.metadata = [self._metadata(k, v) for k, v in model.metadata.items()] or None
+        loose = model.rest.get("metadataBuffer", [])
+        self.raw.metadataBuffer = [self._add(_metadata(v)) for v in loose] or None
         self.raw.operatorCodes = [_operator_code(*key) for key in self.codes]
-        self.total = sum(map(_stored_bytes, self.buffers))
-        self.outside = self.total > largest_flatbuffer
-        self.raw.buffers = [_buffer(b, self.outside) for b in self.buffers]
-
-    def _tensor_indices(self, graph: Graph) -> dict[Tensor, int]:
-        tensors = dict.fromkeys(graph.tensors())
-        for op in graph.ops:
-            tensors.update(dict.fromkeys(op.rest.get("intermediates", [])))
-        for tensor in list(tensors):
-            if "blockwiseScales" in tensor.rest:
-                tensors[tensor.rest["blockwiseScales"]] = None
-        return {t: i for i, t in enumerate(tensors)}
+        self.total = sum(stored.bytes for stored in self.buffers)
+        large = self.total > largest_flatbuffer
+        self.outside = [large and not s.inline and s.bytes > 0 for s in self.buffers]
+        tables = [_buffer(far) for far in self.outside[1:]]
+        self.raw.buffers = [schema.BufferT(), *tables]
 
     def _subgraph(self, number: int, graph: Graph, index: dict[Tensor, int]) -> Any:
-        raw = schema.SubGraphT()
+        raw = _fill(schema.SubGraphT(), graph.rest)
         raw.name = graph.name or None
         raw.tensors = [self._tensor(number, i, t, index) for t, i in index.items()]
         raw.inputs = [index[t] for t in graph.inputs]
@@ -98,67 +110,60 @@ class _Writer:
         return raw
 
     def _tensor(self, graph: int, position: int, tensor: Tensor, index: dict[Tensor, int]) -> Any:
-        raw = schema.TensorT()
+        raw = _fill(schema.TensorT(), tensor.rest)
         raw.name, raw.shape = tensor.name, list(tensor.shape)
         raw.type = getattr(schema.TensorType, tensor.dtype)
         raw.buffer = self._buffer_index(graph, position, tensor)
-        raw.quantization = _quantization(tensor.quant)
-        for field, value in tensor.rest.items():
-            if field == "blockwiseScales":
-                raw.quantization.details.scales = index[value]
-            else:
-                setattr(raw, field, value)
+        raw.quantization = _quantization(tensor.quant, index)
         return raw
 
     def _buffer_index(self, graph: int, position: int, tensor: Tensor) -> int:
         if tensor.data is None:
             return 0
-        encoded = tensor.quant if tensor.quant and tensor.quant.encode else None
-        key = (id(tensor.data), id(encoded.encode) if encoded else 0)
+        encode = tensor.quant.encode if tensor.quant else None
+        key = (id(tensor.data), encode)
         if key not in self.buffer_of:
-            self.buffer_of[key] = len(self.buffers)
-            self.buffers.append(_Stored(tensor.data, encoded))
-        if encoded:
+            self.buffer_of[key] = self._add(_Stored(tensor.data, encode))
+        if encode:
             self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
         return self.buffer_of[key]
 
+    def _add(self, stored: _Stored) -> int:
+        self.buffers.append(stored)
+        return len(self.buffers) - 1
+
     def _operator(self, op: Op, index: dict[Tensor, int]) -> Any:
-        raw = schema.OperatorT()
+        raw = _fill(schema.OperatorT(), op.rest)
         raw.opcodeIndex = self.codes.setdefault((op.kind, op.version), len(self.codes))
         raw.inputs = [-1 if t is None else index[t] for t in op.inputs]
         raw.outputs = [index[t] for t in op.outputs]
-        for field, value in op.rest.items():
-            if field == "intermediates":
-                raw.intermediates = [index[t] for t in value]
-            elif field != "noOptions":
-                setattr(raw, field, value)
+        raw.intermediates = [index[t] for t in op.rest.get("intermediates", [])] or None
         _set_options(raw, op)
         return raw
 
     def _metadata(self, name: str, value: bytes) -> Any:
         raw = schema.MetadataT()
-        raw.name, raw.buffer = name, len(self.buffers)
-        self.buffers.append(value)
+        raw.name, raw.buffer = name, self._add(_metadata(value))
         return raw
 
     def write(self, file: BinaryIO, on_bytes: Callable[[int, int], None]) -> None:
         builder = flatbuffers.Builder(1 << 16)
         builder.Finish(self.raw.Pack(builder), b"TFL3")
         structure = bytearray(builder.Output())
-        root = schema.Model.GetRootAs(structure, 0)
         file.write(structure)
-        for number, stored in enumerate(self.buffers):
-            if number and _stored_bytes(stored):
-                self._write_buffer(file, structure, root, number, stored)
-                on_bytes(file.tell(), self.total)
+        done = 0
+        for number in sorted(range(len(self.buffers)), key=self.outside.__getitem__):
+            if self.buffers[number].bytes:
+                self._write_buffer(file, structure, number)
+                done += self.buffers[number].bytes
+                on_bytes(done, self.total)
         file.write(bytes(_OVER_READ))
         file.seek(0)
         file.write(structure)
 
-    def _write_buffer(
-        self, file: BinaryIO, structure: bytearray, root: Any, number: int, stored: Any
-    ) -> None:
-        data, scale = _bytes_of(stored)
+    def _write_buffer(self, file: BinaryIO, structure: bytearray, number: int) -> None:
+        data, scale = self.buffers[number].load()
+        root = schema.Model.GetRootAs(structure, 0)
         for graph, position in self.scales_of.get(number, []):
             root.Subgraphs(graph).Tensors(position).Quantization().ScaleAsNumpy()[:] = scale
         start = -(-(file.tell() + 4) // ALIGN) * ALIGN
@@ -166,7 +171,7 @@ class _Writer:
         file.write(struct.pack("<I", len(data)))
         file.write(data)
         table = root.Buffers(number)._tab
-        if self.outside:
+        if self.outside[number]:
             for slot, value in ((6, start), (8, len(data))):
                 struct.pack_into("<Q", structure, table.Pos + table.Offset(slot), value)
         else:
@@ -174,28 +179,33 @@ class _Writer:
             struct.pack_into("<I", structure, at, start - 4 - at)
 
 
-def _stored_bytes(stored: _Stored | bytes) -> int:
-    if isinstance(stored, bytes):
-        return len(stored)
-    return stored.data.size * (1 if stored.quant else stored.data.dtype.itemsize)
+def _tensor_indices(graph: Graph) -> dict[Tensor, int]:
+    tensors = dict.fromkeys(graph.tensors())
+    for signature in graph.signatures:
+        tensors.update(dict.fromkeys((*signature.inputs.values(), *signature.outputs.values())))
+    for op in graph.ops:
+        tensors.update(dict.fromkeys(op.rest.get("intermediates", [])))
+    for tensor in list(tensors):
+        if tensor.quant:
+            tensors.update(dict.fromkeys(tensor.quant.rest.get("blockwise", {}).values()))
+    return {t: i for i, t in enumerate(tensors)}
 
 
-def _bytes_of(stored: _Stored | bytes) -> tuple[memoryview, Array | None]:
-    """Return (what to write, the scales if it was quantised on the way)."""
-    if isinstance(stored, bytes):
-        return memoryview(stored), None
-    array, scale = stored.data.load(), None
-    if stored.quant and stored.quant.encode:
-        array, scale = stored.quant.encode(array)
-    flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-    return memoryview(flat), scale
+def _fill(raw: Any, rest: Mapping[str, Any]) -> Any:
+    """Set the carried fields that the schema has under the same name, and return `raw`."""
+    for field, value in rest.items():
+        if hasattr(raw, field):
+            setattr(raw, field, value)
+    return raw
 
 
-def _buffer(stored: _Stored | bytes, outside: bool) -> Any:
+def _metadata(value: bytes) -> _Stored:
+    return _Stored(Weights.of(np.frombuffer(value, np.uint8), "metadata"), inline=True)
+
+
+def _buffer(outside: bool) -> Any:
     """A table whose fields are there to be patched."""
     raw = schema.BufferT()
-    if not _stored_bytes(stored):
-        return raw
     if outside:
         raw.offset = raw.size = 1
     else:
@@ -203,15 +213,15 @@ def _buffer(stored: _Stored | bytes, outside: bool) -> Any:
     return raw
 
 
-def _quantization(quant: Quant | None) -> Any:
+def _quantization(quant: Quant | None, index: dict[Tensor, int]) -> Any:
     if quant is None:
         return None
-    raw = schema.QuantizationParametersT()
-    raw.scale = quant.scale if quant.scale.size else None
-    raw.zeroPoint = quant.zero_point if quant.zero_point.size else None
+    raw = _fill(schema.QuantizationParametersT(), quant.rest)
+    raw.scale = np.asarray(quant.scale, np.float32) if quant.scale.size else None
+    raw.zeroPoint = np.asarray(quant.zero_point, np.int64) if quant.zero_point.size else None
     raw.quantizedDimension = quant.axis
-    for field, value in quant.rest.items():
-        setattr(raw, field, value)
+    if "blockwise" in quant.rest:
+        raw.details = _fill(copy.copy(raw.details), {f: index[t] for f, t in quant.rest["blockwise"].items()})
     return raw
 
 
@@ -242,6 +252,13 @@ def _field_value(name: str, value: Any) -> Any:
     if enum and isinstance(value, str):
         return getattr(enum, value)
     return list(value) if isinstance(value, tuple) else value
+
+
+def _signatures(model: Model) -> list[tuple[int, Signature]]:
+    """Return every signature with its graph's number, the one that callers get unasked first."""
+    every = [(n, s) for n, graph in enumerate(model.graphs) for s in graph.signatures]
+    order = model.rest.get("signatureOrder", [])
+    return sorted(every, key=lambda each: order.index(each[1].key) if each[1].key in order else len(order))
 
 
 def _signature(signature: Signature, graph: int, index: dict[Tensor, int]) -> Any:

@@ -12,20 +12,22 @@ import re
 import tempfile
 from pathlib import Path
 
-from msd import structure
+from msd import tflite
 from msd.delegate.adapter import find
 from msd.delegate.child import Bounds, Child, ChildRefused
 from msd.delegate.inputs import random_inputs
 from msd.delegate.worker import LoadOnGpu, Run
+from msd.ports import Ports
 from tests import edited_models, tiny_models
 
 HERE = Path(__file__).parent
 WITHOUT_DRIVER = {"VK_ICD_FILENAMES": "/nonexistent.json", "VK_DRIVER_FILES": "/nonexistent.json"}
+MODELS = "whole five_dimensions constant_of_rank_five cut_off broadcast_to loop winograd_912"
 
 
 def main() -> None:
     adapter = find().environment
-    for name in ("whole", "five_dimensions", "cut_off", "broadcast_to", "loop", "winograd_912"):
+    for name in MODELS.split():
         record(name, tiny_models.model(name), adapter)
     record("cut_off_with_cpu", tiny_models.model("cut_off"), adapter, cpu_too=True)
     record("refused", edited_models.explicit_dequantize("dense_int8", 2), adapter)
@@ -37,8 +39,9 @@ def record(name: str, content: bytes, environment: dict[str, str], cpu_too: bool
         path = Path(folder) / f"{name}.tflite"
         path.write_bytes(content)
         try:
-            child.ask(LoadOnGpu(path, "fp32", cpu_too))
-            child.ask(Run(random_inputs(structure.read(path).inputs)))
+            ports = Ports.of(tflite.read(path), path)
+            child.ask(LoadOnGpu(path, "fp32", ports.signature, cpu_too))
+            child.ask(Run(random_inputs(ports.inputs.values())))
         except ChildRefused as problem:
             print(f"{name}: {problem}")
         log = re.sub(r"/\S*?/site-packages/", "", child.log)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from msd.errors import BadModelFile
+from msd import tflite
+from msd.float_weights import give_float_weights
 from msd.interpreter import Interpreter
-from msd.structure import read
-from msd.weight_only import float_weights
+from msd.ir import Build, Graph, Model, Quant, Tensor
+from msd.weights import Weights
 from tests import edited_models, tiny_models
 
 
@@ -65,46 +67,64 @@ def test_float16_that_nothing_brings_to_float32(tmp_path: Path) -> None:
     assert not np.abs(Interpreter(path).run({"x0": x})["y"] - wanted).max() < 1
 
 
+def given(path: Path) -> int:
+    return give_float_weights(tflite.read(path))
+
+
 def test_weights_stay_small_and_one_operation_is_added(tmp_path: Path) -> None:
     path = tiny_models.save("conv_int8", tmp_path)
-    content = float_weights(path)
-    assert content is not None
-    assert len(content) < path.stat().st_size + 500
-    path.write_bytes(content)
-    assert read(path).operations == ("DEQUANTIZE", "CONV_2D")
+    model = tflite.read(path)
+    assert give_float_weights(model) == 1
+    assert [op.kind for op in model.main.ops] == ["DEQUANTIZE", "CONV_2D"]
+    tflite.write(model, tmp_path / "float.tflite")
+    assert (tmp_path / "float.tflite").stat().st_size < path.stat().st_size + 500
+
+
+def test_weights_outside_the_flatbuffer(tmp_path: Path) -> None:
+    """So a file of over 2 GB keeps them: written, read, given float weights, written again and run."""
+    path, outside = tiny_models.save("conv_int8", tmp_path), tmp_path / "outside.tflite"
+    tflite.write(tflite.read(path), outside, largest_flatbuffer=0)
+    x = np.random.default_rng(1).standard_normal((1, 8, 6, 24)).astype(np.float32)
+    wanted = Interpreter(path, float_weights=True).run({"x0": x})["y"]
+    got = Interpreter(outside, float_weights=True).run({"x0": x})["y"]
+    np.testing.assert_array_equal(got, wanted)
+
+
+def test_the_file_made_for_it_is_gone_when_it_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, made = tiny_models.save("conv_int8", tmp_path), tmp_path / "made"
+    made.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    model = Interpreter(path, float_weights=True)
+    assert list(made.iterdir()) == []
+    assert np.isfinite(model.run({"x0": np.ones((1, 8, 6, 24), np.float32)})["y"]).all()
 
 
 @pytest.mark.parametrize("name", ["whole", "conv_float32", "conv_float16", "tokens"])
 def test_float_models_are_left_alone(name: str, tmp_path: Path) -> None:
-    assert float_weights(tiny_models.save(name, tmp_path)) is None
+    assert given(tiny_models.save(name, tmp_path)) == 0
 
 
 @pytest.mark.parametrize("scales", [1, 23])
 def test_a_lookup_needs_no_help(scales: int, tmp_path: Path) -> None:
     path = tmp_path / "lookup.tflite"
     path.write_bytes(edited_models.lookup(scales))
-    assert float_weights(path) is None
+    assert given(path) == 0
 
 
 def test_explicit_weights_are_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "explicit.tflite"
     path.write_bytes(edited_models.explicit_dequantize("conv_int8", 2))
-    assert float_weights(path) is None
+    assert given(path) == 0
 
 
-def test_weights_outside_the_flatbuffer_are_refused(tmp_path: Path) -> None:
-    edited = edited_models.unpacked("conv_int8")
-    edited.buffers[-1].offset, edited.buffers[-1].size = 4096, 16
-    path = tmp_path / "outside.tflite"
-    path.write_bytes(edited_models.packed(edited))
-    with pytest.raises(BadModelFile, match="keeps weights outside its flatbuffer"):
-        float_weights(path)
-
-
-def test_a_damaged_model_is_refused(tmp_path: Path) -> None:
-    edited = edited_models.unpacked("conv_int8")
-    edited.subgraphs[0].operators[0].opcodeIndex = 99
-    path = tmp_path / "damaged.tflite"
-    path.write_bytes(edited_models.packed(edited))
-    with pytest.raises(BadModelFile, match="damaged"):
-        float_weights(path)
+def test_a_weight_used_twice_is_brought_to_float_once() -> None:
+    new, x = Build(), Tensor("x", (1, 5, 3, 4))
+    weight = Tensor("w", (4, 1, 1, 4), "INT8", Weights.of(np.eye(4, dtype=np.int8).reshape(4, 1, 1, 4)))
+    weight.quant = Quant(np.ones(4, np.float32), np.zeros(4, np.int64))
+    bias = new.const(np.zeros(4, np.float32))
+    step = {"stride_h": 1, "stride_w": 1}
+    y = new.CONV_2D(new.CONV_2D(x, weight, bias, **step), weight, bias, **step)
+    graph = Graph([x], [y], new.ops)
+    assert give_float_weights(Model([graph])) == 1
+    graph.verify()
+    assert [op.kind for op in graph.ops] == ["DEQUANTIZE", "CONV_2D", "CONV_2D"]

@@ -1,0 +1,39 @@
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+PROMPT ?= two red circles on the left over a striped blue background
+PYTEST ?= -n 2 --dist loadfile
+BIN := .venv/bin
+
+.PHONY: help setup demo test check golden
+.DEFAULT_GOAL := help
+
+help: ## say what make can do
+	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+
+setup: .venv/ready-for-tests ## make .venv with all that msd and its tests need
+
+demo: .venv/ready ## convert the demo checkpoint, ask the GPU delegate, draw a picture: all in demo-out/
+	$(BIN)/msd-convert -o demo-out --force
+	$(BIN)/delegation-report demo-out
+	$(BIN)/msd generate demo-out --prompt "$(PROMPT)" -o demo-out/picture.png --force
+
+test: .venv/ready-for-tests ## run every test
+	$(BIN)/python -m pytest $(PYTEST)
+
+check: .venv/ready-for-tests ## lint, formatting, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy msd graph_rewrites
+
+golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
+	$(BIN)/python -m pytest --update-golden
+
+.venv/ready: pyproject.toml
+	$(PYTHON) -m venv .venv
+	@echo "Installing into .venv: minutes, the first time."
+	$(BIN)/python -m pip install --quiet -e .
+	@touch $@
+
+.venv/ready-for-tests: .venv/ready
+	@echo "Installing what the tests need into .venv: minutes, the first time."
+	$(BIN)/python -m pip install --quiet -e '.[test]'
+	@touch $@

@@ -1,0 +1,28 @@
+"""Native libraries write to stderr past every log level; this keeps what they always say from the user."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+
+
+@contextlib.contextmanager
+def without_lines(pattern: re.Pattern[bytes]) -> Iterator[None]:
+    """Hold back what is written to stderr within, then write all of it but the lines that match `pattern`."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)
+            said.seek(0)
+            for line in said:
+                if not pattern.match(line):
+                    os.write(2, line)

@@ -1,0 +1,133 @@
+"""Have the real delegate judge full-size Stable Diffusion 2.1, with random weights, on this machine's GPU.
+
+    python scripts/judge_full_size.py trace build/sd21                 # needs TensorFlow; less than 3 MB
+    python scripts/judge_full_size.py judge build/sd21 -o docs/results/gpu-full-size.json
+
+The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import graph_rewrites
+from msd import tflite
+from msd.convert import with_weights
+from msd.delegate import Session, judge
+from msd.quantize import encode
+from msd.rewrite import apply
+from msd.structure import Structure, VariableSpec, load_structure, save_structure
+from msd.weights import Array, Weights
+
+COMPONENTS = ("unet", "text_encoder", "vae_decoder")
+RUNS = 10
+
+
+@click.group()
+def main() -> None:
+    """Trace the structures, or judge them."""
+
+
+@main.command("trace")
+@click.argument("folder", type=click.Path(path_type=Path))
+def trace_structures(folder: Path) -> None:
+    """Write the three structures of SD 2.1 base to FOLDER."""
+    from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+    from msd.models.networks import networks
+    from msd.trace import trace
+
+    public = tomllib.loads(Path("configs/models/sd21-base.toml").read_text())
+    every = networks(
+        TextEncoderConfig.from_diffusers(public["text_encoder"]),
+        UNetConfig.from_diffusers(public["unet"]),
+        VaeDecoderConfig.from_diffusers(public["vae"]),
+    )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, network in every.items():
+        save_structure(trace(network.build, network.inputs), folder / f"{name}.tflite")
+
+
+@main.command("judge")
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--component", "components", multiple=True, default=COMPONENTS)
+@click.option("--weights", default="int8", show_default=True)
+def judge_structures(folder: Path, output: Path, components: tuple[str, ...], weights: str) -> None:
+    """Write the verdicts and latencies as JSON to OUTPUT, after each component."""
+    report: dict[str, Any] = {"command": "python " + " ".join(sys.argv), "weights": weights, "components": {}}
+    for name in components:
+        with tempfile.TemporaryDirectory() as temporary:
+            path = Path(temporary) / f"{name}.tflite"
+            row = write_random(load_structure(folder / f"{name}.tflite"), path, weights)
+            for precision in ("fp32", "fp16"):
+                row[precision] = measure(path, precision)
+                report["components"][name] = row
+                output.write_text(json.dumps(report, indent=2) + "\n")
+                click.echo(f"{name} {precision}: {row[precision]}", err=True)
+
+
+def write_random(structure: Structure, path: Path, weights: str) -> dict[str, Any]:
+    """Write the structure with random weights; return its size and operation counts."""
+    drawn = {key: draw(spec, seed) for seed, (key, spec) in enumerate(structure.variables.items())}
+    model = with_weights(structure, drawn)
+    ledger = apply(model.main, graph_rewrites.load())
+    encode(model.main, weights)
+    tflite.write(model, path)
+    return {"traced": ledger.before, "operations": ledger.after, "bytes": path.stat().st_size}
+
+
+def draw(spec: VariableSpec, seed: int) -> Weights:
+    """Return random weights for a variable: near 1 for gamma, small for vectors, 1/fan-in for matrices."""
+    kind = spec.path.rpartition("/")[2]
+    fan_in = int(np.prod(spec.shape[:-1])) if kind == "kernel" else 1
+
+    def load() -> Array:
+        normal = np.random.default_rng(seed).standard_normal(spec.shape, dtype=np.float32)
+        if kind == "gamma":
+            return 1 + normal / 10
+        return normal / np.float32(10 if len(spec.shape) == 1 else np.sqrt(fan_in))
+
+    return Weights(spec.shape, np.dtype(np.float32), load, f"random {spec.path}")
+
+
+def measure(path: Path, precision: Any) -> dict[str, Any]:
+    """Return the verdict and the median latency of `RUNS` runs, in seconds, copies to and fro included."""
+    verdict = judge(path, precision=precision)
+    row = {
+        "adapter": verdict.adapter,
+        "verdict": f"{verdict.delegated} of {verdict.operations} operations, {verdict.partitions} partition",
+        "ok": verdict.ok,
+        "psnr": [round(d.psnr, 1) for d in verdict.distances],
+        "compile_seconds": round(verdict.compile_seconds or 0, 2),
+        "problems": [*verdict.problems, *([verdict.failure] if verdict.failure else [])],
+    }
+    with Session(path, precision) as session:
+        rng = np.random.default_rng(0)
+        inputs = {
+            name: rng.integers(0, 49407, port.shape, dtype=np.int32)
+            if "int" in str(port.dtype).lower()
+            else rng.standard_normal(port.shape, dtype=np.float32)
+            for name, port in session.inputs.items()
+        }
+        session.run(inputs)
+        seconds = [_timed(session, inputs) for _ in range(RUNS)]
+    return {**row, "median_seconds": round(float(np.median(seconds)), 4)}
+
+
+def _timed(session: Session, inputs: dict[str, Array]) -> float:
+    begun = time.perf_counter()
+    session.run(inputs)
+    return time.perf_counter() - begun
+
+
+if __name__ == "__main__":
+    main()

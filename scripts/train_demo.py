@@ -1,0 +1,142 @@
+"""Trains the demo checkpoint: draws scenes, fits the VAE, then U-Net and text encoder, writes the folder.
+
+    python scripts/train_demo.py --state STATE --out msd/demo/checkpoint
+
+One GPU is enough (minutes); `--smoke` passes through all of it on a CPU. Stopped at any time, the same
+command goes on from the last file in STATE.
+"""
+
+from __future__ import annotations
+
+import platform
+import random
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+import diffusers
+import numpy as np
+import torch
+import transformers
+
+from msd.demo.captions import scenes
+from msd.demo.scenes import draw
+from msd.demo.scorer import read
+from msd.demo.training import architecture, autoencoding, data, denoising, export, vocabulary
+from msd.demo.training.loop import OutOfTime, Run, load, save
+from msd.demo.training.recipe import FULL, SMOKE, Recipe
+
+
+def versions(device: str) -> dict[str, str]:
+    """Return what the figures of a run depend on."""
+    chip = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
+    return {
+        "device": chip,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "diffusers": diffusers.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def judge(vae: Any, device: str, n: int) -> dict[str, float]:
+    """Return PSNR (dB) of held-back scenes through the VAE, and the share of attributes still readable."""
+    chosen = random.Random(1).sample(scenes("held-back"), n)
+    drawn = np.stack([draw(scene, i) for i, scene in enumerate(chosen)])
+    pictures = torch.from_numpy(drawn).to(device)
+    seen = autoencoding.decoded(vae, autoencoding.latents(vae, pictures)).cpu().numpy()
+    error = np.mean((seen.astype(np.float64) - drawn) ** 2)
+    right = [
+        read(picture).get(key) == value
+        for picture, scene in zip(seen, chosen, strict=True)
+        for key, value in asdict(scene).items()
+    ]
+    return {
+        "psnr_db": round(float(20 * np.log10(255 / np.sqrt(error))), 2),
+        "readable": float(np.mean(right)),
+    }
+
+
+def first_stage(vae: Any, described: data.Captioned, recipe: Recipe, run: Run) -> dict[str, Any]:
+    """Return the scenes' latents and what is to be recorded of the VAE, from their file if it is there."""
+    path = run.folder / "latents.pt"
+    kept = load(path, run.device)
+    if kept is not None:
+        vae.load_state_dict(kept.pop("vae"))
+        vae.to(run.device)
+        return kept
+    begun = time.monotonic()
+    pictures = torch.from_numpy(data.pictures(described.scenes)).to(run.device)
+    run.say(f"{len(pictures)} scenes drawn in {time.monotonic() - begun:.0f} s")
+    seconds = autoencoding.fit(vae, pictures, recipe, run)
+    figures = judge(vae, run.device, min(256, recipe.scenes)) | {"seconds": round(seconds)}
+    run.say(f"autoencoder: {figures}")
+    means = autoencoding.latents(vae, pictures)
+    kept = {"latents": means, "scaling": float(1 / means.std()), "figures": figures}
+    save(kept | {"vae": vae.state_dict()}, path)
+    return kept
+
+
+def second_stage(
+    first: dict[str, Any], described: data.Captioned, folder: Path, recipe: Recipe, run: Run
+) -> tuple[Any, float]:
+    """Return the trained U-Net and text encoder, and the seconds they took."""
+    words = data.vocabulary()
+    texts = [text for several in described.captions for text in several]
+    ids = (
+        torch.from_numpy(data.token_ids(texts, folder))
+        .view(recipe.scenes, -1, vocabulary.LENGTH)
+        .to(run.device)
+    )
+    empty = torch.from_numpy(data.token_ids([""], folder))[0].to(run.device)
+    torch.manual_seed(recipe.seed)
+    parts = torch.nn.ModuleDict(
+        {"unet": architecture.unet(), "text_encoder": architecture.text_encoder(len(words.tokens))}
+    )
+    alphas = architecture.scheduler().alphas_cumprod
+    latents = first["latents"] * first["scaling"]
+    return parts, denoising.fit(parts, latents, ids, empty, alphas, recipe, run)
+
+
+def make(recipe: Recipe, out: Path, run: Run) -> None:
+    """Run both stages and write the checkpoint to `out`."""
+    run.folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = run.folder / "tokenizer"
+    vocabulary.write(data.vocabulary(), tokenizer)
+    described = data.describe(recipe)
+    torch.manual_seed(recipe.seed)
+    vae = architecture.autoencoder()
+    first = first_stage(vae, described, recipe, run)
+    parts, seconds = second_stage(first, described, tokenizer, recipe, run)
+    record = {
+        "recipe": asdict(recipe),
+        "autoencoder": first["figures"],
+        "denoiser": {"seconds": round(seconds)},
+        "versions": versions(run.device),
+    }
+    export.write({"vae": vae, **dict(parts.items())}, first["scaling"], tokenizer, record, out)
+
+
+@click.command(help=__doc__)
+@click.option("--state", type=click.Path(path_type=Path), required=True, help="Folder for the state files.")
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="Folder for the checkpoint.")
+@click.option("--smoke", is_flag=True, help="A few steps, to try the code.")
+@click.option(
+    "--stop-after", type=float, default=float("inf"), help="Seconds after which to stop and keep the state."
+)
+def main(state: Path, out: Path, smoke: bool, stop_after: float) -> None:
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    torch.set_float32_matmul_precision("high")
+    run = Run(state, device, time.monotonic() + stop_after, lambda line: click.echo(line, err=True))
+    try:
+        make(SMOKE if smoke else FULL, out, run)
+    except OutOfTime as stopped:
+        click.echo(f"{stopped}; run the same command again to go on", err=True)
+        sys.exit(75)
+
+
+if __name__ == "__main__":
+    main()

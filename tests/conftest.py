@@ -1,0 +1,57 @@
+"""Fixtures that several test files share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.stand_in import write_bundle
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden/ instead of comparing")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """With --update-golden, run only the tests that compare with a golden text."""
+    if config.getoption("--update-golden"):
+        items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
+    """`golden(name, text)`: the text is the one in tests/golden/, which `make golden` writes.
+
+    A test calls it last, when the numbers behind the text have been checked.
+    """
+
+    def compare(name: str, text: str) -> None:
+        path = GOLDEN / name
+        if request.config.getoption("--update-golden"):
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text, "utf-8")
+        assert path.read_text("utf-8") == text, f"{path} differs; `make golden` accepts the new text"
+
+    return compare
+
+
+@pytest.fixture(scope="session")
+def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of small stand-in networks with batch 1; read only."""
+    return write_bundle(tmp_path_factory.mktemp("bundle") / "one")
+
+
+@pytest.fixture(scope="session")
+def batch_two_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same networks with batch 2; read only."""
+    return write_bundle(tmp_path_factory.mktemp("bundle") / "two", batch=2)
+
+
+@pytest.fixture(scope="session")
+def sinusoids_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same again, with a U-Net that takes the sinusoids of its timestep, sines first; read only."""
+    return write_bundle(tmp_path_factory.mktemp("bundle") / "sinusoids", batch=2, sinusoids=True)

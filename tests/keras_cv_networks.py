@@ -1,0 +1,134 @@
+"""The three networks of keras-cv's Stable Diffusion 2.1: its own constructors, arranging its own layers.
+
+The constructors have no arguments for width and depth. They are run with other functions in the place of some
+names, each of which makes the real layer, but narrower, or leaves a repetition out.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import types
+from collections.abc import Callable
+from typing import Any
+
+from msd.models.networks import Network
+
+TOKENS, VOCABULARY, SINUSOIDS, CONTEXT = 77, 1000, 320, 1024
+HEIGHT, WIDTH = 128, 64
+"""Pixels."""
+
+LATENT = ((1, HEIGHT // 8, WIDTH // 8, 4), "float32")
+
+
+def text_encoder(layers: int = 23, narrower: int = 1) -> Network:
+    """TextEncoderV2 with a small vocabulary, a factor `narrower` (1, 2, 4, 8 or 16)."""
+
+    def build() -> Any:
+        from keras_cv.src.models.stable_diffusion import text_encoder as written
+
+        def layer(width: int, heads: int, activation: Any) -> Any:
+            return written.CLIPEncoderLayer(width // narrower, heads // narrower, activation=activation)
+
+        return _constructed(
+            written.TextEncoderV2,
+            TOKENS,
+            VOCABULARY,
+            range=lambda n: builtins.range(layers),
+            CLIPEmbedding=lambda n, width, length: written.CLIPEmbedding(n, width // narrower, length),
+            CLIPEncoderLayer=layer,
+        )
+
+    ids = ((1, TOKENS), "int32")
+    return Network(build, {"tokens": ids, "positions": ids})
+
+
+def unet(narrower: int = 1) -> Network:
+    """DiffusionModelV2, a factor `narrower` (1, 5 or 10)."""
+
+    def build() -> Any:
+        from keras_cv.src.models.stable_diffusion import diffusion_model as written
+
+        def transformer(heads: int, head_size: int, fully_connected: bool) -> Any:
+            fewer, width = heads * 2 // 5, heads * head_size // narrower
+            chosen = (heads, head_size) if narrower == 1 else (fewer, width // fewer)
+            return written.SpatialTransformer(*chosen, fully_connected=fully_connected)
+
+        return _constructed(
+            written.DiffusionModelV2,
+            HEIGHT,
+            WIDTH,
+            TOKENS,
+            ResBlock=lambda channels: written.ResBlock(channels // narrower),
+            Upsample=lambda channels: written.Upsample(channels // narrower),
+            PaddedConv2D=_narrow_conv(written.PaddedConv2D, narrower),
+            SpatialTransformer=transformer,
+        )
+
+    sinusoids, context = ((1, SINUSOIDS), "float32"), ((1, TOKENS, CONTEXT), "float32")
+    return Network(build, {"latent": LATENT, "timestep_embedding": sinusoids, "context": context})
+
+
+def transformer_block() -> Network:
+    """One residual block and one spatial transformer of DiffusionModelV2, narrow."""
+
+    def build() -> Any:
+        import keras
+        from keras_cv.src.models.stable_diffusion.diffusion_model import ResBlock, SpatialTransformer
+
+        x, embedding, context = (
+            keras.Input(shape[1:], batch_size=1, name=name) for name, (shape, _) in inputs.items()
+        )
+        y = SpatialTransformer(2, 32, fully_connected=True)([ResBlock(64)([x, embedding]), context])
+        return keras.Model([x, embedding, context], y)
+
+    inputs = {
+        "x": ((1, 6, 4, 32), "float32"),
+        "embedding": ((1, 48), "float32"),
+        "context": ((1, TOKENS, 40), "float32"),
+    }
+    return Network(build, inputs)
+
+
+def decoder(narrower: int = 1, one_in: int = 1) -> Network:
+    """Decoder, a factor `narrower` (1, 2 or 4), with one in `one_in` of its residual blocks."""
+
+    def build() -> Any:
+        import keras
+        from keras_cv.src.models.stable_diffusion import decoder as written
+
+        count = itertools.count()
+
+        def block(channels: int) -> Any:
+            left_out = next(count) % one_in
+            return keras.layers.Identity() if left_out else written.ResnetBlock(channels // narrower)
+
+        return _constructed(
+            written.Decoder,
+            HEIGHT,
+            WIDTH,
+            ResnetBlock=block,
+            AttentionBlock=lambda channels: written.AttentionBlock(channels // narrower),
+            PaddedConv2D=_narrow_conv(written.PaddedConv2D, narrower),
+        )
+
+    return Network(build, {"latent": LATENT})
+
+
+def _narrow_conv(layer: Callable[..., Any], narrower: int) -> Callable[..., Any]:
+    """Pictures and latents, of 3 and 4 channels, stay as they are."""
+    return lambda n, *args, **settings: layer(n if n <= 4 else n // narrower, *args, **settings)
+
+
+def _constructed(model: Any, *args: Any, **names: Any) -> Any:
+    """Return `model(*args)` without weights, its constructor seeing `names` instead of its module's."""
+    written = model.__init__
+    seeing = types.FunctionType(
+        written.__code__,
+        {**written.__globals__, **names},
+        written.__name__,
+        written.__defaults__,
+        written.__closure__,
+    )
+    made = type(model.__name__, (model,), {"__init__": seeing})
+    return made(*args, download_weights=False)

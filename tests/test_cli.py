@@ -1,0 +1,85 @@
+"""The umbrella command: what it lists, what it imports, how it fails."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from msd.cli import COMMANDS, msd
+from msd.cli.command import Command
+from msd.errors import BadConfig
+
+HEAVY = (
+    "ai_edge_litert",
+    "diffusers",
+    "keras",
+    "keras_cv",
+    "numpy",
+    "rich",
+    "tensorflow",
+    "torch",
+    "transformers",
+)
+
+
+def test_help_lists_every_command(golden: Callable[[str, str], None]) -> None:
+    result = CliRunner().invoke(msd, ["--help"], prog_name="msd", terminal_width=100)
+    assert result.exit_code == 0
+    assert all(f"  {name} " in result.output for name in COMMANDS)
+    golden("msd-help.txt", result.output)
+
+
+def test_help_and_the_commands_themselves_import_nothing_heavy() -> None:
+    script = (
+        "import sys; import msd.cli.generate; from msd.cli import msd\n"
+        "msd(['--help'], standalone_mode=False)\n"
+        f"sys.exit(' '.join(name for name in {HEAVY} if name in sys.modules) or 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_there_and_says_what_it_does(name: str) -> None:
+    command = msd.get_command(click.Context(msd), name)
+    assert isinstance(command, click.Command)
+    result = CliRunner().invoke(msd, [name, "--help"])
+    assert result.exit_code == 0
+    assert "Example" in result.output
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_readme_names_every_command(name: str) -> None:
+    text = (Path(__file__).parent.parent / "README.md").read_text("utf-8")
+    assert f"    {name} " in text or f"`msd {name}`" in text
+
+
+@pytest.mark.parametrize("arguments", [["nonsense"], ["--nonsense"], ["generate", "--nonsense"]])
+def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
+    result = CliRunner().invoke(msd, arguments)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+
+
+def test_a_user_s_error_is_one_line_and_exit_code_1() -> None:
+    @click.command(cls=Command)
+    def fail() -> None:
+        raise BadConfig("the moon is not made of cheese")
+
+    result = CliRunner().invoke(fail)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "error: the moon is not made of cheese\n"
+
+
+def test_another_error_keeps_its_traceback() -> None:
+    @click.command(cls=Command)
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    assert isinstance(CliRunner().invoke(fail).exception, ZeroDivisionError)

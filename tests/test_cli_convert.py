@@ -1,0 +1,256 @@
+"""msd-convert as a user meets it: what it writes, what it refuses, and that nothing is half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from safetensors.numpy import load_file, save_file
+
+from msd import tflite
+from msd.bundle import open_bundle
+from msd.cli.convert import convert
+from tests import checkpoints
+
+TINY = checkpoints.vary(
+    checkpoints.SD21,
+    text_encoder={"num_hidden_layers": 1},
+    unet={
+        "attention_head_dim": [1, 2],
+        "block_out_channels": [16, 24],
+        "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"],
+        "layers_per_block": 1,
+    },
+    vae={
+        "block_out_channels": [8, 12],
+        "down_block_types": ["DownEncoderBlock2D"] * 2,
+        "up_block_types": ["UpDecoderBlock2D"] * 2,
+        "layers_per_block": 1,
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tiny")
+    checkpoints.write(folder, TINY)
+    return folder
+
+
+@pytest.fixture
+def copy(source: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(source, tmp_path / "copy"))
+
+
+def run(*args: Any) -> Result:
+    return CliRunner().invoke(convert, [str(a) for a in args])
+
+
+def assert_refused(result: Result, code: int, *words: str) -> None:
+    assert result.exit_code == code, result.output
+    if code == 1:
+        last = result.stderr.strip().splitlines()[-1]
+        assert last.startswith("error: ")
+        for word in words:
+            assert word in last
+
+
+def assert_no_debris(folder: Path, *allowed: str) -> None:
+    assert sorted(p.name for p in folder.iterdir()) == sorted(allowed)
+
+
+def test_everything_is_written_and_listed(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run(source, "-o", out, "--explain")
+    assert result.exit_code == 0, result.output
+    names = {
+        "text_encoder.tflite",
+        "unet.tflite",
+        "vae_decoder.tflite",
+        "manifest.json",
+        "tokenizer",
+        "scheduler",
+    }
+    assert_no_debris(out, *names)
+    manifest = open_bundle(out, verify=True).manifest
+    assert manifest.configuration.height == manifest.configuration.width == 32
+    for name, part in manifest.components.items():
+        graph = tflite.read(out / part.file).main
+        assert len(graph.ops) == part.operations
+        ledger = manifest.ledger[name]
+        assert ledger["after"] == part.operations
+        assert ledger["before"] + sum(r["ops"] for r in ledger["rules"]) == ledger["after"]
+    assert "lower_group_norm" in result.stdout
+    assert "peak memory" in result.stdout
+    assert_no_debris(tmp_path, "out")
+
+
+def test_json_is_the_manifest(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run(source, "-o", out, "--json", "--component", "vae_decoder")
+    assert json.loads(result.stdout) == json.loads((out / "manifest.json").read_text())
+    assert list(json.loads(result.stdout)["components"]) == ["vae_decoder"]
+
+
+def test_dry_run_writes_nothing(source: Path, tmp_path: Path) -> None:
+    result = run(source, "-o", tmp_path / "out", "--dry-run", "--height", "64", "--width", "32")
+    assert result.exit_code == 0
+    assert "32x64 pixels" in result.stdout
+    assert_no_debris(tmp_path)
+
+
+@pytest.mark.parametrize("weights", ["int8", "float16", "float32"])
+def test_two_runs_give_the_same_bytes(source: Path, tmp_path: Path, weights: str) -> None:
+    outs = [tmp_path / "a", tmp_path / "b"]
+    for out in outs:
+        assert run(source, "-o", out, "--weights", weights, "--component", "unet").exit_code == 0
+    first, second = ((out / "unet.tflite").read_bytes() for out in outs)
+    assert first == second
+
+
+def test_size_and_batch_are_as_asked(source: Path, tmp_path: Path) -> None:
+    args = ("--height", "64", "--width", "48", "--batch", "2", "--component", "unet")
+    assert run(source, "-o", tmp_path / "out", *args).exit_code == 0
+    inputs = {i.name: i.shape for i in open_bundle(tmp_path / "out").manifest.components["unet"].inputs}
+    assert inputs["latent"] == (2, 32, 24, 4)
+
+
+def test_a_rewrite_can_be_switched_off(source: Path, tmp_path: Path) -> None:
+    args = ("--without", "clip_gelu", "--component", "text_encoder")
+    assert run(source, "-o", tmp_path / "out", *args).exit_code == 0
+    assert "GELU" in {op.kind for op in tflite.read(tmp_path / "out" / "text_encoder.tflite").main.ops}
+
+
+def test_existing_results_are_kept_unless_forced(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    assert_refused(run(source, "-o", out), 1, "not empty", "--force")
+    assert_no_debris(out, "mine.txt")
+    assert run(source, "-o", out, "--force", "--component", "vae_decoder").exit_code == 0
+    assert (out / "mine.txt").read_text() == "mine"
+
+
+def test_a_file_in_the_way(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("mine")
+    assert run(source, "-o", tmp_path / "out").exit_code == 2
+    assert (tmp_path / "out").read_text() == "mine"
+
+
+def test_usage_errors(source: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert_refused(run(source), 2)
+    assert_refused(run(source, "-o", out, "--without", "no_such_rule"), 2)
+    assert_refused(run(source, "-o", out, "--batch", "3"), 2)
+    assert_refused(run(source, "-o", out, "--height", "33"), 1, "height", "multiple")
+    assert_no_debris(tmp_path)
+
+
+def test_a_folder_that_cannot_be_written(source: Path) -> None:
+    assert_refused(run(source, "-o", "/proc/nowhere/out"), 1, "cannot be written")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
+def test_a_full_disk(source: Path, tmp_path: Path) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], check=False)
+    if mounted.returncode:
+        pytest.skip("tmpfs cannot be mounted here")
+    try:
+        assert_refused(run(source, "-o", disk / "out"), 1, "no space left")
+        assert_no_debris(disk)
+    finally:
+        subprocess.run(["umount", disk], check=True)
+
+
+def test_an_interrupted_run_leaves_nothing(source: Path, tmp_path: Path) -> None:
+    script = (
+        "import os, signal, sys\n"
+        "import msd.convert as c\n"
+        "inner = c._copy_extras\n"
+        "def interrupt(*a):\n"
+        "    inner(*a)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM if sys.argv.pop() == 'term' else signal.SIGINT)\n"
+        "c._copy_extras = interrupt\n"
+        "from msd.cli.convert import convert\n"
+        "convert(sys.argv[1:-1])\n"
+    )
+    for name in ("term", "int"):
+        command = [
+            sys.executable,
+            "-c",
+            script,
+            source,
+            "-o",
+            tmp_path / "out",
+            "--component",
+            "vae_decoder",
+            name,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode != 0, done.stdout
+        assert_no_debris(tmp_path)
+
+
+def test_missing_component(copy: Path, tmp_path: Path) -> None:
+    shutil.rmtree(copy / "vae")
+    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "vae")
+
+
+def test_missing_folder_and_wrong_folder(tmp_path: Path) -> None:
+    assert_refused(run(tmp_path / "nowhere", "-o", tmp_path / "out"), 1, "nowhere")
+    (tmp_path / "empty").mkdir()
+    assert_refused(run(tmp_path / "empty", "-o", tmp_path / "out"), 1, "model_index.json")
+
+
+def test_truncated_weights(copy: Path, tmp_path: Path) -> None:
+    file = copy / "unet" / "diffusion_pytorch_model.safetensors"
+    file.write_bytes(file.read_bytes()[:-1000])
+    assert_refused(run(copy, "-o", tmp_path / "out"), 1, str(file))
+    assert_no_debris(tmp_path, "copy")
+
+
+def edit_unet(copy: Path, name: str, change: Any) -> None:
+    file = copy / "unet" / "diffusion_pytorch_model.safetensors"
+    tensors = load_file(file)
+    tensors[name] = change(tensors[name])
+    save_file(tensors, file)
+
+
+def test_wrong_shape(copy: Path, tmp_path: Path) -> None:
+    edit_unet(copy, "conv_in.weight", lambda w: np.ascontiguousarray(w[:, :3]))
+    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "conv_in.weight", "[16, 4, 3, 3]", "[16, 3, 3, 3]")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_weights_that_are_no_numbers(copy: Path, tmp_path: Path, value: float) -> None:
+    def spoil(w: Any) -> Any:
+        spoilt = w.copy()
+        spoilt.reshape(-1)[7] = value
+        return spoilt
+
+    edit_unet(copy, "mid_block.resnets.0.conv1.weight", spoil)
+    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "mid_block.resnets.0.conv1.weight")
+    assert_no_debris(tmp_path, "copy")
+
+
+def test_unknown_architecture(copy: Path, tmp_path: Path) -> None:
+    index = copy / "model_index.json"
+    index.write_text(index.read_text().replace("StableDiffusionPipeline", "StableDiffusionXLPipeline"))
+    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "StableDiffusionXLPipeline")
+
+
+def test_unsupported_setting(copy: Path, tmp_path: Path) -> None:
+    config = copy / "unet" / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "class_embed_type": "timestep"}))
+    assert_refused(run(copy, "-o", tmp_path / "out"), 1, "class_embed_type")

@@ -1,0 +1,118 @@
+"""`msd generate` from its arguments to the PNG file, on a real bundle of stand-in networks."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+from PIL import Image
+
+from msd.bundle import open_bundle
+from msd.cli import msd
+from msd.runtime.pipeline import Pipeline
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(msd, ["generate", *map(str, arguments)], prog_name="msd", terminal_width=100)
+
+
+def test_help(golden: Callable[[str, str], None]) -> None:
+    golden("generate-help.txt", run("--help").output)
+
+
+def test_the_example_in_the_help_works(bundle_folder: Path, tmp_path: Path) -> None:
+    (line,) = [line for line in run("--help").output.splitlines() if line.startswith("    msd generate ")]
+    words = shlex.split(line)
+    places = {"demo-out": bundle_folder, "picture.png": tmp_path / "picture.png"}
+    result = run(*(places.get(word, word) for word in words[2:]))
+    assert result.exit_code == 0
+    assert (tmp_path / "picture.png").exists()
+
+
+def test_draws_the_picture_it_was_asked_for(bundle_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    options = ("--negative-prompt", "dogs", "--seed", "5", "--steps", "3", "--guidance", "4", "--verify")
+    result = run(bundle_folder, "--prompt", "naïve café 日本", *options, "-o", path)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"{path}: 48×32, seed 5" in result.stderr
+    bundle = open_bundle(bundle_folder)
+    expected = Pipeline(bundle).generate(
+        "naïve café 日本", negative_prompt="dogs", seed=5, steps=3, guidance=4.0
+    )
+    with Image.open(path) as image:
+        assert np.array_equal(np.asarray(image), expected.pixels)
+        written = {key: image.info[key] for key in ("prompt", "negative_prompt", "seed", "steps", "guidance")}
+        assert list(written.values()) == ["naïve café 日本", "dogs", "5", "3", "4.0"]
+        assert image.info["model"] == bundle.model_hash
+
+
+def test_json_says_what_was_made(bundle_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    result = run(bundle_folder, "--prompt", "é", "--steps", "1", "-o", path, "--json")
+    said = json.loads(result.stdout)
+    assert (said["picture"], said["width"], said["height"]) == (str(path), 48, 32)
+    assert (said["prompt"], said["backend"]) == ("é", "cpu")
+    assert said["seconds"] > 0
+
+
+def test_a_process_of_its_own_writes_the_same_bytes(bundle_folder: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", "from msd.cli import msd; msd()", "generate", str(bundle_folder)]
+    for name in ("a.png", "b.png"):
+        options = ["--prompt", "fox", "--steps", "2", "-o", str(tmp_path / name)]
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+        assert "2/2" in done.stderr
+        assert "s/step" in done.stderr
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_refuses_to_replace_a_picture_and_does_when_forced(bundle_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(b"mine")
+    arguments = (bundle_folder, "--prompt", "fox", "--steps", "1", "-o", path)
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: {path} exists; choose another name or give --force\n"
+    assert path.read_bytes() == b"mine"
+    assert run(*arguments, "--force").exit_code == 0
+    assert path.read_bytes() != b"mine"
+
+
+def test_refuses_an_unwritable_place_before_the_work(bundle_folder: Path, tmp_path: Path) -> None:
+    result = run(bundle_folder, "--prompt", "fox", "-o", tmp_path / "nowhere" / "a.png")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: cannot write ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_refuses_a_bad_bundle_in_a_sentence(tmp_path: Path) -> None:
+    result = run(tmp_path, "--prompt", "fox", "-o", tmp_path / "a.png")
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: cannot read {tmp_path / 'manifest.json'}")
+    assert result.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-o", "a.png"],
+        ["--prompt", "fox"],
+        ["--prompt", "fox", "-o", "a.png", "--steps", "0"],
+        ["--prompt", "fox", "-o", "a.png", "--seed", "-1"],
+        ["--prompt", "fox", "-o", "a.png", "--guidance", "much"],
+        ["--prompt", "fox", "-o", "a.png", "--backend", "abacus"],
+        ["--prompt", "fox", "-o", "."],
+        ["--prompt", b"\xff".decode("utf-8", "surrogateescape"), "-o", "a.png"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(options: list[str], bundle_folder: Path) -> None:
+    result = run(bundle_folder, *options)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr

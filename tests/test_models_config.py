@@ -1,0 +1,185 @@
+"""Public configurations are understood, and what we cannot build is refused by key and value."""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from diffusers import AutoencoderKL, UNet2DConditionModel
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msd.errors import BadCheckpoint, BadConfig, MsdError
+from msd.models.config import (
+    UNET_ONLY,
+    VAE_ONLY,
+    TextEncoderConfig,
+    UNetConfig,
+    VaeDecoderConfig,
+)
+from msd.models.networks import networks
+
+PUBLIC = sorted((Path(__file__).parent.parent / "configs" / "models").glob("*.toml"))
+PARSERS = {
+    "text_encoder": TextEncoderConfig.from_diffusers,
+    "unet": UNetConfig.from_diffusers,
+    "vae": VaeDecoderConfig.from_diffusers,
+}
+
+
+def public(name: str) -> dict[str, Any]:
+    (path,) = (path for path in PUBLIC if path.stem == name)
+    return tomllib.loads(path.read_text())
+
+
+def parsed(config: dict[str, Any]) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
+    return (
+        TextEncoderConfig.from_diffusers(config["text_encoder"]),
+        UNetConfig.from_diffusers(config["unet"]),
+        VaeDecoderConfig.from_diffusers(config["vae"]),
+    )
+
+
+@pytest.mark.parametrize("path", PUBLIC, ids=lambda path: path.stem)
+def test_public_configurations_are_what_diffusers_understands(path: Path) -> None:
+    config = tomllib.loads(path.read_text())
+    assert config.keys() == {"text_encoder", "unet", "vae", "scheduler"}
+    with torch.device("meta"):
+        unet, vae = UNet2DConditionModel(**config["unet"]), AutoencoderKL(**config["vae"])
+    # With every default spelt out, as save_pretrained writes it.
+    assert UNetConfig.from_diffusers(dict(unet.config)) == parsed(config)[1]
+    assert VaeDecoderConfig.from_diffusers(dict(vae.config)) == parsed(config)[2]
+
+
+def test_stable_diffusion_2_1() -> None:
+    text_encoder, unet, vae_decoder = parsed(public("sd21"))
+    assert text_encoder == TextEncoderConfig(49408, 77, 1024, 4096, 23, 16, "gelu", 1e-5)
+    assert (unet.heads, unet.size, unet.context_width, unet.linear_projection) == (
+        (5, 10, 20, 20),
+        (96, 96),
+        1024,
+        True,
+    )
+    assert (unet.down_attention, unet.up_attention) == ((True, True, True, False),) * 2
+    assert (unet.time_width, vae_decoder.scale) == (1280, 8)
+    made = networks(text_encoder, unet, vae_decoder)
+    assert made["unet"].inputs == {
+        "latent": ((1, 96, 96, 4), "float32"),
+        "timestep": ((1,), "float32"),
+        "context": ((1, 77, 1024), "float32"),
+    }
+    assert made["vae_decoder"].inputs == {"latent": ((1, 96, 96, 4), "float32")}
+
+
+def test_stable_diffusion_1_5_has_eight_heads_everywhere() -> None:
+    text_encoder, unet, vae_decoder = parsed(public("sd15"))
+    assert text_encoder.activation == "quick_gelu"
+    assert (unet.heads, unet.linear_projection) == ((8, 8, 8, 8), False)
+    assert vae_decoder.scaling_factor == 0.18215
+
+
+def test_inpainting_decodes_four_of_nine_channels() -> None:
+    made = networks(*parsed(public("sd2-inpainting")), height=512, width=768, batch=2)
+    assert made["unet"].inputs["latent"] == ((2, 64, 96, 9), "float32")
+    assert made["vae_decoder"].inputs["latent"] == ((2, 64, 96, 4), "float32")
+
+
+@pytest.mark.parametrize(("height", "width"), [(500, 512), (512, 32), (0, 512), (512, -64), (512, 520)])
+def test_a_size_that_the_levels_do_not_divide_is_refused(height: int, width: int) -> None:
+    with pytest.raises(BadConfig, match=r"the (height|width) of -?\d+ pixels must be a multiple of 64"):
+        networks(*parsed(public("sd21")), height=height, width=width)
+
+
+def refuse(component: str, message: str, **changes: Any) -> None:
+    config = {**public("sd21")[component], **changes}
+    with pytest.raises(BadCheckpoint, match=re.escape(message)):
+        PARSERS[component](config)
+
+
+@pytest.mark.parametrize("key", UNET_ONLY)
+def test_what_the_unet_cannot_do(key: str) -> None:
+    only = " or ".join(map(repr, UNET_ONLY[key]))
+    refuse("unet", f"unet/config.json says {key} = 'other', but only {only} is supported", **{key: "other"})
+
+
+@pytest.mark.parametrize("key", VAE_ONLY)
+def test_what_the_vae_cannot_do(key: str) -> None:
+    only = " or ".join(map(repr, VAE_ONLY[key]))
+    refuse("vae", f"vae/config.json says {key} = 'other', but only {only} is supported", **{key: "other"})
+
+
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("unet", {"down_block_types": ["AttnDownBlock2D"] * 4}, "only CrossAttnDownBlock2D and DownBlock2D are"),
+    ("unet", {"up_block_types": ["UpBlock2D"] * 3}, "but block_out_channels has 4 levels"),
+    ("unet", {"down_block_types": "DownBlock2D"}, "a list with one entry for each level was expected"),
+    ("unet", {"only_cross_attention": 0}, "only False is supported"),
+    ("unet", {"addition_embed_type": "text_time"}, "says addition_embed_type = 'text_time', but only None"),
+    ("unet", {"novelty": 3}, "says novelty = 3, but what that would mean is not known; null is"),
+    ("unet", {"attention_head_dim": [5, 10, 20]}, "there are 4 levels"),
+    ("unet", {"attention_head_dim": 7}, "must be a multiple of attention_head_dim = 7"),
+    ("unet", {"attention_head_dim": 0}, "an integer from 1 to 256 was expected"),
+    ("unet", {"norm_num_groups": 48}, "must be a multiple of norm_num_groups = 48"),
+    ("unet", {"norm_num_groups": None}, "an integer from 1 to 65536 was expected"),
+    ("unet", {"layers_per_block": 10**9}, "an integer from 1 to 64 was expected"),
+    ("unet", {"layers_per_block": True}, "an integer from 1 to 64 was expected"),
+    ("unet", {"transformer_layers_per_block": [[1], 1, 1, 1]}, "an integer from 1 to 64 was expected"),
+    ("unet", {"cross_attention_dim": [1024, 768, 768, 768]}, "one number for all levels is supported"),
+    ("unet", {"block_out_channels": [32] * 9}, "1 to 8 levels are supported"),
+    ("unet", {"block_out_channels": [], "down_block_types": []}, "1 to 8 levels are supported"),
+    ("unet", {"freq_shift": 160}, "the first must be even and above 320"),
+    ("unet", {"freq_shift": "0"}, "a number was expected"),
+    ("unet", {"norm_eps": 0}, "a number above 0 was expected"),
+    ("unet", {"norm_eps": math.nan}, "a number was expected"),
+    ("unet", {"sample_size": [64]}, "a height and a width were expected"),
+    ("unet", {"use_linear_projection": "yes"}, "true or false was expected"),
+    ("unet", {"time_cond_proj_dim": -1}, "an integer from 1 to 65536 was expected"),
+    ("vae", {"up_block_types": ["AttnUpDecoderBlock2D"] * 4}, "only UpDecoderBlock2D are supported"),
+    ("vae", {"block_out_channels": [128, 256, 512, 500]}, "must be a multiple of norm_num_groups = 32"),
+    ("vae", {"scaling_factor": 0}, "a number above 0 was expected"),
+    ("vae", {"shift_factor": 0.1}, "says shift_factor = 0.1, but only None is supported"),
+    ("vae", {"novelty": True}, "what that would mean is not known"),
+    ("text_encoder", {"model_type": "t5"}, "says model_type = 't5', but only 'clip_text_model'"),
+    (
+        "text_encoder",
+        {"architectures": ["CLIPTextModelWithProjection"]},
+        "but only ['CLIPTextModel'] or None",
+    ),
+    ("text_encoder", {"hidden_act": "relu"}, "says hidden_act = 'relu', but only quick_gelu, gelu,"),
+    ("text_encoder", {"hidden_size": 1000}, "must be a multiple of num_attention_heads = 16"),
+]
+
+
+@pytest.mark.parametrize(("component", "changes", "message"), REFUSED, ids=str)
+def test_refusals(component: str, changes: dict[str, Any], message: str) -> None:
+    refuse(component, message, **changes)
+
+
+def test_unknown_keys_that_are_switched_off_are_ignored() -> None:
+    config = {**public("sd21")["unet"], "novelty": None, "other": False, "_private": 7}
+    assert UNetConfig.from_diffusers(config) == parsed(public("sd21"))[1]
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@given(st.data())
+def test_any_value_is_understood_or_refused(data: st.DataObject) -> None:
+    component = data.draw(st.sampled_from(sorted(PARSERS)))
+    config = public("sd21")[component]
+    key = data.draw(st.sampled_from(sorted({*config, "sample_size", "time_cond_proj_dim", "novelty"})))
+    try:
+        PARSERS[component]({**config, key: data.draw(ANYTHING)})
+    except MsdError as error:
+        said = str(error)
+    else:
+        return
+    assert said.startswith(f"{component}/config.json says ")

@@ -1,0 +1,46 @@
+"""At full size the networks have exactly the tensors that diffusers and transformers have; none is loaded."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.networks import networks
+from msd.sources.binding import bind
+from msd.trace import trace
+from msd.weights import Array, Weights
+from tests import checkpoints
+
+MODELS = Path(__file__).parent.parent / "configs" / "models"
+
+
+def absent() -> Array:
+    raise AssertionError("a weight was loaded")
+
+
+@pytest.mark.parametrize("name", ["sd21", "sd15"])
+def test_every_tensor_has_its_variable(name: str) -> None:
+    config = tomllib.loads((MODELS / f"{name}.toml").read_text())
+    with torch.device("meta"):
+        modules = checkpoints.modules(config)
+    modules["vae_decoder"] = modules.pop("vae")
+    made = networks(
+        TextEncoderConfig.from_diffusers(config["text_encoder"]),
+        UNetConfig.from_diffusers(config["unet"]),
+        VaeDecoderConfig.from_diffusers(config["vae"]),
+        height=64,
+        width=128,
+    )
+    for component, network in made.items():
+        structure = trace(network.build, network.inputs)
+        weights = {
+            tensor: Weights(tuple(value.shape), np.dtype(np.float32), absent, tensor)
+            for tensor, value in modules[component].state_dict().items()
+            if not tensor.startswith(("encoder.conv", "encoder.down", "encoder.mid", "quant_conv."))
+        }
+        assert bind(component, structure.variables, weights).unexpected == ()

@@ -1,0 +1,217 @@
+"""A diffusers folder opens whatever its precision, shards and age; what is wrong is said in a sentence."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from msd.errors import BadCheckpoint
+from msd.models.networks import networks
+from msd.sources.binding import bind
+from msd.sources.diffusers import Checkpoint, open_folder
+from msd.structure import VariableSpec
+from tests import checkpoints
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    checkpoints.write(folder, checkpoints.SHALLOW)
+    return folder
+
+
+@pytest.fixture
+def folder(saved: Path, tmp_path: Path) -> Path:
+    """Return a copy that the test may spoil."""
+    return shutil.copytree(saved, tmp_path / "copy")
+
+
+def edit(path: Path, **changes: Any) -> None:
+    """Set some keys of a JSON file."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def require_same(found: Checkpoint, wanted: Checkpoint) -> None:
+    """Require the same tensors and values in all components."""
+    for component, weights in wanted.weights.items():
+        assert found.weights[component].keys() == weights.keys()
+        for name, tensor in weights.items():
+            np.testing.assert_array_equal(found.weights[component][name].load(), tensor.load())
+
+
+def test_a_folder_says_what_it_holds(saved: Path) -> None:
+    checkpoint = open_folder(saved)
+    assert checkpoint.unet.channels == (24, 40)
+    assert checkpoint.vae_decoder.scaling_factor == 0.5
+    assert checkpoint.text_encoder.width == 48
+    assert checkpoint.scheduler["prediction_type"] == "epsilon"
+    assert checkpoint.tokenizer["vocab.json"] == saved / "tokenizer" / "vocab.json"
+    assert [str(file) for file in checkpoint.files] == [
+        "model_index.json",
+        "scheduler/scheduler_config.json",
+        "text_encoder/config.json",
+        "text_encoder/model.safetensors",
+        "tokenizer/merges.txt",
+        "tokenizer/tokenizer_config.json",
+        "tokenizer/vocab.json",
+        "unet/config.json",
+        "unet/diffusion_pytorch_model.safetensors",
+        "vae/config.json",
+        "vae/diffusion_pytorch_model.safetensors",
+    ]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_reads_as_float32(dtype: torch.dtype, tmp_path: Path) -> None:
+    modules = checkpoints.write(tmp_path, checkpoints.SHALLOW, dtype)
+    weights = open_folder(tmp_path).weights["unet"]
+    for name, tensor in modules["unet"].state_dict().items():
+        assert weights[name].dtype == np.float32
+        np.testing.assert_array_equal(weights[name].load(), tensor.numpy())
+
+
+@pytest.mark.parametrize("variant", [None, "fp16"])
+def test_shards_are_one_checkpoint(variant: str | None, saved: Path, tmp_path: Path) -> None:
+    checkpoints.write(tmp_path, checkpoints.SHALLOW, max_shard_size="100KB", variant=variant)
+    shards = list((tmp_path / "unet").glob("*.safetensors"))
+    assert len(shards) > 2
+    checkpoint = open_folder(tmp_path)
+    require_same(checkpoint, open_folder(saved))
+    assert {tmp_path / file for file in checkpoint.files} >= set(shards)
+
+
+def test_the_fp16_variant_is_read_if_it_is_all_there_is(saved: Path, folder: Path) -> None:
+    for name in ("text_encoder/model", "unet/diffusion_pytorch_model", "vae/diffusion_pytorch_model"):
+        (folder / f"{name}.safetensors").rename(folder / f"{name}.fp16.safetensors")
+    require_same(open_folder(folder), open_folder(saved))
+
+
+def test_full_precision_is_preferred(saved: Path, folder: Path) -> None:
+    save_file({"wrong": torch.zeros(1)}, folder / "unet" / "diffusion_pytorch_model.fp16.safetensors")
+    require_same(open_folder(folder), open_folder(saved))
+
+
+def rename(path: Path, change: Callable[[str, torch.Tensor], tuple[str, torch.Tensor]]) -> None:
+    """Change names and tensors of a safetensors file."""
+    save_file(dict(change(name, tensor.clone()) for name, tensor in load_file(path).items()), path)
+
+
+def test_older_names_of_the_text_encoder(saved: Path, folder: Path) -> None:
+    path = folder / "text_encoder" / "model.safetensors"
+    rename(path, lambda name, tensor: (f"text_model.{name.removeprefix('text_model.')}", tensor))
+    tensors = load_file(path)
+    save_file({**tensors, "text_model.embeddings.position_ids": torch.arange(77)[None]}, path)
+    require_same(open_folder(folder), open_folder(saved))
+
+
+@pytest.mark.parametrize("conv", [False, True])
+def test_older_names_and_shapes_of_the_autoencoder(conv: bool, tmp_path: Path) -> None:
+    checkpoints.write(tmp_path / "new", checkpoints.SD21)
+    shutil.copytree(tmp_path / "new", tmp_path / "old")
+    old = {"to_q": "query", "to_k": "key", "to_v": "value", "to_out.0": "proj_attn"}
+
+    def age(name: str, tensor: torch.Tensor) -> tuple[str, torch.Tensor]:
+        for new, before in old.items():
+            if f"attentions.0.{new}." in name:
+                tensor = tensor[:, :, None, None] if conv and name.endswith("weight") else tensor
+                return name.replace(new, before), tensor
+        return name, tensor
+
+    rename(tmp_path / "old" / "vae" / "diffusion_pytorch_model.safetensors", age)
+    found = open_folder(tmp_path / "old")
+    require_same(found, open_folder(tmp_path / "new"))
+    assert not any(name.startswith(("encoder.", "quant_conv.")) for name in found.weights["vae_decoder"])
+
+
+def test_every_variable_of_every_network_is_bound(saved: Path) -> None:
+    c = open_folder(saved)
+    for component, network in networks(c.text_encoder, c.unet, c.vae_decoder).items():
+        variables = {v.path: VariableSpec(v.path, tuple(v.shape)) for v in network.build().variables}
+        binding = bind(component, variables, c.weights[component])
+        assert binding.unexpected == ()
+        assert binding.weights.keys() == variables.keys()
+
+
+def refuse(folder: Path, message: str) -> None:
+    with pytest.raises(BadCheckpoint, match=re.escape(message)):
+        open_folder(folder)
+
+
+def test_a_file_instead_of_a_folder(tmp_path: Path) -> None:
+    refuse(tmp_path / "none", "none is not a folder; a folder with a model_index.json was expected")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "model_index.json",
+        "unet/config.json",
+        "vae/config.json",
+        "text_encoder/config.json",
+        "scheduler/scheduler_config.json",
+    ],
+)
+def test_a_missing_or_broken_configuration(name: str, folder: Path) -> None:
+    (folder / name).write_text("[1]")
+    refuse(folder, f"{name} is not a JSON object")
+    (folder / name).write_text("{")
+    refuse(folder, f"{name} is not JSON")
+    (folder / name).write_bytes(b"\xff\xfe{")
+    refuse(folder, f"{name} is not JSON")
+    (folder / name).unlink()
+    refuse(folder, f"has no readable {name} (No such file")
+
+
+def test_another_pipeline(folder: Path) -> None:
+    edit(folder / "model_index.json", _class_name="StableDiffusionXLPipeline")
+    refuse(folder, "says the pipeline is 'StableDiffusionXLPipeline', and only StableDiffusionPipeline,")
+
+
+@pytest.mark.parametrize("component", ["unet", "vae", "text_encoder"])
+def test_missing_weights(component: str, folder: Path) -> None:
+    (file,) = (folder / component).glob("*.safetensors")
+    file.unlink()
+    refuse(folder, f"{component} has no weights; {file.name} was expected")
+    (folder / component / "pytorch_model.bin").touch()
+    refuse(folder, "pytorch_model.bin is a pickle, which can run any code when it is read; save")
+
+
+def test_no_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer" / "merges.txt").unlink()
+    refuse(folder, "tokenizer has neither vocab.json and merges.txt nor tokenizer.json")
+    (folder / "tokenizer" / "tokenizer.json").touch()
+    assert "tokenizer.json" in open_folder(folder).tokenizer
+
+
+def test_components_that_do_not_fit(folder: Path) -> None:
+    edit(folder / "vae" / "config.json", latent_channels=8)
+    refuse(folder, "says out_channels = 4, but vae/config.json says latent_channels = 8; they must be equal")
+    edit(folder / "unet" / "config.json", cross_attention_dim=64)
+    refuse(folder, "says cross_attention_dim = 64, but text_encoder/config.json says hidden_size = 48")
+
+
+@pytest.mark.parametrize(
+    ("placed", "message"),
+    [
+        (None, "has no weight_map"),
+        ({"a": "../vae/diffusion_pytorch_model.safetensors"}, "has no weight_map"),
+        ({"a": 3}, "has no weight_map"),
+        ({"a": "shard.safetensors"}, "shard.safetensors is not a readable safetensors file"),
+        ({"a": "real.safetensors"}, "says that a is in real.safetensors, but it is not"),
+    ],
+)
+def test_bad_shards(placed: Any, message: str, folder: Path) -> None:
+    unet = folder / "unet"
+    (unet / "diffusion_pytorch_model.safetensors").rename(unet / "real.safetensors")
+    index = unet / "diffusion_pytorch_model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": placed}))
+    refuse(folder, message)

@@ -1,0 +1,130 @@
+"""Described weights: what is described is what NumPy computes, when it is wanted and not before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from msd.weights import SMALL, Weights
+from tests.on_cpu import normal
+
+Array = np.ndarray[Any, Any]
+
+
+def unloaded(*shape: int) -> Weights:
+    """Weights whose bytes nobody may ask for."""
+
+    def load() -> Array:
+        raise AssertionError("loaded too early")
+
+    return Weights(shape, np.dtype("float32"), load, "checkpoint")
+
+
+@settings(max_examples=80, deadline=None)
+@given(st.data())
+def test_a_chain_of_descriptions_is_what_numpy_does(data: st.DataObject) -> None:
+    """transpose, slice, reshape, astype and combine, in any order, on three axes."""
+    array = normal(4, 6, 2, seed=5)
+    weights = Weights.of(array)
+    for _ in range(data.draw(st.integers(1, 5))):
+        what = data.draw(st.sampled_from(["transpose", "slice", "reshape", "astype", "combine"]))
+        if what == "transpose":
+            perm = tuple(data.draw(st.permutations(range(array.ndim))))
+            weights, array = weights.transpose(perm), array.transpose(perm)
+        elif what == "slice":
+            axis = data.draw(st.integers(0, array.ndim - 1))
+            start = data.draw(st.integers(0, array.shape[axis] - 1))
+            stop = data.draw(st.integers(start + 1, array.shape[axis]))
+            weights = weights.slice(axis, start, stop)
+            array = np.take(array, range(start, stop), axis)
+        elif what == "reshape":
+            shape = data.draw(st.sampled_from([(array.size,), (1, array.size, 1), array.shape[::-1]]))
+            weights, array = weights.reshape(shape), array.reshape(shape)
+        elif what == "astype":
+            weights, array = weights.astype("float16"), array.astype("float16")
+        else:
+            factor = (np.arange(array.shape[-1]) + 1).astype(array.dtype)
+            weights = weights.combine("* factor", np.multiply, Weights.of(factor))
+            array = array * factor
+        assert (weights.shape, weights.dtype) == (array.shape, array.dtype)
+    assert np.array_equal(weights.load(), array)
+
+
+def test_nothing_is_loaded_before_it_is_wanted() -> None:
+    first = unloaded(64, 64).transpose((1, 0)).slice(0, 3, 5).reshape((128,)).astype("float16")
+    both = first.combine("+", np.add, Weights.of(np.ones(128, np.float16)))
+    assert (both.shape, both.dtype, both.size) == ((128,), np.float16, 128)
+    assert both.recipe == "checkpoint | transpose[1, 0] | [3:5] on axis 0 | reshape[128] | float16 | +"
+    with pytest.raises(AssertionError, match="loaded too early"):
+        both.load()
+
+
+def test_each_load_starts_anew() -> None:
+    loads = []
+
+    def load() -> Array:
+        loads.append(1)
+        return np.ones(3, np.float32)
+
+    weights = Weights((3,), np.dtype("float32"), load, "w").map("double", lambda a: a * 2)
+    assert weights.load().tolist() == weights.load().tolist() == [2, 2, 2]
+    assert len(loads) == 2
+
+
+def test_what_is_held_cannot_be_changed_through_a_load() -> None:
+    array = np.ones(3, np.float32)
+    with pytest.raises(ValueError, match="read-only"):
+        Weights.of(array).load()[0] = 2
+    array[0] = 5  # the caller's own array stays the caller's
+
+
+def test_the_same_type_costs_nothing() -> None:
+    weights = unloaded(2, 3)
+    assert weights.astype("float32") is weights
+
+
+def test_exactness_stays_with_exact_numbers() -> None:
+    exact, learnt = Weights.of(np.ones((2, 3), np.float32)), unloaded(2, 3)
+    assert exact.transpose((1, 0)).slice(0, 1, 2).exact
+    assert not learnt.transpose((1, 0)).exact
+    assert exact.combine("*", np.multiply, exact).exact
+    assert not exact.combine("*", np.multiply, learnt).exact
+    assert not learnt.combine("*", np.multiply, exact).exact
+    assert learnt.as_exact().exact
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_combining_takes_the_larger_shape(axis: int) -> None:
+    row, column = Weights.of(normal(1, 3)), Weights.of(normal(2, 1))
+    pair = (row, column) if axis else (column, row)
+    made = pair[0].combine("-", np.subtract, pair[1])
+    assert made.shape == (2, 3)
+    assert np.array_equal(made.load(), pair[0].load() - pair[1].load())
+
+
+def test_a_description_that_lies_is_found_when_loaded() -> None:
+    with pytest.raises(AssertionError, match=r"cut made float32\(2,\), not float32\(3,\)"):
+        Weights.of(np.ones(3, np.float32)).map("cut", lambda a: a[:2]).load()
+    with pytest.raises(AssertionError, match=r"widen made float64\(3,\), not float32\(3,\)"):
+        Weights.of(np.ones(3, np.float32)).map("widen", lambda a: a.astype("float64")).load()
+
+
+def test_large_weights_cannot_be_looked_at() -> None:
+    assert Weights.of(np.zeros(SMALL, np.int8)).small().size == SMALL
+    with pytest.raises(ValueError, match=r"checkpoint has 65537 elements: too many to look at"):
+        unloaded(SMALL + 1).small()
+
+
+def test_what_cannot_be_described_is_refused() -> None:
+    weights = unloaded(2, 3)
+    with pytest.raises(ValueError, match=r"cannot reshape \(2, 3\) to \(4,\)"):
+        weights.reshape((4,))
+    with pytest.raises(ValueError, match=r"\(0, 0\) does not order the axes of \(2, 3\)"):
+        weights.transpose((0, 0))
+    for axis, start, stop in ((1, 0, 4), (0, 2, 2), (0, -1, 1), (-1, 0, 1)):
+        with pytest.raises(ValueError, match=f"cannot take {start}:{stop}"):
+            weights.slice(axis, start, stop)
