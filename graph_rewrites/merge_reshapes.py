@@ -24,5 +24,7 @@ def merge_transposes(new: Build, x: Tensor, first: Tensor, second: Tensor) -> Te
 @rule("lower cleanup", op.TRANSPOSE(var("x"), const("perm")).named("y"))
 def reshape_for_transpose(new: Build, x: Tensor, perm: Tensor, y: Tensor) -> Tensor | Skip:
     """TRANSPOSE(x) that only moves axes of size 1  =>  RESHAPE(x)"""
+    if x.producer and x.maker.kind == "TRANSPOSE":
+        return skip("the transpose before it takes it in")
     moved = [i for i in perm.values() if x.shape[i] != 1]
     return new.RESHAPE(x, list(y.shape)) if moved == sorted(moved) else skip("axes larger than 1 move")

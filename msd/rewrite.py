@@ -44,6 +44,9 @@ class Rule:
     shared: bool = False
     wants_target: bool = False
 
+    def __repr__(self) -> str:
+        return f"<rule {self.name}>"
+
 
 @dataclass(frozen=True)
 class GraphPass:

@@ -8,7 +8,7 @@ little have one in `EXAMPLES`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ FREE: dict[str, list[Any]] = {
     "keep_num_dims": [True, True, False],
     "adj_x": [False, False, True],
     "adj_y": [False, True],
-    "approximate": [False, True],
+    "approximate": [True],
     "asymmetric_quantize_inputs": [False, True],
     "axis": [-1],
 }
@@ -127,6 +127,12 @@ def _count(pat: Pat) -> int:
     return 1 + sum(map(_count, pat.args or ()))
 
 
+def _variables(pat: Pat) -> list[str]:
+    """Return the names of the leaves that may be any tensor."""
+    free = not (pat.kinds or pat.constant or pat.number is not None)
+    return [*([pat.name] if pat.name and free else []), *(n for p in pat.args or () for n in _variables(p))]
+
+
 class Grower:
     """Grows one pattern into operators; `bound` holds what each name became."""
 
@@ -137,6 +143,11 @@ class Grower:
         self.bound: dict[str, Tensor] = {}
         self.inputs: list[Tensor] = []
         self.odds = 3 * _count(pattern)
+
+    def grow_upon(self, root: Tensor, pattern: Pat, hints: dict[str, Callable[..., Any]]) -> Tensor:
+        """Return `pattern` grown with `root` as its first variable."""
+        self.hints, self.bound = hints, {_variables(pattern)[0]: root}
+        return self.grow(pattern)
 
     def one_of(self, values: list[Any]) -> Any:
         return self.draw(st.sampled_from(values))
@@ -203,7 +214,7 @@ class Grower:
             return select(self.new, operands)
         if kind == "SPLIT":
             return self.new.SPLIT(operands[0], operands[1], attrs["num_splits"])[pat.output]
-        version = self.one_of([1, 3]) if kind in ("SUB", "MUL") else 1
+        version = self.one_of([3, 1]) if kind in ("SUB", "MUL") else 1
         return getattr(self.new, kind)(*operands, version=version, **attrs)
 
     def _attributes(self, pat: Pat, kind: str) -> dict[str, Any]:
@@ -220,12 +231,15 @@ class Grower:
 
 
 @st.composite
-def graphs_around(draw: Any, rule: Rewrite) -> Graph:
-    """Draw a graph in which `rule` may well fire."""
+def graphs_around(draw: Any, rule: Rewrite, others: Sequence[Rewrite] = ()) -> Graph:
+    """Draw a graph in which `rule` may well fire, sometimes with what one of `others` looks for upon it."""
     pattern = draw(st.sampled_from(patterns(rule)))
     grower = Grower(draw, pattern, HINTS.get(rule.name, {}))
     try:
         root = grower.grow(pattern)
+        if others and draw(st.booleans()):
+            other = draw(st.sampled_from(others))
+            root = grower.grow_upon(root, draw(st.sampled_from(patterns(other))), HINTS.get(other.name, {}))
     except (ValueError, IndexError):
         assume(False)
     outputs = _outputs(grower, root)

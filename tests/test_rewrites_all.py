@@ -35,6 +35,9 @@ EXAMPLES = 25
 LEFT_OUT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
 
+PLACEABLE = [r for r in RULES if not r.name.startswith(("trust_index", "use_embedding", "feed_timestep"))]
+"""Those that look for work on floats, which may stand upon what another looks for."""
+
 SETS = st.just(set(RULES)) | st.sets(st.sampled_from(RULES))
 """All rewrites, or any of them: people may switch them off."""
 
@@ -75,14 +78,11 @@ def fired(ledger: Ledger, name: str) -> int:
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_meaning_interface_and_accounts_are_kept(rule: Rewrite) -> None:
-    """Any rewrites in any order: the same numbers and interface, every operator accounted for, an end.
-
-    After all rewrites there is nothing left for any of them to do.
-    """
+    """Any rewrites in any order: the same numbers and interface, every operator accounted for, an end."""
     exercised = 0
 
     @explore(EXAMPLES)
-    @given(graphs_around(rule), SETS, st.randoms(use_true_random=False))
+    @given(graphs_around(rule, PLACEABLE), SETS, st.randoms(use_true_random=False))
     def run(graph: Graph, others: set[Rewrite], shuffler: random.Random) -> None:
         nonlocal exercised
         rules = sorted({rule, *others}, key=lambda r: r.name)
@@ -92,15 +92,11 @@ def test_meaning_interface_and_accounts_are_kept(rule: Rewrite) -> None:
         feeds |= sinusoids(graph, feeds)
         ledger = apply(graph, rules, TARGET)
         exercised += bool(fired(ledger, rule.name))
-        text = f"\n{before}\n=> {[r.name for r in rules]}\n{graph}"
-        # Exact GELU and the tanh form that clip_gelu makes of it differ by 5e-4; all else is rounding.
-        tolerance = 1e-3 if fired(ledger, "clip_gelu") else 1e-4
-        assert_close(evaluate(graph, fed(graph, feeds)), want, tolerance, text)
+        text = f"\n{before}\n=> {rules}\n{graph}"
+        assert_close(evaluate(graph, fed(graph, feeds)), want, 1e-4, text)
         assert fired(ledger, "feed_timestep_embedding") or interface(graph) == ports, text
         total = ledger.before + sum(e.ops for e in ledger.entries.values())
         assert total == ledger.after == len(graph.ops), text
-        if len(rules) == len(RULES):
-            assert not apply(graph, rules, TARGET).fired, text
 
     run()
     assert exercised >= EXAMPLES // 4, f"only {exercised} of {EXAMPLES} graphs exercised {rule.name}"
@@ -109,15 +105,30 @@ def test_meaning_interface_and_accounts_are_kept(rule: Rewrite) -> None:
 @pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 def test_order_inside_a_phase_does_not_matter(rule: Rewrite) -> None:
     @explore(EXAMPLES)
-    @given(graphs_around(rule), st.randoms(use_true_random=False))
+    @given(graphs_around(rule, PLACEABLE), st.randoms(use_true_random=False))
     def run(graph: Graph, shuffler: random.Random) -> None:
         one, two = graph, copy.deepcopy(graph)
         before, shuffled = str(graph), list(RULES)
         shuffler.shuffle(shuffled)
         apply(one, RULES, TARGET)
         apply(two, shuffled, TARGET)
-        text = f"\n{before}\n=>\n{one}\n=> {[r.name for r in shuffled]}\n{two}"
+        text = f"\n{before}\n=>\n{one}\n=> {shuffled}\n{two}"
         assert fingerprint(one) == fingerprint(two), text
+
+    run()
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
+def test_a_second_run_finds_nothing_to_do(rule: Rewrite) -> None:
+    """But for what stood behind duplicates: phases run once, and the last one merges those."""
+
+    @explore(EXAMPLES)
+    @given(graphs_around(rule))
+    def run(graph: Graph) -> None:
+        before = str(graph)
+        first = apply(graph, RULES, TARGET)
+        again = apply(graph, RULES, TARGET).fired
+        assert not again or fired(first, "merge_duplicates"), f"\n{before}\n=>\n{graph}"
 
     run()
 

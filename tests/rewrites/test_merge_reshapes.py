@@ -8,7 +8,8 @@ import pytest
 
 from graph_rewrites.merge_reshapes import merge_reshapes, merge_transposes, reshape_for_transpose
 from msd.ir import Build, Tensor
-from tests.harness import check_no_rewrite, check_rewrite
+from msd.rewrite import apply
+from tests.harness import build, check_no_rewrite, check_rewrite
 
 
 def test_reshapes() -> None:
@@ -78,6 +79,20 @@ def test_a_transpose_of_ones_is_a_reshape(shape: tuple[int, ...], perm: list[int
         lambda new, x: new.RESHAPE(x, [shape[i] for i in perm]),
         x=shape,
     )
+
+
+def test_a_transpose_behind_another_is_merged_with_it() -> None:
+    """Whichever rule comes first."""
+
+    def before(new: Build, x: Tensor) -> Tensor:
+        return new.TRANSPOSE(new.TRANSPOSE(x, [0, 2, 1, 3]), [1, 2, 3, 0])
+
+    because = "the transpose before it takes it in"
+    check_no_rewrite([reshape_for_transpose], before, because, x=(1, 2, 3, 5))
+    for rules in ([merge_transposes, reshape_for_transpose], [reshape_for_transpose, merge_transposes]):
+        graph = build(before, x=(1, 2, 3, 5))
+        apply(graph, rules)
+        assert [o.kind for o in graph.ops] == ["TRANSPOSE"]
 
 
 def test_not_when_more_than_ones_move() -> None:
