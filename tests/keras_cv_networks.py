@@ -15,10 +15,8 @@ from typing import Any
 from msd.models.networks import Network
 
 TOKENS, VOCABULARY, SINUSOIDS, CONTEXT = 77, 1000, 320, 1024
-HEIGHT, WIDTH = 128, 64
-"""Pixels."""
-
-LATENT = ((1, HEIGHT // 8, WIDTH // 8, 4), "float32")
+UNET_LATENT, DECODER_LATENT = (1, 16, 8, 4), (1, 4, 6, 4)
+"""One picture, a few pixels: rows, columns, channels."""
 
 
 def text_encoder(layers: int = 23, narrower: int = 1) -> Network:
@@ -43,8 +41,8 @@ def text_encoder(layers: int = 23, narrower: int = 1) -> Network:
     return Network(build, {"tokens": ids, "positions": ids})
 
 
-def unet(narrower: int = 1) -> Network:
-    """DiffusionModelV2, a factor `narrower` (1, 5 or 10)."""
+def unet(narrower: int = 1, fewer_blocks: int = 0) -> Network:
+    """DiffusionModelV2, a factor `narrower` (1, 5 or 10), with `fewer_blocks` (0 or 1) less on each level."""
 
     def build() -> Any:
         from keras_cv.src.models.stable_diffusion import diffusion_model as written
@@ -56,17 +54,21 @@ def unet(narrower: int = 1) -> Network:
 
         return _constructed(
             written.DiffusionModelV2,
-            HEIGHT,
-            WIDTH,
+            *_pixels(UNET_LATENT),
             TOKENS,
+            range=lambda n: builtins.range(n - fewer_blocks),
             ResBlock=lambda channels: written.ResBlock(channels // narrower),
             Upsample=lambda channels: written.Upsample(channels // narrower),
             PaddedConv2D=_narrow_conv(written.PaddedConv2D, narrower),
             SpatialTransformer=transformer,
         )
 
-    sinusoids, context = ((1, SINUSOIDS), "float32"), ((1, TOKENS, CONTEXT), "float32")
-    return Network(build, {"latent": LATENT, "timestep_embedding": sinusoids, "context": context})
+    shapes = {
+        "latent": UNET_LATENT,
+        "timestep_embedding": (1, SINUSOIDS),
+        "context": (1, TOKENS, CONTEXT),
+    }
+    return Network(build, {name: (shape, "float32") for name, shape in shapes.items()})
 
 
 def transformer_block() -> Network:
@@ -105,14 +107,17 @@ def decoder(narrower: int = 1, one_in: int = 1) -> Network:
 
         return _constructed(
             written.Decoder,
-            HEIGHT,
-            WIDTH,
+            *_pixels(DECODER_LATENT),
             ResnetBlock=block,
             AttentionBlock=lambda channels: written.AttentionBlock(channels // narrower),
             PaddedConv2D=_narrow_conv(written.PaddedConv2D, narrower),
         )
 
-    return Network(build, {"latent": LATENT})
+    return Network(build, {"latent": (DECODER_LATENT, "float32")})
+
+
+def _pixels(latent: tuple[int, ...]) -> tuple[int, int]:
+    return latent[1] * 8, latent[2] * 8
 
 
 def _narrow_conv(layer: Callable[..., Any], narrower: int) -> Callable[..., Any]:

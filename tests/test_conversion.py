@@ -58,7 +58,7 @@ class Case:
 CASES = {
     "sd21": Case(checkpoints.SD21, 64, 128, 1, (EXACT, FLOAT, INT8)),
     "sd15": Case(checkpoints.SD15, None, None, 1, (EXACT, INT8)),
-    "velocity": Case(checkpoints.VELOCITY, 128, 64, 2, (INT8,)),
+    "velocity": Case(checkpoints.VELOCITY, 64, 64, 2, (INT8,)),
     "inpainting": Case(checkpoints.INPAINTING, 64, 64, 1, (INT8,)),
     "shallow": Case(checkpoints.SHALLOW, 40, 24, 2, (EXACT, FLOAT, INT8)),
 }
