@@ -117,4 +117,5 @@ def _joined(parts: list[Weights]) -> Weights:
     def load() -> Array:
         return np.concatenate([p.load() for p in parts])
 
-    return Weights(shape, parts[0].dtype, load, "join(" + ", ".join(p.recipe for p in parts) + ")")
+    recipe = "join(" + ", ".join(p.recipe for p in parts) + ")"
+    return Weights(shape, parts[0].dtype, load, recipe, all(p.exact for p in parts))

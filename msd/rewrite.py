@@ -44,9 +44,6 @@ class Rule:
     shared: bool = False
     wants_target: bool = False
 
-    def __repr__(self) -> str:
-        return f"<rule {self.name}>"
-
 
 @dataclass(frozen=True)
 class GraphPass:

@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import assume
 from hypothesis import strategies as st
 
+import graph_rewrites
 from msd import opset
 from msd.ir import Build, Graph, Signature, Tensor
 from msd.pattern import ANY, Pat, const, op, var
@@ -114,12 +115,16 @@ EXAMPLES: dict[str, tuple[Pat, ...]] = {
 }
 
 
-def patterns(rule: Rewrite) -> tuple[Pat, ...]:
-    """Return what to grow graphs from for `rule`."""
-    if rule.name in EXAMPLES:
-        return EXAMPLES[rule.name]
-    assert isinstance(rule, Rule), f"add an example for the pass {rule.name} to tests/around.py"
-    assert rule.pattern.args is not None, f"add an example for {rule.name} to tests/around.py"
+RULES: dict[str, Rewrite] = {rule.name: rule for rule in graph_rewrites.load()}
+
+
+def patterns(name: str) -> tuple[Pat, ...]:
+    """Return what to grow graphs from for the rewrite called `name`."""
+    if name in EXAMPLES:
+        return EXAMPLES[name]
+    rule = RULES[name]
+    assert isinstance(rule, Rule), f"add an example for the pass {name} to tests/around.py"
+    assert rule.pattern.args is not None, f"add an example for {name} to tests/around.py"
     return (rule.pattern,)
 
 
@@ -230,16 +235,21 @@ class Grower:
         return attrs
 
 
+def _pattern(draw: Any, name: str) -> Pat:
+    every = patterns(name)
+    return every[draw(st.integers(0, len(every) - 1))]
+
+
 @st.composite
-def graphs_around(draw: Any, rule: Rewrite, others: Sequence[Rewrite] = ()) -> Graph:
-    """Draw a graph in which `rule` may well fire, sometimes with what one of `others` looks for upon it."""
-    pattern = draw(st.sampled_from(patterns(rule)))
-    grower = Grower(draw, pattern, HINTS.get(rule.name, {}))
+def graphs_around(draw: Any, name: str, others: Sequence[str] = ()) -> Graph:
+    """Draw a graph in which rewrite `name` may well fire, sometimes with what one of `others` wants on it."""
+    pattern = _pattern(draw, name)
+    grower = Grower(draw, pattern, HINTS.get(name, {}))
     try:
         root = grower.grow(pattern)
         if others and draw(st.booleans()):
             other = draw(st.sampled_from(others))
-            root = grower.grow_upon(root, draw(st.sampled_from(patterns(other))), HINTS.get(other.name, {}))
+            root = grower.grow_upon(root, _pattern(draw, other), HINTS.get(other, {}))
     except (ValueError, IndexError):
         assume(False)
     outputs = _outputs(grower, root)
