@@ -90,6 +90,25 @@ SHALLOW = vary(
 )
 """Every setting that differs from Stable Diffusion's, on fewer levels."""
 
+TINY = vary(
+    SD21,
+    text_encoder={"num_hidden_layers": 1},
+    unet={
+        "attention_head_dim": [1, 2],
+        "block_out_channels": [16, 24],
+        "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
+        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"],
+        "layers_per_block": 1,
+    },
+    vae={
+        "block_out_channels": [8, 12],
+        "down_block_types": ["DownEncoderBlock2D"] * 2,
+        "up_block_types": ["UpDecoderBlock2D"] * 2,
+        "layers_per_block": 1,
+    },
+)
+"""Stable Diffusion 2.1's shape with as little of everything as can be."""
+
 
 def modules(config: Config, seed: int = 0, scale: float = 1.0) -> dict[str, torch.nn.Module]:
     """Return "text_encoder", "unet" and "vae" with random weights, none of which is 0 or 1.

@@ -20,29 +20,11 @@ from msd.bundle import open_bundle
 from msd.cli.convert import convert
 from tests import checkpoints
 
-TINY = checkpoints.vary(
-    checkpoints.SD21,
-    text_encoder={"num_hidden_layers": 1},
-    unet={
-        "attention_head_dim": [1, 2],
-        "block_out_channels": [16, 24],
-        "down_block_types": ["CrossAttnDownBlock2D", "DownBlock2D"],
-        "up_block_types": ["UpBlock2D", "CrossAttnUpBlock2D"],
-        "layers_per_block": 1,
-    },
-    vae={
-        "block_out_channels": [8, 12],
-        "down_block_types": ["DownEncoderBlock2D"] * 2,
-        "up_block_types": ["UpDecoderBlock2D"] * 2,
-        "layers_per_block": 1,
-    },
-)
-
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tiny")
-    checkpoints.write(folder, TINY)
+    checkpoints.write(folder, checkpoints.TINY)
     return folder
 
 
