@@ -147,7 +147,7 @@ NOT_PLAIN = "the layer's weights are not plain constants over all channels"
         (lambda new, x: new.SPLIT(0, x, 2)[0], NOT_LAYER),
         (lambda new, x: new.SPLIT(0, new.TANH(x), 2)[0], NOT_LAYER),
         (without_bias, NOT_LAYER),
-        (lambda new, x: new.SPLIT(2, new.SLICE(x, [0, 0, 1], [2, 3, 4]), 2)[0], NOT_LAYER),
+        (lambda new, x: new.SPLIT(2, new.CONCATENATION(x, new.TANH(x), x, axis=2), 3)[1], NOT_LAYER),
         (lambda new, x: new.SPLIT(0, dense(new, x, 10), 2)[0], NOT_RANGE),
         (lambda new, x: new.SLICE(dense(new, x, 10), [0, 1, 0], [2, 2, 5]), NOT_RANGE),
         (
