@@ -15,7 +15,7 @@ def _with_bias(
     channels = w.shape[0]
     if c.size != channels or c.shape[-1:] != (channels,) or layer.shape != y.shape:
         return skip(f"a constant of shape {list(c.shape)} is not one number per output channel")
-    if w.quant or b.quant:
+    if w.quant:
         return skip("the layer is quantised")
     bias = new.const(b.weights.combine("+ bias", np.add, c.weights.reshape((channels,))), c.name)
     activation = y.maker.attrs["fused_activation_function"]

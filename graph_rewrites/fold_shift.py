@@ -23,7 +23,7 @@ def fold_shift(
 ) -> Tensor | Skip:
     """CONV_2D 1x1 (x + shift, w, b)  =>  CONV_2D 1x1 (x, w, b + w . shift), if only layers read x + shift"""
     _, kh, kw, inputs = w.shape
-    if (kh, kw) != (1, 1) or inputs != x.shape[-1] or w.quant or b.quant:
+    if (kh, kw) != (1, 1) or inputs != x.shape[-1] or w.quant:
         return skip("the layer is not pointwise, or quantised already")
     if shift.size != inputs or shift.shape[-1:] != (inputs,) or x.shape != shifted.shape:
         return skip("the shift is not one number per channel")

@@ -55,7 +55,7 @@ def _times(new: Build, x: Tensor, c: Tensor) -> Tensor:
 
 
 def _scaled(new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tensor) -> Tensor | Skip:
-    if not _is_number(c, layer) or w.quant or b.quant:
+    if not _is_number(c, layer) or w.quant:
         return skip("the factor is not one number, or the layer is quantised")
     by = np.float32(c.values().reshape(-1)[0])
     weights = new.const(w.weights.map(f"* {by}", lambda a: a * by), w.name)

@@ -20,7 +20,7 @@ def split_sliced_layer(new: Build, y: Tensor) -> Tensor | Skip:
     if any(user.kind not in PARTS or _channel_start(user.outputs[0]) is None for user, _ in whole.uses):
         return skip("the layer's whole result is also used")
     x, w, b = layer.operands
-    if w.data is None or b.data is None or w.quant or b.quant or w.shape[-1] != x.shape[-1]:
+    if w.data is None or b.data is None or w.quant or w.shape[-1] != x.shape[-1]:
         return skip("the layer's weights are not plain constants over all channels")
     stop = start + y.shape[-1]
     weights = new.const(w.weights.slice(0, start, stop), f"{w.name}[{start}:{stop}]")

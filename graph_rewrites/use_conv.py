@@ -12,7 +12,7 @@ from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 def use_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor) -> Tensor | Skip:
     """FULLY_CONNECTED(x (B, ..., I), w (O, I), b)  =>  CONV_2D(x (B, H, W, I), w (O, 1, 1, I), b)"""
     outputs, inputs = w.shape
-    if x.shape[-1] != inputs or w.quant or b.quant:
+    if x.shape[-1] != inputs or w.quant:
         return skip("the input is flattened across channels, or the weights are quantised already")
     kernel = new.const(w.weights.reshape((outputs, 1, 1, inputs)), w.name)
     picture = x if len(x.shape) == 4 else new.RESHAPE(x, _rank4(x.shape))

@@ -89,6 +89,7 @@ def test_not_a_quantised_constant(rule, spell) -> None:  # type: ignore[no-untyp
     ("spell", "because"),
     [
         (lambda new, x: new.ADD(x, new.const(normal(5))), "an operand is not constant"),
+        (lambda new, x: new.SUB(new.const(normal(5)), x), "an operand is not constant"),
         (
             lambda new, x: new.MUL(
                 x, new.SUB(new.const(normal(5)), new.const(normal(3, 1)), fused_activation_function="RELU")

@@ -78,6 +78,11 @@ def test_not_another_shift(shape: tuple[int, ...]) -> None:
     check_no_rewrite([fold_shift], shifted_by(*shape), because=because, x=(2, 3, 4, 5))
 
 
+def test_not_a_shift_by_rows_of_as_many_as_there_are_channels() -> None:
+    because = "the shift is not one number per channel"
+    check_no_rewrite([fold_shift], shifted_by(5, 1), because=because, x=(2, 3, 5, 5))
+
+
 def test_not_a_shift_that_raises_the_rank() -> None:
     because = "the shift is not one number per channel"
     check_no_rewrite([fold_shift], shifted_by(1, 1, 1, 5), because=because, x=(5,))

@@ -65,6 +65,13 @@ def test_not_rank_4() -> None:
 
     check_no_rewrite([lift_matmul], before, because="it is not of rank 3", **shapes(False, False, 2, 4))
     check_no_rewrite([lift_matmul], before, because="it is not of rank 3", a=(3, 5), b=(2, 5, 7))
+    check_no_rewrite(
+        [lift_matmul],
+        lambda new, a, b: new.BATCH_MATMUL(a, b),
+        because="it is not of rank 3",
+        a=(2, 3, 5),
+        b=(5, 7),
+    )
 
 
 def test_not_without_flags() -> None:

@@ -16,8 +16,10 @@ from tests.half import in_half, overflowed
 from tests.harness import Spell, build, check_no_rewrite, evaluate, interface, normal
 
 
-def normalised(new: Build, x: Tensor, axes: list[int], gamma: Any, beta: Any, eps: Any, flip: bool) -> Tensor:
-    """As keras.ops spells it; with `flip` every operand order is the other one."""
+def normalised(
+    new: Build, x: Tensor, axes: list[int], gamma: Any, beta: Any, eps: Any, flip: bool, axes2: Any = None
+) -> Tensor:
+    """As keras.ops spells it, or with `flip` in the other operand order. `axes2` are the variance's."""
 
     def add(a: Any, b: Any) -> Tensor:
         return new.ADD(b, a) if flip else new.ADD(a, b)
@@ -27,7 +29,8 @@ def normalised(new: Build, x: Tensor, axes: list[int], gamma: Any, beta: Any, ep
 
     mean = new.MEAN(x, axes, keep_dims=True)
     difference = new.SQUARED_DIFFERENCE(mean, x) if flip else new.SQUARED_DIFFERENCE(x, mean)
-    scale = mul(new.RSQRT(add(new.MEAN(difference, axes, keep_dims=True), eps)), gamma)
+    variance = new.MEAN(difference, axes2 or axes, keep_dims=True)
+    scale = mul(new.RSQRT(add(variance, eps)), gamma)
     return add(mul(x, scale), add(mul(new.NEG(mean), scale), beta))
 
 
@@ -143,10 +146,12 @@ def test_float16_survives_a_group_without_variance(eps: float) -> None:
     np.testing.assert_allclose(results[graph.outputs[0]][0, 0, 0], constants(12)[1], atol=1e-3)
 
 
-def grouped(shape: list[int], axes: list[int], constant: tuple[int, ...], eps: Any = 1e-5) -> Spell:
+def grouped(
+    shape: list[int], axes: list[int], constant: tuple[int, ...], eps: Any = 1e-5, axes2: Any = None
+) -> Spell:
     def spell(new: Build, x: Tensor) -> Tensor:
         gamma, beta = new.const(normal(*constant)), new.const(normal(*constant))
-        middle = normalised(new, new.RESHAPE(x, shape), axes, gamma, beta, eps, False)
+        middle = normalised(new, new.RESHAPE(x, shape), axes, gamma, beta, eps, False, axes2)
         return new.RESHAPE(middle, list(x.shape))
 
     return spell
@@ -162,7 +167,10 @@ NOT_CONSTANTS = "gamma or beta is not one number per channel, or epsilon is not 
     [
         (grouped([2, 5, 4, 3], [1, 3], (1, 1, 4, 3)), "is not a channels-last picture"),
         (grouped([2, 5, 1, 4, 3], [1, 2, 4], (1, 1, 1, 4, 3)), "is not a channels-last picture"),
+        (grouped([2, 1, 5, 2, 3, 2], [1, 2, 4], (2, 3, 2)), "is not a channels-last picture"),
         (grouped([2, 1, 5, 3, 4], [1, 2, 3], (1, 1, 1, 3, 4)), OVER_PLACES),
+        (grouped([2, 1, 5, 4, 3], [1, 2, 4], (1, 1, 1, 4, 3), 1e-5, [1, 2]), OVER_PLACES),
+        (grouped([2, 1, 5, 4, 3], [1, 4], (1, 1, 1, 4, 3), 1e-5, [1, 2, 4]), OVER_PLACES),
         (grouped([2, 1, 5, 4, 3], [1, 2], (1, 1, 1, 4, 3)), OVER_PLACES),
         (grouped([2, 1, 5, 4, 3], [1, 2, 4], (1,)), NOT_CONSTANTS),
         (grouped([2, 1, 5, 4, 3], [1, 2, 4], (5, 4, 3)), NOT_CONSTANTS),
@@ -190,6 +198,20 @@ def test_not_another_layer_norm(axes: list[int], constant: tuple[int, ...], eps:
         return normalised(new, x, axes, gamma, beta, eps, False)
 
     check_no_rewrite([lower_layer_norm], before, because=because, x=(2, 5, 5))
+
+
+def test_not_a_grouping_of_rank_3() -> None:
+    spell = grouped([2, 5, 12, 1, 1], [1, 2, 4], (1, 1, 1, 1, 1))
+    check_no_rewrite([lower_group_norm], spell, because="is not a channels-last picture", x=(2, 5, 12))
+
+
+@pytest.mark.parametrize(("axes", "axes2"), [([1], [2]), ([2], [1])])
+def test_not_a_variance_over_another_axis(axes: list[int], axes2: list[int]) -> None:
+    def before(new: Build, x: Tensor) -> Tensor:
+        gamma, beta = new.const(normal(5)), new.const(normal(5))
+        return normalised(new, x, axes, gamma, beta, 1e-5, False, axes2)
+
+    check_no_rewrite([lower_layer_norm], before, because="the mean is not over the last axis", x=(2, 5, 5))
 
 
 def test_not_when_the_mean_is_also_an_output() -> None:

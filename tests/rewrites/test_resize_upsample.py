@@ -60,10 +60,36 @@ def whole_columns(new: Build, x: Tensor) -> Tensor:
     return new.RESHAPE(columns, [N, H * 2, W * 2, C])
 
 
+def to_rank_4(new: Build, x: Tensor) -> Tensor:
+    tiled = new.TILE(new.RESHAPE(x, [1, 3, 1, 5, 1]), [1, 1, 2, 1, 1])
+    return new.RESHAPE(new.TILE(new.RESHAPE(tiled, [1, 6, 5, 1, 1]), [1, 1, 1, 2, 1]), [1, 6, 10, 1])
+
+
+def to_rank_2(new: Build, x: Tensor) -> Tensor:
+    return upsampled(2, 2, out=[H * 2 * N, W * 2 * C])(new, x)  # type: ignore[return-value]
+
+
+def columns_first(new: Build, x: Tensor) -> Tensor:
+    """Rows and columns change places in between."""
+    rows = new.TILE(new.RESHAPE(x, [N, H, 1, W, C]), [1, 1, 2, 1, 1])
+    columns = new.TILE(new.RESHAPE(rows, [N, W, H * 2, 1, C]), [1, 1, 1, 2, 1])
+    return new.RESHAPE(columns, [N, H * 2, W * 2, C])
+
+
+def side_by_side(new: Build, x: Tensor) -> Tensor:
+    rows = new.TILE(new.RESHAPE(x, [N, H, 1, W, C]), [1, 1, 2, 1, 1])
+    columns = new.TILE(new.RESHAPE(rows, [N, H * 2, W, 1, C]), [1, 1, 2, 1, 1])
+    return new.RESHAPE(columns, [N, H * 2, W * 2, C])
+
+
 @pytest.mark.parametrize(
     ("spell", "because", "shape"),
     [
         (rank_3, "it is not of a picture", (3, 5)),
+        (to_rank_4, "it is not of a picture", (3, 5)),
+        (to_rank_2, "it is not of a picture", (N, H, W, C)),
+        (columns_first, "the second repeat is not of columns", (N, H, W, C)),
+        (side_by_side, "the second repeat is not of columns", (N, H, W, C)),
         (
             upsampled(2, 3, out=[N, W * 3, H * 2, C]),
             "its result is not a picture of whole repeats",

@@ -262,6 +262,10 @@ OTHER_RESULT = "the last axis changes, the result is not of rank 4, or the filte
             OTHER_RESULT,
         ),
         (
+            lambda new, x: new.RESHAPE(conv(new, new.TANH(x), 7), [2, 2, 12, 7]),
+            "the convolution's input is not reshaped from heads",
+        ),
+        (
             lambda new, x: new.RESHAPE(conv(new, x, 7), [2, 2, 12, 7]),
             "the convolution's input is not reshaped from heads",
         ),

@@ -121,6 +121,11 @@ def runtime_weights(new: Build, x: Tensor) -> Tensor:
     return new.SPLIT(1, y, 2)[0]
 
 
+def runtime_bias(new: Build, x: Tensor) -> Tensor:
+    bias = new.RESHAPE(new.SLICE(x, [0, 0, 0], [2, 2, 1]), [4])
+    return new.SPLIT(2, new.FULLY_CONNECTED(x, new.const(normal(4, 5)), bias, keep_num_dims=True), 2)[0]
+
+
 def hybrid(new: Build, x: Tensor) -> Tensor:
     return new.SPLIT(
         2, new.FULLY_CONNECTED(x, quantised(10, 5), new.const(normal(10)), keep_num_dims=True), 2
@@ -142,6 +147,7 @@ NOT_PLAIN = "the layer's weights are not plain constants over all channels"
         (lambda new, x: new.SPLIT(0, x, 2)[0], NOT_LAYER),
         (lambda new, x: new.SPLIT(0, new.TANH(x), 2)[0], NOT_LAYER),
         (without_bias, NOT_LAYER),
+        (lambda new, x: new.SPLIT(2, new.CONCATENATION(x, new.TANH(x), x, axis=2), 3)[1], NOT_LAYER),
         (lambda new, x: new.SPLIT(0, dense(new, x, 10), 2)[0], NOT_RANGE),
         (lambda new, x: new.SLICE(dense(new, x, 10), [0, 1, 0], [2, 2, 5]), NOT_RANGE),
         (
@@ -157,6 +163,7 @@ NOT_PLAIN = "the layer's weights are not plain constants over all channels"
         (also_used, "the layer's whole result is also used"),
         (also_cut_otherwise, "the layer's whole result is also used"),
         (runtime_weights, NOT_PLAIN),
+        (runtime_bias, NOT_PLAIN),
         (hybrid, NOT_PLAIN),
         (flattened, NOT_PLAIN),
     ],
