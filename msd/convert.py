@@ -26,7 +26,6 @@ from msd.bundle import (
     Component,
     Configuration,
     Conversion,
-    File,
     Interface,
     Manifest,
     Source,
@@ -42,7 +41,8 @@ from msd.ports import Port, Ports
 from msd.quantize import encode
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.sources.binding import bind
-from msd.sources.diffusers import Checkpoint, open_folder
+from msd.sources.checkpoint import Checkpoint
+from msd.sources.formats import open_checkpoint
 from msd.structure import Structure
 from msd.trace import trace
 from msd.weights import Weights
@@ -80,7 +80,7 @@ class Plan:
 
 def plan(source: Path, settings: Settings) -> Plan:
     """Return what `convert` would write; reads headers only."""
-    checkpoint = open_folder(source)
+    checkpoint = open_checkpoint(source)
     pixels = _pixels(checkpoint, settings)
     sizes = {c: sum(w.size for w in checkpoint.weights[c].values()) for c in settings.components}
     each = {"int8": 1, "float16": 2, "float32": 4}[settings.weights]
@@ -88,13 +88,13 @@ def plan(source: Path, settings: Settings) -> Plan:
 
 
 def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress | None = None) -> Manifest:
-    """Write the checkpoint in the folder `source` to the bundle `out`; returns its manifest.
+    """Write the checkpoint at `source` to the bundle `out`; returns its manifest.
 
     Raises BadCheckpoint, BadConfig, OutputExists unless `settings.force`, or OutputUnwritable.
     """
     begun = time.perf_counter()
     _refuse_existing(out, settings)
-    checkpoint = open_folder(source)
+    checkpoint = open_checkpoint(source)
     height, width = _pixels(checkpoint, settings)
     with _staged(out) as staging:
         parts, ledgers = {}, {}
@@ -198,11 +198,8 @@ def _interface(port: Port) -> Interface:
 
 
 def _source(checkpoint: Checkpoint) -> Source:
-    files = {}
-    for file in checkpoint.files:
-        facts = file_facts(checkpoint.folder / file)
-        files[str(file)] = File(facts.sha256, facts.bytes)
-    return Source("diffusers", checkpoint.folder.name, files)
+    files = {name: file_facts(path) for name, path in checkpoint.files.items()}
+    return Source(checkpoint.kind, checkpoint.name, files)
 
 
 def _configuration(checkpoint: Checkpoint, settings: Settings, height: int, width: int) -> Configuration:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from msd.errors import BadCheckpoint
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.sources import safetensors
+from msd.sources.checkpoint import Checkpoint
 from msd.weights import Weights
 
 PIPELINES = (
@@ -20,6 +21,14 @@ PIPELINES = (
     "LatentConsistencyModelPipeline",
 )
 """Pipelines of one CLIP text encoder, one U-Net and one AutoencoderKL."""
+
+CONFIGS = (
+    "model_index.json",
+    "scheduler/scheduler_config.json",
+    "text_encoder/config.json",
+    "unet/config.json",
+    "vae/config.json",
+)
 
 TOKENIZER_FILES = (
     "vocab.json",
@@ -33,26 +42,6 @@ OLD_ATTENTION = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "
 """Names in autoencoders saved before diffusers 0.15, and the names since."""
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint whose weights are not read yet.
-
-    `weights` has "text_encoder", "unet" and "vae_decoder", each with its tensors by the names that today's
-    diffusers and transformers give them (without "text_model."). `tokenizer` has files by name, `scheduler`
-    is its configuration, and `files` are all files that matter, as paths relative to `folder`.
-    """
-
-    folder: Path
-    model_index: Mapping[str, Any]
-    text_encoder: TextEncoderConfig
-    unet: UNetConfig
-    vae_decoder: VaeDecoderConfig
-    weights: Mapping[str, Mapping[str, Weights]]
-    tokenizer: Mapping[str, Path]
-    scheduler: Mapping[str, Any]
-    files: tuple[Path, ...]
-
-
 def open_folder(folder: Path) -> Checkpoint:
     """Return the checkpoint in `folder`, of whose weights only the headers are read.
 
@@ -61,44 +50,65 @@ def open_folder(folder: Path) -> Checkpoint:
     """
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
-    index = _pipeline(folder)
+    _require_pipeline(folder)
     configs = {name: _config(folder, f"{name}/config.json") for name in ("text_encoder", "unet", "vae")}
     text_encoder = TextEncoderConfig.from_diffusers(configs["text_encoder"])
     unet = UNetConfig.from_diffusers(configs["unet"])
     vae_decoder = VaeDecoderConfig.from_diffusers(configs["vae"])
     _require_fit(text_encoder, unet, vae_decoder)
-    files: list[Path] = [folder / "model_index.json", *(folder / name / "config.json" for name in configs)]
-    weights = {
-        "text_encoder": dict(_text_encoder_names(_weights(folder / "text_encoder", "model", files))),
-        "unet": _weights(folder / "unet", "diffusion_pytorch_model", files),
-        "vae_decoder": dict(_vae_decoder_names(_weights(folder / "vae", "diffusion_pytorch_model", files))),
+    stored = {
+        "text_encoder": _weights(folder / "text_encoder", "model"),
+        "unet": _weights(folder / "unet", "diffusion_pytorch_model"),
+        "vae_decoder": _weights(folder / "vae", "diffusion_pytorch_model"),
     }
+    weights = {name: each.tensors for name, each in stored.items()}
     tokenizer = _tokenizer(folder / "tokenizer")
     scheduler = _config(folder, "scheduler/scheduler_config.json")
-    files += [*tokenizer.values(), folder / "scheduler" / "scheduler_config.json"]
     return Checkpoint(
-        folder=folder,
-        model_index=index,
+        kind="diffusers",
+        name=folder.absolute().name,
         text_encoder=text_encoder,
         unet=unet,
         vae_decoder=vae_decoder,
-        weights=weights,
+        weights={
+            "text_encoder": dict(_text_encoder_names(weights["text_encoder"])),
+            "unet": weights["unet"],
+            "vae_decoder": dict(_vae_decoder_names(weights["vae_decoder"])),
+        },
         tokenizer=tokenizer,
         scheduler=scheduler,
-        files=tuple(sorted(file.relative_to(folder) for file in files)),
+        files=_files(folder, tokenizer.values(), stored.values()),
+        holders={name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()},
     )
 
 
-def _pipeline(folder: Path) -> dict[str, Any]:
-    """Return model_index.json of a pipeline that we can build."""
-    index = _config(folder, "model_index.json")
-    kind = index.get("_class_name")
+@dataclass(frozen=True)
+class _Stored:
+    """A component's tensors, and the files that they are in."""
+
+    tensors: Mapping[str, Weights]
+    files: tuple[Path, ...]
+
+
+def _files(folder: Path, tokenizer: Iterable[Path], stored: Iterable[_Stored]) -> dict[str, Path]:
+    """Return every file that matters by its name inside `folder`, in order."""
+    said = [folder / name for name in CONFIGS]
+    paths = [*said, *tokenizer, *(path for each in stored for path in each.files)]
+    return {_inside(folder, path): path for path in sorted(paths)}
+
+
+def _inside(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _require_pipeline(folder: Path) -> None:
+    """Refuse a folder whose model_index.json names a pipeline that we cannot build."""
+    kind = _config(folder, "model_index.json").get("_class_name")
     if kind not in PIPELINES:
         raise BadCheckpoint(
             f"{folder}/model_index.json says the pipeline is {kind!r}, "
             f"and only {', '.join(PIPELINES)} are supported"
         )
-    return index
 
 
 def _config(folder: Path, name: str) -> dict[str, Any]:
@@ -128,16 +138,15 @@ def _require_fit(text_encoder: TextEncoderConfig, unet: UNetConfig, vae_decoder:
         )
 
 
-def _weights(folder: Path, stem: str, files: list[Path]) -> dict[str, Weights]:
-    """Return a component's tensors, full precision where there is a choice; adds what it opens to `files`."""
+def _weights(folder: Path, stem: str) -> _Stored:
+    """Return a component's tensors, full precision where there is a choice."""
     for variant in ("", ".fp16"):
         single = folder / f"{stem}{variant}.safetensors"
         if single.is_file():
-            files.append(single)
-            return safetensors.open_file(single)
+            return _Stored(safetensors.open_file(single), (single,))
         index = folder / f"{stem}.safetensors.index{variant}.json"
         if index.is_file():
-            return _shards(index, files)
+            return _shards(index)
     for pickle in sorted((*folder.glob("*.bin"), *folder.glob("*.ckpt"))):
         raise BadCheckpoint(
             f"{pickle} is a pickle, which can run any code when it is read; save the checkpoint again with "
@@ -146,17 +155,17 @@ def _weights(folder: Path, stem: str, files: list[Path]) -> dict[str, Weights]:
     raise BadCheckpoint(f"{folder} has no weights; {stem}.safetensors was expected")
 
 
-def _shards(index: Path, files: list[Path]) -> dict[str, Weights]:
-    """Return the tensors of several files that `index` lists; adds them to `files`."""
+def _shards(index: Path) -> _Stored:
+    """Return the tensors of several files that `index` lists."""
     placed = _config(index.parent, index.name).get("weight_map")
     if not isinstance(placed, dict) or not all(_is_shard(name) for name in placed.values()):
         raise BadCheckpoint(f"{index} has no weight_map from tensors to .safetensors files beside it")
     shards = {name: safetensors.open_file(index.parent / name) for name in sorted(set(placed.values()))}
-    files += [index, *(index.parent / name for name in shards)]
     for tensor, name in placed.items():
         if tensor not in shards[name]:
             raise BadCheckpoint(f"{index} says that {tensor} is in {name}, but it is not")
-    return {tensor: shards[name][tensor] for tensor, name in placed.items()}
+    tensors = {tensor: shards[name][tensor] for tensor, name in placed.items()}
+    return _Stored(tensors, (index, *(index.parent / name for name in shards)))
 
 
 def _is_shard(name: Any) -> bool:

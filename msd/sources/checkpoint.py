@@ -1,0 +1,33 @@
+"""What every kind of checkpoint is once it is opened: configurations, and weights that are not read yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.weights import Weights
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose weights are not read yet.
+
+    `kind` is "diffusers", …, and `name` what people call it. `weights` has "text_encoder", "unet" and
+    "vae_decoder", each with its tensors by the names that today's diffusers and transformers give them
+    (without "text_model."). `tokenizer` has files by name, and `scheduler` is its configuration. `files` are
+    all files that matter, by the name to show; `holders` says in which of them each component's weights are.
+    """
+
+    kind: str
+    name: str
+    text_encoder: TextEncoderConfig
+    unet: UNetConfig
+    vae_decoder: VaeDecoderConfig
+    weights: Mapping[str, Mapping[str, Weights]]
+    tokenizer: Mapping[str, Path]
+    scheduler: Mapping[str, Any]
+    files: Mapping[str, Path]
+    holders: Mapping[str, tuple[str, ...]]
