@@ -70,7 +70,10 @@ class Interface:
 
 @dataclass(frozen=True)
 class Component:
-    """One .tflite file: its name in the folder, what it must be, its operations, what goes in and out."""
+    """One .tflite file: its name in the folder, what it must be, its operations, what goes in and out.
+
+    `made_from` is the fingerprint of everything that decides the file's bytes.
+    """
 
     file: str
     sha256: str
@@ -78,14 +81,19 @@ class Component:
     operations: int
     inputs: tuple[Interface, ...]
     outputs: tuple[Interface, ...]
+    made_from: str = ""
 
 
 @dataclass(frozen=True)
 class Conversion:
-    """What converting took: wall seconds and the peak resident memory of the process in bytes."""
+    """What converting took: wall seconds and the peak resident memory of the process in bytes.
+
+    `stages` has the seconds of each component's stages, of those that were converted in this run.
+    """
 
     seconds: float
     peak_rss_bytes: int
+    stages: dict[str, dict[str, float]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -7,16 +7,16 @@ until a file is written; then one is in memory at a time.
 from __future__ import annotations
 
 import json
-import os
 import platform
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import msd
 from msd import tflite
@@ -32,19 +32,21 @@ from msd.bundle import (
     dump_manifest,
     file_facts,
 )
-from msd.errors import BadConfig, OutputExists
-from msd.files import writing
+from msd.errors import BadConfig
+from msd.fingerprint import code_fingerprint, fingerprint
 from msd.ir import Graph, Model, Signature
 from msd.memory import peak_rss
 from msd.models.networks import Network, latent_size, networks
 from msd.ports import Port, Ports
 from msd.quantize import encode
+from msd.reuse import earlier, kept, refuse_foreign
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.sources.binding import bind
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.formats import open_checkpoint
+from msd.staging import publish, staged
 from msd.structure import Structure
-from msd.trace import trace
+from msd.structure_cache import is_cached, structure_of
 from msd.weights import Weights
 
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
@@ -90,51 +92,121 @@ def plan(source: Path, settings: Settings) -> Plan:
 def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress | None = None) -> Manifest:
     """Write the checkpoint at `source` to the bundle `out`; returns its manifest.
 
-    Raises BadCheckpoint, BadConfig, OutputExists unless `settings.force`, or OutputUnwritable.
+    Components that `out` has already, made of the same weights in the same way, stay as they are. Raises
+    BadCheckpoint, BadConfig, OutputUnwritable, or OutputExists where something else would be overwritten
+    and not `settings.force`.
     """
     begun = time.perf_counter()
-    _refuse_existing(out, settings)
-    checkpoint = open_checkpoint(source)
-    height, width = _pixels(checkpoint, settings)
-    with _staged(out) as staging:
-        parts, ledgers = {}, {}
-        for name, network in _networks(checkpoint, settings).items():
-            told = _teller(on_progress, name)
-            model, ledger = _converted(name, network, checkpoint, settings, told)
-            tflite.write(model, staging / f"{name}.tflite", on_bytes=partial(told, "writing"))
-            parts[name] = _component(staging / f"{name}.tflite")
-            ledgers[name] = ledger.to_json()
-        _copy_extras(checkpoint, staging)
-        manifest = Manifest(
-            msd.__version__,
-            _source(checkpoint),
-            _configuration(checkpoint, settings, height, width),
-            parts,
-            Conversion(round(time.perf_counter() - begun, 2), peak_rss()),
-            ledgers,
-            dict(checkpoint.scheduler),
-            {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
-        )
+    _require_known(settings)
+    refuse_foreign(out, settings.force)
+    work = _Work(open_checkpoint(source), settings)
+    stay, old = {}, earlier(out, settings.force)
+    if old:
+        stay = kept(out, old, work.source, work.configuration, work.fingerprints, settings.force)
+    todo = [name for name in settings.components if name not in stay]
+    if old and not todo:
+        return old
+    with staged(out) as staging:
+        made = {name: work.write(name, staging, _teller(on_progress, name)) for name in todo}
+        _copy_extras(work.checkpoint, staging)
+        manifest = work.manifest(old, stay, made, time.perf_counter() - begun)
         (staging / MANIFEST).write_text(dump_manifest(manifest), "utf-8")
-        _publish(staging, out)
+        publish(staging, out, MANIFEST)
+    for name in set(old.components if old else ()) - set(manifest.components):
+        (out / f"{name}.tflite").unlink(missing_ok=True)
     return manifest
 
 
-def _converted(
-    name: str,
-    network: Network,
-    checkpoint: Checkpoint,
-    settings: Settings,
-    told: Callable[[str, int, int], None],
-) -> tuple[Model, Ledger]:
-    told("tracing", 0, 1)
-    structure = trace(network.build, network.inputs)
-    told("rewriting", 0, 1)
-    weights = bind(name, structure.variables, checkpoint.weights[name]).weights
-    model = with_weights(structure, weights)
-    ledger = apply(model.main, settings.rules, settings.target)
-    encode(model.main, settings.weights)
-    return model, ledger
+@dataclass(frozen=True)
+class _Made:
+    """A component that has been written."""
+
+    component: Component
+    ledger: Ledger
+    seconds: dict[str, float]
+
+
+class _Work:
+    """One checkpoint to be converted in one way."""
+
+    def __init__(self, checkpoint: Checkpoint, settings: Settings) -> None:
+        self.checkpoint, self.settings = checkpoint, settings
+        self.configuration = _configuration(checkpoint, settings)
+        self.networks = _networks(checkpoint, settings)
+        # Beside the work itself: hashing takes about a second for each GB, on another core.
+        self._hashing = ThreadPoolExecutor(1).submit(_source, checkpoint)
+
+    @property
+    def source(self) -> Source:
+        """The checkpoint's files, hashed."""
+        return self._hashing.result()
+
+    @cached_property
+    def fingerprints(self) -> dict[str, str]:
+        """The fingerprint of all that decides each component's file."""
+        return {name: fingerprint(self._facts(name)) for name in self.settings.components}
+
+    def _facts(self, name: str) -> list[Any]:
+        settings, network = self.settings, self.networks[name]
+        return [
+            [self.source.files[file].sha256 for file in self.checkpoint.holders[name]],
+            [network.description, network.inputs],
+            [settings.weights, settings.target, [rule.name for rule in settings.rules]],
+            [code_fingerprint("msd", "graph_rewrites"), _versions()],
+        ]
+
+    def write(self, name: str, staging: Path, told: Callable[[str, int, int], None]) -> _Made:
+        """Write a component's file into `staging`, read it back, and return what it is."""
+        network, path, clock = self.networks[name], staging / f"{name}.tflite", _Clock()
+        told("loading" if is_cached(network) else "tracing", 0, 1)
+        structure = structure_of(network)
+        clock.lap("structure")
+        told("rewriting", 0, 1)
+        weights = bind(name, structure.variables, self.checkpoint.weights[name]).weights
+        model = with_weights(structure, weights)
+        ledger = apply(model.main, self.settings.rules, self.settings.target)
+        encode(model.main, self.settings.weights)
+        clock.lap("rewriting")
+        tflite.write(model, path, on_bytes=partial(told, "writing"))
+        clock.lap("writing")
+        component = _component(path, self.fingerprints[name])
+        clock.lap("verifying")
+        return _Made(component, ledger, clock.seconds)
+
+    def manifest(
+        self, old: Manifest | None, stay: Mapping[str, Component], made: Mapping[str, _Made], seconds: float
+    ) -> Manifest:
+        """Return the manifest of what stays and what was made."""
+        ledger = {name: old.ledger.get(name, {}) for name in stay} if old else {}
+        ledger |= {name: each.ledger.to_json() for name, each in made.items()}
+        parts = {**stay, **{name: each.component for name, each in made.items()}}
+        return Manifest(
+            msd.__version__,
+            self.source,
+            self.configuration,
+            {name: parts[name] for name in COMPONENTS if name in parts},
+            Conversion(round(seconds, 2), peak_rss(), {name: each.seconds for name, each in made.items()}),
+            {name: ledger[name] for name in COMPONENTS if name in ledger},
+            dict(self.checkpoint.scheduler),
+            _versions(),
+        )
+
+
+class _Clock:
+    """Seconds between laps, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Note how long it is since the last lap."""
+        now = time.perf_counter()
+        self.seconds[name], self._last = round(now - self._last, 3), now
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
 def with_weights(structure: Structure, weights: dict[str, Weights]) -> Model:
@@ -178,7 +250,7 @@ def _pixels(checkpoint: Checkpoint, settings: Settings) -> tuple[int, int]:
     return size[0] * checkpoint.vae_decoder.scale, size[1] * checkpoint.vae_decoder.scale
 
 
-def _component(path: Path) -> Component:
+def _component(path: Path, made_from: str) -> Component:
     """Read a written file back and return what it is."""
     model = tflite.read(path)
     facts, ports = file_facts(path), Ports.of(model, path)
@@ -189,6 +261,7 @@ def _component(path: Path) -> Component:
         len(model.main.ops),
         tuple(map(_interface, ports.inputs.values())),
         tuple(map(_interface, ports.outputs.values())),
+        made_from,
     )
 
 
@@ -202,9 +275,16 @@ def _source(checkpoint: Checkpoint) -> Source:
     return Source(checkpoint.kind, checkpoint.name, files)
 
 
-def _configuration(checkpoint: Checkpoint, settings: Settings, height: int, width: int) -> Configuration:
-    text_encoder, unet, vae_decoder = (asdict(getattr(checkpoint, c)) for c in COMPONENTS)
+def _configuration(checkpoint: Checkpoint, settings: Settings) -> Configuration:
+    text_encoder, unet, vae_decoder = (_json(asdict(getattr(checkpoint, c))) for c in COMPONENTS)
+    height, width = _pixels(checkpoint, settings)
     return Configuration(text_encoder, unet, vae_decoder, height, width, settings.batch, settings.weights)
+
+
+def _json(value: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON makes of it, in which tuples are lists: so it equals what is read again."""
+    plain: dict[str, Any] = json.loads(json.dumps(value))
+    return plain
 
 
 def _copy_extras(checkpoint: Checkpoint, staging: Path) -> None:
@@ -216,35 +296,9 @@ def _copy_extras(checkpoint: Checkpoint, staging: Path) -> None:
     (staging / "scheduler" / "scheduler_config.json").write_text(text, "utf-8")
 
 
-def _refuse_existing(out: Path, settings: Settings) -> None:
+def _require_known(settings: Settings) -> None:
     if unknown := set(settings.components) - set(COMPONENTS):
         raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(COMPONENTS)}")
-    if out.exists() and not out.is_dir():
-        raise OutputExists(f"{out} is a file; give a folder to write to")
-    if not settings.force and out.is_dir() and any(out.iterdir()):
-        raise OutputExists(f"{out} is not empty; give another folder, or --force to replace what is there")
-
-
-@contextmanager
-def _staged(out: Path) -> Iterator[Path]:
-    """Yield a new folder beside `out`, removed afterwards whatever happens."""
-    staging = out.absolute().with_name(f".{out.name}.{os.getpid()}.part")
-    try:
-        with writing(out, staging):
-            staging.mkdir(parents=True)
-            yield staging
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-def _publish(staging: Path, out: Path) -> None:
-    """Move everything into place, the manifest last, so that a bundle with a manifest is whole."""
-    (out / MANIFEST).unlink(missing_ok=True)
-    for folder in ("", "tokenizer", "scheduler"):
-        (out / folder).mkdir(parents=True, exist_ok=True)
-    files = [p.relative_to(staging) for p in staging.rglob("*") if p.is_file()]
-    for file in sorted(files, key=lambda p: (p.name == MANIFEST, p)):
-        os.replace(staging / file, out / file)
 
 
 def _teller(on_progress: OnProgress | None, component: str) -> Callable[[str, int, int], None]:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from msd.errors import BadModelFile
+
+FLATBUFFER, NAMES = "structure.tflite", "names.json"
 
 
 @dataclass(frozen=True)
@@ -33,17 +36,19 @@ class Structure:
 
 
 def save_structure(structure: Structure, path: Path) -> None:
-    """Write the flatbuffer to `path` and what its tensors stand for beside it, as .json."""
-    path.write_bytes(structure.flatbuffer)
+    """Write to `path` a zip file of the flatbuffer and of what its tensors stand for, as JSON."""
     names = {k: v for k, v in asdict(structure).items() if k != "flatbuffer"}
-    path.with_suffix(".json").write_text(json.dumps(names, indent=1) + "\n", "utf-8")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        file.writestr(FLATBUFFER, structure.flatbuffer)
+        file.writestr(NAMES, json.dumps(names))
 
 
 def load_structure(path: Path) -> Structure:
-    """Return what `save_structure` wrote; raises BadModelFile for anything else."""
+    """Return what `save_structure` wrote, checked by CRC-32; raises BadModelFile for anything else."""
     try:
-        names = json.loads(path.with_suffix(".json").read_text("utf-8"))
+        with zipfile.ZipFile(path) as file:
+            flatbuffer, names = file.read(FLATBUFFER), json.loads(file.read(NAMES))
         variables = {k: VariableSpec(v["path"], tuple(v["shape"])) for k, v in names["variables"].items()}
-        return Structure(path.read_bytes(), tuple(names["inputs"]), tuple(names["outputs"]), variables)
-    except (OSError, ValueError, KeyError, TypeError) as problem:
-        raise BadModelFile(f"{path} and its .json are not a stored structure: {problem}") from problem
+        return Structure(flatbuffer, tuple(names["inputs"]), tuple(names["outputs"]), variables)
+    except Exception as problem:  # Damaged zip files have zipfile raise nearly anything.
+        raise BadModelFile(f"{path} is not a stored structure: {problem}") from problem

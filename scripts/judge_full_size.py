@@ -53,7 +53,7 @@ def trace_structures(folder: Path) -> None:
     )
     folder.mkdir(parents=True, exist_ok=True)
     for name, network in every.items():
-        save_structure(trace(network.build, network.inputs), folder / f"{name}.tflite")
+        save_structure(trace(network.build, network.inputs), folder / f"{name}.zip")
 
 
 @main.command("judge")
@@ -67,7 +67,7 @@ def judge_structures(folder: Path, output: Path, components: tuple[str, ...], we
     for name in components:
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / f"{name}.tflite"
-            row = write_random(load_structure(folder / f"{name}.tflite"), path, weights)
+            row = write_random(load_structure(folder / f"{name}.zip"), path, weights)
             for precision in ("fp32", "fp16"):
                 row[precision] = measure(path, precision)
                 report["components"][name] = row

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With --update-golden, run only the tests that compare with a golden text."""
     if config.getoption("--update-golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _structure_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep structures for this run of the tests, in all its processes, apart from the user's own."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MSD_CACHE", str(shared / "cache"))
+        yield
 
 
 @pytest.fixture

@@ -6,11 +6,9 @@ from the demo checkpoint.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +21,6 @@ from msd.interpreter import Interpreter
 from msd.models.networks import networks
 from msd.parity import psnr
 from msd.sources.diffusers import open_folder
-from msd.trace import InputSpecs, Structure, trace
 from tests import checkpoints
 from tests.reference import Array, draw, reference, timestep_embedding
 
@@ -65,7 +62,7 @@ CASES = {
 
 
 class Converted:
-    """A checkpoint and its bundles, each made when it is asked for, of structures traced once."""
+    """A checkpoint and its bundles, each made when it is asked for."""
 
     def __init__(self, folder: Path, case: Case) -> None:
         self.folder, self.case = folder, case
@@ -74,16 +71,8 @@ class Converted:
         self.vocabulary = source.text_encoder.vocabulary
         size = (case.height, case.width, case.batch)
         self.networks = networks(source.text_encoder, source.unet, source.vae_decoder, *size)
-        self._structures: dict[str, Structure] = {}
         self.bundle = cache(self._bundle)
         self.expected = cache(self._expected)
-
-    def trace(self, build: Any, inputs: InputSpecs) -> Structure:
-        """Trace as `msd.trace` does; the same inputs are those of the same network here."""
-        key = str(sorted(inputs.items()))
-        if key not in self._structures:
-            self._structures[key] = trace(build, inputs)
-        return self._structures[key]
 
     def _bundle(self, variant: Variant) -> Bundle:
         case, out = self.case, self.folder / f"{variant.weights} without {'-'.join(variant.without)}"
@@ -102,13 +91,8 @@ class Converted:
 
 
 @pytest.fixture(scope="module", params=CASES)
-def converted(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Converted]:
-    made = Converted(tmp_path_factory.mktemp(request.param), CASES[request.param])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("msd.convert.trace", made.trace)
-        yield made
+def converted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Converted:
+    return Converted(tmp_path_factory.mktemp(request.param), CASES[request.param])
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

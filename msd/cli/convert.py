@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -91,12 +91,13 @@ def convert(
     if dry_run:
         _say_plan(conversion.plan(source, settings), settings, as_json)
         return
-    with _progress() as on_progress:
+    made: dict[str, Any] = {}
+    with _progress(made) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress)
     if as_json:
         click.echo(json.dumps(asdict(manifest), indent=2))
         return
-    _say(manifest, output)
+    _say(manifest, output, made)
     if explain:
         _explain(manifest)
 
@@ -125,8 +126,8 @@ def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], o
 
 
 @contextmanager
-def _progress() -> Iterator[OnProgress]:
-    """Show on stderr what is being done to which component."""
+def _progress(tasks: dict[str, Any]) -> Iterator[OnProgress]:
+    """Show on stderr what is being done to which component; `tasks` gets every component that is."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -137,7 +138,6 @@ def _progress() -> Iterator[OnProgress]:
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True)) as progress:
-        tasks: dict[str, Any] = {}
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
             if component not in tasks:
@@ -163,12 +163,17 @@ def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         )
 
 
-def _say(manifest: Manifest, output: Path) -> None:
+def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
     for name, part in manifest.components.items():
         before = manifest.ledger[name]["before"]
+        unchanged = "" if name in made else ", unchanged"
         click.echo(
             f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations (of {before} traced)"
+            f"{unchanged}"
         )
+    if not made:
+        click.echo("Nothing to do: all of it is there, made of the same weights in the same way.")
+        return
     took = manifest.conversion
     click.echo(f"{took.seconds:.1f} s, peak memory {_size(took.peak_rss_bytes)}")
 

@@ -14,10 +14,14 @@ from msd.trace import InputSpecs
 
 @dataclass(frozen=True)
 class Network:
-    """A Keras model to be: `build()` returns it; `inputs` are the shape and dtype of each input by name."""
+    """A Keras model to be: `build()` returns it; `inputs` are the shape and dtype of each input by name.
+
+    `description` says all that decides the model; two networks with the same one are the same.
+    """
 
     build: Callable[[], Any]
     inputs: InputSpecs
+    description: str
 
 
 def networks(
@@ -42,25 +46,22 @@ def networks(
 
     latents = ((batch, rows, columns, vae_decoder.latent_channels), "float32")
     length = text_encoder.length
+    tokens = {"tokens": ((batch, length), "int32")}
     return {
-        "text_encoder": Network(
-            _builder("text_encoder", text_encoder, batch), {"tokens": ((batch, length), "int32")}
-        ),
-        "unet": Network(_builder("unet", unet, rows, columns, length, batch), inputs),
-        "vae_decoder": Network(
-            _builder("vae_decoder", vae_decoder, rows, columns, batch), {"latent": latents}
-        ),
+        "text_encoder": _network("text_encoder", tokens, text_encoder, batch),
+        "unet": _network("unet", inputs, unet, rows, columns, length, batch),
+        "vae_decoder": _network("vae_decoder", {"latent": latents}, vae_decoder, rows, columns, batch),
     }
 
 
-def _builder(component: str, *arguments: Any) -> Callable[[], Any]:
-    """Return what imports Keras and builds `component`, when called."""
+def _network(component: str, inputs: InputSpecs, *arguments: Any) -> Network:
+    """Return the network that msd.models.`component` builds from `arguments`."""
 
     def build() -> Any:
         module = importlib.import_module(f"msd.models.{component}")
         return getattr(module, component)(*arguments)
 
-    return build
+    return Network(build, inputs, f"{component}{arguments}")
 
 
 def latent_size(

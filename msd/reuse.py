@@ -1,0 +1,86 @@
+"""What of an earlier conversion into the same folder can stay as it is, and what must not be overwritten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from msd.bundle import MANIFEST, Component, Configuration, Manifest, Source, file_facts, load_manifest
+from msd.errors import BadBundle, OutputExists
+
+REPLACE = "give another folder, or --force to replace it"
+
+
+def refuse_foreign(out: Path, force: bool) -> None:
+    """Raise OutputExists where `out` holds what msd did not write and what it may not add to."""
+    if out.exists() and not out.is_dir():
+        raise OutputExists(f"{out} is a file; give a folder to write to")
+    if not force and out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file():
+        raise OutputExists(f"{out} is not empty and not a converted bundle; give another folder, or --force")
+
+
+def earlier(out: Path, force: bool) -> Manifest | None:
+    """Return what an earlier conversion wrote to `out`, or None; raises OutputExists for a damaged one."""
+    if not (out / MANIFEST).is_file():
+        return None
+    try:
+        return load_manifest(out / MANIFEST)
+    except BadBundle as problem:
+        if force:
+            return None
+        raise OutputExists(f"{problem}; {REPLACE}") from problem
+
+
+def kept(
+    out: Path,
+    old: Manifest,
+    source: Source,
+    configuration: Configuration,
+    wanted: Mapping[str, str],
+    force: bool,
+) -> dict[str, Component]:
+    """Return the components of `old` that stay.
+
+    `wanted` are the fingerprints of what is to be written: what has the same one already is finished. What is
+    not wanted stays if it comes from the same checkpoint. Raises OutputExists where something else would be
+    overwritten unasked.
+    """
+    alike = _alike(old, source, configuration)
+    if not alike and not force:
+        raise OutputExists(f"{out} holds {_difference(old, source, configuration)}; {REPLACE}")
+    if not alike:
+        return {}
+    others = {name: part for name, part in old.components.items() if name not in wanted}
+    if force:
+        return others
+    finished = {name: part for name, part in old.components.items() if name in wanted}
+    for name, part in finished.items():
+        _require_same(out, part, wanted[name])
+    return others | finished
+
+
+def _alike(old: Manifest, source: Source, configuration: Configuration) -> bool:
+    """Whether the components of `old` and new ones make one bundle; a folder may have been renamed."""
+    return replace(old.source, name=source.name) == source and old.configuration == configuration
+
+
+def _difference(old: Manifest, source: Source, configuration: Configuration) -> str:
+    """Return in words what `old` is and this conversion is not."""
+    if replace(old.source, name=source.name) != source:
+        return f"a conversion of another checkpoint ({old.source.name})"
+    before, now = asdict(old.configuration), asdict(configuration)
+    other = ", ".join(f"{key} {before[key]}" for key in before if before[key] != now[key])
+    return f"another conversion of this checkpoint ({other})"
+
+
+def _require_same(out: Path, part: Component, wanted: str) -> None:
+    """Refuse to overwrite a file that is not what would be written now."""
+    path = out / part.file
+    if not path.is_file():
+        raise OutputExists(f"{path} is missing, though {MANIFEST} lists it; use --force to write it again")
+    facts = file_facts(path)
+    if (facts.sha256, facts.bytes) != (part.sha256, part.bytes):
+        raise OutputExists(f"{path} is not as msd-convert wrote it; {REPLACE}")
+    if part.made_from != wanted:
+        raise OutputExists(f"{path} was made by another msd, or with other rewrites; {REPLACE}")
