@@ -3,11 +3,11 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile
 BIN := .venv/bin
 
-.PHONY: help setup demo test check golden
+.PHONY: help setup demo test check golden bench-convert
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
-	@grep -E '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
 
 setup: .venv/ready-for-tests ## make .venv with all that msd and its tests need
 
@@ -23,6 +23,9 @@ check: .venv/ready-for-tests ## lint, formatting, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy msd graph_rewrites
+
+bench-convert: .venv/ready-for-tests ## measure what a full-size conversion costs: 10 GB in build/, an hour
+	PYTHONPATH=. $(BIN)/python scripts/bench_convert.py build -o docs/results/bench-convert.json
 
 golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
 	$(BIN)/python -m pytest --update-golden

@@ -1,13 +1,14 @@
-"""Have the real delegate judge full-size Stable Diffusion 2.1, with random weights, on this machine's GPU.
+"""Have the real delegate judge full-size Stable Diffusion, with random weights, on this machine's GPU.
 
-    python scripts/judge_full_size.py trace build/sd21                 # needs TensorFlow; less than 3 MB
-    python scripts/judge_full_size.py judge build/sd21 -o docs/results/gpu-full-size.json
+    python scripts/judge_full_size.py trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
+    python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json
 
 The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import tempfile
@@ -28,7 +29,7 @@ from msd.rewrite import apply
 from msd.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.weights import Array, Weights
 
-COMPONENTS = ("unet", "text_encoder", "vae_decoder")
+COMPONENTS = ("text_encoder", "unet", "vae_decoder")
 RUNS = 10
 
 
@@ -39,40 +40,45 @@ def main() -> None:
 
 @main.command("trace")
 @click.argument("folder", type=click.Path(path_type=Path))
-def trace_structures(folder: Path) -> None:
-    """Write the three structures of SD 2.1 base to FOLDER."""
+@click.argument("models", nargs=-1, required=True)
+def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
+    """Write to FOLDER the three structures of each of MODELS, which configs/models/ describes."""
     from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
     from msd.models.networks import networks
     from msd.trace import trace
 
-    public = tomllib.loads(Path("configs/models/sd21-base.toml").read_text())
-    every = networks(
-        TextEncoderConfig.from_diffusers(public["text_encoder"]),
-        UNetConfig.from_diffusers(public["unet"]),
-        VaeDecoderConfig.from_diffusers(public["vae"]),
-    )
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, network in every.items():
-        save_structure(trace(network.build, network.inputs), folder / f"{name}.zip")
+    for model in models:
+        public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
+        every = networks(
+            TextEncoderConfig.from_diffusers(public["text_encoder"]),
+            UNetConfig.from_diffusers(public["unet"]),
+            VaeDecoderConfig.from_diffusers(public["vae"]),
+        )
+        (folder / model).mkdir(parents=True, exist_ok=True)
+        for name, network in every.items():
+            save_structure(trace(network.build, network.inputs), folder / model / f"{name}.zip")
 
 
 @main.command("judge")
 @click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("models", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--component", "components", multiple=True, default=COMPONENTS)
 @click.option("--weights", default="int8", show_default=True)
-def judge_structures(folder: Path, output: Path, components: tuple[str, ...], weights: str) -> None:
+def judge_structures(
+    folder: Path, models: tuple[str, ...], output: Path, components: tuple[str, ...], weights: str
+) -> None:
     """Write the verdicts and latencies as JSON to OUTPUT, after each component."""
-    report: dict[str, Any] = {"command": "python " + " ".join(sys.argv), "weights": weights, "components": {}}
-    for name in components:
+    report: dict[str, Any] = {"command": "python " + " ".join(sys.argv), "weights": weights, "models": {}}
+    for model, name in itertools.product(models, components):
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / f"{name}.tflite"
-            row = write_random(load_structure(folder / f"{name}.zip"), path, weights)
+            row = write_random(load_structure(folder / model / f"{name}.zip"), path, weights)
             for precision in ("fp32", "fp16"):
                 row[precision] = measure(path, precision)
-                report["components"][name] = row
+                report["models"].setdefault(model, {})[name] = row
                 output.write_text(json.dumps(report, indent=2) + "\n")
-                click.echo(f"{name} {precision}: {row[precision]}", err=True)
+                click.echo(f"{model} {name} {precision}: {row[precision]}", err=True)
 
 
 def write_random(structure: Structure, path: Path, weights: str) -> dict[str, Any]:

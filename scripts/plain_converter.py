@@ -1,0 +1,36 @@
+"""A component through TensorFlow's own converter with dynamic-range int8 weights, as its guide shows it.
+
+    python scripts/plain_converter.py build/sd21 vae_decoder build/plain.tflite
+
+`bench_convert.py` compares msd-convert with this.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import tensorflow as tf
+
+from msd.models.networks import networks
+from msd.sources.binding import bind
+from msd.sources.formats import open_checkpoint
+from msd.structure import VariableSpec
+
+
+def main(source: Path, component: str, out: Path) -> None:
+    """Build the Keras model, give it the checkpoint's weights, convert it, and write it to `out`."""
+    checkpoint = open_checkpoint(source)
+    every = networks(checkpoint.text_encoder, checkpoint.unet, checkpoint.vae_decoder)
+    model = every[component].build()
+    specs = {v.path: VariableSpec(v.path, tuple(v.shape)) for v in model.variables}
+    weights = bind(component, specs, checkpoint.weights[component]).weights
+    for variable in model.variables:
+        variable.assign(weights[variable.path].load())
+    converter = tf.lite.TFLiteConverter.from_keras_model(model)
+    converter.optimizations = [tf.lite.Optimize.DEFAULT]
+    out.write_bytes(converter.convert())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3]))
