@@ -23,6 +23,7 @@ from msd.weights import Array, Weights
 
 LONGEST_HEADER = 100_000_000
 """Bytes; the limit of the reference implementation."""
+METADATA = "__metadata__"
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -44,6 +45,35 @@ def open_file(path: Path) -> dict[str, Weights]:
     Reads the header only; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file
     that is missing, cut short, or says something impossible.
     """
+    header = _read_header(path)
+    described = {name: entry for name, entry in header.values.items() if name != METADATA}
+    entries = {name: _entry(path, name, entry, header.available) for name, entry in described.items()}
+    _require_contiguous(path, entries.values(), header.available)
+    return {name: _weights(path, header.stamp, header.end, entry) for name, entry in entries.items()}
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """Return what whoever wrote a .safetensors file says of it; reads the header only.
+
+    Raises BadCheckpoint for a file without a readable header, or where it says anything but texts.
+    """
+    metadata = _read_header(path).values.get(METADATA, {})
+    if not isinstance(metadata, dict) or not all(isinstance(text, str) for text in metadata.values()):
+        raise _bad(path, f"its {METADATA} is not an object of texts")
+    return metadata
+
+
+@dataclass(frozen=True)
+class _Header:
+    """The JSON object at the start of a file with `stamp`: it ends at byte `end`, `available` follow."""
+
+    values: dict[str, Any]
+    stamp: tuple[int, ...]
+    end: int
+    available: int
+
+
+def _read_header(path: Path) -> _Header:
     try:
         with path.open("rb") as file:
             stamp = _stamp(file)
@@ -52,14 +82,9 @@ def open_file(path: Path) -> dict[str, Weights]:
             length = int.from_bytes(head, "little")
             if len(head) < 8 or length > min(size - 8, LONGEST_HEADER):
                 raise _bad(path, f"its header of {length} bytes does not fit into the file of {size} bytes")
-            header = _parse(path, file.read(length))
+            return _Header(_parse(path, file.read(length)), stamp, 8 + length, size - 8 - length)
     except OSError as error:
         raise _bad(path, f"it cannot be read ({error.strerror})") from error
-    available = size - 8 - length
-    described = {name: entry for name, entry in header.items() if name != "__metadata__"}
-    entries = {name: _entry(path, name, entry, available) for name, entry in described.items()}
-    _require_contiguous(path, entries.values(), available)
-    return {name: _weights(path, stamp, 8 + length, entry) for name, entry in entries.items()}
 
 
 @dataclass(frozen=True)
