@@ -1,7 +1,7 @@
 """How strongly a LoRA was trained to act, where its file says so as diffusers and peft do: in its metadata.
 
 `lora_adapter_metadata` is peft's LoraConfig as JSON, each key after the component's name and a dot. The
-layer's change is multiplied by alpha / rank (Hu et al., arXiv:2106.09685) or, if `use_rslora`, by alpha / √rank
+layer's change is multiplied by alpha / rank (Hu et al., arXiv:2106.09685) or, if `use_rslora`, alpha / √rank
 (Kalajdzievski, arXiv:2312.03732).
 """
 
