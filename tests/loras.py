@@ -17,6 +17,9 @@ from peft.utils import get_peft_model_state_dict
 from safetensors.torch import save_file
 from transformers import CLIPTokenizer
 
+from msd.sources.diffusers import open_folder
+from tests import checkpoints
+
 Modules = Mapping[str, torch.nn.Module]
 Tensors = dict[str, torch.Tensor]
 Factors = dict[tuple[str, str], tuple[torch.Tensor, torch.Tensor, float]]
@@ -48,7 +51,9 @@ LAYERS = (
 COMPVIS = {
     f"{BLOCK}.attn1.to_q": "input_blocks_1_1_transformer_blocks_0_attn1_to_q",
     f"{BLOCK}.attn2.to_k": "input_blocks_1_1_transformer_blocks_0_attn2_to_k",
-    "mid_block.attentions.0.transformer_blocks.0.attn2.to_v": "middle_block_1_transformer_blocks_0_attn2_to_v",
+    "mid_block.attentions.0.transformer_blocks.0.attn2.to_v": (
+        "middle_block_1_transformer_blocks_0_attn2_to_v"
+    ),
     "up_blocks.1.attentions.1.transformer_blocks.0.attn1.to_out.0": (
         "output_blocks_3_1_transformer_blocks_0_attn1_to_out_0"
     ),
@@ -66,7 +71,7 @@ COMPVIS = {
 
 
 def draw(modules: Modules, layers: Iterable[tuple[str, str]] = LAYERS, seed: int = 0) -> Factors:
-    """Return random factors for `layers`, of rank 2 to 4, with one alpha for linear layers and one for others.
+    """Return random factors for `layers`, of rank 2 to 4, one alpha for linear layers and one for others.
 
     diffusers mixes alphas up where the linear layers of one file have several.
     """
@@ -185,3 +190,24 @@ def train(modules: Modules, tokenizer: Path, folder: Path, **unet: Any) -> Path:
         **_collate_lora_metadata(parts),
     )
     return folder / "pytorch_lora_weights.safetensors"
+
+
+class Tiny:
+    """A checkpoint's folder, what it opens to, its modules and some LoRA for all kinds of layers."""
+
+    def __init__(self, folder: Path, config: checkpoints.Config) -> None:
+        self.folder = folder
+        self.modules: Modules = checkpoints.write(folder, config)
+        self.checkpoint = open_folder(folder)
+        self.factors = draw(self.modules)
+
+    def fuse(self, *files: tuple[Path, float]) -> dict[str, dict[str, Any]]:
+        """Return the weights that diffusers makes, named as a checkpoint's are."""
+        fused = fuse(self.modules, self.folder / "tokenizer", list(files))
+        return {
+            component: {
+                name.removeprefix("text_model."): tensor.numpy()
+                for name, tensor in fused[component].state_dict().items()
+            }
+            for component in ("unet", "text_encoder")
+        }

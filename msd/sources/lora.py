@@ -139,8 +139,10 @@ def _changes(checkpoint: Checkpoint, path: Path) -> Iterator[tuple[Layer, _Chang
     alphas = Alphas(path)
     for layer, parts in found.items():
         if missing := [part for part in ("down", "up") if part not in parts]:
-            key = next(iter(parts.values())).key
-            raise BadCheckpoint(f"{path} has {key}, but no {' and no '.join(missing)} matrix for this layer")
+            there = next(parts[part] for part in ("down", "up", "alpha") if part in parts)
+            raise BadCheckpoint(
+                f"{path} has {there.key}, but no {' and no '.join(missing)} matrix for this layer"
+            )
         down, up = parts["down"], parts["up"]
         _require_fit(layer, checkpoint.weights[layer.component][f"{layer.name}.weight"], down, up)
         rank = down.weights.shape[0]

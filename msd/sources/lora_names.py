@@ -86,7 +86,7 @@ def layer_names(checkpoint: Checkpoint) -> dict[str, Layer]:
     blocks = compvis_blocks(checkpoint.unet)
     names: dict[str, Layer] = {}
     for layer in _layers(checkpoint, "unet"):
-        names |= dict.fromkeys(_unet_names(layer, _compvis_name(layer, blocks)), Layer("unet", layer))
+        names |= dict.fromkeys(_unet_names(layer, compvis_name(layer, blocks)), Layer("unet", layer))
     for layer in _layers(checkpoint, "text_encoder"):
         names |= dict.fromkeys(_text_encoder_names(layer), Layer("text_encoder", layer))
     return names
@@ -120,7 +120,8 @@ def _text_encoder_names(layer: str) -> Iterator[str]:
             yield f"text_encoder.{root}{block}.{projection}"
 
 
-def _compvis_name(layer: str, blocks: dict[str, str]) -> str:
+def compvis_name(layer: str, blocks: dict[str, str]) -> str:
+    """Return what CompVis's code calls a layer, given what it calls the `blocks`."""
     for block, theirs in blocks.items():
         if layer == block:
             return theirs
