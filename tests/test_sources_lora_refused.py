@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from msd.errors import BadCheckpoint, BadConfig
+from msd.errors import BadCheckpoint, BadConfig, MsdError
 from msd.sources.lora import merge, parse
 from tests import checkpoints, loras
 from tests.loras import BLOCK, Tensors, Tiny
@@ -263,3 +266,31 @@ def test_a_scale_that_is_no_number(scale: str) -> None:
 def test_a_scale_that_cannot_be_multiplied_by(scale: str) -> None:
     with pytest.raises(BadConfig, match=r"the scale of x.safetensors is -?(nan|inf), and only finite"):
         parse(f"x.safetensors:{scale}")
+
+
+layers = st.sampled_from((KEY, PEFT, "lora_unet_conv_in", "lora_te_encoder_layers_0_mlp_fc1", "unet", ""))
+ends = st.sampled_from(
+    (".lora_down.weight", ".lora_up.weight", ".alpha", ".lora_A.weight", "_lora.up.weight", "")
+)
+shapes = st.sampled_from(
+    ((2, 48), (16, 2), (), (1,), (48,), (2, 4, 3, 3), (16, 2, 1, 1), (0, 48), (2, 48, 1, 1))
+)
+dtypes = st.sampled_from((torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.bool))
+
+
+@given(
+    parts=st.dictionaries(st.tuples(layers, ends), st.tuples(shapes, dtypes), max_size=6), scale=st.floats()
+)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_file_is_merged_or_refused(parts: Any, scale: float, tiny: Tiny, tmp_path: Path) -> None:
+    tensors = {layer + end: torch.ones(shape).to(dtype) for (layer, end), (shape, dtype) in parts.items()}
+    path = loras.save(tmp_path / "x.safetensors", tensors)
+    before = tiny.checkpoint.weights["unet"]
+    said = str(path)
+    try:
+        merged = merge(tiny.checkpoint, [(path, scale)]).weights["unet"]
+        changed = [weights for name, weights in merged.items() if weights is not before[name]]
+        assert all(np.isfinite(weights.load()).all() for weights in changed)
+    except MsdError as error:
+        said = str(error)
+    assert str(path) in said
