@@ -242,6 +242,7 @@ def test_a_scale_that_is_not_finite(scale: float, tiny: Tiny, tmp_path: Path) ->
         (r"C:\x.safetensors", r"C:\x.safetensors", 1),
         (r"C:\x.safetensors:0", r"C:\x.safetensors", 0),
         ("style:v2", "style:v2", 1),
+        ("0.5", "0.5", 1),
         ("style:v2:0.5", "style:v2", 0.5),
     ],
 )

@@ -7,7 +7,7 @@ height and width, its `up` is a 1x1 convolution: as matrices they are multiplied
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,8 @@ from msd.errors import BadCheckpoint, BadConfig
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.lora_alpha import Alphas
 from msd.sources.lora_names import Layer, layer_names, refuse_others, split
-from msd.sources.safetensors import open_file
+from msd.sources.safetensors import read_contents
+from msd.sources.stored import Contents
 from msd.weights import Array, Weights
 
 PICKLES = (".bin", ".ckpt", ".pt", ".pth")
@@ -126,7 +127,7 @@ class _Change:
                 change *= factor
                 change = change.reshape(array.shape)
                 change += array
-            if np.isfinite(array).all() and not np.isfinite(change).all():
+            if not np.isfinite(change).all() and np.isfinite(array).all():
                 raise BadCheckpoint(f"{self.down.path} at scale {scale:g} takes weights beyond float32")
             return change
 
@@ -135,9 +136,9 @@ class _Change:
 
 def _changes(checkpoint: Checkpoint, path: Path) -> Iterator[tuple[Layer, _Change]]:
     """Yield what the file changes: each layer once, and only if it fits the checkpoint's."""
-    found = _parts(checkpoint, path)
-    alphas = Alphas(path)
-    for layer, parts in found.items():
+    contents = _opened(path)
+    alphas = Alphas(path, contents.said)
+    for layer, parts in _parts(checkpoint, path, contents.tensors).items():
         if missing := [part for part in ("down", "up") if part not in parts]:
             there = next(parts[part] for part in ("down", "up", "alpha") if part in parts)
             raise BadCheckpoint(
@@ -152,14 +153,21 @@ def _changes(checkpoint: Checkpoint, path: Path) -> Iterator[tuple[Layer, _Chang
         yield layer, _Change(down, up, parts.get("alpha", alpha), divisor)
 
 
-def _parts(checkpoint: Checkpoint, path: Path) -> dict[Layer, dict[str, _Tensor]]:
-    """Return the file's tensors by the layer they belong to and whether they are "down", "up" or "alpha"."""
+def _opened(path: Path) -> Contents:
+    """Return what the LoRA file at `path` holds; raises BadCheckpoint for what is no LoRA or not readable."""
     if path.suffix.lower() in PICKLES:
         raise BadCheckpoint(
             f"{path} is a pickle, which can run any code when it is read; a .safetensors file is wanted"
         )
-    tensors = open_file(path)
-    refuse_others(path, tensors)
+    contents = read_contents(path)
+    refuse_others(path, contents.tensors)
+    return contents
+
+
+def _parts(
+    checkpoint: Checkpoint, path: Path, tensors: Mapping[str, Weights]
+) -> dict[Layer, dict[str, _Tensor]]:
+    """Return the file's tensors by the layer they belong to and whether they are "down", "up" or "alpha"."""
     names = layer_names(checkpoint)
     found: dict[Layer, dict[str, _Tensor]] = {}
     for key, weights in tensors.items():

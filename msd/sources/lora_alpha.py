@@ -16,7 +16,6 @@ from typing import Any
 
 from msd.errors import BadCheckpoint
 from msd.sources.lora_names import Layer
-from msd.sources.safetensors import read_metadata
 
 METADATA = "lora_adapter_metadata"
 
@@ -24,10 +23,10 @@ METADATA = "lora_adapter_metadata"
 class Alphas:
     """What the metadata of one file says of its layers."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the metadata of the file at `path`; raises BadCheckpoint where it makes no sense."""
+    def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
+        """Take the metadata of the file at `path`; raises BadCheckpoint where it makes no sense."""
         self._path = path
-        self._said = self._parse(read_metadata(path).get(METADATA, "{}"))
+        self._said = self._parse(metadata.get(METADATA, "{}"))
 
     def alpha(self, layer: Layer) -> float | None:
         """Return the layer's alpha, None if nothing is said: then it is the rank."""
