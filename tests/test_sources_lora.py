@@ -158,8 +158,9 @@ def test_the_same_in_other_forms(change: Callable[[Tensors], Tensors], tiny: Tin
             np.testing.assert_array_equal(found.weights[component][name].load(), tensor.load())
 
 
-def test_half_precision_is_merged_in_float32(tiny: Tiny, tmp_path: Path) -> None:
-    half = {name: tensor.half() for name, tensor in loras.kohya(tiny.factors).items()}
+def test_half_precision_and_whole_alphas_are_merged_in_float32(tiny: Tiny, tmp_path: Path) -> None:
+    tensors = loras.kohya(tiny.factors)
+    half = {n: tensor.long() if n.endswith(".alpha") else tensor.half() for n, tensor in tensors.items()}
     full = {name: tensor.float() for name, tensor in half.items()}
     paths = [loras.save(tmp_path / f"{t}.safetensors", x) for t, x in (("half", half), ("full", full))]
     first, second = (merge(tiny.checkpoint, [(path, 1.0)]).weights["unet"] for path in paths)
