@@ -62,6 +62,17 @@ REFUSED: dict[str, tuple[Tensors, str]] = {
         change(lora_down__weight=torch.ones(2, 768)),
         f"{DOWN} has the shape [2, 768], made for contexts 768 wide, and this checkpoint's are 48 wide",
     ),
+    "kernel for contexts": (
+        change(lora_down__weight=torch.ones(2, 48, 3, 3)),
+        "[2, 48, 3, 3], which does not fit unet's",
+    ),
+    "channels": (
+        {
+            "lora_unet_conv_in.lora_up.weight": torch.ones(16, 2),
+            "lora_unet_conv_in.lora_down.weight": torch.ones(2, 9),
+        },
+        "conv_in.lora_down.weight has the shape [2, 9], which does not fit unet's conv_in.weight",
+    ),
     "outputs": (
         change(lora_up__weight=torch.ones(20, 2)),
         f"{UP} has the shape [20, 2], which does not fit unet's {BLOCK}.attn2.to_k.weight, which is [16, 48]",
