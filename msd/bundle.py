@@ -34,12 +34,21 @@ class File:
 
 
 @dataclass(frozen=True)
+class Adapter:
+    """A LoRA that was merged into the weights: its name among the source's files, and how strongly."""
+
+    file: str
+    scale: float
+
+
+@dataclass(frozen=True)
 class Source:
     """What was converted: `kind` such as "diffusers", its name, and each file read, by relative path."""
 
     kind: str
     name: str
     files: dict[str, File]
+    adapters: tuple[Adapter, ...] = ()
 
 
 @dataclass(frozen=True)

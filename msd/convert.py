@@ -23,6 +23,7 @@ from msd import tflite
 from msd.bundle import (
     COMPONENTS,
     MANIFEST,
+    Adapter,
     Component,
     Configuration,
     Conversion,
@@ -44,6 +45,7 @@ from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.sources.binding import bind
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.formats import open_checkpoint
+from msd.sources.lora import merge
 from msd.staging import publish, staged
 from msd.structure import Structure
 from msd.structure_cache import is_cached, structure_of
@@ -58,7 +60,10 @@ OnProgress = Callable[[str, str, int, int], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to convert. `height` and `width` in pixels, None for the checkpoint's own."""
+    """How to convert. `height` and `width` in pixels, None for the checkpoint's own.
+
+    `lora` are files to merge into the weights, each with its scale.
+    """
 
     rules: Sequence[Rewrite]
     weights: str = "int8"
@@ -68,6 +73,7 @@ class Settings:
     width: int | None = None
     target: Target = field(default_factory=Target)
     force: bool = False
+    lora: Sequence[tuple[Path, float]] = ()
 
 
 @dataclass(frozen=True)
@@ -82,7 +88,7 @@ class Plan:
 
 def plan(source: Path, settings: Settings) -> Plan:
     """Return what `convert` would write; reads headers only."""
-    checkpoint = open_checkpoint(source)
+    checkpoint = merge(open_checkpoint(source), settings.lora)
     pixels = _pixels(checkpoint, settings)
     sizes = {c: sum(w.size for w in checkpoint.weights[c].values()) for c in settings.components}
     each = {"int8": 1, "float16": 2, "float32": 4}[settings.weights]
@@ -99,7 +105,7 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
     begun = time.perf_counter()
     _require_known(settings)
     refuse_foreign(out, settings.force)
-    work = _Work(open_checkpoint(source), settings)
+    work = _Work(merge(open_checkpoint(source), settings.lora), settings)
     stay, old = {}, earlier(out, settings.force)
     if old:
         stay = kept(out, old, work.source, work.configuration, work.fingerprints, settings.force)
@@ -147,9 +153,9 @@ class _Work:
         return {name: fingerprint(self._facts(name)) for name in self.settings.components}
 
     def _facts(self, name: str) -> list[Any]:
-        settings, network = self.settings, self.networks[name]
+        settings, network, adapters = self.settings, self.networks[name], self.checkpoint.adapters
         return [
-            [self.source.files[file].sha256 for file in self.checkpoint.holders[name]],
+            [(self.source.files[f].sha256, adapters.get(f)) for f in self.checkpoint.holders[name]],
             [network.description, network.inputs],
             [settings.weights, settings.target, [rule.name for rule in settings.rules]],
             [code_fingerprint("msd", "graph_rewrites"), _versions()],
@@ -272,7 +278,8 @@ def _interface(port: Port) -> Interface:
 
 def _source(checkpoint: Checkpoint) -> Source:
     files = {name: file_facts(path) for name, path in checkpoint.files.items()}
-    return Source(checkpoint.kind, checkpoint.name, files)
+    adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
+    return Source(checkpoint.kind, checkpoint.name, files, adapters)
 
 
 def _configuration(checkpoint: Checkpoint, settings: Settings) -> Configuration:

@@ -67,6 +67,9 @@ def _alike(old: Manifest, source: Source, configuration: Configuration) -> bool:
 
 def _difference(old: Manifest, source: Source, configuration: Configuration) -> str:
     """Return in words what `old` is and this conversion is not."""
+    if old.source.adapters != source.adapters:
+        merged = ", ".join(f"{adapter.file} at {adapter.scale:g}" for adapter in old.source.adapters)
+        return f"a conversion with {merged or 'no LoRA'} merged into the weights"
     if replace(old.source, name=source.name) != source:
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = asdict(old.configuration), asdict(configuration)

@@ -12,6 +12,7 @@ import pytest
 
 from msd.bundle import (
     COMPONENTS,
+    Adapter,
     Bundle,
     dump_manifest,
     file_facts,
@@ -46,6 +47,17 @@ def test_a_manifest_is_read_as_it_was_written(bundle_folder: Path) -> None:
     assert dump_manifest(manifest) == text
     assert next(iter(json.loads(text))) == "format"
     assert set(manifest_schema()["required"]) <= set(json.loads(text))
+
+
+def test_a_manifest_from_before_there_were_adapters(copied: Path) -> None:
+    path = copied / "manifest.json"
+    value = json.loads(path.read_text())
+    value["source"]["adapters"] = [{"file": "lora/x.safetensors", "scale": -1}]
+    path.write_text(json.dumps(value))
+    assert load_manifest(path).source.adapters == (Adapter("lora/x.safetensors", -1.0),)
+    del value["source"]["adapters"]
+    path.write_text(json.dumps(value))
+    assert load_manifest(path).source.adapters == ()
 
 
 def test_the_model_hash_is_that_of_the_networks_alone(bundle_folder: Path) -> None:

@@ -17,8 +17,8 @@ import pytest
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("msd", "graph_rewrites", "scripts", "tests")
 FILE_LINES, FUNCTION_LINES = 400, 40
-FRAMEWORKS = {"diffusers", "keras", "keras_cv", "tensorflow", "torch", "transformers"}
-FOR_TESTS = {"diffusers", "torch", "transformers"}
+FRAMEWORKS = {"diffusers", "keras", "keras_cv", "peft", "tensorflow", "torch", "transformers"}
+FOR_TESTS = {"diffusers", "peft", "torch", "transformers"}
 SCHEMA_USERS = ("msd.tflite", "msd.opset")
 FOR_COMMANDS = {"click", "rich"}
 FOR_REWRITES = {"msd.rewrite", "msd.device", "msd.opset"}

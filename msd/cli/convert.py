@@ -25,6 +25,12 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
 @click.option(
+    "--lora",
+    multiple=True,
+    metavar="FILE[:SCALE]",
+    help="A LoRA (.safetensors) to merge into the weights; may be repeated.  [default scale: 1]",
+)
+@click.option(
     "--component",
     "components",
     multiple=True,
@@ -112,6 +118,7 @@ def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], o
     import graph_rewrites
     from msd.convert import Settings
     from msd.device import Device, Target, read_device
+    from msd.sources import lora
 
     rules = graph_rewrites.load()
     names = [r.name for r in rules]
@@ -120,6 +127,7 @@ def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], o
     target = Target(read_device(device) if device else Device(), gelu_clip)
     chosen = options.pop("components") or COMPONENTS
     components = tuple(c for c in COMPONENTS if c in chosen)
+    options["lora"] = [lora.parse(text) for text in options["lora"]]
     return Settings(
         [r for r in rules if r.name not in without], components=components, target=target, **options
     )

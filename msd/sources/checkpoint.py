@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ class Checkpoint:
     "vae_decoder", each with its tensors by the names that today's diffusers and transformers give them
     (without "text_model."). `tokenizer` has files by name, and `scheduler` is its configuration. `files` are
     all files that matter, by the name to show; `holders` says in which of them each component's weights are.
+    `adapters` are those among `files` that were merged into the weights, each with its scale.
     """
 
     kind: str
@@ -31,3 +32,4 @@ class Checkpoint:
     scheduler: Mapping[str, Any]
     files: Mapping[str, Path]
     holders: Mapping[str, tuple[str, ...]]
+    adapters: Mapping[str, float] = field(default_factory=dict)

@@ -10,17 +10,19 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 
 from msd.errors import BadCheckpoint
+from msd.sources.stored import Contents, StoredFile, as_float32, stamp_of, unreadable
 from msd.weights import Array, Weights
 
+KIND = "safetensors file"
 LONGEST_HEADER = 100_000_000
 """Bytes; the limit of the reference implementation."""
 
@@ -39,14 +41,19 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def open_file(path: Path) -> dict[str, Weights]:
-    """Return the tensors of a .safetensors file by name, float32 where the file has another float dtype.
+    """Return the tensors of a .safetensors file by name: those of `read_contents`."""
+    return read_contents(path).tensors
+
+
+def read_contents(path: Path) -> Contents:
+    """Return what a .safetensors file holds, float32 where the file has another float dtype.
 
     Reads the header only; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file
     that is missing, cut short, or says something impossible.
     """
     try:
         with path.open("rb") as file:
-            stamp = _stamp(file)
+            stored = StoredFile(path, KIND, stamp_of(file))
             size = os.fstat(file.fileno()).st_size
             head = file.read(8)
             length = int.from_bytes(head, "little")
@@ -59,7 +66,8 @@ def open_file(path: Path) -> dict[str, Weights]:
     described = {name: entry for name, entry in header.items() if name != "__metadata__"}
     entries = {name: _entry(path, name, entry, available) for name, entry in described.items()}
     _require_contiguous(path, entries.values(), available)
-    return {name: _weights(path, stamp, 8 + length, entry) for name, entry in entries.items()}
+    tensors = {name: _weights(stored, 8 + length, entry) for name, entry in entries.items()}
+    return Contents(tensors, _metadata(header))
 
 
 @dataclass(frozen=True)
@@ -92,32 +100,21 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> _Entry:
     return _Entry(name, DTYPES[dtype], tuple(shape), begin, end)
 
 
-def _weights(path: Path, stamp: tuple[int, ...], start: int, entry: _Entry) -> Weights:
-    """Return a tensor of the file that has `stamp`, whose header ends at byte `start`."""
+def _weights(stored: StoredFile, start: int, entry: _Entry) -> Weights:
+    """Return a tensor of the file whose header ends at byte `start`."""
 
     def load() -> Array:
-        try:
-            with path.open("rb") as file:
-                if _stamp(file) != stamp:
-                    raise _bad(path, "it has changed since it was opened")
-                file.seek(start + entry.begin)
-                read = file.read(entry.end - entry.begin)
-        except OSError as error:
-            raise _bad(path, f"{entry.name} cannot be read ({error.strerror})") from error
+        read = stored.read(entry.name, start + entry.begin, entry.end - entry.begin)
         return np.frombuffer(read, entry.dtype).reshape(entry.shape)
 
-    weights = Weights(entry.shape, entry.dtype, load, f"{path.name}:{entry.name}")
-    return weights.astype(np.float32) if _is_float(entry.dtype) else weights
+    return as_float32(Weights(entry.shape, entry.dtype, load, f"{stored.path.name}:{entry.name}"))
 
 
-def _stamp(file: BinaryIO) -> tuple[int, ...]:
-    """Return what differs once a file has been replaced or written to."""
-    stat = os.fstat(file.fileno())
-    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
-
-
-def _is_float(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+def _metadata(header: Mapping[str, Any]) -> dict[str, str]:
+    """Return the strings of `__metadata__`; the format has nothing else there, and nothing depends on it."""
+    metadata = header.get("__metadata__")
+    items = metadata.items() if isinstance(metadata, dict) else ()
+    return {key: value for key, value in items if isinstance(value, str)}
 
 
 def _parse(path: Path, text: bytes) -> dict[str, Any]:
@@ -153,4 +150,4 @@ def _require_contiguous(path: Path, entries: Iterable[_Entry], available: int) -
 
 
 def _bad(path: Path, what: str) -> BadCheckpoint:
-    return BadCheckpoint(f"{path} is not a readable safetensors file: {what}")
+    return unreadable(path, KIND, what)

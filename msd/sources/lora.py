@@ -1,0 +1,223 @@
+"""LoRA files merged into a checkpoint's weights (Hu et al., arXiv:2106.09685).
+
+A layer's weight W becomes W + scale · (alpha / rank) · up @ down. A convolution's `down` has the kernel's
+height and width, its `up` is a 1x1 convolution: as matrices they are multiplied alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from msd.errors import BadCheckpoint, BadConfig
+from msd.sources.checkpoint import Checkpoint
+from msd.sources.lora_alpha import Alphas
+from msd.sources.lora_names import Layer, layer_names, refuse_others, split
+from msd.sources.safetensors import read_contents
+from msd.sources.stored import Contents
+from msd.weights import Array, Weights
+
+PICKLES = (".bin", ".ckpt", ".pt", ".pth")
+CONTEXT = (".attn2.to_k", ".attn2.to_v")
+"""Layers that read what the text encoder writes."""
+
+
+def parse(text: str) -> tuple[Path, float]:
+    """Return the file and scale that `FILE[:SCALE]` means, the scale 1 if none is given.
+
+    File names may have colons: what follows the last one is a scale if it is a number, or follows
+    ".safetensors". Raises BadConfig for a scale that is not a finite number.
+    """
+    name, colon, scale = text.rpartition(":")
+    if not colon or Path(text).is_file():
+        return Path(text), 1.0
+    try:
+        return Path(name), _finite_scale(name, float(scale))
+    except ValueError:
+        if name.lower().endswith(".safetensors"):
+            raise BadConfig(f"{text} ends in the scale {scale!r}, and FILE:0.7 has a number there") from None
+        return Path(text), 1.0
+
+
+def merge(checkpoint: Checkpoint, files: Sequence[tuple[Path, float]]) -> Checkpoint:
+    """Return the checkpoint with LoRA files, each with its scale, merged into its weights one after another.
+
+    Reads headers only: a weight's change is made when it is loaded. What no file changes stays the very same
+    object, and a scale of 0 changes nothing. Raises BadConfig for a scale that is not finite; BadCheckpoint,
+    naming file and tensor, for a file that is damaged, another kind of adapter, or for another model, and at
+    load for values that are not finite.
+    """
+    for path, scale in files:
+        checkpoint = _merged(checkpoint, path, _finite_scale(path, scale))
+    return checkpoint
+
+
+def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
+    weights = {component: dict(tensors) for component, tensors in checkpoint.weights.items()}
+    changed = set()
+    for layer, change in _changes(checkpoint, path):
+        name = f"{layer.name}.weight"
+        if scale:
+            weights[layer.component][name] = change.added_to(weights[layer.component][name], scale)
+            changed.add(layer.component)
+    shown = _free_name(checkpoint, path)
+    return replace(
+        checkpoint,
+        weights={c: weights[c] if c in changed else old for c, old in checkpoint.weights.items()},
+        files={**checkpoint.files, shown: path},
+        holders={c: (*held, shown) if c in changed else held for c, held in checkpoint.holders.items()},
+        adapters={**checkpoint.adapters, shown: scale},
+    )
+
+
+def _finite_scale(path: Path | str, scale: float) -> float:
+    if not math.isfinite(scale):
+        raise BadConfig(f"the scale of {path} is {scale}, and only finite numbers can be multiplied by")
+    return float(scale)
+
+
+def _free_name(checkpoint: Checkpoint, path: Path) -> str:
+    """Return a name for the file that no other has: many are called pytorch_lora_weights.safetensors."""
+    names = (f"lora/{path.name}" if i == 1 else f"lora/{i}/{path.name}" for i in count(1))
+    return next(name for name in names if name not in checkpoint.files)
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """A tensor of the LoRA file at `path`, and its name there."""
+
+    path: Path
+    key: str
+    weights: Weights
+
+    def load(self) -> Array:
+        array = self.weights.load()
+        if not np.isfinite(array).all():
+            raise BadCheckpoint(
+                f"{self.path}'s {self.key} holds values that are not finite (NaN or infinity)"
+            )
+        return array
+
+    def bad(self, what: str) -> BadCheckpoint:
+        return BadCheckpoint(f"{self.path}'s {self.key} has the shape {list(self.weights.shape)}, {what}")
+
+
+@dataclass(frozen=True)
+class _Change:
+    """What a file does to one layer: `up` @ `down` times `alpha` / `divisor`."""
+
+    down: _Tensor
+    up: _Tensor
+    alpha: _Tensor
+    divisor: float
+
+    def added_to(self, weights: Weights, scale: float) -> Weights:
+        """Return `weights` plus `scale` times the change."""
+
+        def add(array: Array) -> Array:
+            factor = scale * float(self.alpha.load().item()) / self.divisor
+            up, down = self.up.load(), self.down.load()
+            with np.errstate(over="ignore", invalid="ignore"):
+                change: Array = up.reshape(up.shape[:2]) @ down.reshape(len(down), -1)
+                change *= factor
+                change = change.reshape(array.shape)
+                change += array
+            if not np.isfinite(change).all() and np.isfinite(array).all():
+                raise BadCheckpoint(f"{self.down.path} at scale {scale:g} takes weights beyond float32")
+            return change
+
+        return weights.map(f"+ {scale:g} x {self.down.path.name}:{self.down.key}", add)
+
+
+def _changes(checkpoint: Checkpoint, path: Path) -> Iterator[tuple[Layer, _Change]]:
+    """Yield what the file changes: each layer once, and only if it fits the checkpoint's."""
+    contents = _opened(path)
+    alphas = Alphas(path, contents.said)
+    for layer, parts in _parts(checkpoint, path, contents.tensors).items():
+        if missing := [part for part in ("down", "up") if part not in parts]:
+            there = next(parts[part] for part in ("down", "up", "alpha") if part in parts)
+            raise BadCheckpoint(
+                f"{path} has {there.key}, but no {' and no '.join(missing)} matrix for this layer"
+            )
+        down, up = parts["down"], parts["up"]
+        _require_fit(layer, checkpoint.weights[layer.component][f"{layer.name}.weight"], down, up)
+        rank = down.weights.shape[0]
+        said = alphas.alpha(layer)
+        alpha = _Tensor(path, "alpha", Weights.of(float(rank if said is None else said)))
+        divisor = alphas.divisor(layer, rank)
+        yield layer, _Change(down, up, parts.get("alpha", alpha), divisor)
+
+
+def _opened(path: Path) -> Contents:
+    """Return what the LoRA file at `path` holds; raises BadCheckpoint for what is no LoRA or not readable."""
+    if path.suffix.lower() in PICKLES:
+        raise BadCheckpoint(
+            f"{path} is a pickle, which can run any code when it is read; a .safetensors file is wanted"
+        )
+    contents = read_contents(path)
+    refuse_others(path, contents.tensors)
+    return contents
+
+
+def _parts(
+    checkpoint: Checkpoint, path: Path, tensors: Mapping[str, Weights]
+) -> dict[Layer, dict[str, _Tensor]]:
+    """Return the file's tensors by the layer they belong to and whether they are "down", "up" or "alpha"."""
+    names = layer_names(checkpoint)
+    found: dict[Layer, dict[str, _Tensor]] = {}
+    for key, weights in tensors.items():
+        named = split(key)
+        if named is None:
+            raise BadCheckpoint(f"{path} has {key}, which is no part of a LoRA: down, up or alpha")
+        called, part = named
+        if called not in names:
+            raise BadCheckpoint(
+                f"{path} has {key}, but this checkpoint has no layer {called}; the LoRA is for another model"
+            )
+        parts = found.setdefault(names[called], {})
+        if part in parts:
+            raise BadCheckpoint(f"{path} has both {parts[part].key} and {key}, which are the same")
+        parts[part] = _usable(_Tensor(path, key, weights), part)
+    if not found:
+        raise BadCheckpoint(f"{path} has no tensors; a LoRA has a down and an up matrix for each layer")
+    return found
+
+
+def _usable(tensor: _Tensor, part: str) -> _Tensor:
+    """Return the tensor if it is a number (alpha), or of floating point."""
+    if part == "alpha" and tensor.weights.size != 1:
+        raise tensor.bad("and one number was expected")
+    if part != "alpha" and tensor.weights.dtype != np.float32:
+        raise BadCheckpoint(
+            f"{tensor.path}'s {tensor.key} is {tensor.weights.dtype}, and only floating point is supported"
+        )
+    return tensor
+
+
+def _require_fit(layer: Layer, weights: Weights, down: _Tensor, up: _Tensor) -> None:
+    """Refuse a change of another shape than the layer's weight (out, in) or (out, in, height, width)."""
+    where = f"{layer.component}'s {layer.name}.weight, which is {list(weights.shape)}"
+    wanted, found = _plain(weights.shape), _plain(down.weights.shape)
+    if len(found) < 2 or len(up.weights.shape) < 2 or 0 in found:
+        raise (up if len(up.weights.shape) < 2 else down).bad("and (rank, in) and (out, rank) were expected")
+    if found[1:] != wanted[1:] and layer.name.endswith(CONTEXT) and len(found) == 2:
+        raise down.bad(
+            f"made for contexts {found[1]} wide, and this checkpoint's are {wanted[1]} wide: "
+            "the LoRA is for another model"
+        )
+    if found[1:] != wanted[1:]:
+        raise down.bad(f"which does not fit {where}; the LoRA is for another model")
+    if up.weights.shape[0] != wanted[0] or len(_plain(up.weights.shape)) != 2:
+        raise up.bad(f"which does not fit {where}; the LoRA is for another model")
+    if up.weights.shape[1] != found[0]:
+        raise up.bad(f"but {down.key} has the rank {found[0]}")
+
+
+def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a linear layer for one of a 1x1 convolution."""
+    return shape[:2] if shape[2:] == (1, 1) else shape

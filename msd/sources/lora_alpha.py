@@ -1,0 +1,75 @@
+"""How strongly a LoRA was trained to act, where its file says so as diffusers and peft do: in its metadata.
+
+`lora_adapter_metadata` is peft's LoraConfig as JSON, each key after the component's name and a dot. The
+layer's change is multiplied by alpha / rank (Hu et al., arXiv:2106.09685) or, if `use_rslora`, alpha / √rank
+(Kalajdzievski, arXiv:2312.03732).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msd.errors import BadCheckpoint
+from msd.sources.lora_names import Layer
+
+METADATA = "lora_adapter_metadata"
+
+
+class Alphas:
+    """What the metadata of one file says of its layers."""
+
+    def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
+        """Take the metadata of the file at `path`; raises BadCheckpoint where it makes no sense."""
+        self._path = path
+        self._said = self._parse(metadata.get(METADATA, "{}"))
+
+    def alpha(self, layer: Layer) -> float | None:
+        """Return the layer's alpha, None if nothing is said: then it is the rank."""
+        patterns = self._get(layer, "alpha_pattern", dict, {})
+        for pattern, alpha in patterns.items():
+            if self._matches(pattern, layer.name):
+                return self._number(f"alpha_pattern for {pattern}", alpha)
+        alpha = self._get(layer, "lora_alpha", float, None)
+        return None if alpha is None else self._number("lora_alpha", alpha)
+
+    def divisor(self, layer: Layer, rank: int) -> float:
+        """Return what alpha is divided by for a layer of this `rank`; raises BadCheckpoint for a DoRA."""
+        if self._get(layer, "use_dora", bool, False):
+            raise self._bad("use_dora is true, and only plain LoRA is supported")
+        return math.sqrt(rank) if self._get(layer, "use_rslora", bool, False) else rank
+
+    def _get(self, layer: Layer, key: str, kind: type, default: Any) -> Any:
+        """Return what is said of the layer's component, or of a file's only component, under `key`."""
+        value = self._said.get(f"{layer.component}.{key}", self._said.get(key))
+        if value is not None and not isinstance(value, kind):
+            raise self._bad(f"{key} is {value!r}, not a {kind.__name__}")
+        return default if value is None else value
+
+    def _matches(self, pattern: str, name: str) -> bool:
+        """Return whether `pattern` is `name` or, unless it begins with ^, its last parts, as in peft."""
+        if not re.fullmatch(r"\^?[\w.]+", pattern):
+            raise self._bad(f"alpha_pattern has the regular expression {pattern!r}; names of layers are read")
+        wanted = pattern.removeprefix("^").removeprefix("text_model.")
+        return name == wanted or (pattern[0] != "^" and name.endswith(f".{wanted}"))
+
+    def _number(self, what: str, value: Any) -> float:
+        if not isinstance(value, float) or not math.isfinite(value):
+            raise self._bad(f"{what} is {value!r}, not a finite number")
+        return value
+
+    def _parse(self, text: str) -> Mapping[str, Any]:
+        try:
+            said = json.loads(text, parse_int=float)
+        except (ValueError, RecursionError) as error:
+            raise self._bad(f"it is not JSON ({error})") from error
+        if not isinstance(said, dict):
+            raise self._bad("it is not a JSON object")
+        return said
+
+    def _bad(self, what: str) -> BadCheckpoint:
+        return BadCheckpoint(f"{self._path} has a senseless {METADATA}: {what}")
