@@ -7,7 +7,7 @@ BIN := .venv/bin
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 18
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
 
 setup: .venv/ready-for-tests ## make .venv with all that msd and its tests need
 

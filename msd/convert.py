@@ -35,6 +35,7 @@ from msd.bundle import (
 )
 from msd.errors import BadConfig
 from msd.fingerprint import code_fingerprint, fingerprint
+from msd.interpreter import require_loadable
 from msd.ir import Graph, Model, Signature
 from msd.memory import peak_rss
 from msd.models.networks import Network, latent_size, networks
@@ -257,7 +258,8 @@ def _pixels(checkpoint: Checkpoint, settings: Settings) -> tuple[int, int]:
 
 
 def _component(path: Path, made_from: str) -> Component:
-    """Read a written file back and return what it is."""
+    """Read a written file back, here and with LiteRT, and return what it is."""
+    require_loadable(path)
     model = tflite.read(path)
     facts, ports = file_facts(path), Ports.of(model, path)
     return Component(

@@ -94,6 +94,17 @@ def check(inputs: Mapping[str, Array], ports: Mapping[str, Port], path: Path) ->
             raise BadModelFile(f"{path} takes {name} as {wanted}, not {given.dtype.name}{list(given.shape)}")
 
 
+def require_loadable(path: Path) -> None:
+    """Raise BadModelFile where LiteRT cannot load the file; maps it into memory and reads its structure."""
+    from ai_edge_litert.interpreter import Interpreter as LiteRt
+    from ai_edge_litert.interpreter import OpResolverType
+
+    try:
+        LiteRt(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    except (ValueError, RuntimeError) as problem:
+        raise BadModelFile(f"{path} cannot be loaded on the CPU: {one_line(problem)}") from problem
+
+
 def one_line(problem: Exception) -> str:
     """Return an exception's message as part of a sentence: LiteRT's run over lines and end in full stops."""
     return " ".join(str(problem).split()).rstrip(".") or type(problem).__name__

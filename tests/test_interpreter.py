@@ -7,8 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from msd import tflite
 from msd.errors import BadModelFile
-from msd.interpreter import Interpreter
+from msd.interpreter import Interpreter, require_loadable
 from tests import edited_models, tiny_models
 
 
@@ -72,3 +73,20 @@ def test_an_id_outside_its_table_is_refused(tmp_path: Path) -> None:
     model = Interpreter(tiny_models.save("tokens", tmp_path))
     with pytest.raises(BadModelFile, match=r"failed on the CPU: .*index out of bounds"):
         model.run({"x0": np.full(6, 23, np.int32)})
+
+
+def test_a_version_that_litert_does_not_know_is_not_loadable(tmp_path: Path) -> None:
+    path = tiny_models.save("two_by_two", tmp_path)
+    require_loadable(path)
+    model = tflite.read(path)
+    model.main.ops[-1].version = 99
+    tflite.write(model, tmp_path / "newer.tflite")
+    with pytest.raises(BadModelFile, match=r"newer\.tflite cannot be loaded .* version '99'"):
+        require_loadable(tmp_path / "newer.tflite")
+
+
+def test_a_cut_file_is_not_loadable(tmp_path: Path) -> None:
+    path = tiny_models.save("two_by_two", tmp_path)
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(BadModelFile, match="cannot be loaded"):
+        require_loadable(path)
