@@ -298,8 +298,8 @@ def _json(value: dict[str, Any]) -> dict[str, Any]:
 
 def _copy_extras(checkpoint: Checkpoint, staging: Path) -> None:
     (staging / "tokenizer").mkdir()
-    for name, path in checkpoint.tokenizer.items():
-        shutil.copyfile(path, staging / "tokenizer" / name)
+    for name, read in checkpoint.tokenizer.items():
+        (staging / "tokenizer" / name).write_bytes(read())
     (staging / "scheduler").mkdir()
     text = json.dumps(dict(checkpoint.scheduler), indent=2) + "\n"
     (staging / "scheduler" / "scheduler_config.json").write_text(text, "utf-8")

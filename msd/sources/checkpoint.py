@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from msd.weights import Weights
 class Checkpoint:
     """A checkpoint whose weights are not read yet.
 
-    `kind` is "diffusers", …, and `name` what people call it. `weights` has "text_encoder", "unet" and
+    `kind` is "diffusers", "single file", …; `name` what people call it. `weights` has "text_encoder", "unet" and
     "vae_decoder", each with its tensors by the names that today's diffusers and transformers give them
-    (without "text_model."). `tokenizer` has files by name, and `scheduler` is its configuration. `files` are
-    all files that matter, by the name to show; `holders` says in which of them each component's weights are.
+    (without "text_model."). `tokenizer` has what returns each of its files, by name, and `scheduler` is its
+    configuration. `files` are all files that matter, by the name to show; `holders` says in which of them
+    each component's weights are.
     `adapters` are those among `files` that were merged into the weights, each with its scale.
     """
 
@@ -28,7 +29,7 @@ class Checkpoint:
     unet: UNetConfig
     vae_decoder: VaeDecoderConfig
     weights: Mapping[str, Mapping[str, Weights]]
-    tokenizer: Mapping[str, Path]
+    tokenizer: Mapping[str, Callable[[], bytes]]
     scheduler: Mapping[str, Any]
     files: Mapping[str, Path]
     holders: Mapping[str, tuple[str, ...]]

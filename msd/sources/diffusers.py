@@ -55,7 +55,7 @@ def open_folder(folder: Path) -> Checkpoint:
     text_encoder = TextEncoderConfig.from_diffusers(configs["text_encoder"])
     unet = UNetConfig.from_diffusers(configs["unet"])
     vae_decoder = VaeDecoderConfig.from_diffusers(configs["vae"])
-    _require_fit(text_encoder, unet, vae_decoder)
+    require_fit(text_encoder, unet, vae_decoder)
     stored = {
         "text_encoder": _weights(folder / "text_encoder", "model"),
         "unet": _weights(folder / "unet", "diffusion_pytorch_model"),
@@ -75,7 +75,7 @@ def open_folder(folder: Path) -> Checkpoint:
             "unet": weights["unet"],
             "vae_decoder": dict(_vae_decoder_names(weights["vae_decoder"])),
         },
-        tokenizer=tokenizer,
+        tokenizer={name: path.read_bytes for name, path in tokenizer.items()},
         scheduler=scheduler,
         files=_files(folder, tokenizer.values(), stored.values()),
         holders={name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()},
@@ -124,7 +124,7 @@ def _config(folder: Path, name: str) -> dict[str, Any]:
     return config
 
 
-def _require_fit(text_encoder: TextEncoderConfig, unet: UNetConfig, vae_decoder: VaeDecoderConfig) -> None:
+def require_fit(text_encoder: TextEncoderConfig, unet: UNetConfig, vae_decoder: VaeDecoderConfig) -> None:
     """Refuse components that cannot work together."""
     if text_encoder.width != unet.context_width:
         raise BadCheckpoint(
@@ -150,7 +150,7 @@ def _weights(folder: Path, stem: str) -> _Stored:
     for pickle in sorted((*folder.glob("*.bin"), *folder.glob("*.ckpt"))):
         raise BadCheckpoint(
             f"{pickle} is a pickle, which can run any code when it is read; save the checkpoint again with "
-            "save_pretrained(…, safe_serialization=True)"
+            "save_pretrained(…, safe_serialization=True), or give all of it as one .safetensors or .ckpt file"
         )
     raise BadCheckpoint(f"{folder} has no weights; {stem}.safetensors was expected")
 
