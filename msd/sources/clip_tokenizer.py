@@ -1,7 +1,7 @@
 """CLIP's public tokenizer, for checkpoints that carry none.
 
-Every Stable Diffusion 1.x and 2.x has the vocabulary of Radford et al., arXiv:2103.00020: the 256 bytes, each also
-as the end of a word, 48894 merges in order, and two special tokens. The merges come with the package.
+Every Stable Diffusion 1.x and 2.x has the vocabulary of Radford et al., arXiv:2103.00020: the 256 bytes, each
+also as the end of a word, 48894 merges in order, and two special tokens. The merges come with the package.
 """
 
 from __future__ import annotations

@@ -1,0 +1,42 @@
+"""Averaged weights, which CompVis's training keeps beside the plain ones under names that lost their dots."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from msd.weights import Weights
+
+UNET = "model.diffusion_model."
+EMA = "model_ema.diffusion_model"
+
+NUMBERED = re.compile(r"(input_blocks|output_blocks)(\d+)(\d)(.+)|(middle_block|time_embed|out)(\d)(.+)")
+WORD = re.compile(
+    r"transformer_blocks|in_layers|out_layers|emb_layers|skip_connection|proj_in|proj_out|proj|attn[12]|to_[qkv]"
+    r"|to_out|norm[123]?|ff|net|conv|op|weight|bias|\d+"
+)
+
+
+def plain_unet(tensors: Mapping[str, Weights]) -> dict[str, Weights]:
+    """Return the tensors with the averaged U-Net in the place of the plain one, where that is absent.
+
+    diffusers takes the plain weights too where there are both.
+    """
+    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("model_ema.")}
+    if any(name.startswith(UNET) for name in kept):
+        return kept
+    averaged = {n.removeprefix(EMA): tensor for n, tensor in tensors.items() if n.startswith(EMA)}
+    return kept | {UNET + dotted(name): tensor for name, tensor in averaged.items()}
+
+
+def dotted(name: str) -> str:
+    """Return a name of the U-Net with its dots, or as it is where it is none that we know.
+
+    A block's number may have two digits; that of a layer in it has one.
+    """
+    match = NUMBERED.fullmatch(name)
+    if not match:
+        return name
+    *head, rest = (group for group in match.groups() if group is not None)
+    words = WORD.findall(rest)
+    return ".".join([*head, *words]) if "".join(words) == rest else name

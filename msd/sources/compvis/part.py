@@ -1,0 +1,72 @@
+"""One network's tensors of a file that holds several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+from msd.errors import BadCheckpoint
+from msd.weights import Weights
+
+T = TypeVar("T")
+DEEPEST_PREFIX = 5
+"""How many words the longest prefix that anyone asks for has."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """The tensors of the file `where` whose names begin with `prefix`, by the rest of their names."""
+
+    where: str
+    prefix: str
+    tensors: Mapping[str, Weights]
+
+    @staticmethod
+    def of(where: str, tensors: Mapping[str, Weights], prefix: str) -> Part:
+        """Return the part of `tensors` under `prefix`, which ends in a dot."""
+        inside = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
+        return Part(where, prefix, inside)
+
+    def wrong(self, what: str) -> BadCheckpoint:
+        """Return the error that says `what` is wrong with the file."""
+        return BadCheckpoint(f"{self.where} {what}")
+
+    def unknown(self, name: str) -> BadCheckpoint:
+        """Return the error that says a tensor is one that we know nothing of."""
+        return self.wrong(f"holds {self.prefix}{name}, which no Stable Diffusion 1.x or 2.x has")
+
+    def has(self, prefix: str) -> bool:
+        """Whether a name begins with the words of `prefix`."""
+        return prefix in self._prefixes
+
+    def count(self, prefix: str) -> int:
+        """Return how many of `prefix`.0, `prefix`.1, … there are, up to the first that there is not."""
+        return next(n for n in range(len(self.tensors) + 1) if not self.has(f"{prefix}.{n}"))
+
+    def shape(self, name: str, rank: int) -> tuple[int, ...]:
+        """Return a tensor's shape; raises BadCheckpoint if there is no such tensor, of `rank` axes."""
+        if name not in self.tensors:
+            raise self.wrong(f"lacks {self.prefix}{name}, which every Stable Diffusion 1.x and 2.x has")
+        shape = self.tensors[name].shape
+        if len(shape) != rank:
+            raise self.wrong(f"holds {self.prefix}{name} of the shape {list(shape)}; {rank} axes are right")
+        return shape
+
+    def same(self, what: str, values: Iterable[T]) -> T:
+        """Return the value that all `values` are; raises BadCheckpoint if they differ, naming `what`."""
+        found = set(values)
+        if len(found) != 1:
+            raise self.wrong(f"has {what} that differ where in any Stable Diffusion they are equal")
+        return found.pop()
+
+    @cached_property
+    def _prefixes(self) -> frozenset[str]:
+        return frozenset(prefix for name in self.tensors for prefix in _prefixes(name))
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    words = name.split(".", DEEPEST_PREFIX)
+    for count in range(1, min(len(words), DEEPEST_PREFIX + 1)):
+        yield ".".join(words[:count])

@@ -1,0 +1,124 @@
+"""A zip file as torch writes it: entries that are stored as they are, so that a part can be read alone."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zipfile
+import zlib
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from msd.sources.stored import StoredFile, stamp_of, unreadable
+
+KIND = "checkpoint of torch's"
+LONGEST_DIRECTORY = 8 << 20
+"""Bytes; a Stable Diffusion's directory has some 200 kB."""
+
+LONGEST_ENTRY_IN_MEMORY = 32 << 20
+LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True)
+class Entry:
+    """`size` bytes at `begin`, after a `header`; `crc` is their checksum, 0 if there is none."""
+
+    name: str
+    header: int
+    begin: int
+    size: int
+    crc: int
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The entries of a zip file, by name without the folder that torch puts all in."""
+
+    file: StoredFile
+    entries: dict[str, Entry]
+
+    def entry(self, name: str) -> Entry:
+        """Return an entry; raises BadCheckpoint if there is none of that name."""
+        if name not in self.entries:
+            raise self.file.wrong(f"it has no entry {name}")
+        return self.entries[name]
+
+    def read(self, name: str) -> bytes:
+        """Return all of a small entry; raises BadCheckpoint if it is not small, or not what it was."""
+        entry = self.entry(name)
+        if entry.size > LONGEST_ENTRY_IN_MEMORY:
+            raise self.file.wrong(
+                f"its {name} of {entry.size} bytes is larger than {LONGEST_ENTRY_IN_MEMORY}"
+            )
+        self.check(entry)
+        return self.file.read(name, entry.begin, entry.size)
+
+    def check(self, entry: Entry) -> None:
+        """Raise BadCheckpoint if the bytes of an entry have another checksum; reads a piece at a time."""
+        crc = 0
+        for at in range(0, entry.size if entry.crc else 0, PIECE):
+            size = min(PIECE, entry.size - at)
+            crc = zlib.crc32(self.file.read(entry.name, entry.begin + at, size), crc)
+        if crc != entry.crc:
+            raise self.file.wrong(f"its {entry.name} is damaged: its checksum is not that of its bytes")
+
+
+def open_archive(path: Path) -> Archive:
+    """Return the entries of a zip file; only its directory is read.
+
+    Raises BadCheckpoint for a file that is no zip file, is cut short, or has entries that are compressed or
+    overlap.
+    """
+    try:
+        with _Bounded(path) as raw:
+            file = StoredFile(path, KIND, stamp_of(raw))
+            if raw.read(2) == b"\x80\x02":
+                raise file.wrong("it has the form from before torch 1.6; load it in torch and save it again")
+            with zipfile.ZipFile(raw) as archive:
+                infos = archive.infolist()
+            entries = [_entry(file, raw, info) for info in infos if not info.is_dir()]
+    except OSError as error:
+        raise unreadable(path, KIND, f"it cannot be read ({error.strerror})") from error
+    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, EOFError) as error:
+        raise unreadable(path, KIND, f"it is no whole zip file ({error})") from error
+    _require_apart(file, entries)
+    by_name = {entry.name.partition("/")[2]: entry for entry in entries}
+    if len(by_name) != len(entries):
+        raise file.wrong("two of its entries have the same name")
+    return Archive(file, by_name)
+
+
+class _Bounded(io.FileIO):
+    """A file of which nobody reads more at once than a directory has."""
+
+    def read(self, size: int | None = -1, /) -> Any:
+        bound = LONGEST_DIRECTORY + 1 if size is None or size < 0 else min(size, LONGEST_DIRECTORY + 1)
+        read = super().read(bound)
+        if read is not None and len(read) > LONGEST_DIRECTORY:
+            raise zipfile.BadZipFile(f"its directory is larger than {LONGEST_DIRECTORY} bytes")
+        return read
+
+
+def _entry(file: StoredFile, raw: _Bounded, info: zipfile.ZipInfo) -> Entry:
+    """Return where an entry's bytes are, which only the header before them tells."""
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 1:
+        raise file.wrong(f"its {info.filename} is compressed or encrypted; torch.save stores it as it is")
+    raw.seek(info.header_offset)
+    signature, *_, names, extra = LOCAL_HEADER.unpack(raw.read(LOCAL_HEADER.size))
+    if signature != b"PK\x03\x04":
+        raise file.wrong(f"its {info.filename} is not where its directory says")
+    begin = info.header_offset + LOCAL_HEADER.size + names + extra
+    return Entry(info.filename, info.header_offset, begin, info.file_size, info.CRC)
+
+
+def _require_apart(file: StoredFile, entries: list[Entry]) -> None:
+    """Refuse entries that share bytes, with their headers, or that go beyond the end of the file."""
+    spans = sorted((entry.header, entry.begin + entry.size, entry.name) for entry in entries)
+    for (_, end, _), (start, _, name) in pairwise(spans):
+        if start < end:
+            raise file.wrong(f"its {name} overlaps the entry before it")
+    if spans and spans[-1][1] > file.size:
+        raise file.wrong(f"its {spans[-1][2]} goes beyond the end of the file")

@@ -1,0 +1,147 @@
+"""A checkpoint that torch.save wrote, as tensors that are not read yet.
+
+The format: a zip file with data.pkl, in which each tensor is a call of `torch._utils._rebuild_tensor_v2` on a
+storage, and each storage an entry data/<key> (torch/serialization.py, torch/csrc/jit/docs/serialization.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from msd.sources.pickled.archive import Archive, Entry, open_archive
+from msd.sources.pickled.machine import BadPickle, Global, Made, Persistent, describe
+from msd.sources.stored import Contents, as_float32
+from msd.weights import Array, Weights
+
+DTYPES: dict[str, np.dtype[Any]] = {
+    "torch DoubleStorage": np.dtype("<f8"),
+    "torch FloatStorage": np.dtype("<f4"),
+    "torch HalfStorage": np.dtype("<f2"),
+    "torch BFloat16Storage": np.dtype(ml_dtypes.bfloat16),
+    "torch LongStorage": np.dtype("<i8"),
+    "torch IntStorage": np.dtype("<i4"),
+    "torch ShortStorage": np.dtype("<i2"),
+    "torch CharStorage": np.dtype("i1"),
+    "torch ByteStorage": np.dtype("u1"),
+    "torch BoolStorage": np.dtype("?"),
+}
+MOST_AXES = 8
+
+
+def read_contents(path: Path) -> Contents:
+    """Return the tensors of a .ckpt file by name, float32 where the file has another float dtype.
+
+    They are those of its "state_dict", if it has one. What it said is its "global_step". Only the pickle is
+    read; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file that is damaged,
+    or whose pickle names what no checkpoint needs.
+    """
+    archive = open_archive(path)
+    if "byteorder" in archive.entries and archive.read("byteorder") != b"little":
+        raise archive.file.wrong("its numbers are big-endian, and only little-endian ones are supported")
+    try:
+        saved = _items(describe(archive.read("data.pkl")))
+        named = _items(saved["state_dict"]) if "state_dict" in saved else saved
+        described = {name: _tensor(name, value) for name, value in named.items() if _is_tensor(name, value)}
+    except BadPickle as error:
+        raise archive.file.wrong(f"of its data.pkl, {error}") from error
+    check = cache(archive.check)
+    tensors = {name: _weights(archive, tensor, check) for name, tensor in described.items()}
+    step = saved.get("global_step")
+    return Contents(tensors, {"global_step": str(step)} if type(step) is int else {})
+
+
+@dataclass(frozen=True)
+class _Tensor:
+    """A tensor as the pickle describes it; `offset` and `strides` in elements of the storage `key`."""
+
+    name: str
+    key: str
+    dtype: np.dtype[Any]
+    stored: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def span(self) -> int:
+        """How many elements of the storage there are from the first to the last."""
+        reach = sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
+        return reach + 1 if math.prod(self.shape) else 0
+
+
+def _items(value: Any) -> dict[Any, Any]:
+    """Return what a dictionary, ordered or not, has."""
+    if isinstance(value, dict):
+        return value
+    if isinstance(value, Made) and value.function.name == "collections OrderedDict" and not value.arguments:
+        return value.items
+    raise BadPickle("what it holds, or its state_dict, is not a dictionary of tensors")
+
+
+def _is_tensor(name: Any, value: Any) -> bool:
+    return (
+        isinstance(name, str) and isinstance(value, Made) and value.function.name.startswith("torch._utils ")
+    )
+
+
+def _tensor(name: str, value: Made) -> _Tensor:
+    """Return the tensor that a call would have made, once it is known to lie in its storage."""
+    if value.function.name == "torch._utils _rebuild_parameter":
+        match value.arguments:
+            case (Made() as inner, *_) if inner.function.name == "torch._utils _rebuild_tensor_v2":
+                return _tensor(name, inner)
+        raise BadPickle(f"{name} is a parameter of no tensor")
+    match value.arguments:
+        case (
+            Persistent(id=("storage", Global() as kind, str(key), str(), stored)),
+            offset,
+            shape,
+            strides,
+            *_,
+        ):
+            pass
+        case _:
+            raise BadPickle(f"{name} is a tensor without a storage, an offset, a shape and strides")
+    if kind.name not in DTYPES:
+        raise BadPickle(f"{name} is of the type {kind.name.replace(' ', '.')}, which is not supported")
+    if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
+        raise BadPickle(f"{name} has a shape and strides that do not fit each other")
+    if len(shape) > MOST_AXES or not all(
+        type(n) is int and n >= 0 for n in (stored, offset, *shape, *strides)
+    ):
+        raise BadPickle(
+            f"{name} has a shape, strides or an offset that are not {MOST_AXES} integers from 0 at most"
+        )
+    tensor = _Tensor(name, key, DTYPES[kind.name], stored, shape, strides, offset)
+    if max(offset + tensor.span, math.prod(shape)) > stored:
+        raise BadPickle(f"{name} has {list(shape)} elements from {offset} on, but its storage holds {stored}")
+    return tensor
+
+
+def _weights(archive: Archive, tensor: _Tensor, check: Callable[[Entry], None]) -> Weights:
+    """Return a tensor; its storage is checked when a part of it is first read."""
+    entry = archive.entry(f"data/{tensor.key}")
+    width = tensor.dtype.itemsize
+    if entry.size != tensor.stored * width:
+        raise archive.file.wrong(
+            f"{tensor.name} is said to be in {tensor.stored * width} bytes, and {entry.name} has {entry.size}"
+        )
+
+    def load() -> Array:
+        check(entry)
+        begin = entry.begin + tensor.offset * width
+        read = np.frombuffer(archive.file.read(tensor.name, begin, tensor.span * width), tensor.dtype)
+        strides = tuple(stride * width for stride in tensor.strides)
+        return as_strided(read, tensor.shape, strides, writeable=False).copy()
+
+    recipe = f"{archive.file.path.name}:{tensor.name}"
+    return as_float32(Weights(tensor.shape, tensor.dtype, load, recipe))

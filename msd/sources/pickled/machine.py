@@ -1,0 +1,264 @@
+"""A pickle read as a description: a machine for its opcodes that can call nothing and import nothing.
+
+A global becomes its name, a call becomes a `Made` that remembers what was called with what, and only names
+in `KNOWN` may occur at all. The opcodes are those of the module pickletools; those that torch.save never
+writes are refused.
+"""
+
+from __future__ import annotations
+
+import pickletools
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_OPCODES = 2_000_000
+"""Some thirty times those of Stable Diffusion with its averaged weights."""
+
+BIGGEST_INTEGER = 1 << 63
+KEYS = (str, int, float, bool, type(None))
+"""Types that may be keys of a dictionary: those whose hash is made in no time."""
+
+KNOWN = {
+    "collections OrderedDict",
+    "torch._utils _rebuild_tensor_v2",
+    "torch._utils _rebuild_parameter",
+    "torch DoubleStorage",
+    "torch FloatStorage",
+    "torch HalfStorage",
+    "torch BFloat16Storage",
+    "torch LongStorage",
+    "torch IntStorage",
+    "torch ShortStorage",
+    "torch CharStorage",
+    "torch ByteStorage",
+    "torch BoolStorage",
+    "torch Size",
+    "torch device",
+    *(
+        f"torch {name}"
+        for name in ("float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
+    ),
+    "_codecs encode",
+    "builtins set",
+    "__builtin__ set",
+    *(
+        f"{package}.{module} {name}"
+        for package in ("numpy.core", "numpy._core")
+        for module, name in (("multiarray", "scalar"), ("multiarray", "_reconstruct"))
+    ),
+    "numpy dtype",
+    "numpy ndarray",
+    "torch.nn.modules.container ParameterDict",
+    *(
+        f"{package}.callbacks.{module} {name}"
+        for package in ("pytorch_lightning", "lightning.pytorch")
+        for module, name in (
+            ("model_checkpoint", "ModelCheckpoint"),
+            ("early_stopping", "EarlyStopping"),
+            ("lr_monitor", "LearningRateMonitor"),
+        )
+    ),
+    "pytorch_lightning.utilities.enums _FaultTolerantMode",
+}
+"""What checkpoints of Stable Diffusion name; each stays a name here."""
+
+
+class BadPickle(Exception):
+    """A pickle says something that no checkpoint says; the message says what."""
+
+
+@dataclass(frozen=True, eq=False)
+class Global:
+    """The name of a class or function: module, blank, name."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Persistent:
+    """What torch keeps beside the pickle, by `id`."""
+
+    id: Any
+
+
+@dataclass(eq=False)
+class Made:
+    """What calling `function` with `arguments` would have made."""
+
+    function: Global
+    arguments: tuple[Any, ...]
+    items: dict[Any, Any] = field(default_factory=dict)
+    """What was put into it later, by key."""
+
+
+def describe(pickle: bytes) -> Any:
+    """Return what a pickle describes, of `Made`, `Global`, `Persistent`, and Python's own plain values.
+
+    Raises BadPickle for a global that is not known, an opcode that is not supported, or a damaged pickle.
+    """
+    machine = _Machine()
+    try:
+        for count, (opcode, argument, _) in enumerate(pickletools.genops(pickle)):
+            if count > MOST_OPCODES:
+                raise BadPickle(f"it has more than {MOST_OPCODES} opcodes")
+            machine.step(opcode.name, argument)
+    except ValueError as error:
+        raise BadPickle(f"it is damaged ({error})") from error
+    return machine.result()
+
+
+class _Machine:
+    """A stack, a memo, and the stacks below marks."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.below: list[list[Any]] = []
+        self.memo: dict[int, Any] = {}
+
+    def step(self, opcode: str, argument: Any) -> None:
+        if opcode in VALUES:
+            if isinstance(argument, int) and abs(argument) > BIGGEST_INTEGER:
+                raise BadPickle("it has an integer of more than 64 bits")
+            self.stack.append(argument)
+        elif opcode in FIXED:
+            self.stack.append(FIXED[opcode]())
+        elif opcode in TUPLES:
+            items = [self.pop() for _ in range(TUPLES[opcode])]
+            self.stack.append(tuple(reversed(items)))
+        elif opcode in ACTIONS:
+            ACTIONS[opcode](self, argument)
+        elif opcode not in IGNORED:
+            raise BadPickle(f"it uses {opcode}, which no checkpoint needs")
+
+    def result(self) -> Any:
+        if len(self.stack) != 1 or self.below:
+            raise BadPickle(
+                f"it ends with {len(self.stack)} values and {len(self.below)} marks, not one value"
+            )
+        return self.stack[0]
+
+    def pop(self) -> Any:
+        if not self.stack:
+            raise BadPickle("it takes a value where there is none")
+        return self.stack.pop()
+
+    def top(self, kind: type[Any] | tuple[type[Any], ...]) -> Any:
+        if not self.stack or not isinstance(self.stack[-1], kind):
+            raise BadPickle("it adds to a value that cannot be added to")
+        return self.stack[-1]
+
+    def mark(self, _: Any) -> None:
+        self.below.append(self.stack)
+        self.stack = []
+
+    def since_mark(self) -> list[Any]:
+        if not self.below:
+            raise BadPickle("it looks for a mark where there is none")
+        items, self.stack = self.stack, self.below.pop()
+        return items
+
+    def tuple(self, _: Any) -> None:
+        self.stack.append(tuple(self.since_mark()))
+
+    def append(self, _: Any) -> None:
+        value = self.pop()
+        self.top(list).append(value)
+
+    def appends(self, _: Any) -> None:
+        values = self.since_mark()
+        self.top(list).extend(values)
+
+    def set_item(self, _: Any) -> None:
+        value, key = self.pop(), self.pop()
+        self.put([key, value])
+
+    def set_items(self, _: Any) -> None:
+        self.put(self.since_mark())
+
+    def put(self, pairs: list[Any]) -> None:
+        """Put keys and values, which take turns, into the dictionary on the stack."""
+        into = self.top((dict, Made))
+        items = into.items if isinstance(into, Made) else into
+        if len(pairs) % 2:
+            raise BadPickle("it has a key without a value")
+        for key, value in zip(pairs[::2], pairs[1::2], strict=True):
+            if not isinstance(key, (*KEYS, Global)):
+                raise BadPickle(f"it has a key that is a {type(key).__name__}")
+            items[key] = value
+
+    def remember(self, argument: Any) -> None:
+        if not self.stack:
+            raise BadPickle("it remembers a value where there is none")
+        self.memo[len(self.memo) if argument is None else argument] = self.stack[-1]
+
+    def recall(self, argument: Any) -> None:
+        if argument not in self.memo:
+            raise BadPickle(f"it recalls value {argument}, which it never remembered")
+        self.stack.append(self.memo[argument])
+
+    def name(self, argument: Any) -> None:
+        self.stack.append(_known(argument))
+
+    def stacked_name(self, _: Any) -> None:
+        name, module = self.pop(), self.pop()
+        if not isinstance(name, str) or not isinstance(module, str):
+            raise BadPickle("it names a global by what is no text")
+        self.stack.append(_known(f"{module} {name}"))
+
+    def persistent(self, _: Any) -> None:
+        self.stack.append(Persistent(self.pop()))
+
+    def call(self, _: Any) -> None:
+        arguments, function = self.pop(), self.pop()
+        if not isinstance(function, Global) or not isinstance(arguments, tuple):
+            raise BadPickle("it calls what is no function with a tuple")
+        self.stack.append(Made(function, arguments))
+
+    def build(self, _: Any) -> None:
+        """Drop the state that an object would be given: nothing that we read has any."""
+        self.pop()
+        self.top(Made)
+
+
+def _known(name: str) -> Global:
+    if name not in KNOWN:
+        raise BadPickle(
+            f"it names {name.replace(' ', '.', 1)!r}, which no checkpoint needs; it is not executed"
+        )
+    return Global(name)
+
+
+VALUES = {
+    "BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT", "BINUNICODE", "SHORT_BINUNICODE",
+    "BINUNICODE8", "BINSTRING", "SHORT_BINSTRING", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8",
+}  # fmt: skip
+FIXED: dict[str, Callable[[], Any]] = {
+    "NONE": lambda: None,
+    "NEWTRUE": lambda: True,
+    "NEWFALSE": lambda: False,
+    "EMPTY_TUPLE": tuple,
+    "EMPTY_LIST": list,
+    "EMPTY_DICT": dict,
+}
+TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
+IGNORED = {"PROTO", "FRAME", "STOP"}
+ACTIONS: dict[str, Callable[[_Machine, Any], None]] = {
+    "MARK": _Machine.mark,
+    "TUPLE": _Machine.tuple,
+    "APPEND": _Machine.append,
+    "APPENDS": _Machine.appends,
+    "SETITEM": _Machine.set_item,
+    "SETITEMS": _Machine.set_items,
+    "BINPUT": _Machine.remember,
+    "LONG_BINPUT": _Machine.remember,
+    "MEMOIZE": _Machine.remember,
+    "BINGET": _Machine.recall,
+    "LONG_BINGET": _Machine.recall,
+    "GLOBAL": _Machine.name,
+    "STACK_GLOBAL": _Machine.stacked_name,
+    "BINPERSID": _Machine.persistent,
+    "REDUCE": _Machine.call,
+    "NEWOBJ": _Machine.call,
+    "BUILD": _Machine.build,
+}

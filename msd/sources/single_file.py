@@ -1,0 +1,84 @@
+"""A whole Stable Diffusion in one .safetensors or .ckpt file, laid out as CompVis and Stability AI do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msd.errors import BadCheckpoint
+from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.sources import pickled, safetensors
+from msd.sources.checkpoint import Checkpoint
+from msd.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
+from msd.sources.compvis.ema import plain_unet
+from msd.sources.compvis.part import Part
+from msd.sources.compvis.prediction import VELOCITY, cells, prediction
+from msd.sources.compvis.refusal import refuse_other_kinds
+from msd.sources.compvis.text import text_part, text_settings
+from msd.sources.compvis.unet import unet_settings, unet_tensors
+from msd.sources.compvis.vae import vae_settings, vae_tensors
+from msd.sources.diffusers import require_fit
+from msd.sources.stored import Contents
+
+ONE_INPUT = 4
+"""Channels of a U-Net that is given nothing but the latent."""
+
+
+def open_single_file(path: Path, prediction_type: str | None = None) -> Checkpoint:
+    """Return the checkpoint in the file at `path`, of whose weights only the headers are read.
+
+    The configuration is what the shapes say. `prediction_type` is "epsilon" or "v_prediction", None for what
+    the file says (msd/sources/compvis/prediction.py). Raises BadCheckpoint, naming the file and what is wrong
+    with it, or what it is instead.
+    """
+    contents = _contents(path)
+    tensors = plain_unet(contents.tensors)
+    refuse_other_kinds(path, tensors)
+    text, second = text_part(Part.of(str(path), tensors, "cond_stage_model."))
+    unet = Part.of(str(path), tensors, "model.diffusion_model.")
+    vae = Part.of(str(path), tensors, "first_stage_model.")
+    said = {
+        "text_encoder": text_settings(text, second),
+        "unet": unet_settings(unet, second),
+        "vae": vae_settings(vae),
+    }
+    ambiguous = second and said["unet"]["in_channels"] == ONE_INPUT
+    predicted = prediction(path, contents.said, prediction_type, ambiguous)
+    scale = 2 ** (len(said["vae"]["block_out_channels"]) - 1)
+    said["unet"]["sample_size"] = cells(contents.said, second and predicted.kind == VELOCITY, scale)
+    text_config, unet_config, vae_config = _configurations(path, said)
+    return Checkpoint(
+        kind="single file",
+        name=path.stem,
+        text_encoder=text_config,
+        unet=unet_config,
+        vae_decoder=vae_config,
+        weights={"text_encoder": text.tensors, "unet": unet_tensors(unet), "vae_decoder": vae_tensors(vae)},
+        tokenizer=clip_tokenizer(PAD_2 if second else PAD_1),
+        scheduler=predicted.scheduler(),
+        files={path.name: path},
+        holders={component: (path.name,) for component in ("text_encoder", "unet", "vae_decoder")},
+    )
+
+
+def _contents(path: Path) -> Contents:
+    if path.suffix != ".safetensors":
+        return pickled.read_contents(path)
+    contents = safetensors.read_contents(path)
+    step = contents.tensors.get("global_step")
+    if step is None or step.size != 1:
+        return contents
+    return Contents(contents.tensors, {**contents.said, "global_step": f"{step.load().item():.0f}"})
+
+
+def _configurations(
+    path: Path, said: dict[str, dict[str, object]]
+) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
+    """Return the configurations that diffusers' own settings make, once they are known to fit."""
+    try:
+        text = TextEncoderConfig.from_diffusers(said["text_encoder"])
+        unet = UNetConfig.from_diffusers(said["unet"])
+        vae = VaeDecoderConfig.from_diffusers(said["vae"])
+        require_fit(text, unet, vae)
+    except BadCheckpoint as error:
+        raise BadCheckpoint(f"{path} would be refused as a diffusers folder too: {error}") from error
+    return text, unet, vae

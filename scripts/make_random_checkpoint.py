@@ -1,0 +1,239 @@
+"""Write a checkpoint of a public configuration at full size, with random weights, a tensor at a time.
+
+    python -m scripts.make_random_checkpoint single-file build/sd21-base.safetensors --model sd21-base
+
+Names and shapes are those of diffusers' and transformers' own classes; a seed and a name make a tensor, so
+that all formats hold the same. Weights are normal with variance 1/fan-in; norms are about 1, biases about 0.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import tomllib
+import zipfile
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+import numpy.typing as npt
+
+from msd.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
+from scripts import compvis_names
+from scripts.compvis_names import Shape, Tensor
+
+Array = npt.NDArray[Any]
+Config = Mapping[str, Mapping[str, Any]]
+MODELS = Path(__file__).parent.parent / "configs" / "models"
+SAFETENSORS_DTYPES = {"float32": "F32", "float16": "F16"}
+UNUSED_LAYERS = 1
+"""OpenCLIP's last layers, which Stable Diffusion 2.x does not use but single files have."""
+
+FOLDERS = {
+    "text_encoder": ("model.safetensors", "transformers", "CLIPTextModel"),
+    "unet": ("diffusion_pytorch_model.safetensors", "diffusers", "UNet2DConditionModel"),
+    "vae": ("diffusion_pytorch_model.safetensors", "diffusers", "AutoencoderKL"),
+}
+
+
+@dataclass(frozen=True)
+class Random:
+    """Random numbers that depend on a seed and a tensor's name alone, as `dtype`."""
+
+    seed: int
+    dtype: str
+
+    def values(self, tensor: Tensor) -> Array:
+        """Return a tensor's values: its parts joined on the first axis."""
+        rows = tensor.shape[0] // len(tensor.parts) if tensor.shape else 1
+        shape = (rows, *tensor.shape[1:]) if tensor.shape else ()
+        return np.concatenate(
+            [np.atleast_1d(self._part(tensor.component, part, shape)) for part in tensor.parts]
+        )
+
+    def _part(self, component: str, name: str, shape: Shape) -> Array:
+        rng = np.random.default_rng([self.seed, zlib.crc32(f"{component}.{name}".encode())])
+        values = rng.standard_normal(shape, np.float32)
+        if len(shape) > 1:
+            values *= np.float32(1 / math.sqrt(math.prod(shape[1:])))
+        else:
+            values *= np.float32(0.02)
+            values += np.float32(name.endswith("weight"))
+        return np.asarray(values, self.dtype)
+
+
+def read_config(model: str) -> Config:
+    """Return one of configs/models/."""
+    return tomllib.loads((MODELS / f"{model}.toml").read_text("utf-8"))
+
+
+def shapes(config: Config, text_layers: int = 0) -> dict[str, dict[str, Shape]]:
+    """Return the shape of each tensor of "text_encoder", with `text_layers` more, "unet" and "vae"."""
+    import torch
+    from diffusers import AutoencoderKL, UNet2DConditionModel
+    from transformers import CLIPTextConfig, CLIPTextModel
+
+    text = {**config["text_encoder"]}
+    text["num_hidden_layers"] += text_layers
+    with torch.device("meta"):
+        made = {
+            "text_encoder": CLIPTextModel(CLIPTextConfig(**text)),
+            "unet": UNet2DConditionModel(**config["unet"]),
+            "vae": AutoencoderKL(**config["vae"]),
+        }
+    found = {c: {n: tuple(p.shape) for n, p in module.named_parameters()} for c, module in made.items()}
+    found["text_encoder"] = {n.removeprefix("text_model."): s for n, s in found["text_encoder"].items()}
+    return found
+
+
+def is_second(config: Config) -> bool:
+    """Whether it is a Stable Diffusion 2.x, whose text encoder is OpenCLIP's."""
+    return config["text_encoder"].get("hidden_act") == "gelu"
+
+
+def single_file_tensors(config: Config) -> list[Tensor]:
+    """Return the tensors of a single file in CompVis's layout."""
+    second = is_second(config)
+    every = shapes(config, UNUSED_LAYERS if second else 0)
+    levels = config["unet"]["block_out_channels"]
+    resnets = config["unet"].get("layers_per_block", 2)
+    text = (compvis_names.open_clip if second else compvis_names.clip)(every["text_encoder"])
+    return [
+        *compvis_names.unet(every["unet"], [resnets] * len(levels) if isinstance(resnets, int) else resnets),
+        *compvis_names.vae(every["vae"], len(config["vae"]["block_out_channels"])),
+        *text,
+    ]
+
+
+def write_safetensors(
+    path: Path, tensors: Iterable[Tensor], random: Random, metadata: Mapping[str, str] | None = None
+) -> None:
+    """Write a .safetensors file: the length of the header, the header, and the tensors one after another."""
+    tensors, header, at = list(tensors), {"__metadata__": dict(metadata or {})}, 0
+    for tensor in tensors:
+        end = at + math.prod(tensor.shape) * np.dtype(random.dtype).itemsize
+        entry = {"dtype": SAFETENSORS_DTYPES[random.dtype], "shape": tensor.shape, "data_offsets": [at, end]}
+        header[tensor.name], at = entry, end
+    text = json.dumps(header).encode()
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for tensor in tensors:
+            random.values(tensor).tofile(file)
+
+
+def write_ckpt(path: Path, tensors: Iterable[Tensor], random: Random, **beside: Any) -> None:
+    """Write what torch.save makes of {"state_dict": …, **beside}: a zip file of a pickle and of storages."""
+    tensors = list(tensors)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
+        archive.writestr("archive/data.pkl", _pickle(tensors, random.dtype, beside))
+        archive.writestr("archive/byteorder", "little")
+        for number, tensor in enumerate(tensors):
+            with archive.open(f"archive/data/{number}", "w", force_zip64=True) as entry:
+                entry.write(random.values(tensor).data.cast("B"))
+        archive.writestr("archive/version", "3\n")
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """A tensor in a pickle, whose storage is elsewhere under `key`."""
+
+    key: str
+    shape: Shape
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        from torch._utils import _rebuild_tensor_v2
+
+        strides = tuple(math.prod(self.shape[i + 1 :]) for i in range(len(self.shape)))
+        return _rebuild_tensor_v2, (
+            _Storage(self.key, self.shape),
+            0,
+            self.shape,
+            strides,
+            False,
+            OrderedDict(),
+        )
+
+
+@dataclass(frozen=True)
+class _Storage:
+    key: str
+    shape: Shape
+
+
+def _pickle(tensors: Iterable[Tensor], dtype: str, beside: Mapping[str, Any]) -> bytes:
+    import torch
+
+    kind = {"float32": torch.FloatStorage, "float16": torch.HalfStorage}[dtype]
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, value: Any) -> Any:
+            if isinstance(value, _Storage):
+                return "storage", kind, value.key, "cpu", math.prod(value.shape)
+            return None
+
+    state = OrderedDict((t.name, _Reference(str(i), t.shape)) for i, t in enumerate(tensors))
+    text = BytesIO()
+    Pickler(text, 2).dump({"state_dict": state, **beside})
+    return text.getvalue()
+
+
+def write_diffusers(folder: Path, config: Config, random: Random) -> None:
+    """Write a folder in diffusers layout."""
+    every = shapes(config)
+    index = {component: [library, name] for component, (_, library, name) in FOLDERS.items()}
+    index |= {"tokenizer": ["transformers", "CLIPTokenizer"], "safety_checker": [None, None]}
+    index["scheduler"] = ["diffusers", config["scheduler"]["_class_name"]]
+    for component, (file, _, name) in FOLDERS.items():
+        (folder / component).mkdir(parents=True)
+        tensors = [Tensor(n, shape, component, (n,)) for n, shape in every[component].items()]
+        write_safetensors(folder / component / file, tensors, random, {"format": "pt"})
+        said = (
+            config[component] if component == "text_encoder" else {"_class_name": name, **config[component]}
+        )
+        (folder / component / "config.json").write_text(json.dumps(said), "utf-8")
+    (folder / "scheduler").mkdir()
+    (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(config["scheduler"]), "utf-8")
+    (folder / "model_index.json").write_text(
+        json.dumps({"_class_name": "StableDiffusionPipeline", **index}), "utf-8"
+    )
+    (folder / "tokenizer").mkdir()
+    for name, read in clip_tokenizer(PAD_2 if is_second(config) else PAD_1).items():
+        (folder / "tokenizer" / name).write_bytes(read())
+
+
+def write_single_file(path: Path, config: Config, random: Random) -> None:
+    """Write one .safetensors file, whose metadata says what the U-Net predicts."""
+    said = {"modelspec.prediction_type": config["scheduler"]["prediction_type"]}
+    write_safetensors(path, single_file_tensors(config), random, said)
+
+
+def write_one_ckpt(path: Path, config: Config, random: Random) -> None:
+    """Write one .ckpt file, with the global_step that tells Stable Diffusion 2 base from 2.x."""
+    step = 875000 if config["scheduler"]["prediction_type"] == "epsilon" else 140000
+    write_ckpt(path, single_file_tensors(config), random, global_step=step)
+
+
+FORMATS = {"diffusers": write_diffusers, "single-file": write_single_file, "ckpt": write_one_ckpt}
+
+
+@click.command()
+@click.argument("format", type=click.Choice(list(FORMATS)))
+@click.argument("out", type=click.Path(path_type=Path, exists=False))
+@click.option("--model", type=click.Choice(sorted(p.stem for p in MODELS.glob("*.toml"))), required=True)
+@click.option("--dtype", type=click.Choice(list(SAFETENSORS_DTYPES)), default="float16", show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+def main(format: str, out: Path, model: str, dtype: str, seed: int) -> None:
+    """Write to OUT, a file or a folder, a random checkpoint of one of configs/models/."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    FORMATS[format](out, read_config(model), Random(seed, dtype))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,228 @@
+"""A single file opens to what diffusers makes of it: the same tensors, and the public configuration."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from diffusers import AutoencoderKL, UNet2DConditionModel
+from diffusers.loaders.single_file_utils import (
+    convert_ldm_clip_checkpoint,
+    convert_ldm_unet_checkpoint,
+    convert_ldm_vae_checkpoint,
+    convert_open_clip_checkpoint,
+)
+from safetensors.torch import load_file, save_file
+from transformers import CLIPTextConfig, CLIPTextModel
+
+from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.sources.checkpoint import Checkpoint
+from msd.sources.compvis.ema import dotted
+from msd.sources.formats import open_checkpoint
+from msd.sources.single_file import open_single_file
+from scripts.compvis_names import Tensor
+from scripts.make_random_checkpoint import (
+    MODELS,
+    Random,
+    read_config,
+    single_file_tensors,
+    write_diffusers,
+)
+from tests import single_files
+from tests.checkpoints import Config
+
+CONFIGS = {"first": single_files.FIRST, "second": single_files.SECOND, "inpainting": single_files.INPAINTING}
+Tensors = dict[str, torch.Tensor]
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def written(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Config]:
+    folder = tmp_path_factory.mktemp("single")
+    return single_files.write(folder / "one.safetensors", CONFIGS[request.param]), CONFIGS[request.param]
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Tensors:
+    """The tensors of a Stable Diffusion 2.x."""
+    path = tmp_path_factory.mktemp("second") / "one.safetensors"
+    return load_file(single_files.write(path, single_files.SECOND))
+
+
+def configurations(config: Config) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
+    return (
+        TextEncoderConfig.from_diffusers(config["text_encoder"]),
+        UNetConfig.from_diffusers(config["unet"]),
+        VaeDecoderConfig.from_diffusers(config["vae"]),
+    )
+
+
+def by_diffusers(tensors: Tensors, config: Config) -> dict[str, Tensors]:
+    """Return what diffusers' own functions make of a single file."""
+    with torch.device("meta"):
+        unet, vae = UNet2DConditionModel(**config["unet"]), AutoencoderKL(**config["vae"])
+        text = CLIPTextModel(CLIPTextConfig(**config["text_encoder"]))
+    if any(name.startswith("cond_stage_model.model.") for name in tensors):
+        encoder = convert_open_clip_checkpoint(text, dict(tensors))
+    else:
+        encoder = convert_ldm_clip_checkpoint(dict(tensors))
+    decoder = convert_ldm_vae_checkpoint(dict(tensors), dict(vae.config))
+    return {
+        "text_encoder": {name.removeprefix("text_model."): t for name, t in encoder.items()},
+        "unet": convert_ldm_unet_checkpoint(dict(tensors), dict(unet.config)),
+        "vae_decoder": {n: t for n, t in decoder.items() if not n.startswith(("encoder.", "quant_conv."))},
+    }
+
+
+def require_same(found: Checkpoint, wanted: dict[str, Any]) -> None:
+    """Require the tensors and values that are wanted in each component; `wanted` has arrays or tensors."""
+    for component, tensors in wanted.items():
+        assert found.weights[component].keys() == tensors.keys()
+        for name, tensor in tensors.items():
+            assert found.weights[component][name].shape == tuple(tensor.shape)
+            np.testing.assert_array_equal(found.weights[component][name].load(), np.asarray(tensor))
+
+
+def test_the_tensors_are_those_that_diffusers_makes(written: tuple[Path, Config]) -> None:
+    path, config = written
+    wanted = by_diffusers(load_file(path), config)
+    wanted["text_encoder"].pop("text_projection.weight", None)
+    require_same(open_single_file(path), wanted)
+
+
+def test_it_is_the_same_as_a_folder_in_diffusers_layout(written: tuple[Path, Config], tmp_path: Path) -> None:
+    path, config = written
+    write_diffusers(tmp_path / "folder", config, Random(0, "float32"))
+    folder, single = open_checkpoint(tmp_path / "folder"), open_checkpoint(path)
+    for component, weights in single.weights.items():
+        assert weights.keys() <= folder.weights[component].keys()
+        for name, tensor in weights.items():
+            np.testing.assert_array_equal(tensor.load(), folder.weights[component][name].load())
+    assert configurations(config) == (single.text_encoder, single.unet, single.vae_decoder)
+    for name, read in folder.tokenizer.items():
+        assert single.tokenizer[name]() == read()
+
+
+@pytest.mark.parametrize("model", sorted(path.stem for path in MODELS.glob("*.toml")))
+def test_the_public_configurations_are_recognised(model: str, tmp_path: Path) -> None:
+    config = read_config(model)
+    path = tmp_path / "full.safetensors"
+    write_sparse(path, single_file_tensors(config), config["scheduler"]["prediction_type"])
+    found = open_checkpoint(path)
+    assert (found.text_encoder, found.unet, found.vae_decoder) == configurations(config)
+    assert (found.kind, found.name, found.files) == ("single file", "full", {path.name: path})
+    same = (
+        "beta_start",
+        "beta_end",
+        "beta_schedule",
+        "num_train_timesteps",
+        "prediction_type",
+        "steps_offset",
+    )
+    assert {key: found.scheduler[key] for key in same} == {key: config["scheduler"][key] for key in same}
+    for component, module in meta_modules(config).items():
+        wanted = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
+        wanted = {n: s for n, s in wanted.items() if not n.startswith(ENCODER) or component != "vae_decoder"}
+        assert {name: tensor.shape for name, tensor in found.weights[component].items()} == {
+            name.removeprefix("text_model."): shape for name, shape in wanted.items()
+        }
+
+
+ENCODER = ("encoder.", "quant_conv.")
+
+
+def meta_modules(config: Config) -> dict[str, torch.nn.Module]:
+    with torch.device("meta"):
+        return {
+            "text_encoder": CLIPTextModel(CLIPTextConfig(**config["text_encoder"])),
+            "unet": UNet2DConditionModel(**config["unet"]),
+            "vae_decoder": AutoencoderKL(**config["vae"]),
+        }
+
+
+def write_sparse(path: Path, tensors: list[Tensor], prediction_type: str) -> None:
+    """Write a file whose header is right and whose tensors are a hole."""
+    header: dict[str, Any] = {"__metadata__": {"modelspec.prediction_type": prediction_type}}
+    at = 0
+    for tensor in tensors:
+        end = at + 2 * math.prod(tensor.shape)
+        header[tensor.name], at = {"dtype": "F16", "shape": tensor.shape, "data_offsets": [at, end]}, end
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    os.truncate(path, 8 + len(text) + at)
+
+
+def save(tmp_path: Path, tensors: Tensors, **metadata: str) -> Path:
+    """Write tensors as a file of the test's own."""
+    path = tmp_path / "own.safetensors"
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, path, metadata or None)
+    return path
+
+
+def test_nothing_but_headers_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "sparse.safetensors"
+    write_sparse(path, single_file_tensors(single_files.FIRST), "epsilon")
+    assert path.stat().st_blocks * 512 < path.stat().st_size / 10
+    weights = open_checkpoint(path).weights["unet"]["conv_in.weight"]
+    assert not weights.load().any()
+
+
+def test_clip_without_the_words_text_model(tmp_path: Path) -> None:
+    path = single_files.write(tmp_path / "one.safetensors", single_files.FIRST)
+    wanted = open_checkpoint(path)
+    short = {n.replace(".text_model.", "."): t for n, t in load_file(path).items()}
+    short["cond_stage_model.transformer.embeddings.position_ids"] = torch.arange(77)[None]
+    found = open_checkpoint(save(tmp_path, short))
+    assert found.text_encoder == wanted.text_encoder
+    assert found.weights["text_encoder"].keys() == wanted.weights["text_encoder"].keys()
+
+
+def test_openclip_whose_unused_layer_was_left_out(second: Tensors, tmp_path: Path) -> None:
+    left = {name: t for name, t in second.items() if ".resblocks.23." not in name}
+    assert len(left) == len(second) - 12
+    assert open_checkpoint(save(tmp_path, left)).text_encoder.layers == 23
+
+
+def test_half_precision_and_linear_attention_of_the_vae(second: Tensors, tmp_path: Path) -> None:
+    half = {name: t.half() for name, t in second.items()}
+    name = "first_stage_model.decoder.mid.attn_1.q.weight"
+    half[name] = half[name][:, :, 0, 0]
+    found = open_checkpoint(save(tmp_path, half)).weights["vae_decoder"]
+    weights = found["decoder.mid_block.attentions.0.to_q.weight"].load()
+    assert weights.dtype == np.float32
+    np.testing.assert_array_equal(weights, half[name].float().numpy())
+
+
+def without_dots(name: str) -> str:
+    return "model_ema.diffusion_model" + name.removeprefix("model.diffusion_model.").replace(".", "")
+
+
+def test_averaged_weights_count_where_there_are_no_others(second: Tensors, tmp_path: Path) -> None:
+    plain = {name: t for name, t in second.items() if name.startswith("model.diffusion_model.")}
+    averaged = {without_dots(name): t + 1 for name, t in plain.items()}
+    averaged["model_ema.decay"] = torch.ones(1)
+    both = open_checkpoint(save(tmp_path, {**second, **averaged})).weights["unet"]
+    np.testing.assert_array_equal(
+        both["conv_in.bias"].load(), plain["model.diffusion_model.input_blocks.0.0.bias"]
+    )
+    rest = {name: t for name, t in second.items() if name not in plain}
+    found = open_checkpoint(save(tmp_path, {**rest, **averaged})).weights["unet"]
+    assert found.keys() == both.keys()
+    for name in found:
+        np.testing.assert_array_equal(found[name].load(), both[name].load() + np.float32(1))
+
+
+@pytest.mark.parametrize("model", ["sd15", "sd21"])
+def test_every_name_gets_its_dots_back(model: str) -> None:
+    names = [t.name for t in single_file_tensors(read_config(model)) if t.component == "unet"]
+    assert len(names) == 686
+    for name in names:
+        assert dotted(without_dots(name).removeprefix("model_ema.diffusion_model")) == name.removeprefix(
+            "model.diffusion_model."
+        )
+    assert dotted("input_blocks11unknownweight") == "input_blocks11unknownweight"
