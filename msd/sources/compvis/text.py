@@ -16,6 +16,9 @@ OPEN_WIDTH = 1024
 USED_LAYERS, OPEN_LAYERS = 23, 24
 """Stable Diffusion 2.x reads the last layer but one of OpenCLIP's: the last is in files, and of no use."""
 
+OURS = "the text encoder's "
+"""Said before the names that tensors have once they are renamed."""
+
 EMBEDDINGS = ("embeddings.token_embedding.weight", "embeddings.position_embedding.weight")
 CLIP_PREFIXES = (
     "embeddings.token_embedding.",
@@ -46,11 +49,12 @@ def text_part(part: Part) -> tuple[Part, bool]:
     """
     if part.has(f"model.{BLOCKS}"):
         inside = Part.of(part.where, part.tensors, "model.")
-        return Part(part.where, part.prefix, dict(_open_clip(inside))), True
+        whole = Part(part.where, f"{part.prefix}model.", inside.tensors)
+        return Part(part.where, OURS, dict(_open_clip(whole))), True
     found = dict(_clip(part))
     if EMBEDDINGS[0] not in found:
         raise part.wrong("has a text encoder that is neither CLIP nor OpenCLIP, and only these are supported")
-    renamed = Part(part.where, part.prefix, found)
+    renamed = Part(part.where, OURS, found)
     return renamed, renamed.shape(EMBEDDINGS[0], 2)[1] == OPEN_WIDTH
 
 

@@ -159,7 +159,8 @@ class _Machine:
         return items
 
     def tuple(self, _: Any) -> None:
-        self.stack.append(tuple(self.since_mark()))
+        items = self.since_mark()
+        self.stack.append(tuple(items))
 
     def append(self, _: Any) -> None:
         value = self.pop()
