@@ -61,7 +61,7 @@ OnProgress = Callable[[str, str, int, int], None]
 
 @dataclass(frozen=True)
 class Settings:
-    """How to convert. `height` and `width` in pixels, None for the checkpoint's own.
+    """How to convert. `height` and `width` in pixels, None for the checkpoint's own; so `prediction_type`.
 
     `lora` are files to merge into the weights, each with its scale.
     """
@@ -73,6 +73,7 @@ class Settings:
     height: int | None = None
     width: int | None = None
     target: Target = field(default_factory=Target)
+    prediction_type: str | None = None
     force: bool = False
     lora: Sequence[tuple[Path, float]] = ()
 
@@ -89,7 +90,7 @@ class Plan:
 
 def plan(source: Path, settings: Settings) -> Plan:
     """Return what `convert` would write; reads headers only."""
-    checkpoint = merge(open_checkpoint(source), settings.lora)
+    checkpoint = merge(open_checkpoint(source, settings.prediction_type), settings.lora)
     pixels = _pixels(checkpoint, settings)
     sizes = {c: sum(w.size for w in checkpoint.weights[c].values()) for c in settings.components}
     each = {"int8": 1, "float16": 2, "float32": 4}[settings.weights]
@@ -106,12 +107,12 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
     begun = time.perf_counter()
     _require_known(settings)
     refuse_foreign(out, settings.force)
-    work = _Work(merge(open_checkpoint(source), settings.lora), settings)
+    work = _Work(merge(open_checkpoint(source, settings.prediction_type), settings.lora), settings)
     stay, old = {}, earlier(out, settings.force)
     if old:
         stay = kept(out, old, work.source, work.configuration, work.fingerprints, settings.force)
     todo = [name for name in settings.components if name not in stay]
-    if old and not todo:
+    if old and not todo and old.scheduler == work.checkpoint.scheduler:
         return old
     with staged(out) as staging:
         made = {name: work.write(name, staging, _teller(on_progress, name)) for name in todo}

@@ -62,7 +62,7 @@ NOISE = "model:\n  target: ldm.X\n  params:\n    linear_start: 0.00085\n"
 def test_a_second_that_does_not_tell_is_assumed_to_predict_velocity(second: Tensors, tmp_path: Path) -> None:
     kind, because, size = predicted(open_checkpoint(save(tmp_path, second)))
     assert (kind, size) == ("v_prediction", (96, 96))
-    assert because.startswith("assumed, as diffusers does")
+    assert because.startswith("assumed, as in diffusers")
 
 
 def test_others_predict_noise(first: Tensors, inpainting: Tensors, tmp_path: Path) -> None:

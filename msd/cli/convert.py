@@ -54,6 +54,11 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 @click.option("--height", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
 @click.option("--width", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
 @click.option(
+    "--prediction-type",
+    type=click.Choice(["epsilon", "v_prediction"]),
+    help="What the U-Net predicts.  [default: what the checkpoint says]",
+)
+@click.option(
     "--gelu-clip", type=click.FloatRange(1), default=10.0, show_default=True, help="M of clipped GELU."
 )
 @click.option(
@@ -82,13 +87,15 @@ def convert(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Convert the checkpoint SOURCE (a diffusers folder) for the GPU of a phone.
+    """Convert the checkpoint SOURCE for the GPU of a phone.
 
-    Without SOURCE, the demo checkpoint that comes with msd is converted.
+    SOURCE is a folder in diffusers layout, or one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x.
+    Nothing in a .ckpt is executed. Without SOURCE, the demo checkpoint that comes with msd is converted.
 
     \b
-    Example:
+    Examples:
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
+        msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
     from msd import convert as conversion
 
@@ -179,6 +186,8 @@ def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
             f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations (of {before} traced)"
             f"{unchanged}"
         )
+    if because := manifest.scheduler.get("_prediction_type_because"):
+        click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     if not made:
         click.echo("Nothing to do: all of it is there, made of the same weights in the same way.")
         return

@@ -15,6 +15,7 @@ SPELLED = {"epsilon": EPSILON, "eps": EPSILON, "v": VELOCITY, "v_prediction": VE
 BASE_STEP = "875000"
 """The global_step of Stable Diffusion 2 base, by which diffusers knows it."""
 
+ASSUMED = "assumed, as in diffusers, of a 2.x that does not tell (--prediction-type says otherwise)"
 LONGEST_YAML = 1 << 20
 PARAMETERIZATION = re.compile(r"^\s*parameterization:\s*[\"']?(\w+)[\"']?\s*(#.*)?$", re.MULTILINE)
 RESOLUTION = re.compile(r"(\d{1,5})x(\d{1,5})")
@@ -62,7 +63,7 @@ def prediction(path: Path, said: Mapping[str, str], asked: str | None, ambiguous
         return Prediction(EPSILON, "as Stable Diffusion 1.x and inpainting do")
     if said.get("global_step") == BASE_STEP:
         return Prediction(EPSILON, f"its global_step of {BASE_STEP} is that of Stable Diffusion 2 base")
-    return Prediction(VELOCITY, "assumed, as diffusers does for a Stable Diffusion 2.x that does not tell")
+    return Prediction(VELOCITY, ASSUMED)
 
 
 def cells(said: Mapping[str, str], velocity_of_second: bool, scale: int) -> list[int]:
