@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from scripts.make_random_checkpoint import Random, write_single_file
-from tests.checkpoints import Config, vary
+from tests.checkpoints import SD21, Config, vary
 
 SECOND: Config = {
     "text_encoder": {
@@ -32,7 +32,7 @@ SECOND: Config = {
         "up_block_types": ["UpDecoderBlock2D"] * 2,
         "layers_per_block": 1,
     },
-    "scheduler": {"_class_name": "DDIMScheduler", "prediction_type": "v_prediction"},
+    "scheduler": {**SD21["scheduler"], "prediction_type": "v_prediction"},
 }
 """Stable Diffusion 2.1, short and narrow, but for the layers of its text encoder: the file has one more."""
 

@@ -60,7 +60,7 @@ def refuse(message: str, **changes: Weights | None) -> None:
 
 
 def test_missing_tensors_are_named() -> None:
-    refuse("unet lacks conv.bias, which its config.json requires", conv_bias=None)
+    refuse("unet lacks conv.bias, which its configuration requires", conv_bias=None)
     refuse(
         "unet lacks conv.weight, norm.weight, norm.bias and 1 more, which",
         conv_weight=None,
@@ -73,7 +73,7 @@ def test_missing_tensors_are_named() -> None:
 def test_a_wrong_shape_is_refused() -> None:
     wrong = Weights.of(np.zeros((7, 5, 2, 3), np.float32))
     refuse(
-        "unet's tensor conv.weight has the shape [7, 5, 2, 3], but its config.json requires [7, 5, 3, 2]",
+        "unet's tensor conv.weight has the shape [7, 5, 2, 3], but its configuration requires [7, 5, 3, 2]",
         conv_weight=wrong,
     )
 

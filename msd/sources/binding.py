@@ -41,7 +41,7 @@ def bind(component: str, variables: Mapping[str, VariableSpec], weights: Mapping
     places = {key: _place(spec) for key, spec in variables.items()}
     missing = [place.name for place in places.values() if place.name not in weights]
     if missing:
-        raise BadCheckpoint(f"{component} lacks {_some(missing)}, which its config.json requires")
+        raise BadCheckpoint(f"{component} lacks {_some(missing)}, which its configuration requires")
     bound = {key: place.take(component, weights[place.name]) for key, place in places.items()}
     taken = {place.name for place in places.values()}
     if len(taken) != len(places):
@@ -63,7 +63,7 @@ class _Place:
         if weights.shape != self.shape:
             raise BadCheckpoint(
                 f"{where} has the shape {list(weights.shape)}, "
-                f"but its config.json requires {list(self.shape)}"
+                f"but its configuration requires {list(self.shape)}"
             )
         if weights.dtype != np.float32:
             raise BadCheckpoint(f"{where} is {weights.dtype}, and only floating-point weights are supported")
