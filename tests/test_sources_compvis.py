@@ -220,6 +220,7 @@ BAD = [
     ({f"{VAE}decoder.up.0.upsample.conv.weight": ZERO}, "decoder.up.0.upsample.conv.weight, which no"),
     ({f"{VAE}decoder.up.1.attn.0.q.weight": ZERO}, "decoder.up.1.attn.0.q.weight, which no"),
     ({f"{VAE}decoder.up.1.block.3.conv1.weight": ZERO}, "has depths of the VAE that differ where"),
+    ({f"{VAE}decoder.up.0.block.0.conv1.weight": DROP}, f"lacks {VAE}decoder.up.0.block.0.conv1.weight"),
     ({f"{VAE}decoder.conv_in.weight": DROP}, f"lacks {VAE}decoder.conv_in.weight, which every"),
     ({f"{VAE}decoder.conv_in.weight": ZERO}, "decoder.conv_in.weight of the shape [1]; 4 axes are right"),
     ({f"{UNET}middle_block.1.proj_in.weight": DROP}, "lacks model.diffusion_model.middle_block.1.proj_in"),

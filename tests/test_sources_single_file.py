@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +20,12 @@ from diffusers.loaders.single_file_utils import (
     convert_ldm_vae_checkpoint,
     convert_open_clip_checkpoint,
 )
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextConfig, CLIPTextModel
 
+from msd.errors import BadCheckpoint
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.compvis.ema import dotted
@@ -38,6 +43,7 @@ from tests import single_files
 from tests.checkpoints import Config
 
 CONFIGS = {"first": single_files.FIRST, "second": single_files.SECOND, "inpainting": single_files.INPAINTING}
+PARTS = {name: single_file_tensors(config) for name, config in CONFIGS.items()}
 Tensors = dict[str, torch.Tensor]
 
 
@@ -155,6 +161,42 @@ def write_sparse(path: Path, tensors: list[Tensor], prediction_type: str) -> Non
     text = json.dumps(header).encode()
     path.write_bytes(len(text).to_bytes(8, "little") + text)
     os.truncate(path, 8 + len(text) + at)
+
+
+CHANGES = st.lists(
+    st.tuples(
+        st.floats(0, 1, exclude_max=True),
+        st.sampled_from(["drop", "rename", "double"]) | st.lists(st.integers(0, 70), max_size=5).map(tuple),
+        st.integers(0, 99),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(changes=CHANGES, config=st.sampled_from(list(CONFIGS)))
+def test_a_header_that_lies_is_refused_or_read(
+    changes: list[Any], config: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    tensors = list(PARTS[config])
+    for place, change, number in changes:
+        index = int(place * len(tensors))
+        tensor = tensors[index]
+        renamed = re.sub(r"\d+", str(number), tensor.name, count=1)
+        if change == "drop":
+            del tensors[index]
+        elif change == "double":
+            tensors.append(replace(tensor, name=renamed))
+        else:
+            tensors[index] = replace(tensor, **{"name": renamed} if change == "rename" else {"shape": change})
+    path = tmp_path_factory.getbasetemp() / "lies.safetensors"
+    write_sparse(path, list({tensor.name: tensor for tensor in tensors}.values()), "epsilon")
+    try:
+        found = open_checkpoint(path)
+    except BadCheckpoint:
+        return
+    assert found.unet.context_width == found.text_encoder.width
 
 
 def save(tmp_path: Path, tensors: Tensors, **metadata: str) -> Path:

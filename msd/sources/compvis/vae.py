@@ -24,6 +24,7 @@ ATTENTION = {"norm": "group_norm", "q": "to_q", "k": "to_k", "v": "to_v", "proj_
 def vae_settings(part: Part) -> dict[str, Any]:
     """Return what diffusers would have in config.json; the scaling factor is the public one."""
     levels = part.count("decoder.up")
+    part.shape("decoder.up.0.block.0.conv1.weight", 4)
     resnets = part.same("depths of the VAE", (part.count(f"decoder.up.{i}.block") for i in range(levels)))
     return {
         "latent_channels": part.shape("decoder.conv_in.weight", 4)[1],
