@@ -259,6 +259,11 @@ def test_text_encoders_that_are_not_known(first: Tensors, second: Tensors, tmp_p
     refuse(save(tmp_path, uneven), "in_proj_bias of [7], which are no three projections")
 
 
+def test_an_ending_in_capitals(first: Tensors, tmp_path: Path) -> None:
+    path = save(tmp_path, first)
+    assert open_checkpoint(path.rename(tmp_path / "A.SAFETENSORS")).kind == "single file"
+
+
 def test_paths_that_are_no_checkpoint(tmp_path: Path) -> None:
     refuse(
         tmp_path / "none", "does not exist; give a folder with a model_index.json, or a .safetensors or .ckpt"

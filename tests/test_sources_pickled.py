@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pickle
 import struct
+import sys
+import types
 import zipfile
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 from msd.errors import BadCheckpoint
 from msd.sources.pickled import read_contents
 from msd.sources.pickled.archive import LONGEST_DIRECTORY, LONGEST_ENTRY_IN_MEMORY
+from msd.sources.stored import StoredFile, stamp_of
 from tests.pickles import archive, refuse, require_same, saved
 
 DTYPES = [
@@ -72,7 +75,17 @@ def test_tensors_may_share_a_storage(tmp_path: Path) -> None:
     require_same(path, tensors)
 
 
-def test_what_trainers_keep_beside(tmp_path: Path) -> None:
+@pytest.fixture
+def callback(monkeypatch: pytest.MonkeyPatch) -> type[Any]:
+    """What Lightning's class is to a pickle: a name."""
+    name = "pytorch_lightning.callbacks.model_checkpoint"
+    made = type("ModelCheckpoint", (), {"__module__": name})
+    for module in (name, name.rpartition(".")[0], "pytorch_lightning"):
+        monkeypatch.setitem(sys.modules, module, types.SimpleNamespace(ModelCheckpoint=made))
+    return made
+
+
+def test_what_trainers_keep_beside(callback: type[Any], tmp_path: Path) -> None:
     module = torch.nn.Linear(3, 2)
     optimizer = torch.optim.AdamW(module.parameters())
     module(torch.randn(4, 3)).sum().backward()
@@ -81,6 +94,7 @@ def test_what_trainers_keep_beside(tmp_path: Path) -> None:
         "epoch": 1,
         "global_step": 875000,
         "loss": np.float64(0.5),
+        "callbacks": {callback: {"best_model_score": torch.tensor(0.1), "best_model_path": "x"}},
         "array": np.arange(3),
         "optimizer_states": [optimizer.state_dict()],
         "hyper": {"lr": 1e-4, "betas": (0.9, None), "ema": True, "size": torch.Size([3])},
@@ -151,10 +165,29 @@ def test_a_directory_too_large_to_read(tmp_path: Path) -> None:
     refuse(path, "its directory is larger than 8388608 bytes")
 
 
-def test_entries_that_overlap(tmp_path: Path) -> None:
-    path = archive(tmp_path / "a.ckpt", {"x/data.pkl": pickle.dumps({}), "x/data/0": b"12345678", "x/z": b""})
+def lying(path: Path, name: bytes, at: int, *numbers: int) -> Path:
+    """Write a zip file whose directory has other numbers, from byte `at` of an entry on."""
+    archive(path, {"x/data.pkl": pickle.dumps({}), "x/data/0": b"12345678", "x/z": b""})
     data = bytearray(path.read_bytes())
-    place = data.rindex(b"PK\1\2", 0, data.rindex(b"x/data/0"))
-    data[place + 20 : place + 28] = struct.pack("<II", 30, 30)
+    place = data.rindex(b"PK\1\2", 0, data.rindex(name)) + at
+    data[place : place + 4 * len(numbers)] = struct.pack(f"<{len(numbers)}I", *numbers)
     path.write_bytes(data)
-    refuse(path, "overlaps the entry before it")
+    return path
+
+
+def test_a_directory_that_lies(tmp_path: Path) -> None:
+    path = tmp_path / "a.ckpt"
+    refuse(lying(path, b"x/data/0", 20, 30, 30), "its x/z overlaps the entry before it")
+    refuse(lying(path, b"x/data/0", 20, 7, 8), "its x/data/0 is compressed or encrypted")
+    refuse(lying(path, b"x/data.pkl", 42, 1), "its x/data.pkl is not where its directory says")
+    refuse(lying(path, b"x/z", 20, 900, 900), "its x/z goes beyond the end of the file")
+    refuse(lying(path, b"x/z", 42, 1 << 31), "it is no whole zip file")
+
+
+def test_a_read_beyond_the_end(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.ckpt", {})
+    with path.open("rb") as file:
+        stored = StoredFile(path, "file", stamp_of(file))
+    assert len(stored.read("a", 0, stored.size)) == stored.size
+    with pytest.raises(BadCheckpoint, match="a is cut short"):
+        stored.read("a", 1, stored.size)

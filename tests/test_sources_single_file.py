@@ -31,11 +31,13 @@ from msd.sources.checkpoint import Checkpoint
 from msd.sources.compvis.ema import dotted
 from msd.sources.formats import open_checkpoint
 from msd.sources.single_file import open_single_file
+from scripts import compvis_names
 from scripts.compvis_names import Tensor
 from scripts.make_random_checkpoint import (
     MODELS,
     Random,
     read_config,
+    shapes,
     single_file_tensors,
     write_diffusers,
 )
@@ -222,6 +224,15 @@ def test_clip_without_the_words_text_model(tmp_path: Path) -> None:
     found = open_checkpoint(save(tmp_path, short))
     assert found.text_encoder == wanted.text_encoder
     assert found.weights["text_encoder"].keys() == wanted.weights["text_encoder"].keys()
+
+
+def test_a_second_whose_text_encoder_has_the_names_of_transformers(tmp_path: Path) -> None:
+    config = read_config("sd21")
+    others = [t for t in single_file_tensors(config) if t.component != "text_encoder"]
+    path = tmp_path / "one.safetensors"
+    write_sparse(path, [*others, *compvis_names.clip(shapes(config)["text_encoder"])], "v")
+    found = open_checkpoint(path)
+    assert (found.text_encoder, found.unet, found.vae_decoder) == configurations(config)
 
 
 def test_openclip_whose_unused_layer_was_left_out(second: Tensors, tmp_path: Path) -> None:

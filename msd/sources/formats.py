@@ -24,7 +24,7 @@ def open_checkpoint(path: Path, prediction_type: str | None = None) -> Checkpoin
         raise BadCheckpoint(
             f"{path} does not exist; give a folder with a model_index.json, or a .safetensors or .ckpt file"
         )
-    if path.suffix in SINGLE_FILES and not path.is_dir():
+    if path.suffix.lower() in SINGLE_FILES and not path.is_dir():
         return open_single_file(path, prediction_type)
     if not path.is_dir():
         raise BadCheckpoint(

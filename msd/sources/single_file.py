@@ -61,7 +61,7 @@ def open_single_file(path: Path, prediction_type: str | None = None) -> Checkpoi
 
 
 def _contents(path: Path) -> Contents:
-    if path.suffix != ".safetensors":
+    if path.suffix.lower() != ".safetensors":
         return pickled.read_contents(path)
     contents = safetensors.read_contents(path)
     step = contents.tensors.get("global_step")

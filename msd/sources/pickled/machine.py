@@ -51,15 +51,10 @@ KNOWN = {
     "numpy ndarray",
     "torch.nn.modules.container ParameterDict",
     *(
-        f"{package}.callbacks.{module} {name}"
+        f"{package}.callbacks.{name}"
         for package in ("pytorch_lightning", "lightning.pytorch")
-        for module, name in (
-            ("model_checkpoint", "ModelCheckpoint"),
-            ("early_stopping", "EarlyStopping"),
-            ("lr_monitor", "LearningRateMonitor"),
-        )
+        for name in ("model_checkpoint ModelCheckpoint", "early_stopping EarlyStopping")
     ),
-    "pytorch_lightning.utilities.enums _FaultTolerantMode",
 }
 """What checkpoints of Stable Diffusion name; each stays a name here."""
 
