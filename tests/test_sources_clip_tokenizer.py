@@ -15,6 +15,9 @@ from msd.runtime.tokenizer import open_tokenizer
 from msd.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
 
 PADS = {PAD_1: 49407, PAD_2: 0}
+ASSIGNED = st.characters(exclude_categories=("Cs", "Cn"))
+"""Letters that are newer than one of two libraries are cut differently."""
+
 PIECES = [
     "a photo of an astronaut",
     "it's 1984!!",
@@ -27,7 +30,7 @@ PIECES = [
     "!",
     "ΣΑΣ",
 ]
-TEXTS = st.lists(st.sampled_from(PIECES) | st.text(max_size=12), max_size=8).map(" ".join)
+TEXTS = st.lists(st.sampled_from(PIECES) | st.text(ASSIGNED, max_size=12), max_size=8).map(" ".join)
 
 
 @pytest.fixture(scope="module", params=PADS)
@@ -57,7 +60,7 @@ def test_a_prompt_has_the_public_ids(both: tuple[Any, Any, int]) -> None:
     assert ids[12:] == [pad] * 65
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(text=TEXTS)
 def test_transformers_makes_the_same_ids(text: str, both: tuple[Any, Any, int]) -> None:
     ours, reference, _ = both

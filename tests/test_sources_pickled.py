@@ -143,8 +143,9 @@ def test_files_that_are_no_zip_of_torchs(tmp_path: Path) -> None:
     refuse(path, "it is no whole zip file")
     refuse(tmp_path / "none.ckpt", "it cannot be read (No such file or directory)")
     refuse(tmp_path, "it cannot be read (Is a directory)")
-    archive(path, {"x/other": b""})
-    refuse(path, "it has no entry data.pkl")
+    for other in ("x/other", "x/"):
+        archive(path, {other: b""})
+        refuse(path, "it has no entry data.pkl")
     archive(path, {"x/data.pkl": b""}, zipfile.ZIP_DEFLATED)
     refuse(path, "its x/data.pkl is compressed or encrypted; torch.save stores it as it is")
     archive(path, {"x/data.pkl": b"", "y/data.pkl": b""})
@@ -182,6 +183,29 @@ def test_a_directory_that_lies(tmp_path: Path) -> None:
     refuse(lying(path, b"x/data.pkl", 42, 1), "its x/data.pkl is not where its directory says")
     refuse(lying(path, b"x/z", 20, 900, 900), "its x/z goes beyond the end of the file")
     refuse(lying(path, b"x/z", 42, 1 << 31), "it is no whole zip file")
+
+
+def test_an_entry_without_a_name(tmp_path: Path) -> None:
+    path = archive(tmp_path / "a.ckpt", {"x": b""})
+    data = bytearray(path.read_bytes())
+    place = data.index(b"PK\1\2")
+    data[place + 28], data[place + 30] = 0, 1
+    path.write_bytes(data)
+    refuse(path, "it has no entry data.pkl")
+
+
+def test_an_offset_of_64_bits(tmp_path: Path) -> None:
+    path, info = tmp_path / "a.ckpt", zipfile.ZipInfo("x/data.pkl")
+    info.extra = struct.pack("<HHQ", 0x9999, 8, (1 << 64) - 1)
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(info, b"")
+    data = bytearray(path.read_bytes())
+    place = data.index(b"PK\1\2")
+    data[place + 42 : place + 46] = b"\xff" * 4
+    data[data.index(b"\x99\x99", place)] = 1
+    data[data.index(b"\x99", place)] = 0
+    path.write_bytes(data)
+    refuse(path, "it is no whole zip file (Python int too large")
 
 
 def test_a_read_beyond_the_end(tmp_path: Path) -> None:

@@ -276,4 +276,5 @@ def test_every_name_gets_its_dots_back(model: str) -> None:
         assert dotted(without_dots(name).removeprefix("model_ema.diffusion_model")) == name.removeprefix(
             "model.diffusion_model."
         )
-    assert dotted("input_blocks11unknownweight") == "input_blocks11unknownweight"
+    for other in ("input_blocks11unknownweight", "decay"):
+        assert dotted(other) == other

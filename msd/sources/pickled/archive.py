@@ -79,10 +79,17 @@ def open_archive(path: Path) -> Archive:
                 raise file.wrong("it has the form from before torch 1.6; load it in torch and save it again")
             with zipfile.ZipFile(raw) as archive:
                 infos = archive.infolist()
-            entries = [_entry(file, raw, info) for info in infos if not info.is_dir()]
+            entries = [_entry(file, raw, info) for info in infos if not info.filename.endswith("/")]
     except OSError as error:
         raise unreadable(path, KIND, f"it cannot be read ({error.strerror})") from error
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, EOFError) as error:
+    except (
+        zipfile.BadZipFile,
+        ValueError,
+        NotImplementedError,
+        OverflowError,
+        struct.error,
+        EOFError,
+    ) as error:
         raise unreadable(path, KIND, f"it is no whole zip file ({error})") from error
     _require_apart(file, entries)
     by_name = {entry.name.partition("/")[2]: entry for entry in entries}
