@@ -40,7 +40,7 @@ def single(folder: Path) -> Path:
 
 
 def test_diffusers_draws_with_the_folder(folder: Path) -> None:
-    pipe = StableDiffusionPipeline.from_pretrained(folder, safety_checker=None, torch_dtype=torch.float32)
+    pipe = StableDiffusionPipeline.from_pretrained(folder, safety_checker=None, dtype=torch.float32)
     pipe.set_progress_bar_config(disable=True)
     pixels = pipe("a cat", height=16, width=16, num_inference_steps=2, output_type="np").images
     assert np.isfinite(pixels).all()
