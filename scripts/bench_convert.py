@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 import click
-from scripts.make_random_checkpoint import Random, read_config, write_diffusers
 
 from msd import tflite
+from scripts.make_random_checkpoint import Random, read_config, write_diffusers
 from scripts.measured import Measured, measured
 
 PYTHON = Path(sys.executable)

@@ -205,6 +205,7 @@ def test_a_damaged_file_is_right_or_refused(
         np.testing.assert_array_equal(found[name], wanted.numpy())
 
 
+@pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
 @settings(max_examples=1000, deadline=None)
 @given(mutations=MUTATIONS, cut=st.sampled_from([1.0, 1.0, 0.9, 0.5]))
 def test_a_damaged_pickle_makes_arrays_or_is_refused(

@@ -15,8 +15,8 @@ from msd.weights import Weights
 class Checkpoint:
     """A checkpoint whose weights are not read yet.
 
-    `kind` is "diffusers", "single file", …; `name` what people call it. `weights` has "text_encoder", "unet" and
-    "vae_decoder", each with its tensors by the names that today's diffusers and transformers give them
+    `kind` is "diffusers", "single file", …; `name` what people call it. `weights` has "text_encoder", "unet"
+    and "vae_decoder", each with its tensors by the names that today's diffusers and transformers give them
     (without "text_model."). `tokenizer` has what returns each of its files, by name, and `scheduler` is its
     configuration. `files` are all files that matter, by the name to show; `holders` says in which of them
     each component's weights are.
