@@ -38,7 +38,7 @@ def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:
     precision.
     """
     _import_quietly()
-    with _unallocated() as variables:
+    with unallocated() as variables:
         model = build()
         _ensure_built(model, inputs)
         return _structure(model, variables, inputs)
@@ -127,7 +127,7 @@ def _import_quietly() -> None:
 
 
 @contextlib.contextmanager
-def _unallocated() -> Iterator[list[Any]]:
+def unallocated() -> Iterator[list[Any]]:
     """Within, Keras variables are only listed, in the list given; afterwards Keras has forgotten them.
 
     Keras would otherwise allocate them all when any later stateless scope closes. Automatic names start

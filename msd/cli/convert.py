@@ -31,6 +31,14 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
     help="A LoRA (.safetensors) to merge into the weights; may be repeated.  [default scale: 1]",
 )
 @click.option(
+    "--source",
+    "networks",
+    type=click.Choice(["auto", "keras-cv"]),
+    default="auto",
+    show_default=True,
+    help="keras-cv: the networks are keras-cv's own, and SOURCE has its .h5 files.",
+)
+@click.option(
     "--component",
     "components",
     multiple=True,
@@ -188,6 +196,8 @@ def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
         )
     if because := manifest.scheduler.get("_prediction_type_because"):
         click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
+    for name, what in manifest.source.published.items():
+        click.echo(f"{name} is {what} as published")
     if not made:
         click.echo("Nothing to do: all of it is there, made of the same weights in the same way.")
         return

@@ -1,0 +1,105 @@
+"""keras-cv 0.9's own three networks, with the inputs and outputs that ours have.
+
+They are keras-cv's, layer by layer: its epsilons, its tanh GELU, its arrangement. Only the names of inputs,
+outputs and variables are ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from msd.errors import BadCheckpoint
+from msd.models import keras_cv_order
+from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.keras_cv_order import Slot
+from msd.models.networks import Network, latent_size
+
+
+def networks(
+    text_encoder: TextEncoderConfig,
+    unet: UNetConfig,
+    vae_decoder: VaeDecoderConfig,
+    height: int | None = None,
+    width: int | None = None,
+    batch: int = 1,
+) -> dict[str, Network]:
+    """Return "text_encoder", "unet" and "vae_decoder" as `msd.models.networks.networks` does.
+
+    The U-Net takes `timestep_embedding` (batch, channels) from the start. keras-cv's networks have one width
+    each; building one raises BadCheckpoint where the configurations say another.
+    """
+    rows, columns = latent_size(unet, vae_decoder, height, width)
+    pixels = rows * vae_decoder.scale, columns * vae_decoder.scale
+    length, second = text_encoder.length, unet.linear_projection
+    latent = ((batch, rows, columns, unet.in_channels), "float32")
+    embedding = ((batch, unet.channels[0]), "float32")
+    context = ((batch, length, unet.context_width), "float32")
+    inputs = {"latent": latent, "timestep_embedding": embedding, "context": context}
+    vocabulary = text_encoder.vocabulary
+    return {
+        "text_encoder": Network(
+            lambda: _text_encoder(
+                second, length, vocabulary, batch, keras_cv_order.text_encoder(text_encoder)
+            ),
+            {"tokens": ((batch, length), "int32")},
+        ),
+        "unet": Network(lambda: _unet(second, *pixels, length, keras_cv_order.unet(unet)), inputs),
+        "vae_decoder": Network(
+            lambda: _vae_decoder(*pixels, keras_cv_order.vae_decoder(vae_decoder)), {"latent": latent}
+        ),
+    }
+
+
+def _text_encoder(
+    second: bool, length: int, vocabulary: int, batch: int, order: Iterable[Slot]
+) -> Callable[..., Any]:
+    """Return TextEncoderV2, or TextEncoder if not `second`, at the positions 0, 1, …."""
+    from keras import ops
+    from keras_cv.src.models.stable_diffusion import text_encoder as written
+
+    make = written.TextEncoderV2 if second else written.TextEncoder
+    model = make(length, vocabulary, download_weights=False)
+    _name_variables(model, order)
+
+    def encode(tokens: Any) -> dict[str, Any]:
+        positions = ops.broadcast_to(ops.arange(length, dtype="int32"), (batch, length))
+        return {"context": model({"tokens": tokens, "positions": positions})}
+
+    return encode
+
+
+def _unet(second: bool, height: int, width: int, length: int, order: Iterable[Slot]) -> Callable[..., Any]:
+    from keras_cv.src.models.stable_diffusion import diffusion_model as written
+
+    make = written.DiffusionModelV2 if second else written.DiffusionModel
+    model = make(height, width, length, download_weights=False)
+    _name_variables(model, order)
+    return lambda **inputs: {"noise": model(inputs)}
+
+
+def _vae_decoder(height: int, width: int, order: Iterable[Slot]) -> Callable[..., Any]:
+    from keras_cv.src.models.stable_diffusion.decoder import Decoder
+
+    model = Decoder(height, width, download_weights=False)
+    _name_variables(model, order)
+    return lambda latent: {"image": model(latent)}
+
+
+def ordered_variables(model: Any) -> list[Any]:
+    """Return the variables of a Keras model in the order in which Keras writes them to an H5 file."""
+    return [v for layer in model.layers for v in layer.trainable_weights + layer.non_trainable_weights]
+
+
+def _name_variables(model: Any, order: Iterable[Slot]) -> None:
+    """Give each variable of `model` the path of the tensor that it is; refuse tensors of other shapes."""
+    variables, slots, written = ordered_variables(model), list(order), f"keras-cv's {type(model).__name__}"
+    if len(variables) != len(slots):
+        raise BadCheckpoint(f"{written} has {len(variables)} weights, and the checkpoint has {len(slots)}")
+    for variable, slot in zip(variables, slots, strict=True):
+        if tuple(variable.shape) != slot.shape:
+            raise BadCheckpoint(
+                f"{written} has {slot.name} of the shape {list(variable.shape)}, and the checkpoint has "
+                f"{list(slot.shape)}; without --source keras-cv it can be converted"
+            )
+        variable._path = f"{slot.name.rpartition('.')[0]}/{variable.name}"
