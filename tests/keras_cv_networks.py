@@ -127,13 +127,17 @@ def _narrow_conv(layer: Callable[..., Any], narrower: int) -> Callable[..., Any]
 
 def _constructed(model: Any, *args: Any, **names: Any) -> Any:
     """Return `model(*args)` without weights, its constructor seeing `names` instead of its module's."""
+    return seeing(model, **names)(*args, download_weights=False)
+
+
+def seeing(model: Any, **names: Any) -> Any:
+    """Return the class `model` with a constructor that sees `names` instead of its module's."""
     written = model.__init__
-    seeing = types.FunctionType(
+    init = types.FunctionType(
         written.__code__,
         {**written.__globals__, **names},
         written.__name__,
         written.__defaults__,
         written.__closure__,
     )
-    made = type(model.__name__, (model,), {"__init__": seeing})
-    return made(*args, download_weights=False)
+    return type(model.__name__, (model,), {"__init__": init})

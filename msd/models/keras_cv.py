@@ -39,9 +39,7 @@ def networks(
     vocabulary = text_encoder.vocabulary
     return {
         "text_encoder": Network(
-            lambda: _text_encoder(
-                second, length, vocabulary, batch, keras_cv_order.text_encoder(text_encoder)
-            ),
+            lambda: _text_encoder(second, length, vocabulary, keras_cv_order.text_encoder(text_encoder)),
             {"tokens": ((batch, length), "int32")},
         ),
         "unet": Network(lambda: _unet(second, *pixels, length, keras_cv_order.unet(unet)), inputs),
@@ -51,9 +49,7 @@ def networks(
     }
 
 
-def _text_encoder(
-    second: bool, length: int, vocabulary: int, batch: int, order: Iterable[Slot]
-) -> Callable[..., Any]:
+def _text_encoder(second: bool, length: int, vocabulary: int, order: Iterable[Slot]) -> Callable[..., Any]:
     """Return TextEncoderV2, or TextEncoder if not `second`, at the positions 0, 1, …."""
     from keras import ops
     from keras_cv.src.models.stable_diffusion import text_encoder as written
@@ -63,7 +59,7 @@ def _text_encoder(
     _name_variables(model, order)
 
     def encode(tokens: Any) -> dict[str, Any]:
-        positions = ops.broadcast_to(ops.arange(length, dtype="int32"), (batch, length))
+        positions = ops.arange(length, dtype="int32")[None]
         return {"context": model({"tokens": tokens, "positions": positions})}
 
     return encode

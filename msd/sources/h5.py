@@ -94,7 +94,7 @@ def _names(stored: StoredFile, group: Any, key: str) -> list[str]:
 
 def _listed(stored: StoredFile, group: Any, key: str) -> list[str]:
     attribute = group.attrs.get_id(key)
-    listed = len(attribute.shape) == 1 and attribute.get_storage_size() <= LONGEST_LIST
+    listed = len(attribute.shape) == 1 and attribute.shape[0] * attribute.dtype.itemsize <= LONGEST_LIST
     values = list(group.attrs[key]) if listed else [None]
     if not all(isinstance(value, bytes | str) for value in values):
         raise stored.wrong(f"the attribute {key} of {group.name} is not a list of names")
