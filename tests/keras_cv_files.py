@@ -103,6 +103,17 @@ def write(folder: Path, made: Mapping[str, Any]) -> None:
             save_weights_to_hdf5_group(file, model)
 
 
+def write_layers(path: Path, layers: Mapping[str, Mapping[str, Array]]) -> None:
+    """Write arrays by name of the layer and of the weight, arranged as Keras does."""
+    with h5py.File(path, "w") as file:
+        file.attrs["layer_names"] = [name.encode() for name in layers]
+        for name, weights in layers.items():
+            group = file.create_group(name)
+            group.attrs["weight_names"] = [f"{name}/{weight}:0".encode() for weight in weights]
+            for weight, value in weights.items():
+                group[f"{name}/{weight}:0"] = value
+
+
 def run(model: Any, inputs: Mapping[str, Array]) -> Array:
     """Return what a model of keras-cv makes of a converted network's inputs."""
     fed = {**inputs, "positions": np.arange(LENGTH)[None]} if "tokens" in inputs else dict(inputs)

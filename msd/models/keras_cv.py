@@ -7,6 +7,7 @@ outputs and variables are ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from msd.errors import BadCheckpoint
@@ -14,6 +15,7 @@ from msd.models import keras_cv_order
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.keras_cv_order import Slot
 from msd.models.networks import Network, latent_size
+from msd.trace import InputSpecs
 
 
 def networks(
@@ -36,49 +38,48 @@ def networks(
     embedding = ((batch, unet.channels[0]), "float32")
     context = ((batch, length, unet.context_width), "float32")
     inputs = {"latent": latent, "timestep_embedding": embedding, "context": context}
-    vocabulary = text_encoder.vocabulary
+    tokens = {"tokens": ((batch, length), "int32")}
     return {
-        "text_encoder": Network(
-            lambda: _text_encoder(second, length, vocabulary, keras_cv_order.text_encoder(text_encoder)),
-            {"tokens": ((batch, length), "int32")},
-        ),
-        "unet": Network(lambda: _unet(second, *pixels, length, keras_cv_order.unet(unet)), inputs),
-        "vae_decoder": Network(
-            lambda: _vae_decoder(*pixels, keras_cv_order.vae_decoder(vae_decoder)), {"latent": latent}
-        ),
+        "text_encoder": _network(_text_encoder, tokens, text_encoder, second),
+        "unet": _network(_unet, inputs, unet, *pixels, length),
+        "vae_decoder": _network(_vae_decoder, {"latent": latent}, vae_decoder, *pixels),
     }
 
 
-def _text_encoder(second: bool, length: int, vocabulary: int, order: Iterable[Slot]) -> Callable[..., Any]:
+def _network(build: Callable[..., Any], inputs: InputSpecs, *arguments: Any) -> Network:
+    return Network(partial(build, *arguments), inputs, f"keras-cv{build.__name__}{arguments}")
+
+
+def _text_encoder(config: TextEncoderConfig, second: bool) -> Callable[..., Any]:
     """Return TextEncoderV2, or TextEncoder if not `second`, at the positions 0, 1, …."""
     from keras import ops
     from keras_cv.src.models.stable_diffusion import text_encoder as written
 
     make = written.TextEncoderV2 if second else written.TextEncoder
-    model = make(length, vocabulary, download_weights=False)
-    _name_variables(model, order)
+    model = make(config.length, config.vocabulary, download_weights=False)
+    _name_variables(model, keras_cv_order.text_encoder(config))
 
     def encode(tokens: Any) -> dict[str, Any]:
-        positions = ops.arange(length, dtype="int32")[None]
+        positions = ops.arange(config.length, dtype="int32")[None]
         return {"context": model({"tokens": tokens, "positions": positions})}
 
     return encode
 
 
-def _unet(second: bool, height: int, width: int, length: int, order: Iterable[Slot]) -> Callable[..., Any]:
+def _unet(config: UNetConfig, height: int, width: int, length: int) -> Callable[..., Any]:
     from keras_cv.src.models.stable_diffusion import diffusion_model as written
 
-    make = written.DiffusionModelV2 if second else written.DiffusionModel
+    make = written.DiffusionModelV2 if config.linear_projection else written.DiffusionModel
     model = make(height, width, length, download_weights=False)
-    _name_variables(model, order)
+    _name_variables(model, keras_cv_order.unet(config))
     return lambda **inputs: {"noise": model(inputs)}
 
 
-def _vae_decoder(height: int, width: int, order: Iterable[Slot]) -> Callable[..., Any]:
+def _vae_decoder(config: VaeDecoderConfig, height: int, width: int) -> Callable[..., Any]:
     from keras_cv.src.models.stable_diffusion.decoder import Decoder
 
     model = Decoder(height, width, download_weights=False)
-    _name_variables(model, order)
+    _name_variables(model, keras_cv_order.vae_decoder(config))
     return lambda latent: {"image": model(latent)}
 
 
