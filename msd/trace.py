@@ -37,7 +37,6 @@ def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:
     same model gives the same bytes. Raises BadConfig where Keras is set to another backend, data format or
     precision.
     """
-    _import_quietly()
     with unallocated() as variables:
         model = build()
         _ensure_built(model, inputs)
@@ -133,6 +132,7 @@ def unallocated() -> Iterator[list[Any]]:
     Keras would otherwise allocate them all when any later stateless scope closes. Automatic names start
     afresh, so that they do not depend on what was built before.
     """
+    _import_quietly()
     import keras
     from keras.src.backend.common import global_state
 

@@ -85,7 +85,12 @@ def _vae_decoder(config: VaeDecoderConfig, height: int, width: int) -> Callable[
 
 def ordered_variables(model: Any) -> list[Any]:
     """Return the variables of a Keras model in the order in which Keras writes them to an H5 file."""
-    return [v for layer in model.layers for v in layer.trainable_weights + layer.non_trainable_weights]
+    return [variable for layer in model.layers for variable in layer_variables(layer)]
+
+
+def layer_variables(layer: Any) -> list[Any]:
+    """Return the variables of a Keras layer in that order: those that are trained come first."""
+    return [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
 def _name_variables(model: Any, order: Iterable[Slot]) -> None:
