@@ -2,8 +2,8 @@
 
     python scripts/make_random_keras_cv.py build/random-keras-cv --model sd21-base
 
-The arrangement is that of keras-cv's own networks as Keras's older H5 writer saves them, and so of the files that
-keras-cv downloads. Weights are normal with variance 1/fan-in, norms near one, from a seed.
+The arrangement is that of keras-cv's own networks as Keras's older H5 writer saves them, and so of the files
+that keras-cv downloads. Weights are normal with variance 1/fan-in, norms near one, from a seed.
 """
 
 from __future__ import annotations

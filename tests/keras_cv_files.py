@@ -103,9 +103,9 @@ def write(folder: Path, made: Mapping[str, Any]) -> None:
             save_weights_to_hdf5_group(file, model)
 
 
-def write_layers(path: Path, layers: Mapping[str, Mapping[str, Array]]) -> None:
+def write_layers(path: Path, layers: Mapping[str, Mapping[str, Array]], user_block: int = 0) -> None:
     """Write arrays by name of the layer and of the weight, arranged as Keras does."""
-    with h5py.File(path, "w") as file:
+    with h5py.File(path, "w", userblock_size=user_block) as file:
         file.attrs["layer_names"] = [name.encode() for name in layers]
         for name, weights in layers.items():
             group = file.create_group(name)

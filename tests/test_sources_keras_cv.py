@@ -1,4 +1,4 @@
-"""keras-cv's .h5 files hold the tensors that diffusers' do, in an order; keras-cv's own networks take them too.
+"""keras-cv's .h5 files hold the tensors that diffusers' do; keras-cv's own networks take them too.
 
 For both forms, Stable Diffusion 1.4's and 2.1's: a small checkpoint that diffusers wrote, keras-cv's narrow
 networks with its weights, and the .h5 files that Keras writes of those.
@@ -7,7 +7,6 @@ networks with its weights, and the .h5 files that Keras writes of those.
 from __future__ import annotations
 
 import inspect
-import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,9 +18,8 @@ from click.testing import CliRunner
 import graph_rewrites
 from msd.bundle import COMPONENTS, Bundle, open_bundle
 from msd.cli.convert import convert as command
-from msd.convert import Settings, convert, plan
+from msd.convert import Settings, convert
 from msd.delegate import judge
-from msd.errors import BadCheckpoint
 from msd.interpreter import Interpreter
 from msd.models import keras_cv
 from msd.parity import psnr
@@ -42,7 +40,7 @@ LEAST = {"text_encoder": 75.0, "unet": 80.0, "vae_decoder": 100.0}
 
 
 class Both:
-    """One checkpoint as diffusers has it, `wanted`, and as keras-cv does, `found`; call it within `narrow()`."""
+    """One checkpoint as diffusers has it, `wanted`, and as keras-cv does, `found`; made within `narrow()`."""
 
     def __init__(self, folder: Path, form: str) -> None:
         self.form, self.folder = form, folder
@@ -119,6 +117,13 @@ def test_prompts_are_padded_as_the_networks_want(both: Both, tmp_path: Path) -> 
         ]
 
 
+CONVERTED = pytest.mark.parametrize(
+    "both", ["second", pytest.param("first", marks=pytest.mark.slow)], indirect=True
+)
+"""To build, trace and convert a U-Net of keras-cv takes half a minute, at any width."""
+
+
+@CONVERTED
 @pytest.mark.parametrize(("weights", "least"), [("float32", 100.0), ("int8", 40.0)])
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_its_own_networks_compute_the_same_converted(
@@ -131,12 +136,14 @@ def test_its_own_networks_compute_the_same_converted(
     assert psnr(files.run(both.models[component], inputs), found) >= least
 
 
+@CONVERTED
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_the_delegate_takes_its_own_networks_whole(both: Both, component: str) -> None:
     verdict = judge(both.bundle("int8").path(component))
     assert verdict.ok, verdict.objections
 
 
+@CONVERTED
 def test_a_bundle_of_its_own_networks_draws(both: Both) -> None:
     bundle = both.bundle("int8")
     assert bundle.manifest.configuration.networks == "keras-cv"
@@ -149,14 +156,6 @@ def test_the_command_says_what_it_would_write(both: Both, tmp_path: Path) -> Non
     result = CliRunner().invoke(command, said)
     assert result.exit_code == 0
     assert "unet.tflite" in result.stdout
-
-
-def test_other_files_of_weights_are_left_alone(both: Both, tmp_path: Path) -> None:
-    folder = shutil.copytree(both.folder / "h5", tmp_path / "h5")
-    files.write_layers(
-        folder / "vae_encoder.h5", {"conv": {"kernel": np.zeros((3, 3, 8, 8)), "bias": np.zeros(8)}}
-    )
-    assert list(open_checkpoint(folder).files) == ["a.h5", "b.h5", "c.h5"]
 
 
 def test_the_published_files_are_those_that_keras_cv_downloads() -> None:
