@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import re
 import shutil
 import tomllib
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from msd.bundle import load_manifest
 from msd.cli.convert import convert as command
 from msd.convert import Settings, convert
 from msd.errors import BadCheckpoint
@@ -21,6 +23,7 @@ from msd.models import keras_cv
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.keras_cv_order import ORDERS, Slot
 from msd.sources.formats import open_checkpoint
+from msd.sources.published import PUBLISHED
 from msd.trace import trace, unallocated
 from tests import checkpoints, keras_cv_files
 
@@ -148,7 +151,7 @@ def test_other_files_of_weights_are_left_alone(folder: Path) -> None:
 
 def test_only_its_own_files_are_for_its_own_networks(tmp_path: Path) -> None:
     with pytest.raises(BadCheckpoint, match=r"has no \.h5 files; --source keras-cv wants a folder"):
-        open_checkpoint(tmp_path, "keras-cv")
+        open_checkpoint(tmp_path, networks="keras-cv")
 
 
 def test_its_own_networks_have_one_width(folder: Path, tmp_path: Path) -> None:
@@ -188,6 +191,20 @@ def test_numbers_that_are_not_finite_are_refused(folder: Path, tmp_path: Path) -
     assert not (tmp_path / "out").exists()
 
 
+def test_files_that_are_published_are_said_to_be(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sha256 = hashlib.sha256((folder / "c.h5").read_bytes()).hexdigest()
+    monkeypatch.setitem(PUBLISHED, sha256, "keras-cv's kcv_decoder.h5")
+    said = [str(folder), "-o", str(tmp_path / "out"), "--component", "vae_decoder", "--height", "64"]
+    result = CliRunner().invoke(command, [*said, "--width", "64"])
+    assert result.exit_code == 0, result.stderr
+    assert "c.h5 is keras-cv's kcv_decoder.h5 as published" in result.stdout
+    assert load_manifest(tmp_path / "out" / "manifest.json").source.published == {
+        "c.h5": "keras-cv's kcv_decoder.h5"
+    }
+
+
 def full_size() -> Iterator[Any]:
     """Yield a public model's name, whether it is of the second form, and a component."""
     for name, second in (("sd21-base", True), ("sd15", False)):
@@ -207,6 +224,6 @@ def test_the_order_is_keras_cvs_at_full_size(name: str, second: bool, component:
             "unet": lambda: getattr(diffusion_model, "DiffusionModelV2" if second else "DiffusionModel"),
             "vae_decoder": lambda: decoder.Decoder,
         }[component]()
-        sizes = (77,) if component == "text_encoder" else (64, 64, 77) if component == "unet" else (64, 64)
+        sizes = {"text_encoder": (77,), "unet": (128, 128, 77), "vae_decoder": (128, 128)}[component]
         found = [tuple(v.shape) for v in keras_cv.ordered_variables(made(*sizes, download_weights=False))]
     assert found == [slot.shape for slot in orders(config)[component]]

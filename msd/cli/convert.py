@@ -97,8 +97,9 @@ def convert(
 ) -> None:
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
-    SOURCE is a folder in diffusers layout, or one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x.
-    Nothing in a .ckpt is executed. Without SOURCE, the demo checkpoint that comes with msd is converted.
+    SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, or
+    a folder with keras-cv's three .h5 files. Nothing in a .ckpt is executed. Without SOURCE, the demo
+    checkpoint that comes with msd is converted.
 
     \b
     Examples:

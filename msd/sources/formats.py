@@ -23,8 +23,8 @@ def open_checkpoint(path: Path, prediction_type: str | None = None, networks: st
     """
     if not path.exists():
         raise BadCheckpoint(
-            f"{path} does not exist; give a folder with a model_index.json or with keras-cv's .h5 files, or a "
-            ".safetensors or .ckpt file"
+            f"{path} does not exist; give a folder with a model_index.json, a .safetensors or .ckpt file, or "
+            "a folder with keras-cv's .h5 files"
         )
     if _is_keras_cv(path):
         checkpoint = keras_cv.open_folder(path, "keras-cv" if networks == "keras-cv" else "msd")
