@@ -23,6 +23,17 @@ def fold_reshape(new: Build, w: Tensor, shape: Tensor, y: Tensor) -> Tensor | Sk
     return new.const(w.weights.reshape(y.shape), w.name)
 
 
+@rule("canonicalize cleanup", op.GATHER(const("w"), const("ids")).named("y"))
+def fold_lookup(new: Build, w: Tensor, ids: Tensor, y: Tensor) -> Tensor | Skip:
+    """GATHER(constant, constant)  =>  constant"""
+    if w.quant:
+        return skip("the constant is quantised")
+    rows = ids.values()
+    if (rows < 0).any() or (rows >= w.shape[0]).any():
+        return skip("it asks for rows that are not there")
+    return new.const(w.weights.map("rows", lambda a: a[rows], y.shape), w.name)
+
+
 @rule("canonicalize cleanup", any_op(*ARITHMETIC, name="y"))
 def fold_arithmetic(new: Build, y: Tensor) -> Tensor | Skip:
     """ADD, MUL or SUB of two constants  =>  constant"""

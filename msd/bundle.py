@@ -43,17 +43,24 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Source:
-    """What was converted: `kind` such as "diffusers", its name, and each file read, by relative path."""
+    """What was converted: `kind` such as "diffusers", its name, and each file read, by relative path.
+
+    `published`: what those of the files are that are known by their SHA-256.
+    """
 
     kind: str
     name: str
     files: dict[str, File]
     adapters: tuple[Adapter, ...] = ()
+    published: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """How it was converted: each component's own settings, picture size in pixels, batch, and weight type."""
+    """How it was converted: each component's own settings, picture size in pixels, batch, and weight type.
+
+    `networks`: "msd" for our own, "keras-cv" for keras-cv's.
+    """
 
     text_encoder: dict[str, Any]
     unet: dict[str, Any]
@@ -62,6 +69,7 @@ class Configuration:
     width: int
     batch: int
     weights: str
+    networks: str = "msd"
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ from msd.fingerprint import code_fingerprint, fingerprint
 from msd.interpreter import require_loadable
 from msd.ir import Graph, Model, Signature
 from msd.memory import peak_rss
+from msd.models import keras_cv
 from msd.models.networks import Network, latent_size, networks
 from msd.ports import Port, Ports
 from msd.quantize import encode
@@ -46,6 +47,7 @@ from msd.sources.binding import bind
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.formats import open_checkpoint
 from msd.sources.lora import merge
+from msd.sources.published import PUBLISHED
 from msd.staging import publish, staged
 from msd.structure import Structure
 from msd.structure_cache import is_cached, structure_of
@@ -53,6 +55,7 @@ from msd.weights import Weights
 
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
 SIGNATURE = "serving_default"
+NETWORKS = {"msd": networks, "keras-cv": keras_cv.networks}
 
 OnProgress = Callable[[str, str, int, int], None]
 """Called with component, what is being done, how much is done, and of how much."""
@@ -63,6 +66,7 @@ class Settings:
     """How to convert. `height` and `width` in pixels, None for the checkpoint's own; so `prediction_type`.
 
     `lora` are files to merge into the weights, each with its scale.
+    `networks`: "keras-cv" to build those of keras-cv, "auto" for our own.
     """
 
     rules: Sequence[Rewrite]
@@ -75,6 +79,7 @@ class Settings:
     prediction_type: str | None = None
     force: bool = False
     lora: Sequence[tuple[Path, float]] = ()
+    networks: str = "auto"
 
 
 @dataclass(frozen=True)
@@ -89,7 +94,7 @@ class Plan:
 
 def plan(source: Path, settings: Settings) -> Plan:
     """Return what `convert` would write; reads headers only."""
-    checkpoint = merge(open_checkpoint(source, settings.prediction_type), settings.lora)
+    checkpoint = _open(source, settings)
     pixels = _pixels(checkpoint, settings)
     sizes = {c: sum(w.size for w in checkpoint.weights[c].values()) for c in settings.components}
     each = {"int8": 1, "float16": 2, "float32": 4}[settings.weights]
@@ -106,7 +111,7 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
     begun = time.perf_counter()
     _require_known(settings)
     refuse_foreign(out, settings.force)
-    work = _Work(merge(open_checkpoint(source, settings.prediction_type), settings.lora), settings)
+    work = _Work(_open(source, settings), settings)
     stay, old = {}, earlier(out, settings.force)
     if old:
         stay = kept(out, old, work.source, work.configuration, work.fingerprints, settings.force)
@@ -240,8 +245,13 @@ def _shorten_names(graph: Graph) -> None:
         tensor.name = tensor.name.partition(";")[0]
 
 
+def _open(source: Path, settings: Settings) -> Checkpoint:
+    checkpoint = open_checkpoint(source, settings.prediction_type, settings.networks)
+    return merge(checkpoint, settings.lora)
+
+
 def _networks(checkpoint: Checkpoint, settings: Settings) -> dict[str, Network]:
-    every = networks(
+    every = NETWORKS[checkpoint.networks](
         checkpoint.text_encoder,
         checkpoint.unet,
         checkpoint.vae_decoder,
@@ -280,14 +290,17 @@ def _interface(port: Port) -> Interface:
 
 def _source(checkpoint: Checkpoint) -> Source:
     files = {name: file_facts(path) for name, path in checkpoint.files.items()}
+    published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
-    return Source(checkpoint.kind, checkpoint.name, files, adapters)
+    return Source(checkpoint.kind, checkpoint.name, files, adapters, published)
 
 
 def _configuration(checkpoint: Checkpoint, settings: Settings) -> Configuration:
     text_encoder, unet, vae_decoder = (_json(asdict(getattr(checkpoint, c))) for c in COMPONENTS)
     height, width = _pixels(checkpoint, settings)
-    return Configuration(text_encoder, unet, vae_decoder, height, width, settings.batch, settings.weights)
+    return Configuration(
+        text_encoder, unet, vae_decoder, height, width, settings.batch, settings.weights, checkpoint.networks
+    )
 
 
 def _json(value: dict[str, Any]) -> dict[str, Any]:

@@ -37,8 +37,7 @@ def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:
     same model gives the same bytes. Raises BadConfig where Keras is set to another backend, data format or
     precision.
     """
-    _import_quietly()
-    with _unallocated() as variables:
+    with unallocated() as variables:
         model = build()
         _ensure_built(model, inputs)
         return _structure(model, variables, inputs)
@@ -127,12 +126,13 @@ def _import_quietly() -> None:
 
 
 @contextlib.contextmanager
-def _unallocated() -> Iterator[list[Any]]:
+def unallocated() -> Iterator[list[Any]]:
     """Within, Keras variables are only listed, in the list given; afterwards Keras has forgotten them.
 
     Keras would otherwise allocate them all when any later stateless scope closes. Automatic names start
     afresh, so that they do not depend on what was built before.
     """
+    _import_quietly()
     import keras
     from keras.src.backend.common import global_state
 

@@ -250,6 +250,7 @@ HINTS: dict[str, dict[str, Callable[..., Any]]] = {
     },
     "fold_conv_bias": {"c": lambda g, x: floats(g, g.units)},
     "fold_dense_bias": {"c": lambda g, x: floats(g, g.units)},
+    "fold_lookup": {"w": lambda g, x: floats(g, 7, 4), "ids": ints(2, 0, 6)},
     "fold_padding": {"pads": _same_pads, "w": _three_by_three},
     "fold_shift": {"w": _one_by_one, "shift": lambda g, x: floats(g, x.shape[-1])},
     "lift_matmul": {"a": shape(2, 6, 8), **PRODUCT},

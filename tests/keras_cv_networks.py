@@ -38,7 +38,7 @@ def text_encoder(layers: int = 23, narrower: int = 1) -> Network:
         )
 
     ids = ((1, TOKENS), "int32")
-    return Network(build, {"tokens": ids, "positions": ids})
+    return Network(build, {"tokens": ids, "positions": ids}, f"keras-cv text {layers} {narrower}")
 
 
 def unet(narrower: int = 1, fewer_blocks: int = 0) -> Network:
@@ -68,7 +68,8 @@ def unet(narrower: int = 1, fewer_blocks: int = 0) -> Network:
         "timestep_embedding": (1, SINUSOIDS),
         "context": (1, TOKENS, CONTEXT),
     }
-    return Network(build, {name: (shape, "float32") for name, shape in shapes.items()})
+    inputs = {name: (shape, "float32") for name, shape in shapes.items()}
+    return Network(build, inputs, f"keras-cv unet {narrower} {fewer_blocks}")
 
 
 def transformer_block() -> Network:
@@ -89,7 +90,7 @@ def transformer_block() -> Network:
         "embedding": ((1, 48), "float32"),
         "context": ((1, TOKENS, 40), "float32"),
     }
-    return Network(build, inputs)
+    return Network(build, inputs, "keras-cv block")
 
 
 def decoder(narrower: int = 1, one_in: int = 1) -> Network:
@@ -113,7 +114,7 @@ def decoder(narrower: int = 1, one_in: int = 1) -> Network:
             PaddedConv2D=_narrow_conv(written.PaddedConv2D, narrower),
         )
 
-    return Network(build, {"latent": (DECODER_LATENT, "float32")})
+    return Network(build, {"latent": (DECODER_LATENT, "float32")}, f"keras-cv decoder {narrower} {one_in}")
 
 
 def _pixels(latent: tuple[int, ...]) -> tuple[int, int]:
@@ -127,13 +128,17 @@ def _narrow_conv(layer: Callable[..., Any], narrower: int) -> Callable[..., Any]
 
 def _constructed(model: Any, *args: Any, **names: Any) -> Any:
     """Return `model(*args)` without weights, its constructor seeing `names` instead of its module's."""
+    return seeing(model, **names)(*args, download_weights=False)
+
+
+def seeing(model: Any, **names: Any) -> Any:
+    """Return the class `model` with a constructor that sees `names` instead of its module's."""
     written = model.__init__
-    seeing = types.FunctionType(
+    init = types.FunctionType(
         written.__code__,
         {**written.__globals__, **names},
         written.__name__,
         written.__defaults__,
         written.__closure__,
     )
-    made = type(model.__name__, (model,), {"__init__": seeing})
-    return made(*args, download_weights=False)
+    return type(model.__name__, (model,), {"__init__": init})

@@ -52,6 +52,13 @@ def test_each_variable_gets_its_tensor_in_its_layout() -> None:
         np.testing.assert_array_equal(loaded[key], weights[name].load())
 
 
+def test_a_linear_layer_may_be_a_convolution_of_one_cell() -> None:
+    """So are the projections of the attention in keras-cv's decoder."""
+    weights = Weights.of(np.arange(35, dtype=np.float32).reshape(7, 5))
+    bound = bind("vae", {"x": VariableSpec("to_q/kernel", (1, 1, 5, 7))}, {"to_q.weight": weights}).weights
+    np.testing.assert_array_equal(bound["x"].load(), weights.load().T[None, None])
+
+
 def refuse(message: str, **changes: Weights | None) -> None:
     weights = {**tensors(), **{name.replace("_", "."): w for name, w in changes.items()}}
     present = {name: w for name, w in weights.items() if w is not None}

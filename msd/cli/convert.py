@@ -31,6 +31,14 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
     help="A LoRA (.safetensors) to merge into the weights; may be repeated.  [default scale: 1]",
 )
 @click.option(
+    "--source",
+    "networks",
+    type=click.Choice(["auto", "keras-cv"]),
+    default="auto",
+    show_default=True,
+    help="keras-cv: the networks are keras-cv's own, and SOURCE has its .h5 files.",
+)
+@click.option(
     "--component",
     "components",
     multiple=True,
@@ -89,8 +97,9 @@ def convert(
 ) -> None:
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
-    SOURCE is a folder in diffusers layout, or one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x.
-    Nothing in a .ckpt is executed. Without SOURCE, the demo checkpoint that comes with msd is converted.
+    SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, or
+    a folder with keras-cv's three .h5 files. Nothing in a .ckpt is executed. Without SOURCE, the demo
+    checkpoint that comes with msd is converted.
 
     \b
     Examples:
@@ -188,6 +197,8 @@ def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
         )
     if because := manifest.scheduler.get("_prediction_type_because"):
         click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
+    for name, what in manifest.source.published.items():
+        click.echo(f"{name} is {what} as published")
     if not made:
         click.echo("Nothing to do: all of it is there, made of the same weights in the same way.")
         return

@@ -60,6 +60,8 @@ class _Place:
     def take(self, component: str, weights: Weights) -> Weights:
         """Return `weights` as the variable, once they are known to fit."""
         where = f"{component}'s tensor {self.name}"
+        if (*weights.shape, 1, 1) == self.shape:  # keras-cv has some linear layers as convolutions
+            weights = weights.reshape(self.shape)
         if weights.shape != self.shape:
             raise BadCheckpoint(
                 f"{where} has the shape {list(weights.shape)}, "

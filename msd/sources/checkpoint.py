@@ -21,6 +21,7 @@ class Checkpoint:
     configuration. `files` are all files that matter, by the name to show; `holders` says in which of them
     each component's weights are.
     `adapters` are those among `files` that were merged into the weights, each with its scale.
+    `networks` are those to build: "msd" for our own, or "keras-cv".
     """
 
     kind: str
@@ -34,3 +35,4 @@ class Checkpoint:
     files: Mapping[str, Path]
     holders: Mapping[str, tuple[str, ...]]
     adapters: Mapping[str, float] = field(default_factory=dict)
+    networks: str = "msd"

@@ -6,32 +6,48 @@ from dataclasses import replace
 from pathlib import Path
 
 from msd.errors import BadCheckpoint
+from msd.sources import diffusers, keras_cv
 from msd.sources.checkpoint import Checkpoint
-from msd.sources.diffusers import open_folder
 from msd.sources.single_file import open_single_file
 
 SINGLE_FILES = (".safetensors", ".ckpt", ".pt", ".pth")
 
 
-def open_checkpoint(path: Path, prediction_type: str | None = None) -> Checkpoint:
+def open_checkpoint(path: Path, prediction_type: str | None = None, networks: str = "auto") -> Checkpoint:
     """Return the checkpoint at `path`, of whose weights only the headers are read.
 
     `prediction_type`, "epsilon" or "v_prediction", counts instead of what the checkpoint says of its U-Net.
-    Raises BadCheckpoint, naming the file and what would be right, for what is missing, damaged or of a kind
-    that we cannot build.
+    `networks` "keras-cv" asks for keras-cv's own, for which only its own .h5 files will do. Raises
+    BadCheckpoint, naming the file and what would be right, for what is missing, damaged or of a kind that we
+    cannot build.
     """
     if not path.exists():
         raise BadCheckpoint(
-            f"{path} does not exist; give a folder with a model_index.json, or a .safetensors or .ckpt file"
+            f"{path} does not exist; give a folder with a model_index.json, a .safetensors or .ckpt file, or "
+            "a folder with keras-cv's .h5 files"
+        )
+    if _is_keras_cv(path):
+        checkpoint = keras_cv.open_folder(path, "keras-cv" if networks == "keras-cv" else "msd")
+        return _predicting(checkpoint, prediction_type)
+    if networks == "keras-cv":
+        raise BadCheckpoint(
+            f"{path} has no .h5 files; --source keras-cv wants a folder with keras-cv's three"
         )
     if path.suffix.lower() in SINGLE_FILES and not path.is_dir():
         return open_single_file(path, prediction_type)
     if not path.is_dir():
         raise BadCheckpoint(
             f"{path} is a file whose name ends in {path.suffix or 'nothing'!r}; {', '.join(SINGLE_FILES)} "
-            "are known, and folders with a model_index.json"
+            "are known, and folders with a model_index.json or with keras-cv's .h5 files"
         )
-    checkpoint = open_folder(path)
+    return _predicting(diffusers.open_folder(path), prediction_type)
+
+
+def _is_keras_cv(path: Path) -> bool:
+    return path.is_dir() and not (path / "model_index.json").exists() and any(path.glob("*.h5"))
+
+
+def _predicting(checkpoint: Checkpoint, prediction_type: str | None) -> Checkpoint:
     if prediction_type is None:
         return checkpoint
     return replace(checkpoint, scheduler={**checkpoint.scheduler, "prediction_type": prediction_type})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graph_rewrites.fold_constants import fold_arithmetic, fold_reshape, fold_transpose
+from graph_rewrites.fold_constants import fold_arithmetic, fold_lookup, fold_reshape, fold_transpose
 from msd.ir import Build, Tensor
 from tests.harness import check_no_rewrite, check_rewrite, normal, quantised
 
@@ -26,6 +26,24 @@ def test_reshape() -> None:
         lambda new, x: new.ADD(x, new.const(normal(2, 3, 5))),
         x=(2, 3, 5),
     )
+
+
+@pytest.mark.parametrize("ids", [[[4, 0, 0]], [[1], [2], [4]]])
+def test_lookup(ids: list[list[int]]) -> None:
+    check_rewrite(
+        [fold_lookup],
+        lambda new, x: new.ADD(x, new.GATHER(new.const(normal(5, 2)), ids)),
+        lambda new, x: new.ADD(x, new.const(normal(5, 2)[np.array(ids)])),
+        x=(3, 3, 2),
+    )
+
+
+@pytest.mark.parametrize("ids", [[0, -1, 2], [0, 5, 2]])
+def test_not_rows_that_are_not_there(ids: list[int]) -> None:
+    def before(new: Build, x: Tensor) -> Tensor:
+        return new.ADD(x, new.GATHER(new.const(normal(5, 2)), ids))
+
+    check_no_rewrite([fold_lookup], before, because="it asks for rows that are not there", x=(3, 2))
 
 
 @pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])
@@ -77,6 +95,7 @@ def test_nothing_is_loaded() -> None:
     [
         (fold_transpose, lambda new: new.TRANSPOSE(quantised(5, 3), [1, 0])),
         (fold_reshape, lambda new: new.RESHAPE(quantised(5, 3), [3, 5])),
+        (fold_lookup, lambda new: new.GATHER(quantised(7, 5), [0, 4, 6])),
     ],
 )
 def test_not_a_quantised_constant(rule, spell) -> None:  # type: ignore[no-untyped-def]

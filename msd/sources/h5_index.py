@@ -1,0 +1,99 @@
+"""What a Keras H5 file lists: each array's name, dtype, shape, and where in the file its bytes are.
+
+The HDF5 library crashes on some damaged files. So this is run as a process of its own, which `msd.sources.h5`
+starts; it prints the list, or what is wrong, as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import h5py
+
+MEMORY = 2 << 30
+"""Bytes of address space; the lists of the largest files need a tenth."""
+LONGEST_LIST = 1 << 20
+"""Bytes of an attribute; Keras cuts longer lists into attributes of less than 64 KiB."""
+
+
+class Wrong(Exception):
+    """The file is not what it should be; the message says how."""
+
+
+def main(path: str) -> None:
+    """Print {"arrays": …} or {"wrong": …}."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    try:
+        with h5py.File(path, "r", locking=False) as root:
+            found: dict[str, Any] = {"arrays": [_described(dataset) for dataset in _datasets(root)]}
+    except MemoryError:
+        found = {"wrong": f"reading its structure takes more than {MEMORY >> 30} GiB of memory"}
+    # All that h5py makes of what the HDF5 library says of a damaged file.
+    except (Wrong, OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError) as error:
+        found = {"wrong": str(error).strip("'\"")}
+    json.dump(found, sys.stdout)
+
+
+def _datasets(root: Any) -> Iterator[Any]:
+    """Yield every listed dataset, in order."""
+    if "model_weights" in root:
+        root = _member(root, "model_weights")
+    layers = _names(root, "layer_names")
+    if not layers:
+        raise Wrong("it lists no layer_names; weights in Keras's older layout were expected")
+    for layer in layers:
+        group = _member(root, layer)
+        if not isinstance(group, h5py.Group):
+            raise Wrong(f"{layer} is listed, but has no weight_names")
+        for name in _names(group, "weight_names"):
+            yield _member(group, name)
+
+
+def _described(dataset: Any) -> list[Any]:
+    """Return name, dtype, shape and first byte of a dataset; refuse one that is not whole, in this file."""
+    if not isinstance(dataset, h5py.Dataset) or not dataset.shape or dataset.dtype.kind not in "fiu":
+        raise Wrong(f"{dataset.name} is not an array of numbers")
+    begin = None if dataset.external or dataset.is_virtual else dataset.id.get_offset()
+    if begin is None:
+        raise Wrong(f"{dataset.name} is not stored in one uncompressed piece, as Keras does")
+    return [dataset.name, dataset.dtype.str, list(dataset.shape), begin]
+
+
+def _member(group: Any, name: str) -> Any:
+    """Return what is at `name` below `group`, reached without a link that leads elsewhere."""
+    for part in filter(None, name.split("/")):
+        if not isinstance(group, h5py.Group) or part not in group:
+            raise Wrong(f"{name} is listed, but not there")
+        if group.get(part, getclass=True, getlink=True) is not h5py.HardLink:
+            raise Wrong(f"{name} is a link to somewhere else")
+        group = group[part]
+    return group
+
+
+def _names(group: Any, key: str) -> list[str]:
+    """Return a list of names, which Keras cuts into several attributes where it is long."""
+    if key in group.attrs:
+        return _listed(group, key)
+    names: list[str] = []
+    count = 0
+    while f"{key}{count}" in group.attrs:
+        names += _listed(group, f"{key}{count}")
+        count += 1
+    return names
+
+
+def _listed(group: Any, key: str) -> list[str]:
+    attribute = group.attrs.get_id(key)
+    listed = len(attribute.shape) == 1 and attribute.shape[0] * attribute.dtype.itemsize <= LONGEST_LIST
+    values = list(group.attrs[key]) if listed else [None]
+    if not all(isinstance(value, bytes | str) for value in values):
+        raise Wrong(f"the attribute {key} of {group.name} is not a list of names")
+    return [value.decode() if isinstance(value, bytes) else str(value) for value in values]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
