@@ -16,7 +16,7 @@ NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: 
 
 
 def read(kind: Any, value: object, where: str) -> Any:
-    """Return parsed JSON as `kind`: a dataclass, tuple[T, ...], dict[str, T], T | None, a scalar or Any.
+    """Return parsed JSON as `kind`: a dataclass, tuple[T, ...], dict[str, T], T | None, Literal, scalar, Any.
 
     Keys that `kind` lacks are ignored, so that a later version may add some. Raises ValueError with a
     sentence that names the place, starting from `where`.
@@ -34,6 +34,8 @@ def read(kind: Any, value: object, where: str) -> Any:
     if origin is tuple:
         listed = enumerate(_expect(list, value, where, "a list"))
         return tuple(read(arguments[0], item, f"{where}[{i}]") for i, item in listed)
+    if origin is typing.Literal:
+        return _read_literal(arguments, value, where)
     return _read_scalar(kind, value, where)
 
 
@@ -50,6 +52,8 @@ def describe(kind: Any) -> dict[str, Any]:
         return {"type": "object", "additionalProperties": describe(arguments[1])}
     if origin is tuple:
         return {"type": "array", "items": describe(arguments[0])}
+    if origin is typing.Literal:
+        return {"enum": list(arguments)}
     return {"type": NAMES[kind]}
 
 
@@ -78,6 +82,12 @@ def _describe_object(kind: type) -> dict[str, Any]:
         "properties": {name: describe(t) for name, t, _ in _fields(kind)},
         "required": [name for name, _, required in _fields(kind) if required],
     }
+
+
+def _read_literal(among: tuple[object, ...], value: object, where: str) -> object:
+    if value not in among:
+        raise ValueError(f"{where} is {value!r}, not one of {', '.join(map(repr, among))}")
+    return value
 
 
 def _read_scalar(kind: type, value: object, where: str) -> Any:

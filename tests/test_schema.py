@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -28,6 +28,7 @@ class Outer:
     table: dict[str, Inner]
     free: dict[str, Any]
     maybe: str | None = None
+    mood: Literal["good", "bad"] = "good"
     words: tuple[str, ...] = field(default_factory=tuple)
 
 
@@ -95,3 +96,11 @@ def test_the_json_schema_says_the_same() -> None:
     assert described["properties"]["table"] == {"type": "object", "additionalProperties": inner}
     assert described["properties"]["free"] == {"type": "object", "additionalProperties": {}}
     assert described["properties"]["maybe"] == {"anyOf": [{"type": "string"}, {"type": "null"}]}
+
+
+def test_words_are_those_that_are_known() -> None:
+    value = {"name": "", "sure": True, "parts": [], "table": {}, "free": {}, "mood": "bad"}
+    assert schema.read(Outer, value, "file").mood == "bad"
+    with pytest.raises(ValueError, match=r"file\.mood is 'worse', not one of 'good', 'bad'"):
+        schema.read(Outer, {**value, "mood": "worse"}, "file")
+    assert schema.describe(Outer)["properties"]["mood"] == {"enum": ["good", "bad"]}
