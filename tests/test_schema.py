@@ -28,8 +28,8 @@ class Outer:
     table: dict[str, Inner]
     free: dict[str, Any]
     maybe: str | None = None
-    mood: Literal["good", "bad"] = "good"
     words: tuple[str, ...] = field(default_factory=tuple)
+    mood: Literal["good", "bad"] = "good"
 
 
 INNER = st.builds(Inner, st.integers(), st.floats(allow_nan=False))
