@@ -7,6 +7,7 @@ Image limits and the thresholds of the Winograd choice are those of TensorFlow L
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -65,7 +66,7 @@ class ConvSize:
 
     @staticmethod
     def of(source: Shape, weights: Shape, result: Shape, attrs: Mapping[str, Any]) -> ConvSize:
-        """Return the size of a CONV_2D (NHWC by OHWI) from its shapes and attributes."""
+        """Return the size of a CONV_2D (NHWC by OHWI)."""
         steps = ("stride_w", "stride_h", "dilation_w_factor", "dilation_h_factor")
         plain = all(attrs[step] == 1 for step in steps) and source[3] == weights[3]
         outputs, kh, kw, inputs = weights
@@ -76,10 +77,10 @@ class ConvSize:
 class Device:
     """One GPU. Image sizes in pixels of four channels; None where a limit is unknown.
 
-    `winograd_*` are the least sizes for which it is chosen, by TensorFlow Lite's delegate; LiteRT's has its own
-    least number of tiles, and of slices in times slices out. `image_buffer_pixels` is 0 where there are no
-    image buffers. `delegate` is the one that uses the device: None for a description, which then stands for
-    whichever asks more of it.
+    `winograd_*` are the least sizes for which it is chosen, by TensorFlow Lite's delegate; LiteRT's has its
+    own least number of tiles, and of slices in times slices out. `image_buffer_pixels` is 0 where there are
+    no image buffers. `delegate` is the one that uses the device: None for a description, which then stands
+    for whichever asks more of it.
     """
 
     name: str = "adreno-740"
@@ -163,7 +164,9 @@ def slices(channels: int) -> int:
 
 def _whole_parts(channels: int) -> list[int]:
     """Into how many equal parts channels can be cut, none of which shares a pixel with another."""
-    return [1] + [n for n in range(2, channels // 4 + 1) if channels % (4 * n) == 0]
+    pixels, rest = divmod(channels, 4)
+    small = [n for n in range(1, math.isqrt(pixels) + 1) if not rest and pixels % n == 0]
+    return sorted({1, *small, *(pixels // n for n in small)})
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def test_where_it_fits_as_it_is() -> None:
 
 
 def test_litert_counts_the_batch_and_more_tiles() -> None:
-    """ml_drift/common/winograd_util.cc: 128 tiles on every Adreno since the 6xx, those of the batch together."""
+    """winograd_util.cc: 128 tiles, those of the batch together, on every Adreno since the 6xx."""
     both = replace(PAPER, batch=2)
     for name in ("adreno-740", "adreno-6xx", "adreno-8xx"):
         gpu = device(name).under("litert-gpu")
