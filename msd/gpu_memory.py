@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msd.device import ConvSize, Device
+from msd.device import Device, Shape
 from msd.gpu_storage import Precision, element_bytes, tensor_bytes
 from msd.gpu_weights import Kept, constant, convolution, kept_weights
-from msd.ir import Graph, Tensor
+from msd.ir import Graph, Op, Tensor
 from msd.memory_plan import Life, needed, offsets
 
 
@@ -64,54 +64,77 @@ class GpuMemory:
 
 def estimate(graph: Graph, device: Device, precision: Precision = "fp16") -> GpuMemory:
     """Return what `graph` takes on a device under its delegate; under none, as TensorFlow Lite's keeps it."""
-    uses = [*_computed(graph, precision), *_transformed(graph, device, precision)]
-    lives = [life for _, life in uses]
-    places = offsets(lives)
+    values = _Values(precision)
+    steps = [(i, step) for i, op in enumerate(graph.ops) for step in _kernels(op, device, values)]
+    lives = _lives(graph, [step for _, step in steps], values)
+    places = offsets(list(lives.values()))
+    timeline = [0] * len(graph.ops)
+    for (op, _), size in zip(steps, needed(list(lives.values()), len(steps)), strict=True):
+        timeline[op] = max(timeline[op], size)
     return GpuMemory(
         tuple(kept_weights(graph, device, precision)),
         tuple(
-            Placed(name, life.size, place, life.first, life.last)
-            for (name, life), place in zip(uses, places, strict=True)
+            Placed(value.name, life.size, place, steps[life.first][0], steps[life.last][0])
+            for (value, life), place in zip(lives.items(), places, strict=True)
         ),
-        tuple(needed(lives, len(graph.ops))),
+        tuple(timeline),
     )
 
 
-def _computed(graph: Graph, precision: Precision) -> list[tuple[str, Life]]:
-    """Every tensor but constants, dequantised or not; inputs live from the start, outputs to the end."""
-    last = len(graph.ops) - 1
-    first_use = {t: 0 for t in graph.inputs if t.data is None}
-    last_use = dict(first_use)
-    for i, op in enumerate(graph.ops):
-        for tensor in (*op.operands, *op.outputs):
-            if constant(tensor) is None:
-                first_use.setdefault(tensor, i)
-                last_use[tensor] = i
-    last_use |= {t: last for t in graph.outputs if t in last_use}
-    if last < 0:
-        return []
-    return [(t.name, Life(_size(t, precision), first, last_use[t])) for t, first in first_use.items()]
+@dataclass(frozen=True, eq=False)
+class _Value:
+    """Something computed, whether the graph knows it or not."""
+
+    name: str
+    bytes: int
 
 
-def _size(tensor: Tensor, precision: Precision) -> int:
-    return tensor_bytes(tensor.shape, element_bytes(tensor.dtype, precision))
+class _Values:
+    """Makes the value of each tensor once."""
+
+    def __init__(self, precision: Precision) -> None:
+        self._precision = precision
+        self._known: dict[Tensor, _Value] = {}
+
+    def of(self, *tensors: Tensor) -> list[_Value]:
+        """Return the values of those that are not constant, dequantised or not."""
+        return [self._one(t) for t in tensors if constant(t) is None]
+
+    def _one(self, tensor: Tensor) -> _Value:
+        if tensor not in self._known:
+            self._known[tensor] = self.made(tensor.name, tensor.shape, tensor.dtype)
+        return self._known[tensor]
+
+    def made(self, name: str, shape: Shape, dtype: str) -> _Value:
+        """Return a value that no tensor stands for."""
+        return _Value(name, tensor_bytes(shape, element_bytes(dtype, self._precision)))
 
 
-def _transformed(graph: Graph, device: Device, precision: Precision) -> list[tuple[str, Life]]:
-    """The input and the result of every Winograd convolution, 36 values a tile, while it runs."""
-    element = element_bytes("FLOAT32", precision)
-    found = []
-    for i, op in enumerate(graph.ops):
-        size = convolution(op)
-        if size is not None and device.uses_winograd(size):
-            for name, shape in _tiled(size):
-                made = Life(tensor_bytes(shape, element), i, i)
-                found.append((f"{op.outputs[0].name}/{name}", made))
-    return found
+def _kernels(op: Op, device: Device, values: _Values) -> list[list[_Value]]:
+    """Return what each kernel of an operator reads and writes: a Winograd convolution has three.
+
+    They bring the input to 36 values a tile, convolve these, and bring the result back (ml_drift/common/
+    gpu_model_builder.cc, WinoConvolution).
+    """
+    size = convolution(op)
+    if size is None or not device.uses_winograd(size):
+        return [values.of(*op.operands, *op.outputs)]
+    tiled = (size.batch, 36, size.tiles)
+    name = op.outputs[0].name
+    before = values.made(f"{name}/winograd input", (*tiled, size.inputs), "FLOAT32")
+    after = values.made(f"{name}/winograd result", (*tiled, size.outputs), "FLOAT32")
+    return [[*values.of(op.operands[0]), before], [before, after], [after, *values.of(*op.outputs)]]
 
 
-def _tiled(size: ConvSize) -> list[tuple[str, tuple[int, int, int, int]]]:
-    return [
-        ("winograd input", (size.batch, 36, size.tiles, size.inputs)),
-        ("winograd result", (size.batch, 36, size.tiles, size.outputs)),
-    ]
+def _lives(graph: Graph, steps: list[list[_Value]], values: _Values) -> dict[_Value, Life]:
+    """Return when each value is needed; inputs are from the start on, outputs to the end."""
+    if not steps:
+        return {}
+    first = dict.fromkeys(values.of(*graph.inputs), 0)
+    last = dict(first)
+    for i, step in enumerate(steps):
+        for value in step:
+            first.setdefault(value, i)
+            last[value] = i
+    last |= {value: len(steps) - 1 for value in values.of(*graph.outputs) if value in last}
+    return {value: Life(value.bytes, begin, last[value]) for value, begin in first.items()}

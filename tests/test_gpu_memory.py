@@ -50,11 +50,17 @@ def test_the_weights_of_a_convolution_count_and_its_constants_do_not_move() -> N
 
 
 def test_winograd_needs_its_tiles_too() -> None:
-    """36 numbers for each of 2x2 tiles, of the input and of the result."""
+    """36 numbers for each of 2x2 tiles, of the input and of the result; never all of it at once."""
     found = estimate(conv(), ADRENO, "fp16")
-    tiles = [p for p in found.activations if "winograd" in p.tensor]
-    assert [p.bytes for p in tiles] == [36 * 4 * 12 * 2] * 2
-    assert found.timeline[0] == 2 * 36 * 4 * 12 * 2 + 2 * 8 * 7 * 12 * 2
+    image, tiles = 8 * 7 * 12 * 2, 36 * 4 * 12 * 2
+    sizes = {p.tensor: (p.bytes, p.first, p.last) for p in found.activations}
+    assert sizes == {
+        "x": (image, 0, 0),
+        "t0/winograd input": (tiles, 0, 0),
+        "t0/winograd result": (tiles, 0, 0),
+        "t0": (image, 0, 0),
+    }
+    assert (found.timeline, found.activations_bytes) == ((2 * tiles,), 2 * tiles)
 
 
 def test_a_dequantised_constant_is_no_result() -> None:
