@@ -21,13 +21,10 @@ from msd.rewrite import ANY, Build, ConvSize, Op, Skip, Target, Tensor, const, o
 )
 def serialize_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor, target: Target) -> Tensor | Skip:
     """CONV_2D(x)  =>  sum of CONV_2D(x_i) over slices of the input, or concat over slices of the output"""
-    attrs = y.maker.attrs
-    plain = all(attrs[k] == 1 for k in ("stride_w", "stride_h", "dilation_w_factor", "dilation_h_factor"))
-    outputs, kh, kw, inputs = w.shape
-    size = ConvSize(inputs, outputs, y.shape[1], y.shape[2], (kh, kw), plain)
+    size = ConvSize.of(x.shape, w.shape, y.shape, y.maker.attrs)
     if target.device.fits(size):
         return skip(f"its weights fit {target.device.name}")
-    if inputs != x.shape[3] or w.quant:
+    if size.inputs != x.shape[3] or w.quant:
         return skip("it is grouped or quantised")
     by_input, by_output = target.device.input_split(size), target.device.output_split(size)
     if by_input is not None and by_input <= (by_output or by_input):

@@ -106,6 +106,18 @@ def test_size_and_batch_are_as_asked(source: Path, tmp_path: Path) -> None:
     assert inputs["latent"] == (2, 32, 24, 4)
 
 
+def test_a_device_is_named_or_described(source: Path, tmp_path: Path) -> None:
+    """The one described has textures so small that convolutions must be cut; the one named has none."""
+    path = tmp_path / "small.toml"
+    path.write_text("image2d_height = 40\nimage2d_width = 40\n")
+    for device, cut in ((path, True), ("mali-valhall", False)):
+        result = run(source, "-o", tmp_path / "out", "--component", "unet", "--device", device, "--force")
+        assert result.exit_code == 0, result.output
+        ledger = open_bundle(tmp_path / "out").manifest.ledger["unet"]
+        fired = next(row["fired"] for row in ledger["rules"] if row["rule"] == "serialize_conv")
+        assert (fired > 0) is cut
+
+
 def test_a_rewrite_can_be_switched_off(source: Path, tmp_path: Path) -> None:
     args = ("--without", "clip_gelu", "--component", "text_encoder")
     assert run(source, "-o", tmp_path / "out", *args).exit_code == 0
@@ -134,6 +146,7 @@ def test_usage_errors(source: Path, tmp_path: Path) -> None:
     assert_refused(run(source, "-o", out, "--without", "no_such_rule"), 2)
     assert_refused(run(source, "-o", out, "--batch", "3"), 2)
     assert_refused(run(source, "-o", out, "--height", "33"), 1, "height", "multiple")
+    assert_refused(run(source, "-o", out, "--device", "adreno"), 1, "adreno-740, ", "mali-valhall")
     assert_no_debris(tmp_path)
 
 

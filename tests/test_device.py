@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.device import ConvSize, Device, Target, read_device
+from msd.device import LIMITS, ConvSize, Device, Target, find_device, read_device, shipped
 from msd.errors import BadConfig
 
-DEVICES = sorted((Path(__file__).parents[1] / "configs" / "devices").glob("*.toml"))
+ROOT = Path(__file__).parents[1]
+DEVICES = sorted((ROOT / "configs" / "devices").glob("*.toml"))
 
 PAPER = ConvSize(inputs=1920, outputs=640, height=32, width=32, kernel=(3, 3))
 """The convolution of Stable Diffusion's U-Net that arXiv 2307.01193, section 3.1, serialises."""
@@ -42,6 +50,47 @@ def test_where_it_fits_as_it_is() -> None:
     assert device("adreno-740").fits(ConvSize(1920, 640, 32, 32, (3, 3), plain=False))
     assert device("adreno-6xx").fits(PAPER)
     assert device("mali-valhall").fits(PAPER)
+
+
+def test_litert_counts_the_batch_and_more_tiles() -> None:
+    """winograd_util.cc: 128 tiles, those of the batch together, on every Adreno since the 6xx."""
+    both = replace(PAPER, batch=2)
+    for name in ("adreno-740", "adreno-6xx", "adreno-8xx"):
+        gpu = device(name).under("litert-gpu")
+        assert (gpu.fits(PAPER), gpu.fits(both)) == (True, False)
+        assert gpu.input_split(both) == 2
+    assert device("adreno-6xx").under("tflite-gpu").fits(both)
+    assert not device("adreno-740").under("tflite-gpu").fits(PAPER)
+
+
+def test_a_description_stands_for_whichever_delegate_asks_more() -> None:
+    assert not device("adreno-6xx").fits(replace(PAPER, batch=2))
+    assert not device("adreno-740").fits(PAPER)
+
+
+def test_litert_asks_for_more_slices_of_a_powervr() -> None:
+    """16 by 16 slices are enough for TensorFlow Lite; LiteRT wants 16 by 32."""
+    powervr = device("powervr")
+    assert powervr.under("tflite-gpu").uses_winograd(conv(64, 64, 32))
+    assert not powervr.under("litert-gpu").uses_winograd(conv(64, 64, 32))
+    assert powervr.under("litert-gpu").uses_winograd(conv(64, 128, 32))
+
+
+def test_what_is_unknown_is_named_and_not_guessed() -> None:
+    desktop = device("desktop-vulkan")
+    assert "image2d_height" in desktop.unknown
+    assert desktop.fits(PAPER)
+    assert desktop.weights_texture(PAPER) == (160, 17280)
+    assert device("adreno-740").unknown == ()
+
+
+def test_a_convolutions_size_from_its_shapes() -> None:
+    attrs = dict.fromkeys(("stride_w", "stride_h", "dilation_w_factor", "dilation_h_factor"), 1)
+    shapes = (2, 9, 7, 24), (16, 3, 5, 24), (2, 9, 7, 16)
+    assert ConvSize.of(*shapes, attrs) == ConvSize(24, 16, 9, 7, (3, 5), batch=2)
+    assert not ConvSize.of(*shapes, {**attrs, "stride_w": 2}).plain
+    assert not ConvSize.of(*shapes, {**attrs, "dilation_h_factor": 2}).plain
+    assert not ConvSize.of((2, 9, 7, 48), *shapes[1:], attrs).plain
 
 
 def test_at_768_pixels_older_adreno_fail_too() -> None:
@@ -115,10 +164,51 @@ def test_what_no_split_helps() -> None:
 
 
 @pytest.mark.parametrize("path", DEVICES, ids=lambda p: p.stem)
-def test_every_device_described_is_read(path: Path) -> None:
+def test_every_device_described_is_read_and_says_everything(path: Path) -> None:
     gpu = read_device(path)
     assert gpu.name == path.stem
     assert path.read_text().startswith("# ")
+    assert set(tomllib.loads(path.read_text())) == set(Device.__dataclass_fields__) - {"delegate"}
+    assert set(gpu.unknown) <= set(LIMITS)
+
+
+def test_a_device_is_found_by_its_name_or_its_file(tmp_path: Path) -> None:
+    assert shipped() == [p.stem for p in DEVICES]
+    assert find_device("mali-valhall") == device("mali-valhall")
+    path = tmp_path / "own"
+    path.write_text("image2d_height = 4096\n")
+    assert find_device(str(path)).image2d_height == 4096
+
+
+def test_a_device_that_is_not_known_is_refused_with_the_names() -> None:
+    with pytest.raises(
+        BadConfig, match=r"no device is called 'adreno'; there are adreno-6xx, adreno-740, .*toml"
+    ):
+        find_device("adreno")
+    with pytest.raises(BadConfig, match=r"missing\.toml is not a device description"):
+        find_device("missing.toml")
+
+
+def test_an_installed_msd_knows_the_devices(tmp_path: Path) -> None:
+    """A wheel made of the sources, without the demo checkpoint, unpacked elsewhere."""
+    source, installed = tmp_path / "source", tmp_path / "installed"
+    for folder in ("msd", "graph_rewrites", "configs"):
+        ignored = shutil.ignore_patterns("__pycache__", "checkpoint")
+        shutil.copytree(ROOT / folder, source / folder, ignore=ignored)
+    for file in ("pyproject.toml", "README.md"):
+        shutil.copy(ROOT / file, source)
+    build = "from setuptools import build_meta; build_meta.build_wheel('.')"
+    subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
+    (wheel,) = source.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(installed)
+    ask = (
+        "from msd import device; print(device.__file__, device.find_device('powervr').name, device.shipped())"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    found = subprocess.run(
+        [sys.executable, "-c", ask], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
+    )
+    assert found.stdout.strip() == f"{installed / 'msd' / 'device.py'} powervr {shipped()}"
 
 
 def test_there_are_devices_of_both_kinds() -> None:
@@ -134,13 +224,21 @@ def test_what_is_not_said_is_as_on_an_adreno_740(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("image2d_hieght = 4096", r"has no use for \['image2d_hieght'\]; known keys are \['image2d_height'"),
+        (
+            "image2d_hieght = 4096",
+            r"has no use for \['image2d_hieght'\]; known keys are \['activations_storage'",
+        ),
         ('image2d_height = "4096"', "image2d_height is '4096'; a positive integer was expected"),
         ("image2d_height = 40.5", r"image2d_height is 40\.5; a positive integer was expected"),
         ("image2d_height = true", "image2d_height is True; a positive integer was expected"),
         ("winograd_tiles = 0", "winograd_tiles is 0; a positive integer was expected"),
         ("name = 740", "name is 740; a string was expected"),
         ('weights_storage = "texture"', r"'texture'; choose from \['texture_2d', 'buffer'\]"),
+        ('activations_storage = "image"', r"'image'; choose from \['texture_2d', 'texture_array'"),
+        ('winograd_tiles = "unknown"', "winograd_tiles is 'unknown'; a positive integer was expected"),
+        ("allocation_bytes = 0", "allocation_bytes is 0; a positive integer was expected"),
+        ("image_buffer_pixels = -1", "image_buffer_pixels is -1; a positive integer was expected"),
+        ('delegate = "tflite-gpu"', r"has no use for \['delegate'\]"),
         ("image2d_height =", "is not a device description: Invalid value"),
     ],
 )

@@ -71,8 +71,8 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 )
 @click.option(
     "--device",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The GPU to fit, as in configs/devices/.  [default: Adreno 740]",
+    metavar="NAME|FILE",
+    help="The GPU to fit: a name of configs/devices/, or a .toml file like those.  [default: adreno-740]",
 )
 @click.option(
     "--without",
@@ -87,7 +87,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 def convert(
     source: Path | None,
     output: Path,
-    device: Path | None,
+    device: str | None,
     gelu_clip: float,
     without: tuple[str, ...],
     dry_run: bool,
@@ -130,17 +130,17 @@ def _demo() -> Path:
     return CHECKPOINT
 
 
-def _settings(device: Path | None, gelu_clip: float, without: tuple[str, ...], options: Any) -> Settings:
+def _settings(device: str | None, gelu_clip: float, without: tuple[str, ...], options: Any) -> Settings:
     import graph_rewrites
     from msd.convert import Settings
-    from msd.device import Device, Target, read_device
+    from msd.device import Device, Target, find_device
     from msd.sources import lora
 
     rules = graph_rewrites.load()
     names = [r.name for r in rules]
     if unknown := set(without) - set(names):
         raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
-    target = Target(read_device(device) if device else Device(), gelu_clip)
+    target = Target(find_device(device) if device else Device(), gelu_clip)
     chosen = options.pop("components") or COMPONENTS
     components = tuple(c for c in COMPONENTS if c in chosen)
     options["lora"] = [lora.parse(text) for text in options["lora"]]
