@@ -165,7 +165,7 @@ def slices(channels: int) -> int:
 def _whole_parts(channels: int) -> list[int]:
     """Into how many equal parts channels can be cut, none of which shares a pixel with another."""
     pixels, rest = divmod(channels, 4)
-    small = [n for n in range(1, math.isqrt(pixels) + 1) if not rest and pixels % n == 0]
+    small = [n for n in range(1, math.isqrt(max(pixels, 0)) + 1) if not rest and pixels % n == 0]
     return sorted({1, *small, *(pixels // n for n in small)})
 
 

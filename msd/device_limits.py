@@ -153,7 +153,7 @@ def _matmuls(graph: Graph, device: Device) -> Iterator[SizeProblem]:
     if device.delegate == "litert-gpu" or device.activations_storage != "texture_2d":
         return
     for i, op in enumerate(graph.ops):
-        if op.kind != "BATCH_MATMUL" or bhwc(op.outputs[0].shape)[0] == 1:
+        if op.kind != "BATCH_MATMUL" or all(bhwc(t.shape)[0] == 1 for t in op.outputs):
             continue
         for tensor in (*op.operands, *op.outputs):
             b, h, w, c = bhwc(tensor.shape)

@@ -44,7 +44,7 @@ class Kept:
 
 def convolution(op: Op) -> ConvSize | None:
     """Return the size of a CONV_2D whose weights are known before the graph runs; None for all else."""
-    if op.kind != "CONV_2D" or len(op.operands) < 2:
+    if op.kind != "CONV_2D" or len(op.operands) < 2 or not op.outputs:
         return None
     source, weights = op.operands[:2]
     result = op.outputs[0]
@@ -95,7 +95,7 @@ def _float16(tensor: Tensor) -> Tensor | None:
 
 def _stays(op: Op, tensor: Tensor, size: ConvSize | None, device: Device) -> bool:
     """Whether the weights stay as few bits as in the file."""
-    if device.delegate != "litert-gpu" or tensor.dtype not in BITS:
+    if device.delegate != "litert-gpu" or tensor.dtype not in BITS or not tensor.shape:
         return False
     return op.kind == "FULLY_CONNECTED" or (size is not None and size.plain and size.kernel == (1, 1))
 

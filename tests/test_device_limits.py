@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from msd import tflite
+from msd.delegate import judge
 from msd.device import Delegate, Device, find_device, shipped
 from msd.device_limits import SizeProblem, convolutions, size_problems
-from msd.ir import Build, Graph, Tensor
+from msd.gpu_memory import estimate
+from msd.ir import Build, Graph, Model, Op, Tensor
+from msd.partition import partition
 from msd.weights import Weights
 
 
@@ -82,6 +89,23 @@ def test_where_the_papers_convolution_fails(
 
 def test_without_a_delegate_what_either_refuses_is_found() -> None:
     assert [p.severity for p in size_problems(paper(batch=2), find_device("adreno-6xx"))] == ["fails"]
+
+
+@pytest.mark.parametrize(("size", "batch"), [(16, 1), (16, 2), (12, 2)])
+def test_the_real_delegate_fails_where_it_is_said_to(size: int, batch: int, tmp_path: Path) -> None:
+    """912 channels need 8208 rows as Winograd, which 2 times 16 tiles are enough for, 16 or 2 times 9 not."""
+    new = Build()
+    x = Tensor("x", (batch, size, size, 912))
+    values = np.random.default_rng(0).normal(0, 0.02, (64, 3, 3, 912)).astype(np.float32)
+    w, b = new.const(values), new.const(np.zeros(64, np.float32))
+    graph = Graph([x], [new.CONV_2D(x, w, b, padding="SAME", stride_w=1, stride_h=1)], new.ops)
+    tflite.write(Model([graph]), tmp_path / "conv.tflite")
+    verdict = judge(tmp_path / "conv.tflite")
+    if "SwiftShader" not in verdict.adapter:
+        pytest.skip("other adapters have other limits")
+    problems = size_problems(graph, device("swiftshader", "litert-gpu"), "fp32")
+    assert [p.severity for p in problems] == ["fails"] * (not verdict.ok)
+    assert verdict.ok is ((size, batch) != (16, 2))
 
 
 def test_a_plain_convolution_and_one_that_no_split_helps() -> None:
@@ -179,6 +203,33 @@ def test_problems_come_in_the_order_of_operators() -> None:
     wide = new.TILE(conv, [1, 1, 1, 8])
     found = size_problems(Graph([x], [wide], [new.ops[0], new.ops[1]]), device("adreno-740"))
     assert [(p.op, p.code) for p in found] == [(0, "weights-texture"), (1, "tensor-storage")]
+
+
+SIZES = st.lists(st.sampled_from([-1, 0, 1, 3, 64, 912, 10**6, 2**31 - 1]), max_size=6)
+DTYPES = st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "INT4", "STRING", "RESOURCE"])
+
+
+@given(
+    shapes=st.lists(SIZES, min_size=5, max_size=5),
+    dtypes=st.lists(DTYPES, min_size=5, max_size=5),
+    kind=st.sampled_from(["CONV_2D", "FULLY_CONNECTED", "BATCH_MATMUL", "TRANSPOSE_CONV"]),
+    name=st.sampled_from(shipped()),
+    delegate=st.sampled_from(["tflite-gpu", "litert-gpu", None]),
+)
+def test_a_file_that_means_harm_is_judged_too(
+    shapes: list[list[int]], dtypes: list[str], kind: str, name: str, delegate: Delegate | None
+) -> None:
+    """Whatever shapes and types operands have, there is an answer, at once."""
+    operands = [
+        Tensor(str(i), shape, dtype, described(*shape) if i in (1, 2) else None)
+        for i, (shape, dtype) in enumerate(zip(shapes[:4], dtypes, strict=False))
+    ]
+    op = Op(kind, operands, [Tensor("y", shapes[4], dtypes[4])])
+    gpu = replace(find_device(name), delegate=delegate)
+    graph = Graph([operands[0], operands[3]], op.outputs, [op])
+    assert {p.severity for p in size_problems(graph, gpu)} <= {"fails", "degrades"}
+    assert len(estimate(graph, gpu).timeline) == 1
+    assert partition(graph, [op]).on_gpu == (0,)
 
 
 @pytest.mark.parametrize("name", shipped())
