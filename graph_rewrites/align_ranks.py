@@ -7,13 +7,18 @@ BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"
 
 @rule("lower cleanup", any_op(*BINARY, name="y"))
 def align_ranks(new: Build, y: Tensor) -> Tensor | Skip:
-    """f(a, b) of different ranks  =>  f(a, RESHAPE(b)) with ones in front"""
+    """f(a, b) of different ranks  =>  f(a, RESHAPE(b)) with ones in front; constants of rank 0 and 1 stay"""
     rank = len(y.shape)
-    if all(t.data is not None or len(t.shape) == rank for t in y.maker.operands):
-        return skip("its runtime operands have one rank")
-    return new.again(y.maker, *(_raised(new, t, rank) for t in y.maker.operands))
+    if all(_fits(t, rank) for t in y.maker.operands):
+        return skip("its operands have one rank")
+    return new.again(y.maker, *(t if _fits(t, rank) else _raised(new, t, rank) for t in y.maker.operands))
+
+
+def _fits(x: Tensor, rank: int) -> bool:
+    """Whether no delegate can mistake its axes: scalars have none, and vectors are always channels."""
+    return len(x.shape) == rank or (x.data is not None and (len(x.shape) < 2 or x.quant is not None))
 
 
 def _raised(new: Build, x: Tensor, rank: int) -> Tensor:
-    missing = rank - len(x.shape)
-    return new.RESHAPE(x, [1] * missing + list(x.shape)) if missing and x.data is None else x
+    shape = [1] * (rank - len(x.shape)) + list(x.shape)
+    return new.RESHAPE(x, shape) if x.data is None else new.const(x.weights.reshape(tuple(shape)), x.name)

@@ -14,6 +14,7 @@ from ai_edge_litert import schema_py_generated as schema
 
 from msd import tflite
 from msd.errors import OutputUnwritable
+from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Model, Signature, Tensor
 from msd.quantize import encode
 from msd.weights import Weights
@@ -51,7 +52,7 @@ def layers(weights: Callable[..., Weights]) -> Model:
     y: Tensor = x
     for n in range(LAYERS):
         filters = new.const(weights(WIDTH, 1, 1, WIDTH), f"w{n}")
-        y = new.CONV_2D(y, filters, np.zeros(WIDTH, np.float32), stride_h=1, stride_w=1)
+        y = new.CONV_2D(y, filters, np.full(WIDTH, n, np.float32), stride_h=1, stride_w=1)
     return Model([graph(new, [x], [y])])
 
 
@@ -141,6 +142,18 @@ def test_a_constant_of_two_graphs_is_stored_once(tmp_path: Path) -> None:
         graphs[-1].signatures = [Signature(f"f{n}", {"x": x}, {"y": y})]
     tflite.write(Model(graphs), tmp_path / "model.tflite")
     assert (tmp_path / "model.tflite").stat().st_size < 64 * 64 * 4 + 2048
+
+
+def test_small_constants_that_are_equal_lie_in_one_place(tmp_path: Path) -> None:
+    new = Build()
+    x = Tensor("x", (60, 70))
+    y = new.ADD(new.ADD(x, new.const(normal(60, 70))), new.const(normal(60, 70)))
+    z = new.RESHAPE(new.SUB(y, new.const(normal(60, 70) + 1)), new.const([60, 70]))
+    tflite.write(Model([graph(new, [x], [z])]), tmp_path / "model.tflite")
+    assert 2 * 60 * 70 * 4 < (tmp_path / "model.tflite").stat().st_size < 2 * 60 * 70 * 4 + 4096
+    values = np.ones((60, 70), np.float32)
+    (found,) = Interpreter(tmp_path / "model.tflite").run({"x": values}).values()
+    np.testing.assert_allclose(found, values + normal(60, 70) - 1, rtol=1e-5, atol=1e-5)
 
 
 def test_an_empty_constant_stays_a_constant(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import copy
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -22,7 +22,7 @@ from ai_edge_litert import schema_py_generated as schema
 from msd import opset
 from msd.files import complete
 from msd.ir import Graph, Model, Op, Quant, Signature, Tensor
-from msd.weights import Array, Weights
+from msd.weights import SMALL, Array, Weights
 
 ALIGN = 16
 LARGEST_FLATBUFFER = 2**31 - 2**26
@@ -79,7 +79,7 @@ class _Writer:
 
     def __init__(self, model: Model, largest_flatbuffer: int) -> None:
         self.buffers: list[_Stored] = [_metadata(b"")]
-        self.buffer_of: dict[tuple[int, Encode | None], int] = {}
+        self.buffer_of: dict[tuple[Hashable, Encode | None], int] = {}
         self.scales_of: dict[int, list[tuple[int, int]]] = {}
         self.codes: dict[tuple[str, int], int] = {}
         self.raw = _fill(schema.ModelT(), model.rest)
@@ -121,7 +121,7 @@ class _Writer:
         if tensor.data is None:
             return 0
         encode = tensor.quant.encode if tensor.quant else None
-        key = (id(tensor.data), encode)
+        key = (id(tensor.data) if encode else _identity(tensor.data), encode)
         if key not in self.buffer_of:
             self.buffer_of[key] = self._add(_Stored(tensor.data, encode))
         if encode:
@@ -177,6 +177,11 @@ class _Writer:
         else:
             at = table.Pos + table.Offset(4)
             struct.pack_into("<I", structure, at, start - 4 - at)
+
+
+def _identity(data: Weights) -> Hashable:
+    """Return what two constants share that may lie in one buffer: small ones need only be equal."""
+    return id(data) if data.size > SMALL else (data.dtype.str, data.load().tobytes())
 
 
 def _tensor_indices(graph: Graph) -> dict[Tensor, int]:

@@ -40,11 +40,24 @@ def test_a_fused_activation_stays(kind: str) -> None:
     )
 
 
-def test_a_constant_of_another_rank_stays() -> None:
+@pytest.mark.parametrize("shape", [(), (5,)])
+def test_a_scalar_or_vector_that_is_constant_stays(shape: tuple[int, ...]) -> None:
     def before(new: Build, x: Tensor) -> Tensor:
-        return new.ADD(x, new.const(normal(5)))
+        return new.ADD(x, new.const(normal(*shape)))
 
-    check_no_rewrite([align_ranks], before, because="its runtime operands have one rank", x=(2, 3, 4, 5))
+    check_no_rewrite([align_ranks], before, because="its operands have one rank", x=(2, 3, 4, 5))
+
+
+@pytest.mark.parametrize("shape", [(4, 5), (3, 1, 5)])
+def test_another_constant_gets_ones_in_front(shape: tuple[int, ...]) -> None:
+    """TensorFlow Lite's delegate refuses it, as it does a causal mask of rank 2."""
+    whole = (1,) * (4 - len(shape)) + shape
+    check_rewrite(
+        [align_ranks],
+        lambda new, x: new.ADD(new.const(normal(*shape)), x),
+        lambda new, x: new.ADD(new.const(normal(*shape).reshape(whole)), x),
+        x=(2, 3, 4, 5),
+    )
 
 
 def test_integers_too() -> None:
