@@ -196,6 +196,11 @@ def positive(*names: str) -> Check:
     return Check("attribute", test)
 
 
+def above_one(name: str) -> Check:
+    """The attribute is 2 or more."""
+    return check("attribute", lambda v: v.attrs[name] > 1, f"has {name} below 2, which delegates refuse")
+
+
 ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 
 

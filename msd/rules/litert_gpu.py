@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from msd.rules.checks import (
     Check,
+    above_one,
     activation,
     arity,
     at_least,
