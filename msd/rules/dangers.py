@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msd.rules.checks import Check, Flaw, Test
-from msd.rules.view import View, broadcast, from_left, from_right, has_scales, listed, numbers
+from msd.rules.view import View, from_left, from_right, has_scales, listed, numbers
 
 MEASURED = "measured with ai-edge-litert 2.3.0"
 LARGEST_HALF = 65504.0
@@ -31,11 +31,10 @@ def _constant_laid_out(view: View) -> Flaw | None:
     if len(view.runtime) != 1 or len(view.constants) != 1:
         return None
     (x,), (c,), y = view.runtime, view.constants, view.outputs[0]
-    if c.size == 1 and c.shape == (1,) * len(c.shape) and x.size == y.size:
-        return None
-    left, right = from_left(x.shape), from_right(c.shape)
-    fits = broadcast(left, right) == from_left(y.shape) and (right[0] == 1 or left[0] > 1)
-    if fits:
+    front = (1,) * (len(y.shape) - len(x.shape)), (1,) * (len(y.shape) - len(c.shape))
+    right = from_left(front[0] + x.shape), from_left(front[1] + c.shape)
+    taken = from_left(x.shape), from_right(c.shape)
+    if right == taken and (taken[1][0] == 1 or taken[0][0] > 1):
         return None
     clause = f"broadcasts a constant of shape {listed(c.shape)} with {listed(x.shape)}"
     return f"{clause}, which lines up other axes than NumPy's rule; rank 4 is right", (c,)

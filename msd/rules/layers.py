@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msd.ir import Tensor
-from msd.rules.checks import Check, Flaw, check
+from msd.rules.checks import Check, Flaw, check, version
 from msd.rules.view import View, has_scales, listed
 
 SMALL = ("INT2", "INT4", "INT8")
@@ -116,6 +116,16 @@ def weights_of_two_dimensions() -> Check:
         return None
 
     return Check("constness", test)
+
+
+def version_of_integers(newest: int) -> Check:
+    """A DEQUANTIZE is of this version or older; one of a float16 constant is taken away unread."""
+    plain = version(newest)
+
+    def test(view: View) -> Flaw | None:
+        return None if view.constants and view.constants[0].dtype == "FLOAT16" else plain.test(view)
+
+    return Check("version", test)
 
 
 def scales_known() -> Check:

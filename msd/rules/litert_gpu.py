@@ -36,6 +36,7 @@ from msd.rules.layers import (
     groups_of_four,
     plain_weights,
     scales_known,
+    version_of_integers,
     sized_weights,
     weights_of_two_dimensions,
 )
@@ -48,8 +49,10 @@ from msd.rules.places import (
     index_per_axis,
     known_at_rest,
     lookup_table,
+    one_image,
     one_hot_axis,
     one_hot_channels,
+    one_way_to_align,
     paddings_shape,
     pads_floats,
     prelu_alpha,
@@ -72,13 +75,14 @@ LIMIT = ranks_below(5).at(f"{SOURCE}: IsAllAllowedTensors")
 ONE: Row = (runtime(1), results(1))
 UNARY: Row = (runtime(1), constants(0), results(1))
 PAIR: Row = (with_a_rank(), constant_operand(), different_operands())
-BINARY: Row = (one_or_two_runtime(), results(1), *PAIR)
+BINARY: Row = (arity(2), results(1), *PAIR)
 ADDED: Row = (
     arity(2),
     broadcasts(numpy_fits, "the shapes do not fit"),
     *PAIR,
 )
 FIXED = known_at_rest().at(MEASURED)
+ONE_IMAGE = one_image().at(MEASURED)
 REDUCE: Row = (runtime(1), constants(1), is_constant(1, "axes", {"INT32"}), axes_exist(1), results(1))
 POOL: Row = (
     version(2),
@@ -152,7 +156,7 @@ LAYERS: dict[str, Row] = {
         sized_weights().at(MEASURED),
         activation(),
     ),
-    "DEQUANTIZE": (version(3), arity(1), scales_known(), dequantize_constant_shape().at(MEASURED)),
+    "DEQUANTIZE": (version_of_integers(3), arity(1), scales_known(), dequantize_constant_shape().at(MEASURED)),
     "QUANTIZE": (version(2), *ONE),
     "EMBEDDING_LOOKUP": (arity(2), results(1), rank(0, "ids", [1]), lookup_table()),
 }
@@ -194,10 +198,10 @@ MOVES: dict[str, Row] = {
     "MIRROR_PAD": (version(5), attribute("mode", [0]), *PADS),
     "TILE": (*ONE, FIXED, LIMIT.cured_by("resize_upsample")),
     "REVERSE_V2": (runtime(1), constants(1), is_constant(1, "axes", {"INT32"}), axes_exist(1), results(1)),
-    "RESIZE_BILINEAR": RESIZE,
+    "RESIZE_BILINEAR": (*RESIZE, one_way_to_align()),
     "RESIZE_NEAREST_NEIGHBOR": RESIZE,
-    "DEPTH_TO_SPACE": (*ONE, above_one("block_size")),
-    "SPACE_TO_DEPTH": (version(2), *ONE, above_one("block_size")),
+    "DEPTH_TO_SPACE": (*ONE, above_one("block_size"), ONE_IMAGE),
+    "SPACE_TO_DEPTH": (version(2), *ONE, above_one("block_size"), ONE_IMAGE),
     "GATHER": (
         one_or_two_runtime(),
         rank(1, "indices", [1]).cured_by("use_embedding_lookup"),

@@ -200,6 +200,28 @@ def pads_floats() -> Check:
     return Check("shader", test)
 
 
+def one_image() -> Check:
+    """There is one image: for a batch the shader does not compile."""
+
+    def test(view: View) -> Flaw | None:
+        x = view.operands[0]
+        batch = from_left(x.shape)[0]
+        clause = f"works on {batch} images, for which the shader does not compile; one is taken"
+        return (clause, (x,)) if batch > 1 else None
+
+    return Check("shader", test)
+
+
+def one_way_to_align() -> Check:
+    """Corners are aligned or the centres of pixels are halves, not both."""
+
+    def test(view: View) -> Flaw | None:
+        both = view.attrs["align_corners"] and view.attrs["half_pixel_centers"]
+        return ("has align_corners and half_pixel_centers; one of them is taken", ()) if both else None
+
+    return Check("attribute", test)
+
+
 def select_branches() -> Check:
     """What is chosen from is of the shape of the result, or a scalar."""
 

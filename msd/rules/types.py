@@ -53,7 +53,7 @@ def litert_types(kind: str) -> tuple[Types, Types]:
         return BOOL | INT, BOOL | INT
     reads, makes = FLOAT | BYTES | BOOL | {"INT4"}, FLOAT | BYTES
     if kind == "ARG_MAX":
-        makes = INT32
+        reads, makes = reads | INT32, INT32
     if kind == "TOPK_V2":
         makes = makes | INT32
     if kind in ("EMBEDDING_LOOKUP", "ONE_HOT"):

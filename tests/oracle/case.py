@@ -26,6 +26,7 @@ class Case:
     name: str
     model: Model
     positive: bool = False
+    twin: Model | None = None
 
     @property
     def kind(self) -> str:
