@@ -13,7 +13,7 @@ from typing import Any
 
 from msd.ir import Tensor
 from msd.rules.finding import Severity
-from msd.rules.view import View, broadcast, elements, listed
+from msd.rules.view import View, broadcast, listed
 
 Flaw = tuple[str, tuple[Tensor, ...]]
 Test = Callable[[View], Flaw | None]
@@ -228,7 +228,7 @@ def numpy_fits(longer: tuple[int, ...], shorter: tuple[int, ...]) -> bool:
 
 def is_scalar(tensor: Tensor) -> bool:
     """Whether a tensor of rank 0 or 1 holds one number."""
-    return len(tensor.shape) < 2 and elements(tensor) == 1
+    return len(tensor.shape) < 2 and tensor.size == 1
 
 
 def _either(values: Collection[Any]) -> str:

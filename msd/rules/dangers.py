@@ -40,7 +40,8 @@ def _constant_laid_out(view: View) -> Flaw | None:
     return f"{clause}, which lines up other axes than NumPy's rule; rank 4 is right", (c,)
 
 
-def _softmax_of_rank_one(view: View) -> Flaw | None:
+def softmax_of_rank_one(view: View) -> Flaw | None:
+    """Channels of a vector are one: its batches are the vector."""
     x = view.operands[0]
     clause = f"works on shape {listed(x.shape)}, of which every number is a channel of its own"
     return (f"{clause}; rank 4 is right", (x,)) if len(x.shape) < 2 else None
@@ -89,10 +90,11 @@ def _matmul_broadcast(view: View) -> Flaw | None:
 
 
 def _lead(shape: tuple[int, ...]) -> tuple[int, ...]:
-    return ((1, 1) + shape[:-2])[-2:]
+    return (1, 1, *shape[:-2])[-2:]
 
 
-def _condition_laid_out(view: View) -> Flaw | None:
+def condition_laid_out(view: View) -> Flaw | None:
+    """A condition of a lower rank is laid out from the left."""
     condition, y = view.operands[0], view.outputs[0]
     ones = (1,) * (len(y.shape) - len(condition.shape))
     if from_left(condition.shape) == from_left(ones + condition.shape):
@@ -150,19 +152,27 @@ def _half_sum(view: View) -> Flaw | None:
     return f"{clause}; a scaled or split sum does not", (x,)
 
 
+def raw_halves(view: View) -> Flaw | None:
+    """Right on the GPU, but TensorFlow Lite's CPU reads them as float32."""
+    halves = tuple(t for t in view.op.operands if t.data is not None and t.dtype == "FLOAT16")
+    clause = "reads FLOAT16 constants with no DEQUANTIZE, which the CPU takes for float32"
+    return (clause, halves) if halves else None
+
+
 LAID_OUT = wrong("layout", _constant_laid_out).cured_by("raise_rank")
+RAW_HALVES = replace(wrong("float16", raw_halves), severity="note")
 TANH_BEHIND = replace(wrong("activation", _tanh_behind), severity="note")
 HALF_SUM = Check("float16", _half_sum, severity="note", source="LiteRT issue 9249, and arithmetic")
 
 LITERT_DANGERS: dict[str, tuple[Check, ...]] = {
     **dict.fromkeys(BINARY, (LAID_OUT,)),
     **dict.fromkeys(["ADD", "SUB", "MUL", "DIV"], (LAID_OUT, TANH_BEHIND)),
-    **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (TANH_BEHIND,)),
-    "SOFTMAX": (wrong("layout", _softmax_of_rank_one).cured_by("raise_rank_of_reduction"),),
+    **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (RAW_HALVES, TANH_BEHIND)),
+    "SOFTMAX": (wrong("layout", softmax_of_rank_one).cured_by("raise_rank_of_reduction"),),
     "TRANSPOSE_CONV": (wrong("padding", _odd_padding),),
     "FULLY_CONNECTED": (wrong("layout", _dense_channels).cured_by("use_conv"),),
     "BATCH_MATMUL": (wrong("broadcast", _matmul_broadcast),),
-    **dict.fromkeys(["SELECT", "SELECT_V2"], (wrong("layout", _condition_laid_out),)),
+    **dict.fromkeys(["SELECT", "SELECT_V2"], (wrong("layout", condition_laid_out),)),
     **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], (wrong("layout", _three_paddings),)),
     "EMBEDDING_LOOKUP": (wrong("quantisation", _one_scale),),
     "DYNAMIC_UPDATE_SLICE": (wrong("layout", _update_of_low_rank),),

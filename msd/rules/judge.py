@@ -24,7 +24,9 @@ def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
     """
     rules = RULE_SETS.get(delegate)
     if rules is None:
-        raise BadConfig(f"there are no rules for the delegate {delegate}; there are for {', '.join(RULE_SETS)}")
+        raise BadConfig(
+            f"there are no rules for the delegate {delegate}; there are for {', '.join(RULE_SETS)}"
+        )
     return tuple(_findings(model, rules))
 
 

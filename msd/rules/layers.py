@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from msd.ir import Tensor
 from msd.rules.checks import Check, Flaw, check, version
 from msd.rules.view import View, has_scales, listed
 
@@ -160,9 +159,3 @@ def dequantize_constant_shape() -> Check:
         return None
 
     return Check("graph", test)
-
-
-def weight_of(view: View) -> Tensor | None:
-    """Return the constant weights of a layer, None where they are a runtime tensor."""
-    w = view.input(1)
-    return w if w is not None and w.data is not None else None

@@ -36,8 +36,8 @@ from msd.rules.layers import (
     groups_of_four,
     plain_weights,
     scales_known,
-    version_of_integers,
     sized_weights,
+    version_of_integers,
     weights_of_two_dimensions,
 )
 from msd.rules.places import (
@@ -49,9 +49,9 @@ from msd.rules.places import (
     index_per_axis,
     known_at_rest,
     lookup_table,
-    one_image,
     one_hot_axis,
     one_hot_channels,
+    one_image,
     one_way_to_align,
     paddings_shape,
     pads_floats,
@@ -156,7 +156,12 @@ LAYERS: dict[str, Row] = {
         sized_weights().at(MEASURED),
         activation(),
     ),
-    "DEQUANTIZE": (version_of_integers(3), arity(1), scales_known(), dequantize_constant_shape().at(MEASURED)),
+    "DEQUANTIZE": (
+        version_of_integers(3),
+        arity(1),
+        scales_known(),
+        dequantize_constant_shape().at(MEASURED),
+    ),
     "QUANTIZE": (version(2), *ONE),
     "EMBEDDING_LOOKUP": (arity(2), results(1), rank(0, "ids", [1]), lookup_table()),
 }
@@ -243,11 +248,17 @@ REDUCTIONS: dict[str, Row] = {
     "TOPK_V2": (version(1), runtime(1), results(2), is_constant(1, "count")),
 }
 
-UNJUDGED = (
-    *("LSTM", "STABLEHLO_BROADCAST_IN_DIM", "STABLEHLO_CBRT", "STABLEHLO_CLAMP", "STABLEHLO_COMPOSITE"),
-    *("STABLEHLO_REMAINDER", "CUSTOM:"),
+UNJUDGED = frozenset(
+    {
+        *("LSTM", "STABLEHLO_BROADCAST_IN_DIM", "STABLEHLO_CBRT", "STABLEHLO_CLAMP"),
+        *("STABLEHLO_COMPOSITE", "STABLEHLO_REMAINDER", "CUSTOM:custom_call.GroupNorm"),
+        *("CUSTOM:custom_call.LayerNorm", "CUSTOM:custom_call.PixelShuffle", "CUSTOM:custom_call.RmsNorm"),
+        *("CUSTOM:custom_call.absolute_positional_embedding", "CUSTOM:Convolution2DTransposeBias"),
+        *("CUSTOM:custom_call.rotary_positional_embedding", "CUSTOM:MaxPoolingWithArgmax2D"),
+        *("CUSTOM:MaxUnpooling2D", "CUSTOM:Resampler"),
+    }
 )
-"""Kinds with a parser, or that may have one, and no row here."""
+"""Kinds with a parser and no row here."""
 
 LITERT_GPU = RuleSet(
     name="litert-gpu",
@@ -255,7 +266,7 @@ LITERT_GPU = RuleSet(
     rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS},
     every=(LIMIT, runtime_types(litert_types).at(f"{SOURCE}: GetOpsToReplaceWithOptions")),
     dangers=LITERT_DANGERS,
-    unjudged=lambda kind: kind.startswith(UNJUDGED),
+    unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",
 )

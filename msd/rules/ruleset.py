@@ -46,7 +46,9 @@ class RuleSet:
         if self.unjudged(view.kind):
             words = f"{_where(view)} is known to {self.name}, but no rule here says when it is taken."
             return Finding(view.place, view.kind, (), "unknown", "no-rule", words, None, self.parsers)
-        words = f"{_where(view)} is of a kind that {self.name} does not have; other operations must do its work."
+        words = (
+            f"{_where(view)} is of a kind that {self.name} does not have; other operations must do its work."
+        )
         return Finding(view.place, view.kind, (), "rejected", "unsupported", words, None, self.parsers)
 
     def _first(self, view: View, checks: Iterable[Check]) -> Finding | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -108,7 +107,7 @@ def from_left(shape: tuple[int, ...]) -> Bhwc:
 
 def from_right(shape: tuple[int, ...]) -> Bhwc:
     """Return the shape of rank 4 that NumPy's broadcasting makes of it."""
-    b, h, w, c = ((1, 1, 1, 1) + shape)[-4:]
+    b, h, w, c = (1, 1, 1, 1, *shape)[-4:]
     return b, h, w, c
 
 
@@ -128,8 +127,3 @@ def has_scales(tensor: Tensor) -> int:
 def listed(shape: tuple[int, ...]) -> str:
     """Return a shape as text: [1, 2, 3]."""
     return str(list(shape))
-
-
-def elements(tensor: Tensor) -> int:
-    """Return how many elements a tensor has."""
-    return math.prod(tensor.shape)

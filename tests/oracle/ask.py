@@ -103,8 +103,9 @@ class Asker:
         self._folder.cleanup()
 
     def _ask(self, case: Case) -> Answer:
-        path = Path(self._folder.name) / "case.tflite"
+        path, twin = (Path(self._folder.name) / name for name in ("case.tflite", "twin.tflite"))
         tflite.write(case.model, path)
+        tflite.write(case.twin or case.model, twin)
         ports = Ports.of(tflite.read(path), path)
         inputs = random_inputs(ports.inputs.values())
         if case.positive:
@@ -113,7 +114,7 @@ class Asker:
         facts = log.parse(gpu.text)
         if facts.rejected and not gpu.crashed:
             return Answer(facts.rejected)
-        cpu = self._run("cpu", LoadOnCpu(path), inputs)
+        cpu = self._run("cpu", LoadOnCpu(twin), inputs)
         if gpu.outputs is None and gpu.loaded and NOT_BOUND.search(gpu.failure or ""):
             return Answer(reference=gpu.failure)
         if gpu.outputs is None or facts.problems:
@@ -149,8 +150,9 @@ def _positive(values: Array) -> Array:
 
 
 def _least(gpu: Mapping[str, Array], cpu: Mapping[str, Array]) -> float:
-    """Return the lowest PSNR of the outputs, NaN if one is not finite."""
-    every = [distance(name, gpu[name], cpu[name]).psnr for name in gpu]
+    """Return the lowest PSNR of the outputs, in their order, NaN if one is not finite."""
+    pairs = zip(gpu.items(), cpu.values(), strict=True)
+    every = [distance(name, value, reference).psnr for (name, value), reference in pairs]
     return math.nan if any(map(math.isnan, every)) else min(every)
 
 

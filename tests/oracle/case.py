@@ -20,7 +20,8 @@ class Case:
     """A model and what is asked of it.
 
     `name` says which side of which rule it is on; its first word is the kind it is about. Inputs are drawn
-    from N(0, 1), or are `positive`: logarithms and roots want that.
+    from N(0, 1), or are `positive`: logarithms and roots want that. Where the CPU itself is wrong, its numbers
+    are those of `twin`, a model that says the same in other words.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from tests.oracle.case import Case, given, ints, model, numbers, op, scalar
 
@@ -118,7 +119,8 @@ def _binary(kind: str) -> Iterator[Case]:
     same = given(*SHAPE)
     yield of("of one tensor twice", same, same)
     yield of("of two constants", numbers(*SHAPE), numbers(*SHAPE))
-    for shape in [(), (1,), (8,), (5, 8), (3, 5, 8), (1, 3, 5, 8), (2, 3, 5, 8), (1, 1, 1, 8), (1, 1, 1, 1)]:
+    lower = [(), (1,), (8,), (5, 8), (3, 5, 8), (1, 3, 5, 8), (1, 1, 1, 8), (1, 1, 1, 1)]
+    for shape in [SHAPE, *lower] if kind != "ATAN2" else [SHAPE]:
         yield of(f"with a constant of {list(shape)}", given(*SHAPE), numbers(*shape))
         yield of(f"from a constant of {list(shape)}", numbers(*shape), given(*SHAPE))
     big = (1, *SHAPE)
@@ -126,12 +128,13 @@ def _binary(kind: str) -> Iterator[Case]:
     for version in range(2, NEWER_BINARY.get(kind, 1) + 1):
         yield of(f"version {version}", given(*SHAPE), given(*SHAPE), version=version)
     if kind in ("ADD", "SUB", "MUL", "DIV"):
-        for activation in ("RELU", "RELU6", "RELU_N1_TO_1", "TANH", "SIGN_BIT"):
-            yield of(
-                f"then {activation}",
-                *(given(*SHAPE), given(*SHAPE)),
-                fused_activation_function=activation,
-            )
+        for activation in ("RELU", "RELU6", "RELU_N1_TO_1", "SIGN_BIT"):
+            two = given(*SHAPE), given(*SHAPE)
+            yield of(f"then {activation}", *two, fused_activation_function=activation)
+        fused = of("then TANH", given(*SHAPE), given(*SHAPE), fused_activation_function="TANH")
+        plain = op(kind, [given(*SHAPE), given(*SHAPE)], (SHAPE, "FLOAT32"))
+        twin = model(plain, op("TANH", plain.outputs, (SHAPE, "FLOAT32")))
+        yield replace(fused, twin=twin)
 
 
 def _compare(kind: str) -> Iterator[Case]:

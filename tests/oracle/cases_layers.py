@@ -5,11 +5,30 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from msd.ir import Tensor
 from tests.oracle.case import Case, given, ints, model, numbers, op
 
 IMAGE = (1, 9, 7, 8)
 CONV: dict[str, Any] = {"stride_w": 1, "stride_h": 1, "padding": "SAME"}
+
+GROUPS = [(8, 8, 1), (4, 8, 2), (2, 12, 4), (2, 4, 4), (3, 12, 4), (2, 8, 6), (2, 8, 3), (4, 16, 8)]
+ROWS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
+    ((3,), (1,)),
+    ((1,), (3,)),
+    ((), (3,)),
+    ((3,), ()),
+    ((2, 3), ()),
+    ((1, 1), ()),
+    ((1, 3), (3,)),
+    ((2, 3), (3,)),
+    ((2, 3), (1, 3)),
+    ((2, 3), (2, 1)),
+    ((2, 3), (1, 1)),
+    ((2, 1), (2, 1)),
+]
+"""Dimensions in front of two matrices to multiply."""
 
 
 def cases() -> Iterator[Case]:
@@ -59,11 +78,12 @@ def _conv() -> Iterator[Case]:
     yield of("INT8 bias", numbers(16, 3, 3, 8), numbers(16, dtype="INT8", scales=1))
     yield of("batch 2", numbers(16, 3, 3, 8), numbers(16), (2, 9, 7, 8))
     yield of("stride 2", numbers(16, 3, 3, 8), numbers(16), stride_w=2, stride_h=2)
-    yield of(
-        "dilation 2", numbers(16, 3, 3, 8), numbers(16), dilation_w_factor=2, dilation_h_factor=2
-    )
+    yield of("dilation 2", numbers(16, 3, 3, 8), numbers(16), dilation_w_factor=2, dilation_h_factor=2)
     for groups, weight in ((2, numbers(32, 3, 3, 8)), (2, numbers(16, 1, 1, 8)), (4, numbers(16, 3, 3, 4))):
         yield of(f"{groups} groups of {weight.shape[3]}", weight, None, (1, 9, 7, groups * weight.shape[3]))
+    for groups, out, each in GROUPS:
+        shape = (1, 9, 7, groups * each)
+        yield of(f"{groups} groups of {each} to {out}", numbers(out, 3, 3, each), None, shape)
     yield of("two groups to few channels", numbers(6, 3, 3, 4), None)
     yield of("two groups of six", numbers(16, 3, 3, 6), None, (1, 9, 7, 12))
     yield of("two groups, INT8", numbers(16, 3, 3, 4, dtype="INT8", scales=16))
@@ -71,12 +91,16 @@ def _conv() -> Iterator[Case]:
     yield of("eight groups", numbers(16, 3, 3, 1), numbers(16))
     yield of("four groups of two", numbers(16, 3, 3, 2), numbers(16))
     for activation in ("RELU", "RELU6", "RELU_N1_TO_1", "TANH", "SIGN_BIT"):
-        yield of(f"then {activation}", numbers(16, 3, 3, 8), numbers(16), fused_activation_function=activation)
+        yield of(
+            f"then {activation}", numbers(16, 3, 3, 8), numbers(16), fused_activation_function=activation
+        )
     yield of("runtime weights 3×3", given(16, 3, 3, 8), numbers(16))
     yield of("runtime weights 1×1", given(16, 1, 1, 8), numbers(16))
     yield of("runtime bias", numbers(16, 3, 3, 8), given(16))
     yield of("runtime weights and bias", given(16, 3, 3, 8), given(16))
-    constant = op("CONV_2D", [numbers(*IMAGE), numbers(16, 3, 3, 8), numbers(16)], ((1, 9, 7, 16), "FLOAT32"), **CONV)
+    constant = op(
+        "CONV_2D", [numbers(*IMAGE), numbers(16, 3, 3, 8), numbers(16)], ((1, 9, 7, 16), "FLOAT32"), **CONV
+    )
     yield Case("CONV_2D of a constant", model(constant))
     for batch in (1, 2):
         shape = (batch, 8, 6, 32)
@@ -88,7 +112,9 @@ def _depthwise() -> Iterator[Case]:
         attrs = {**CONV, "depth_multiplier": multiplier, **a}
         out = weight.shape[3]
         result = ((1, 9, 7, out), "FLOAT32")
-        made = op("DEPTHWISE_CONV_2D", [given(*IMAGE), weight, numbers(out)], result, version=version, **attrs)
+        made = op(
+            "DEPTHWISE_CONV_2D", [given(*IMAGE), weight, numbers(out)], result, version=version, **attrs
+        )
         return Case(f"DEPTHWISE_CONV_2D {name}", model(made))
 
     for form, weight in _weight_forms(1, 3, 3, 8, axis=3):
@@ -126,7 +152,9 @@ def _upsampled() -> Iterator[Case]:
     for padding in ("SAME", "VALID"):
         for size in (1, 2, 3, 4, 5):
             for stride in (1, 2, 3):
-                high, wide = (n * stride + (max(size - stride, 0) if padding == "VALID" else 0) for n in (9, 7))
+                high, wide = (
+                    n * stride + (max(size - stride, 0) if padding == "VALID" else 0) for n in (9, 7)
+                )
                 weight = numbers(16, size, size, 8)
                 result = (1, high, wide, 16)
                 inputs = [ints(*result), weight, given(*IMAGE)]
@@ -154,6 +182,16 @@ def _fully_connected() -> Iterator[Case]:
     yield of("rank 4 flattened", (1, 3, 5, 8), numbers(12, 8), numbers(12), result=(15, 12))
     yield of("rank 4 whole", (2, 3, 5, 8), numbers(12, 120), numbers(12), result=(2, 12))
     yield of("rank 3 flattened INT8", (3, 5, 8), numbers(12, 8, dtype="INT8", scales=1), result=(15, 12))
+    for form in ({}, {"dtype": "INT8", "scales": 12}):
+        kind = form.get("dtype", "FLOAT32")
+        for rows in [(1, 5, 8), (3, 5, 8), (1, 3, 5, 8), (2, 1, 1, 8), (1, 1, 1, 8), (1, 1, 5, 8)]:
+            count = int(np.prod(rows)) // 8
+            yield of(f"{list(rows)} flattened {kind}", rows, numbers(12, 8, **form), result=(count, 12))
+        yield of(f"[1, 3, 5, 8] whole {kind}", (1, 3, 5, 8), numbers(12, 120, **form), result=(1, 12))
+        yield of(f"of rank 1 and one channel {kind}", (8,), numbers(12, 1, **form), result=(8, 12))
+    yield of("runtime weights of rank 3", (3, 5, 8), given(12, 8), keep_num_dims=True)
+    yield of("runtime weights and a bias, rank 3", (3, 5, 8), given(12, 8), numbers(12), keep_num_dims=True)
+    yield of("runtime weights and a bias, one row", (1, 8), given(12, 8), numbers(12))
     for version in range(2, 15):
         yield of(f"version {version}", (5, 8), numbers(12, 8), numbers(12), version=version)
     yield of("no bias", (5, 8), numbers(12, 8))
@@ -193,6 +231,14 @@ def _batch_matmul() -> Iterator[Case]:
     yield of("broadcast heads", given(2, 3, 5, 8), given(2, 1, 8, 6), (2, 3, 5, 6))
     yield of("broadcast batch", given(2, 3, 5, 8), given(1, 3, 8, 6), (2, 3, 5, 6))
     yield of("broadcast left", given(1, 3, 5, 8), given(2, 3, 8, 6), (2, 3, 5, 6))
+    for left, right in ROWS:
+        lead = np.broadcast_shapes(left, right)
+        for name, y in (("", given(*right, 8, 6)), (" a constant", numbers(*right, 8, 6))):
+            result = (*lead, 5, 6)
+            yield of(f"{list(left)} by{name} {list(right)}", given(*left, 5, 8), y, result)
+            swapped = given(*left, 8, 5)
+            y = given(*right, 8, 6) if y.data is None else numbers(*right, 8, 6)
+            yield of(f"{list(left)} adj_x by{name} {list(right)}", swapped, y, result, adj_x=True)
     for version in range(2, 5):
         yield of(f"version {version}", given(2, 3, 5, 8), given(2, 3, 8, 6), (2, 3, 5, 6), version)
     for scales in (0, 1, 6):
@@ -216,7 +262,9 @@ def _pool() -> Iterator[Case]:
         yield of("version 3", 3)
         yield of("then RELU", fused_activation_function="RELU")
         yield of("then TANH", fused_activation_function="SIGN_BIT")
-        made = op(kind, [numbers(*IMAGE)], (IMAGE, "FLOAT32"), **{**CONV, "filter_width": 1, "filter_height": 1})
+        made = op(
+            kind, [numbers(*IMAGE)], (IMAGE, "FLOAT32"), **{**CONV, "filter_width": 1, "filter_height": 1}
+        )
         yield Case(f"{kind} of a constant", model(made))
 
 
@@ -230,7 +278,9 @@ def _dequantize() -> Iterator[Case]:
             yield Case(name, model(made, add))
     for shape in [(8,), (5, 8), (3, 5, 8), (1, 2, 3, 5, 8)]:
         for dtype, scales in (("INT8", 1), ("FLOAT16", 0)):
-            made = op("DEQUANTIZE", [numbers(*shape, dtype=dtype, scales=scales)], (shape, "FLOAT32"), version=2)
+            made = op(
+                "DEQUANTIZE", [numbers(*shape, dtype=dtype, scales=scales)], (shape, "FLOAT32"), version=2
+            )
             add = op("ADD", [given(*shape), made.outputs[0]], (shape, "FLOAT32"))
             yield Case(f"DEQUANTIZE {dtype} constant of rank {len(shape)}", model(made, add))
     for dtype, scale in (("INT8", 0.1), ("UINT8", 0.1), ("FLOAT16", None), ("INT16", 0.1)):
@@ -245,11 +295,23 @@ def _dequantize() -> Iterator[Case]:
         made.version = version
         dense = op("FULLY_CONNECTED", [given(5, 8), made.outputs[0]], ((5, 12), "FLOAT32"))
         yield Case(f"FULLY_CONNECTED {dtype} of {scales} scales through DEQUANTIZE", model(made, dense))
-        made = op("DEQUANTIZE", [numbers(12, 3, 3, 8, dtype=dtype, scales=scales)], ((12, 3, 3, 8), "FLOAT32"))
+        made = op(
+            "DEQUANTIZE", [numbers(12, 3, 3, 8, dtype=dtype, scales=scales)], ((12, 3, 3, 8), "FLOAT32")
+        )
         made.version = version
-        conv = op("CONV_2D", [given(*IMAGE), made.outputs[0], numbers(12)], ((1, 9, 7, 12), "FLOAT32"), **CONV)
+        conv = op(
+            "CONV_2D", [given(*IMAGE), made.outputs[0], numbers(12)], ((1, 9, 7, 12), "FLOAT32"), **CONV
+        )
         yield Case(f"CONV_2D {dtype} of {scales} scales through DEQUANTIZE", model(made, conv))
-        made = op("DEQUANTIZE", [numbers(1, 3, 3, 8, dtype=dtype, scales=min(scales, 1))], ((1, 3, 3, 8), "FLOAT32"))
+        made = op(
+            "DEQUANTIZE", [numbers(1, 3, 3, 8, dtype=dtype, scales=min(scales, 1))], ((1, 3, 3, 8), "FLOAT32")
+        )
         made.version = version
-        conv = op("DEPTHWISE_CONV_2D", [given(*IMAGE), made.outputs[0], numbers(8)], (IMAGE, "FLOAT32"), **CONV, depth_multiplier=1)
+        conv = op(
+            "DEPTHWISE_CONV_2D",
+            [given(*IMAGE), made.outputs[0], numbers(8)],
+            (IMAGE, "FLOAT32"),
+            **CONV,
+            depth_multiplier=1,
+        )
         yield Case(f"DEPTHWISE_CONV_2D {dtype} of {scales} scales through DEQUANTIZE", model(made, conv))

@@ -97,7 +97,9 @@ def _arg_max() -> Iterator[Case]:
         for axis in range(len(shape)):
             result = (*shape[:axis], *shape[axis + 1 :])
             for out, number in (("INT32", 2), ("INT64", 4)):
-                made = op("ARG_MAX", [given(*shape), scalar(axis, "INT32")], (result, out), output_type=number)
+                made = op(
+                    "ARG_MAX", [given(*shape), scalar(axis, "INT32")], (result, out), output_type=number
+                )
                 yield Case(f"ARG_MAX rank {len(shape)} axis {axis} to {out}", model(made))
     made = op("ARG_MAX", [given(5, 8), scalar(-1, "INT32")], ((5,), "INT32"), output_type=2)
     yield Case("ARG_MAX negative axis", model(made))

@@ -49,6 +49,8 @@ def _reshape() -> Iterator[Case]:
             size *= n
         made = ints(size // 2, 2)
         yield _one(f"RESHAPE rank {len(shape)} to 2", [given(*shape), made], ((size // 2, 2), "FLOAT32"))
+        runtime = [given(*shape), given(2, dtype="INT32")]
+        yield _one(f"RESHAPE rank {len(shape)} at run time", runtime, ((size // 2, 2), "FLOAT32"))
         yield _one(f"RESHAPE rank 2 to {len(shape)}", [given(size // 2, 2), ints(*shape)], (shape, "FLOAT32"))
     yield _one("RESHAPE to a scalar", [given(1), Tensor("n", (0,), "INT32", ints().data)], ((), "FLOAT32"))
     yield _one("RESHAPE by attribute", [given(5, 8)], ((8, 5), "FLOAT32"), new_shape=(8, 5))
@@ -111,7 +113,9 @@ def _strided_slice() -> Iterator[Case]:
         ones, zero = [1] * rank, [0] * rank
         yield of(f"rank {rank}", shape, zero, [*shape[:-1], 4], ones, (*shape[:-1], 4))
         yield of(f"rank {rank} by 2", shape, zero, shape, [*ones[:-1], 2], (*shape[:-1], 4))
-        yield of(f"rank {rank} begin_mask", shape, [*zero[:-1], 3], shape, ones, shape, begin_mask=2**rank - 1)
+        yield of(
+            f"rank {rank} begin_mask", shape, [*zero[:-1], 3], shape, ones, shape, begin_mask=2**rank - 1
+        )
         yield of(f"rank {rank} end_mask", shape, zero, ones, ones, shape, end_mask=2**rank - 1)
     four = [1] * 4
     yield of("negative end", SHAPE, [0] * 4, [2, 3, 5, -1], four, (2, 3, 5, 7))
@@ -149,7 +153,9 @@ def _split() -> Iterator[Case]:
         yield _one(f"SPLIT version {version}", inputs, half, half, num_splits=2, version=version)
     for dtype in ("INT32", "INT8"):
         part = ((2, 3, 5, 4), dtype)
-        yield _one(f"SPLIT of {dtype}", [scalar(3, "INT32"), given(*SHAPE, dtype=dtype)], part, part, num_splits=2)
+        yield _one(
+            f"SPLIT of {dtype}", [scalar(3, "INT32"), given(*SHAPE, dtype=dtype)], part, part, num_splits=2
+        )
 
 
 def _concatenation() -> Iterator[Case]:
@@ -210,7 +216,9 @@ def _unpack() -> Iterator[Case]:
     yield _one("UNPACK in one", [given(1, 5, 8)], ((5, 8), "FLOAT32"), num=1)
     yield _one("UNPACK of a constant", [numbers(2, 8)], *[((8,), "FLOAT32")] * 2, num=2)
     for version in range(2, 5):
-        yield _one(f"UNPACK version {version}", [given(2, 8)], *[((8,), "FLOAT32")] * 2, num=2, version=version)
+        yield _one(
+            f"UNPACK version {version}", [given(2, 8)], *[((8,), "FLOAT32")] * 2, num=2, version=version
+        )
     yield _one("UNPACK of INT32", [given(2, 8, dtype="INT32")], *[((8,), "INT32")] * 2, num=2)
 
 
@@ -243,6 +251,8 @@ def _pad() -> Iterator[Case]:
     runtime = [given(*SHAPE), ints(*pads), given()]
     yield _one("PADV2 runtime value", runtime, ((2, 5, 8, 8), "FLOAT32"))
     for dtype in ("INT32", "INT8", "BOOL"):
+        more = [given(*SHAPE, dtype=dtype), ints(*pads), scalar(1, dtype)]
+        yield _one(f"PADV2 of {dtype}", more, ((2, 5, 8, 8), dtype))
         yield _one(f"PAD of {dtype}", [given(*SHAPE, dtype=dtype), ints(*pads)], ((2, 5, 8, 8), dtype))
 
 
@@ -314,9 +324,15 @@ def _gather() -> Iterator[Case]:
             yield _one(name, two, (result, "FLOAT32"), axis=axis)
     rows = ((4, 8), "FLOAT32")
     yield _one("GATHER a constant table", [numbers(11, 8), given(4, dtype="INT32")], rows)
-    yield _one("GATHER a FLOAT16 table", [numbers(11, 8, dtype="FLOAT16"), given(4, dtype="INT32")], ((4, 8), "FLOAT16"))
+    yield _one(
+        "GATHER a FLOAT16 table",
+        [numbers(11, 8, dtype="FLOAT16"), given(4, dtype="INT32")],
+        ((4, 8), "FLOAT16"),
+    )
     table = numbers(11, 8, dtype="INT8", scales=1)
-    yield _one("GATHER an INT8 table", [table, given(4, dtype="INT32")], given(4, 8, dtype="INT8", scale=0.01))
+    yield _one(
+        "GATHER an INT8 table", [table, given(4, dtype="INT32")], given(4, 8, dtype="INT8", scale=0.01)
+    )
     yield _one("GATHER runtime both", [given(11, 8), given(4, dtype="INT32")], rows)
     yield _one("GATHER INT64 indices", [given(11, 8), ints(1, 0, 2, 2, dtype="INT64")], rows)
     yield _one("GATHER 2-D indices", [given(11, 8), ints((1, 0), (2, 2))], ((2, 2, 8), "FLOAT32"))
@@ -418,7 +434,7 @@ def _dynamic_update_slice() -> Iterator[Case]:
 
 def _other() -> Iterator[Case]:
     flat = ((5, 8), "FLOAT32")
-    yield _one("BROADCAST_TO rank 2", [given(1, 8), ints(5, 8)], flat)
+    yield _one("BROADCAST_TO", [given(1, 8), ints(5, 8)], flat, version=2)
     yield _one("EXPAND_DIMS", [given(5, 8), ints(0)], ((1, 5, 8), "FLOAT32"))
     yield _one("SQUEEZE", [given(1, 5, 8)], flat, squeeze_dims=(0,))
     yield _one("SHAPE", [given(5, 8)], ((2,), "INT32"), out_type=2)
@@ -429,8 +445,12 @@ def _other() -> Iterator[Case]:
     yield _one("L2_NORMALIZATION", [given(5, 8)], flat)
     yield _one("LOG_SOFTMAX", [given(5, 8)], flat)
     yield _one("ZEROS_LIKE", [given(5, 8)], flat)
-    yield _one("SPACE_TO_BATCH_ND", [given(1, 4, 4, 8), ints(2, 2), ints((0, 0), (0, 0))], ((4, 2, 2, 8), "FLOAT32"))
-    yield _one("BATCH_TO_SPACE_ND", [given(4, 2, 2, 8), ints(2, 2), ints((0, 0), (0, 0))], ((1, 4, 4, 8), "FLOAT32"))
+    yield _one(
+        "SPACE_TO_BATCH_ND", [given(1, 4, 4, 8), ints(2, 2), ints((0, 0), (0, 0))], ((4, 2, 2, 8), "FLOAT32")
+    )
+    yield _one(
+        "BATCH_TO_SPACE_ND", [given(4, 2, 2, 8), ints(2, 2), ints((0, 0), (0, 0))], ((1, 4, 4, 8), "FLOAT32")
+    )
     yield _one("LOCAL_RESPONSE_NORMALIZATION", [given(1, 4, 4, 8)], ((1, 4, 4, 8), "FLOAT32"), radius=2)
     for same, old, new in (("same", "INT32", "FLOAT32"), ("back", "FLOAT32", "INT32")):
         yield _one(f"BITCAST {same}", [given(5, 8, dtype=old)], ((5, 8), new))
