@@ -144,7 +144,7 @@ def condition_fits() -> Check:
 
 
 def one_hot_shapes() -> Check:
-    """Of the indices' dimensions only the first of four and the last are not 1, and the values are scalars."""
+    """Indices have one number along all axes but the last and a batch; the values are scalars."""
 
     def test(view: View) -> Flaw | None:
         x, on, off = view.operands[0], view.operands[2], view.operands[3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from msd.rules.checks import Check, Flaw, check, version
-from msd.rules.view import View, has_scales, listed
+from msd.rules.view import View, from_left, has_scales, listed
 
 SMALL = ("INT2", "INT4", "INT8")
 WEIGHTS = frozenset({"FLOAT32", "FLOAT16", "UINT8", *SMALL})
@@ -67,6 +67,21 @@ def sized_weights() -> Check:
         return None
 
     return Check("dtype", test)
+
+
+def flat_rows() -> Check:
+    """Integer weights of a layer do not also change the rank of an image: its shader cannot be written."""
+
+    def test(view: View) -> Flaw | None:
+        x, w, y = view.operands[0], view.operands[1], view.outputs[0]
+        image = from_left(x.shape)
+        if not has_scales(w) or image[1] == 1 or image[3] != w.shape[-1]:
+            return None
+        if (*image[:3], w.shape[0]) == from_left(y.shape):
+            return None
+        return f"makes {listed(y.shape)} of the image {listed(x.shape)} with integer weights", (x, w)
+
+    return Check("graph", test, fix="use_conv")
 
 
 def groups_of_four() -> Check:

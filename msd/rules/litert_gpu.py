@@ -33,6 +33,7 @@ from msd.rules.layers import (
     depthwise_shapes,
     dequantize_constant_shape,
     first_operand_constant,
+    flat_rows,
     groups_of_four,
     plain_weights,
     scales_known,
@@ -154,6 +155,8 @@ LAYERS: dict[str, Row] = {
         results(1),
         plain_weights().at(MEASURED),
         sized_weights().at(MEASURED),
+        LIMIT,
+        flat_rows().at(MEASURED),
         activation(),
     ),
     "DEQUANTIZE": (

@@ -20,8 +20,8 @@ class Case:
     """A model and what is asked of it.
 
     `name` says which side of which rule it is on; its first word is the kind it is about. Inputs are drawn
-    from N(0, 1), or are `positive`: logarithms and roots want that. Where the CPU itself is wrong, its numbers
-    are those of `twin`, a model that says the same in other words.
+    from N(0, 1), or are `positive`: logarithms and roots want that. Where the CPU is wrong, its numbers
+    are those of `twin`, which says the same in other words.
     """
 
     name: str
@@ -78,7 +78,7 @@ def model(*ops: Op) -> Model:
     """Return a model of these operations: it takes what none of them makes, and returns what none reads."""
     tensors = list(dict.fromkeys(t for o in ops for t in (*o.operands, *o.outputs)))
     for i, tensor in enumerate(tensors):
-        tensor.name = f"{tensor.name}{i}"
+        tensor.name = f"{tensor.name.rstrip('0123456789')}{i}"
     inputs = [t for t in tensors if t.producer is None and t.data is None]
     outputs = [t for t in tensors if t.producer is not None and not t.uses]
     return Model([Graph(inputs, outputs, ops)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -90,7 +91,11 @@ def _conv() -> Iterator[Case]:
     yield of("two groups", numbers(16, 3, 3, 4), numbers(16))
     yield of("eight groups", numbers(16, 3, 3, 1), numbers(16))
     yield of("four groups of two", numbers(16, 3, 3, 2), numbers(16))
-    for activation in ("RELU", "RELU6", "RELU_N1_TO_1", "TANH", "SIGN_BIT"):
+    fused = of("then TANH", numbers(16, 3, 3, 8), numbers(16), fused_activation_function="TANH")
+    plain = of("plain", numbers(16, 3, 3, 8), numbers(16)).model.main.ops[0]
+    after = op("TANH", plain.outputs, (plain.outputs[0].shape, "FLOAT32"))
+    yield replace(fused, twin=model(plain, after))
+    for activation in ("RELU", "RELU6", "RELU_N1_TO_1", "SIGN_BIT"):
         yield of(
             f"then {activation}", numbers(16, 3, 3, 8), numbers(16), fused_activation_function=activation
         )
@@ -124,7 +129,7 @@ def _depthwise() -> Iterator[Case]:
     yield of("multiplier 2", numbers(1, 3, 3, 16), 2)
     yield of("a multiplier that is not", numbers(1, 3, 3, 8), 2)
     yield of("runtime weights", given(1, 3, 3, 8))
-    yield of("then TANH", numbers(1, 3, 3, 8), fused_activation_function="SIGN_BIT")
+    yield of("then SIGN_BIT", numbers(1, 3, 3, 8), fused_activation_function="SIGN_BIT")
     yield of("dilation 2", numbers(1, 3, 3, 8), dilation_w_factor=2, dilation_h_factor=2)
 
 
@@ -261,7 +266,7 @@ def _pool() -> Iterator[Case]:
         yield of("version 2", 2)
         yield of("version 3", 3)
         yield of("then RELU", fused_activation_function="RELU")
-        yield of("then TANH", fused_activation_function="SIGN_BIT")
+        yield of("then SIGN_BIT", fused_activation_function="SIGN_BIT")
         made = op(
             kind, [numbers(*IMAGE)], (IMAGE, "FLOAT32"), **{**CONV, "filter_width": 1, "filter_height": 1}
         )
