@@ -11,9 +11,9 @@ import pytest
 from msd import tflite
 from msd.delegate import Rejection, judge
 from msd.delegate.child import Child
-from msd.delegate.judge import executed
 from msd.delegate.worker import Done, Request
 from msd.errors import BadModelFile
+from msd.executed import executed
 from msd.ir import Model
 from tests import edited_models, tiny_models
 

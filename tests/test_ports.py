@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from msd import tflite
 from msd.delegate.inputs import SMALL_INTEGERS, random_inputs
-from msd.delegate.judge import executed
 from msd.errors import BadModelFile
+from msd.executed import executed
 from msd.float_weights import give_float_weights
 from msd.ir import Graph, Model, Tensor
 from msd.ports import Port, Ports

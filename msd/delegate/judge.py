@@ -16,8 +16,9 @@ from msd.delegate.rejection import rejections
 from msd.delegate.verdict import Distance, Verdict, distance
 from msd.delegate.worker import LoadOnCpu, LoadOnGpu, Precision, Run
 from msd.errors import MsdError
+from msd.executed import executed
 from msd.interpreter import check, one_line
-from msd.ir import Graph, Model
+from msd.ir import Model
 from msd.ports import Ports
 from msd.weights import Array
 
@@ -72,13 +73,6 @@ def judge(
     gpu = _on_gpu(LoadOnGpu(path, precision, ports.signature), given, bounds, adapter)
     cpu = None if gpu.outputs is None else _try(LoadOnCpu(path), given, bounds, {})
     return _verdict(path, model, adapter, precision, gpu, cpu, monotonic() - start)
-
-
-def executed(model: Model) -> list[Graph]:
-    """Return the graphs whose operations a delegate is asked about: a composite stands for its own graph."""
-    options = [op.attrs for graph in model.graphs for op in graph.ops]
-    inside = {attrs.get("decomposition_subgraph_index") for attrs in options}
-    return [graph for i, graph in enumerate(model.graphs) if graph.ops and i not in inside]
 
 
 def _on_gpu(load: LoadOnGpu, inputs: dict[str, Array], bounds: Bounds, adapter: Adapter) -> Trial:

@@ -1,0 +1,72 @@
+"""A delegate's rules as one object, and what they say of one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from msd.rules.checks import Check
+from msd.rules.finding import Finding
+from msd.rules.view import View
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """What one delegate takes.
+
+    `rules` has a row for each kind of operation: its checks, in the delegate's order. `every` are the checks
+    of all operations that have a row, run after those. `dangers` are what the delegate takes and gets wrong
+    (or may), by kind; they are asked only of what nothing rejects. A kind in `unjudged` is known to the
+    delegate, but no rule here says when it takes it; any other kind without a row it does not know.
+    `source` is where the rows stand, `parsers` the list of kinds, both files of LiteRT's.
+    """
+
+    name: str
+    release: str
+    rules: Mapping[str, tuple[Check, ...]]
+    every: tuple[Check, ...]
+    dangers: Mapping[str, tuple[Check, ...]]
+    unjudged: Callable[[str], bool]
+    source: str
+    parsers: str
+
+    def findings(self, view: View) -> Iterator[Finding]:
+        """Yield what there is to say of one operation; nothing where it is taken and right."""
+        checks = self.rules.get(view.kind)
+        if checks is None:
+            yield self._without_a_row(view)
+            return
+        rejected = self._first(view, (*checks, *self.every))
+        if rejected is not None:
+            yield rejected
+            return
+        yield from self._all(view, self.dangers.get(view.kind, ()))
+
+    def _without_a_row(self, view: View) -> Finding:
+        if self.unjudged(view.kind):
+            words = f"{_where(view)} is known to {self.name}, but no rule here says when it is taken."
+            return Finding(view.place, view.kind, (), "unknown", "no-rule", words, None, self.parsers)
+        words = (
+            f"{_where(view)} is of a kind that {self.name} does not have; other operations must do its work."
+        )
+        return Finding(view.place, view.kind, (), "rejected", "unsupported", words, None, self.parsers)
+
+    def _first(self, view: View, checks: Iterable[Check]) -> Finding | None:
+        return next(self._all(view, checks), None)
+
+    def _all(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
+        for check in checks:
+            flaw = check.test(view)
+            if flaw is not None:
+                clause, tensors = flaw
+                names = tuple(dict.fromkeys(t.name for t in tensors))
+                sentence = f"{_where(view)} {clause}."
+                source = check.source or self.source
+                yield Finding(
+                    view.place, view.kind, names, check.severity, check.code, sentence, check.fix, source
+                )
+
+
+def _where(view: View) -> str:
+    made = f", which makes {view.outputs[0].name}," if view.outputs else ""
+    return f"{view.kind} at {view.place}{made}"

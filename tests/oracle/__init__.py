@@ -1,0 +1,1 @@
+"""The real delegate as the judge of the rules: many small files, and what each side says of them."""
