@@ -68,7 +68,7 @@ class Range:
     @property
     def cure(self) -> str | None:
         """The rewrite that may help, or None."""
-        return CURES.get(self.kind) if self.overflows or self.sums_overflow else None
+        return CURES.get(self.kind) if self.overflows else None
 
 
 def audit(path: Path, inputs: Iterable[Mapping[str, Array]]) -> tuple[Range, ...]:

@@ -7,6 +7,7 @@
     ├── BadConfig            a file under configs/, or an option, says something impossible
     ├── OutputExists         a result is in the way and --force was not given
     ├── OutputUnwritable     the disk is full, or the folder cannot be written
+    ├── BadReport            a stored report is missing or not one
     ├── BadCaption           a caption is not one that the demo's scenes have (msd/demo/captions.py)
     ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
     └── DelegateFailed       the delegate refused a model, or its process died, hung or outgrew its bounds
@@ -43,6 +44,10 @@ class OutputExists(MsdError):
 
 class OutputUnwritable(MsdError):
     """The disk is full or the folder cannot be written."""
+
+
+class BadReport(MsdError):
+    """A stored report is missing, damaged or newer than this program."""
 
 
 class NoDelegate(MsdError):

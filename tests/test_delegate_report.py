@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -32,10 +33,11 @@ def test_a_whole_bundle(bundle: Path) -> None:
     result = call(bundle)
     assert result.exit_code == 0, result.output
     for component in COMPONENTS:
-        (line,) = [line for line in result.stdout.splitlines() if f"{component}.tflite" in line]
-        assert "3 of 3 operations on GPU, 1 partition " in line
-        assert " dB " in line
-    assert result.stdout.startswith("LiteRT 2.3.0 GPU delegate on ")
+        predicted, seen = [line for line in result.stdout.splitlines() if f"{component}.tflite" in line]
+        assert "litert-gpu, adreno-740  3 of 3 on GPU, 1 partition " in predicted
+        assert "3 of 3 operations on GPU, 1 partition " in seen
+        assert " dB " in seen
+    assert "LiteRT 2.3.0 GPU delegate on " in result.stdout
     assert result.stdout.endswith("3 of 3 files run whole on the GPU with the CPU's numbers.\n")
     assert "✘" not in result.stdout
 
@@ -65,10 +67,12 @@ def test_json_is_all_that_stands_on_stdout(tmp_path: Path) -> None:
     result = call("--json", tiny_models.save("cut_off", tmp_path))
     assert result.exit_code == 3
     form = json.loads(result.stdout)
-    assert (form["ok"], form["litert"]) == (False, "2.3.0")
-    assert form["adapter"]["name"] == form["files"][0]["adapter"]
-    assert form["files"][0]["rejected"][0]["kind"] == "GATHER_ND"
-    assert form["files"][0]["psnr_db"] > 100
+    assert (form["failed"], form["adapter"]["litert"]) == (["rejected", "run"], "2.3.0")
+    run = form["files"][0]["run"]
+    assert form["adapter"]["name"] == run["adapter"]
+    assert run["rejected"][0]["kind"] == "GATHER_ND"
+    assert run["psnr_db"] > 100
+    assert form["files"][0]["disagreements"] == []
 
 
 def test_setup_says_what_was_found() -> None:
@@ -85,6 +89,86 @@ def test_a_lost_process_is_a_verdict(tmp_path: Path) -> None:
     assert "✘ while compiling, its process was stopped after 0.01 s, all it was allowed" in result.stdout
 
 
+def test_rules_alone_start_no_delegate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("msd.delegate.find", None)
+    result = call(
+        "--no-run", tiny_models.save("five_dimensions", tmp_path), tiny_models.save("whole", tmp_path)
+    )
+    assert result.exit_code == 3
+    assert "4 of 6 on GPU, 2 partitions" in result.stdout
+    assert "3 of 3 on GPU, 1 partition " in result.stdout
+    assert "cured by" in result.stdout
+    assert "LiteRT" not in result.stdout
+    assert result.stderr == "Exit code 3 for: rejected.\n"
+
+
+def test_what_fails_is_a_choice(tmp_path: Path) -> None:
+    bad = tiny_models.save("cut_off", tmp_path)
+    assert call("--no-run", bad, "--fail-on", "wrong,unknown").exit_code == 0
+    assert call("--no-run", bad, "--fail-on", "wrong,rejected").exit_code == 3
+    assert call("--no-run", bad, "--fail-on", "").exit_code == 0
+
+
+def test_what_changed_since_another_report(tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    for name, target in (("five_dimensions", "model"), ("whole", "model2")):
+        shutil.copy(tiny_models.save(name, tmp_path), tmp_path / f"{target}.tflite")
+    model, better = tmp_path / "model.tflite", tmp_path / "model2.tflite"
+    assert call("--no-run", "--format", "json", "-o", before, model, "--fail-on", "").exit_code == 0
+    same = call("--no-run", "--diff", before, "--fail-on", "worse", model)
+    assert same.exit_code == 0
+    assert "the same findings" in same.stdout
+    model.write_bytes(better.read_bytes())
+    gained = call("--no-run", "--diff", before, "--fail-on", "worse", model)
+    assert gained.exit_code == 0
+    assert "operations: 6 → 3" in gained.stdout
+    assert "- 1x rejected RESHAPE" in gained.stdout
+    call("--no-run", "--json", "-o", before, "--force", model)
+    shutil.copy(tiny_models.save("cut_off", tmp_path), model)
+    lost = call("--no-run", "--diff", before, "--fail-on", "worse", model)
+    assert lost.exit_code == 3
+    assert "+ 1x rejected GATHER_ND" in lost.stdout
+
+
+@pytest.mark.parametrize(("form", "begins"), [("html", "<!doctype html>"), ("markdown", "| file |")])
+def test_other_forms_go_to_a_file(form: str, begins: str, tmp_path: Path) -> None:
+    path = tmp_path / "report"
+    arguments = ("--no-run", "--format", form, tiny_models.save("whole", tmp_path))
+    assert call(*arguments).stdout.startswith(begins)
+    assert call(*arguments, "-o", path).stdout == ""
+    assert path.read_text().startswith(begins)
+    again = call(*arguments, "-o", path)
+    assert again.exit_code == 1
+    assert "--force" in again.stderr
+    assert call(*arguments, "-o", path, "--force").exit_code == 0
+
+
+def test_the_audit_takes_inputs(tmp_path: Path) -> None:
+    path = tiny_models.save("whole", tmp_path)
+    random = call("--no-run", "--audit-fp16", path)
+    assert random.exit_code == 0
+    assert "3 runs on random numbers, 3 results: all in range." in random.stdout
+    np.savez(tmp_path / "loud.npz", x0=np.full(tiny_models.SHAPE, 1e6, np.float32))
+    loud = call("--no-run", "--audit-fp16", "--inputs", tmp_path / "loud.npz", path)
+    assert loud.exit_code == 3
+    assert "overflows: " in loud.stdout
+    assert "Exit code 3 for: audit." in loud.stderr
+    np.savez(tmp_path / "other.npz", y=np.zeros(3))
+    other = call("--no-run", "--audit-fp16", "--inputs", tmp_path / "other.npz", path)
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert "takes the inputs ['x0'], not ['y']" in other.stderr
+    np.save(tmp_path / "objects.npz", np.array([{}], dtype=object), allow_pickle=True)
+    pickled = call("--no-run", "--audit-fp16", "--inputs", tmp_path / "objects.npz.npy", path)
+    assert pickled.exit_code == 1
+    assert "is not a file of inputs" in pickled.stderr
+
+
+def test_a_bundle_is_audited_on_what_it_draws(bundle_folder: Path) -> None:
+    result = call("--no-run", "--audit-fp16", bundle_folder, "--fail-on", "")
+    assert result.exit_code == 0, result.output
+    assert "runs on pictures drawn" in result.stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -92,6 +176,12 @@ def test_a_lost_process_is_a_verdict(tmp_path: Path) -> None:
         (["/nonexistent.tflite"], "'/nonexistent.tflite' does not exist"),
         (["--precision", "int8", "/"], "'int8' is not one of 'fp32', 'fp16'"),
         (["--timeout", "0", "/"], "is not in the range"),
+        (["--delegate", "nnapi", "/"], "nnapi is not among litert-gpu, tflite-gpu"),
+        (["--fail-on", "rain", "/"], "rain is not among rejected"),
+        (["--format", "model-explorer", "--setup"], "one file and one delegate"),
+        (["-o", "x", "--setup"], "--output is for the other formats"),
+        (["--inputs", __file__, "--setup"], "--inputs are for --audit-fp16"),
+        (["--fail-on", "worse", "--setup"], "--diff OTHER.json"),
     ],
 )
 def test_wrong_usage(arguments: list[str], words: str) -> None:
@@ -135,7 +225,9 @@ def test_a_manifest_says_which_files(bundle_folder: Path, tmp_path: Path) -> Non
 def test_help_has_examples_that_name_real_options() -> None:
     text = call("--help").stdout
     examples = text.partition("Examples:")[2].strip().splitlines()
-    assert len(examples) == 3
-    options = {option for parameter in report.params for option in parameter.opts}
+    assert len(examples) == 5
+    options = {
+        option for parameter in report.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
     for example in examples:
         assert {word for word in example.split() if word.startswith("--")} <= options

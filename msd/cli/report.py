@@ -1,10 +1,10 @@
-"""`delegation-report`: what the real GPU delegate takes of .tflite files, and whether its numbers hold."""
+"""`delegation-report`: what GPU delegates make of .tflite files, by rules and by the real one."""
 
 from __future__ import annotations
 
-import json
 import logging
-import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,24 +12,31 @@ from typing import TYPE_CHECKING, Any
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
+import msd
 from msd.bundle import COMPONENTS, MANIFEST, open_bundle
 from msd.cli.command import Command
-from msd.errors import BadBundle
+from msd.errors import BadBundle, OutputExists
 
 if TYPE_CHECKING:
-    from msd.delegate import Adapter, Rejection, Verdict
+    from msd.delegate import Adapter, Verdict
     from msd.delegate.worker import Precision
+    from msd.report.report import FileReport, Report
 
-NOT_DELEGATED = 3
+CONDITION_FAILED = 3
 WIDTH = 120
 """Columns to print where there is no terminal to ask."""
+
+DELEGATES = ("litert-gpu", "tflite-gpu")
+CONDITIONS = ("rejected", "wrong", "unknown", "note", "run", "disagreement", "worse", "audit")
+DEFAULT_CONDITIONS = ("rejected", "wrong", "unknown", "run", "audit")
 
 EXAMPLE = """\b
 Examples:
   delegation-report unet.tflite
-  delegation-report --json OUT > report.json
+  delegation-report OUT --no-run --delegate litert-gpu,tflite-gpu --device adreno-740
+  delegation-report OUT --format html -o report.html
+  delegation-report OUT --diff before.json --fail-on worse,rejected
   delegation-report --setup
 """
 
@@ -45,15 +52,70 @@ class SayOnStderr(logging.Handler):
         self.console.print(escape(record.getMessage()), style="dim", highlight=False)
 
 
+def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
+    """Return what reads several words with commas between them, each of which must be `among` those known."""
+
+    def read(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
+        words = tuple(dict.fromkeys(filter(None, value.split(","))))
+        if unknown := [word for word in words if word not in among]:
+            raise click.BadParameter(f"{', '.join(unknown)} is not among {', '.join(among)}")
+        return words
+
+    return read
+
+
 @click.command(cls=Command, epilog=EXAMPLE)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of the table.")
+@click.option(
+    "--delegate",
+    "delegates",
+    callback=_words(DELEGATES),
+    default="litert-gpu",
+    show_default=True,
+    help="Whose rules: litert-gpu (LiteRT 2, ML Drift), tflite-gpu (TFLite's GPU delegate v2), or both.",
+)
+@click.option(
+    "--device", default="adreno-740", show_default=True, help="Whose limits: a name or a TOML file."
+)
+@click.option("--run/--no-run", default=True, show_default=True, help="Ask the real LiteRT delegate too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["table", "json", "markdown", "html", "model-explorer"]),
+    default="table",
+    show_default=True,
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
+@click.option("--force", is_flag=True, help="Replace the output file.")
+@click.option(
+    "--fail-on",
+    callback=_words(CONDITIONS),
+    default=",".join(DEFAULT_CONDITIONS),
+    show_default=True,
+    help="What ends with exit code 3.",
+)
+@click.option(
+    "--diff",
+    "before",
+    type=click.Path(exists=True, path_type=Path, dir_okay=False),
+    metavar="OTHER.json",
+    help="Show what was gained and lost since that report.",
+)
+@click.option("--audit-fp16", "audit", is_flag=True, help="Measure what float16 could not hold (on the CPU).")
+@click.option(
+    "--inputs",
+    type=click.Path(exists=True, path_type=Path, dir_okay=False),
+    multiple=True,
+    metavar="FILE.npz",
+    help="Inputs for the audit, by name.  [default: a bundle's own while it draws; else random]",
+)
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "fp16"]),
     default="fp32",
     show_default=True,
-    help="What the GPU computes in, where it can.",
+    help="What the real delegate computes in, where it can.",
 )
 @click.option(
     "--timeout",
@@ -71,37 +133,155 @@ class SayOnStderr(logging.Handler):
 @click.option(
     "--setup", is_flag=True, help="Find or fetch a Vulkan adapter, check that it works, and say which."
 )
-@click.option("-v", "--verbose", is_flag=True, help="Show every output, the times and the native log.")
-def report(
-    paths: tuple[Path, ...],
-    as_json: bool,
-    precision: Precision,
-    timeout: float,
-    memory: float | None,
-    setup: bool,
-    verbose: bool,
-) -> None:
-    """Ask LiteRT's real GPU delegate which operations of each PATH it takes.
+@click.option("-v", "--verbose", is_flag=True, help="Show notes, sources, outputs, times and the native log.")
+def report(paths: tuple[Path, ...], setup: bool, **options: Any) -> None:
+    """Say which operations of each PATH a GPU delegate takes, and why it does not take others.
 
-    PATH is a .tflite file, or a folder that msd-convert wrote, with or without its manifest. Each file is
-    compiled and run in a process of its own, and its numbers are compared with the CPU's. Without a
-    GPU it runs on SwiftShader, which is fetched once where it is not installed.
+    PATH is a .tflite file, or a folder that msd-convert wrote, with or without its manifest. Rules predict
+    the verdict of each delegate on a device. The real LiteRT delegate then compiles and runs each file in a
+    process of its own, and its numbers are compared with the CPU's; without a GPU it runs on SwiftShader,
+    which is fetched once where it is not installed.
 
-    Exit code 0: every operation of every file runs on the GPU, in one partition, with the CPU's numbers. 3:
-    not so. 1: it could not be found out. 2: wrong usage.
+    Exit code 0: nothing that --fail-on names was found. 3: something was. 1: it could not be found out. 2:
+    wrong usage.
     """
-    if not paths and not setup:
-        raise click.UsageError("Name a .tflite file or a folder of them, or ask for --setup.")
+    paths_given = _files(paths)
+    _require_sense(paths_given, setup, options)
     talk = Console(stderr=True)
-    files = _files(paths)
-    adapter = _adapter(talk)
-    verdicts = [_judge(file, precision, timeout, memory, adapter, talk) for file in files]
-    if as_json:
-        click.echo(json.dumps(_json(adapter, verdicts), indent=2))
+    made, adapter, verdicts = _made(paths, paths_given, setup, options, talk)
+    made = replace(made, failed=_failing(made, verdicts, options))
+    form = "json" if options["as_json"] else options["form"]
+    if form == "table":
+        _print(made, adapter, verdicts, setup, options)
     else:
-        _print(adapter, verdicts, setup, verbose)
-    if not all(verdict.ok for verdict in verdicts):
-        raise SystemExit(NOT_DELEGATED)
+        _write(_rendered(made, form), options["output"], options["force"])
+    if made.failed:
+        talk.print(f"Exit code 3 for: {', '.join(made.failed)}.", style="red")
+        raise SystemExit(CONDITION_FAILED)
+
+
+def _require_sense(files: Sequence[Path], setup: bool, options: dict[str, Any]) -> None:
+    """Refuse options that do not go together."""
+    if not files and not setup:
+        raise click.UsageError("Name a .tflite file or a folder of them, or ask for --setup.")
+    if options["form"] == "model-explorer" and (len(files) != 1 or len(options["delegates"]) != 1):
+        raise click.UsageError("--format model-explorer describes one file and one delegate at a time.")
+    if options["output"] and options["form"] == "table" and not options["as_json"]:
+        raise click.UsageError("--output is for the other formats; choose one with --format.")
+    if options["inputs"] and not options["audit"]:
+        raise click.UsageError("--inputs are for --audit-fp16.")
+    if "worse" in options["fail_on"] and not options["before"]:
+        raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
+
+
+def _made(
+    paths: Sequence[Path], files: Sequence[Path], setup: bool, options: dict[str, Any], talk: Console
+) -> tuple[Report, Adapter | None, list[Verdict]]:
+    """Return the report, and what the real delegate said itself."""
+    from msd.device import find_device
+    from msd.report.examine import disagreements, examine
+    from msd.report.report import Report
+
+    device = find_device(options["device"])
+    reports = [examine(file, options["delegates"], device) for file in files]
+    adapter, verdicts = None, []
+    if options["run"] or setup:
+        adapter = _adapter(talk)
+        verdicts = [_judge(file, options, adapter, talk) for file in files]
+        reports = [replace(r, run=v.to_json()) for r, v in zip(reports, verdicts, strict=True)]
+        reports = [replace(r, disagreements=disagreements(r)) for r in reports]
+        reports = [_witnessed(r, options["timeout"], talk) for r in reports]
+    if options["audit"]:
+        reports = [replace(r, audit=_audit(paths, Path(r.file), options["inputs"], talk)) for r in reports]
+    return Report(msd.__version__, tuple(reports), _described(adapter)), adapter, verdicts
+
+
+def _witnessed(report: FileReport, timeout: float, talk: Console) -> FileReport:
+    from msd.report.witness import witnesses
+
+    with talk.status(f"{escape(Path(report.file).name)}: what others say …"):
+        return replace(report, witnesses=witnesses(Path(report.file), timeout))
+
+
+def _audit(paths: Sequence[Path], file: Path, inputs: Sequence[Path], talk: Console) -> Any:
+    from msd.report.float16 import audited
+
+    with talk.status(f"{escape(file.name)}: ranges on the CPU …"):
+        return audited(file, next((p for p in paths if p == file.parent), None), inputs)
+
+
+def _described(adapter: Adapter | None) -> dict[str, Any] | None:
+    if adapter is None:
+        return None
+    return {
+        "litert": version("ai-edge-litert"),
+        "name": adapter.name,
+        "type": adapter.type,
+        "origin": adapter.origin,
+        "half_floats": adapter.half_floats,
+        "passed_over": list(adapter.passed_over),
+    }
+
+
+def _print(
+    made: Report, adapter: Adapter | None, verdicts: list[Verdict], setup: bool, options: dict[str, Any]
+) -> None:
+    from msd.cli.prediction_view import print_audits, print_changes, print_predictions
+    from msd.cli.verdict_view import print_verdicts
+    from msd.report.compare import compare, missing
+    from msd.report.report import load_report
+
+    out = Console(highlight=False)
+    if not out.is_terminal:
+        out.width = max(out.width, WIDTH)
+    if made.files:
+        print_predictions(out, made, options["verbose"])
+    print_audits(out, made)
+    if adapter is not None:
+        print_verdicts(out, adapter, verdicts, setup, options["verbose"])
+    if options["before"]:
+        before = load_report(options["before"])
+        print_changes(out, compare(before, made), missing(before, made))
+
+
+def _rendered(made: Report, form: str) -> str:
+    from msd.report.explorer import to_explorer
+    from msd.report.html import to_html
+    from msd.report.markdown import to_markdown
+    from msd.report.report import dump_report
+
+    if form == "model-explorer":
+        return to_explorer(made.files[0], made.files[0].predictions[0])
+    return {"json": dump_report, "markdown": to_markdown, "html": to_html}[form](made)
+
+
+def _write(text: str, output: Path | None, force: bool) -> None:
+    from msd.files import complete
+
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    if output.exists() and not force:
+        raise OutputExists(f"{output} exists; give another name, or --force to replace it")
+    with complete(output) as temporary:
+        temporary.write_text(text, "utf-8")
+
+
+def _failing(made: Report, verdicts: list[Verdict], options: dict[str, Any]) -> tuple[str, ...]:
+    """Return which of the conditions that were asked for do not hold."""
+    from msd.report.compare import compare
+    from msd.report.report import SEVERITIES, load_report
+
+    asked, predictions = options["fail_on"], [p for file in made.files for p in file.predictions]
+    found = {severity: any(p.count(severity) for p in predictions) for severity in SEVERITIES}
+    found["run"] = not all(verdict.ok for verdict in verdicts)
+    found["disagreement"] = any(file.disagreements for file in made.files)
+    found["audit"] = any(
+        r.what == "overflow" for file in made.files if file.audit for r in file.audit.out_of_range
+    )
+    if "worse" in asked:
+        found["worse"] = any(change.worse for change in compare(load_report(options["before"]), made))
+    return tuple(condition for condition in asked if found[condition])
 
 
 def _files(paths: tuple[Path, ...]) -> list[Path]:
@@ -141,135 +321,11 @@ def _adapter(talk: Console) -> Adapter:
         logger.removeHandler(handler)
 
 
-def _judge(
-    file: Path, precision: Precision, timeout: float, memory: float | None, adapter: Adapter, talk: Console
-) -> Verdict:
+def _judge(file: Path, options: dict[str, Any], adapter: Adapter, talk: Console) -> Verdict:
     from msd.delegate import judge
 
+    memory = options["memory"]
     with talk.status(f"{escape(file.name)}: on {escape(adapter.name)} …"):
         limit = None if memory is None else int(memory * 1e9)
-        return judge(file, precision=precision, timeout=timeout, memory=limit, adapter=adapter)
-
-
-def _json(adapter: Adapter, verdicts: list[Verdict]) -> dict[str, Any]:
-    return {
-        "ok": all(verdict.ok for verdict in verdicts),
-        "litert": version("ai-edge-litert"),
-        "adapter": {
-            "name": adapter.name,
-            "type": adapter.type,
-            "origin": adapter.origin,
-            "half_floats": adapter.half_floats,
-            "passed_over": list(adapter.passed_over),
-        },
-        "files": [verdict.to_json() for verdict in verdicts],
-    }
-
-
-def _print(adapter: Adapter, verdicts: list[Verdict], setup: bool, verbose: bool) -> None:
-    out = Console(highlight=False)
-    if not out.is_terminal:
-        out.width = max(out.width, WIDTH)
-    title = f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/]"
-    words = ["in software" if adapter.software else adapter.type, *{v.precision for v in verdicts}]
-    out.print(f"{title}, {escape(', '.join(words))}")
-    for reason in adapter.passed_over:
-        out.print(f"Passed over: {escape(reason)}")
-    if setup or verbose:
-        out.print(f"Driver: {escape(adapter.origin)}")
-    if setup:
-        out.print("[green]The delegate works here.[/]")
-    if verdicts:
-        _print_verdicts(out, verdicts, verbose)
-
-
-def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> None:
-    out.print(_table(verdicts))
-    out.print()
-    for verdict in verdicts:
-        if verbose or not verdict.ok:
-            _details(out, verdict, verbose)
-    for note in sorted({verdict.precision_note for verdict in verdicts if verdict.precision_note}):
-        out.print(f"Note: {escape(note)}.")
-    good = sum(verdict.ok for verdict in verdicts)
-    color = "green" if good == len(verdicts) else "red"
-    noun = "file runs" if len(verdicts) == 1 else "files run"
-    out.print(f"[{color}]{good} of {len(verdicts)} {noun} whole on the GPU with the CPU's numbers.[/]")
-
-
-def _table(verdicts: list[Verdict]) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for title in ("", "file", "verdict", "PSNR to CPU"):
-        table.add_column(title, no_wrap=title in ("", "verdict"))
-    for verdict in verdicts:
-        mark = "[green]✔[/]" if verdict.ok else "[red]✘[/]"
-        number = _decibel(verdict.psnr) if verdict.distances else "–"
-        table.add_row(mark, escape(verdict.file.name), _summary(verdict), number)
-    return table
-
-
-def _decibel(psnr: float) -> str:
-    if math.isinf(psnr):
-        return "∞ dB" if psnr > 0 else "−∞ dB"
-    return "undefined" if math.isnan(psnr) else f"{psnr:.1f} dB"
-
-
-def _summary(verdict: Verdict) -> str:
-    if verdict.crashed:
-        return f"lost: {verdict.operations} operations undecided"
-    words = f"{verdict.delegated} of {verdict.operations} operations on GPU"
-    if not verdict.partitions:
-        return words
-    return f"{words}, {verdict.partitions} partition{'s' if verdict.partitions > 1 else ''}"
-
-
-def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
-    """Print what is wrong with a file; with `verbose`, also what is right."""
-    out.print(f"[bold]{escape(str(verdict.file))}[/]")
-    for objection in verdict.objections:
-        out.print(f"  [red]✘[/] {escape(objection)}")
-    if verdict.rejected:
-        out.print("  rejected, in the delegate's own words (what these cut off stays behind too):")
-        out.print(_rejections(verdict))
-    for note in verdict.notes:
-        out.print(f"  note: {escape(note)}", style="dim")
-    if verbose:
-        _everything(out, verdict)
-    out.print()
-
-
-def _rejections(verdict: Verdict) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True, style="bold")
-    table.add_column(no_wrap=True)
-    for rejection in verdict.rejected:
-        words = f"{escape(rejection.reason)} {escape(_place(rejection))}".strip()
-        table.add_row(f"    {escape(rejection.kind)}", _count(rejection), words)
-    return table
-
-
-def _count(rejection: Rejection) -> str:
-    """Say how many operations are meant, as far as that is known."""
-    if not rejection.of:
-        return "made at run time"
-    return f"{len(rejection.operations) if rejection.exact else 'some'} of {rejection.of}"
-
-
-def _place(rejection: Rejection) -> str:
-    """Say where to look: the first operation and the tensor that the delegate named."""
-    if not rejection.exact:
-        return ""
-    tensor = f", tensor {rejection.tensors[0]}" if rejection.tensors else ""
-    first = "first " if len(rejection.operations) > 1 else ""
-    return f"({first}#{rejection.operations[0]}{tensor})"
-
-
-def _everything(out: Console, verdict: Verdict) -> None:
-    for found in verdict.distances:
-        of = f"max difference {found.max_difference:.2g}, values up to {found.max_reference:.3g}"
-        out.print(f"  {escape(found.output)}: {_decibel(found.psnr)} from the CPU's, {of}")
-    if verdict.compile_seconds is not None and verdict.run_seconds is not None:
-        out.print(f"  compiled in {verdict.compile_seconds:.2f} s, run in {verdict.run_seconds:.2f} s")
-    out.print("  native log:", style="dim")
-    for line in verdict.log:
-        out.print(f"    {escape(line)}", style="dim", soft_wrap=True)
+        precision: Precision = options["precision"]
+        return judge(file, precision=precision, timeout=options["timeout"], memory=limit, adapter=adapter)

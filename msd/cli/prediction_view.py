@@ -1,0 +1,125 @@
+"""Predictions of a report on a terminal: the summary first, then only what fails; everything if verbose."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from msd.report.compare import Change
+from msd.report.report import FAILING, FileReport, Group, OutOfRange, Prediction, Report, grouped
+from msd.report.words import fails, megabytes, places
+
+COLORS = {"rejected": "red", "wrong": "dark_orange", "unknown": "magenta", "note": "dim"}
+
+
+def print_predictions(out: Console, report: Report, verbose: bool) -> None:
+    """Print what the rules say of each file."""
+    out.print(_summary(report))
+    out.print()
+    for file in report.files:
+        for prediction in file.predictions:
+            _print_findings(out, file, prediction, verbose)
+        for sentence in file.disagreements:
+            out.print(f"[dark_orange]![/] {escape(file.file)}: {escape(sentence)}")
+        for witness in file.witnesses:
+            if verbose or not witness.ok:
+                said = (
+                    f"{escape(file.file.rpartition('/')[2])}: {escape(witness.name)} {escape(witness.says)}"
+                )
+                out.print(said, style="dim", soft_wrap=True)
+
+
+def _summary(report: Report) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for title in ("", "file", "delegate, device", "predicted", "weights", "activations"):
+        table.add_column(title, no_wrap=True)
+    for file in report.files:
+        for p in file.predictions:
+            tick = "[red]✘[/]" if fails(p) else "[green]✔[/]"
+            where = escape(f"{p.delegate}, {p.device}")
+            sizes = (megabytes(p.memory.weights), megabytes(p.memory.activations))
+            table.add_row(tick, escape(file.file.rpartition("/")[2]), where, _share(file, p), *sizes)
+    return table
+
+
+def _share(file: FileReport, p: Prediction) -> str:
+    return f"{p.delegated} of {file.operations} on GPU, {p.partitions} partition{'s' * (p.partitions != 1)}"
+
+
+def _print_findings(out: Console, file: FileReport, prediction: Prediction, verbose: bool) -> None:
+    groups = [g for g in grouped(prediction.findings) if verbose or g.severity in FAILING]
+    if not groups:
+        return
+    out.print(
+        f"[bold]{escape(file.file)}[/] [dim]{escape(prediction.delegate)}, {escape(prediction.device)}[/]"
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for _ in range(3):
+        table.add_column(no_wrap=True)
+    table.add_column()
+    for group in groups:
+        table.add_row(*_row(group, verbose))
+    out.print(table)
+    out.print()
+
+
+def _row(group: Group, verbose: bool) -> tuple[str, str, str, str]:
+    color = COLORS[group.severity]
+    why = escape(group.sentence)
+    if group.fix:
+        why += f"\n[green]cured by {escape(group.fix)}[/]"
+    if verbose:
+        why += f"\n[dim]{escape(group.source)}[/]"
+    severity = f"  [{color}]{group.severity}[/]"
+    return severity, f"[bold]{escape(group.kind)}[/]", places(group.operations), why
+
+
+def print_changes(out: Console, changes: list[Change], only: list[str]) -> None:
+    """Print what was gained and lost since another report."""
+    for change in changes:
+        title = f"[bold]{escape(change.file)}[/] [dim]{escape(change.delegate)}, {escape(change.device)}[/]"
+        out.print(title)
+        for name in ("operations", "delegated", "weights", "activations"):
+            before, after = getattr(change, name)
+            if before != after:
+                out.print(f"  {name}: {_amount(name, before)} → {_amount(name, after)}")
+        for sign, color, findings in (("+", "red", change.gained), ("-", "green", change.lost)):
+            for (severity, kind, _, sentence), count in findings.items():
+                out.print(f"  [{color}]{sign} {count}x {severity} {escape(kind)}: {escape(sentence)}[/]")
+        if not (change.gained or change.lost):
+            out.print("  the same findings")
+    for phrase in only:
+        out.print(f"  {escape(phrase)}", style="dim")
+
+
+def _amount(name: str, value: int) -> str:
+    return megabytes(value) if name in ("weights", "activations") else str(value)
+
+
+def print_audits(out: Console, report: Report) -> None:
+    """Print what float16 does not hold, of the files that were audited."""
+    for file in report.files:
+        if file.audit is None:
+            continue
+        audit = file.audit
+        runs = f"{audit.runs} run{'s' * (audit.runs != 1)} on {audit.inputs}"
+        head = f"[bold]{escape(file.file)}[/] in float16, {escape(runs)}, {audit.results} results:"
+        if not audit.out_of_range:
+            out.print(f"{head} [green]all in range.[/]\n", soft_wrap=True)
+            continue
+        out.print(head, soft_wrap=True)
+        for row in audit.out_of_range:
+            out.print(f"  {_beyond(row)}", soft_wrap=True)
+        out.print()
+
+
+def _beyond(row: OutOfRange) -> str:
+    reached = "not finite" if row.largest is None else f"{row.largest:.3g}"
+    what = {
+        "overflow": f"[red]overflows: {reached}[/]",
+        "sums": f"[yellow]partial sums up to {reached}: right only where they are float32[/]",
+        "vanishing": f"[yellow]at most {reached}: loses digits[/]",
+    }[row.what]
+    fix = f" [green]cured by {escape(row.fix)}[/]" if row.fix else ""
+    return f"{escape(row.kind)} #{row.op} {escape(row.tensor)} {what}{fix}"

@@ -1,0 +1,121 @@
+"""The real delegate's verdicts on a terminal: first a summary, then what is wrong; all if verbose."""
+
+from __future__ import annotations
+
+import math
+from importlib.metadata import version
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from msd.delegate import Adapter, Rejection, Verdict
+
+
+def print_verdicts(
+    out: Console, adapter: Adapter, verdicts: list[Verdict], setup: bool, verbose: bool
+) -> None:
+    """Print where the delegate ran and what it made of each file."""
+    title = f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/]"
+    words = ["in software" if adapter.software else adapter.type, *{v.precision for v in verdicts}]
+    out.print(f"{title}, {escape(', '.join(words))}")
+    for reason in adapter.passed_over:
+        out.print(f"Passed over: {escape(reason)}")
+    if setup or verbose:
+        out.print(f"Driver: {escape(adapter.origin)}")
+    if setup:
+        out.print("[green]The delegate works here.[/]")
+    if verdicts:
+        _print_verdicts(out, verdicts, verbose)
+
+
+def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> None:
+    out.print(_table(verdicts))
+    out.print()
+    for verdict in verdicts:
+        if verbose or not verdict.ok:
+            _details(out, verdict, verbose)
+    for note in sorted({verdict.precision_note for verdict in verdicts if verdict.precision_note}):
+        out.print(f"Note: {escape(note)}.")
+    good = sum(verdict.ok for verdict in verdicts)
+    color = "green" if good == len(verdicts) else "red"
+    noun = "file runs" if len(verdicts) == 1 else "files run"
+    out.print(f"[{color}]{good} of {len(verdicts)} {noun} whole on the GPU with the CPU's numbers.[/]")
+
+
+def _table(verdicts: list[Verdict]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for title in ("", "file", "verdict", "PSNR to CPU"):
+        table.add_column(title, no_wrap=title in ("", "verdict"))
+    for verdict in verdicts:
+        mark = "[green]✔[/]" if verdict.ok else "[red]✘[/]"
+        number = _decibel(verdict.psnr) if verdict.distances else "–"
+        table.add_row(mark, escape(verdict.file.name), _summary(verdict), number)
+    return table
+
+
+def _decibel(psnr: float) -> str:
+    if math.isinf(psnr):
+        return "∞ dB" if psnr > 0 else "−∞ dB"
+    return "undefined" if math.isnan(psnr) else f"{psnr:.1f} dB"
+
+
+def _summary(verdict: Verdict) -> str:
+    if verdict.crashed:
+        return f"lost: {verdict.operations} operations undecided"
+    words = f"{verdict.delegated} of {verdict.operations} operations on GPU"
+    if not verdict.partitions:
+        return words
+    return f"{words}, {verdict.partitions} partition{'s' if verdict.partitions > 1 else ''}"
+
+
+def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
+    """Print what is wrong with a file; with `verbose`, also what is right."""
+    out.print(f"[bold]{escape(str(verdict.file))}[/]")
+    for objection in verdict.objections:
+        out.print(f"  [red]✘[/] {escape(objection)}")
+    if verdict.rejected:
+        out.print("  rejected, in the delegate's own words (what these cut off stays behind too):")
+        out.print(_rejections(verdict))
+    for note in verdict.notes:
+        out.print(f"  note: {escape(note)}", style="dim")
+    if verbose:
+        _everything(out, verdict)
+    out.print()
+
+
+def _rejections(verdict: Verdict) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(no_wrap=True)
+    for rejection in verdict.rejected:
+        words = f"{escape(rejection.reason)} {escape(_place(rejection))}".strip()
+        table.add_row(f"    {escape(rejection.kind)}", _count(rejection), words)
+    return table
+
+
+def _count(rejection: Rejection) -> str:
+    """Say how many operations are meant, as far as that is known."""
+    if not rejection.of:
+        return "made at run time"
+    return f"{len(rejection.operations) if rejection.exact else 'some'} of {rejection.of}"
+
+
+def _place(rejection: Rejection) -> str:
+    """Say where to look: the first operation and the tensor that the delegate named."""
+    if not rejection.exact:
+        return ""
+    tensor = f", tensor {rejection.tensors[0]}" if rejection.tensors else ""
+    first = "first " if len(rejection.operations) > 1 else ""
+    return f"({first}#{rejection.operations[0]}{tensor})"
+
+
+def _everything(out: Console, verdict: Verdict) -> None:
+    for found in verdict.distances:
+        of = f"max difference {found.max_difference:.2g}, values up to {found.max_reference:.3g}"
+        out.print(f"  {escape(found.output)}: {_decibel(found.psnr)} from the CPU's, {of}")
+    if verdict.compile_seconds is not None and verdict.run_seconds is not None:
+        out.print(f"  compiled in {verdict.compile_seconds:.2f} s, run in {verdict.run_seconds:.2f} s")
+    out.print("  native log:", style="dim")
+    for line in verdict.log:
+        out.print(f"    {escape(line)}", style="dim", soft_wrap=True)

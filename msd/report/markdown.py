@@ -1,0 +1,52 @@
+"""A report as Markdown, for the description of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msd.report.report import FAILING, FileReport, Group, Prediction, Report, grouped
+from msd.report.words import mark, megabytes, places, ran
+
+LONGEST = 20
+"""Groups of findings to show for a file and delegate; the JSON form has all."""
+
+
+def to_markdown(report: Report) -> str:
+    """Return one table of all files, then what fails in each."""
+    lines = ["| file | delegate | device | on the GPU | partitions | findings | memory |", "|" + "---|" * 7]
+    lines += [_row(file, p) for file in report.files for p in file.predictions]
+    for file in report.files:
+        if file.run:
+            lines += ["", f"**{file.file}** on {_plain(report)}: {ran(file.run)}."]
+        lines += [f"- ⚠️ {sentence}" for sentence in file.disagreements]
+        for prediction in file.predictions:
+            lines += _findings(file, prediction)
+    return "\n".join(lines) + "\n"
+
+
+def _plain(report: Report) -> str:
+    return str((report.adapter or {}).get("name", "the delegate"))
+
+
+def _row(file: FileReport, p: Prediction) -> str:
+    counts = ", ".join(f"{p.count(s)} {s}" for s in (*FAILING, "note") if p.count(s)) or "none"
+    memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
+    share = f"{mark(p)} {p.delegated} of {file.operations}"
+    return f"| {file.file} | {p.delegate} | {p.device} | {share} | {p.partitions} | {counts} | {memory} |"
+
+
+def _findings(file: FileReport, prediction: Prediction) -> Iterator[str]:
+    groups = [g for g in grouped(prediction.findings) if g.severity in FAILING]
+    if not groups:
+        return
+    yield from ("", f"**{file.file}**, {prediction.delegate} on {prediction.device}", "")
+    yield from ("| what | operation | why | cured by |", "|---|---|---|---|")
+    yield from map(_line, groups[:LONGEST])
+    if len(groups) > LONGEST:
+        yield from ("", f"… and {len(groups) - LONGEST} more kinds of findings.")
+
+
+def _line(group: Group) -> str:
+    fix = f"`{group.fix}`" if group.fix else ""
+    sentence = group.sentence.replace("|", "\\|")
+    return f"| {group.severity} | {group.kind} {places(group.operations)} | {sentence} | {fix} |"

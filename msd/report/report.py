@@ -1,0 +1,199 @@
+"""What is known of .tflite files and the GPU: what rules predict, and what the real delegate said.
+
+The dataclasses are the format of `delegation-report --format json` (msd/schema.py reads and describes them).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msd import schema
+from msd.errors import BadReport
+from msd.rules.finding import Finding
+
+FORMAT = 1
+SEVERITIES = ("rejected", "wrong", "unknown", "note")
+"""Worst first: not taken; taken, with other numbers; no rule knows; worth knowing."""
+
+FAILING = ("rejected", "wrong", "unknown")
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Estimated bytes on the GPU: weights as the delegate keeps them, and activations as they are planned.
+
+    `timeline` has the bytes of live activations at each operation.
+    """
+
+    weights: int
+    activations: int
+    timeline: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What rules say one delegate makes of a file on one device.
+
+    `delegated` operations run on the GPU, in `kernels` delegate kernels; the graph falls into `partitions`
+    pieces, those on the CPU included, and `copies` tensors of together `copied` bytes cross between them.
+    """
+
+    delegate: str
+    device: str
+    findings: tuple[Finding, ...]
+    delegated: int
+    partitions: int
+    kernels: int
+    copies: int
+    copied: int
+    memory: Memory
+
+    def count(self, severity: str) -> int:
+        """Return how many findings are of `severity`."""
+        return sum(f.severity == severity for f in self.findings)
+
+
+@dataclass(frozen=True)
+class OutOfRange:
+    """A result that float16 does not hold: `what` is "overflow", "sums" (a partial sum may overflow) or
+    "vanishing". `largest` is the largest magnitude, or sum, reached; None where that is not finite."""
+
+    op: int
+    kind: str
+    tensor: str
+    what: str
+    largest: float | None
+    fix: str | None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What was beyond float16 in `runs` runs on `inputs`: "random numbers", "pictures drawn", or files."""
+
+    inputs: str
+    runs: int
+    results: int
+    out_of_range: tuple[OutOfRange, ...]
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Another program, whether it has no objection to the file, and what it says. It decides nothing."""
+
+    name: str
+    ok: bool
+    says: str
+
+
+@dataclass(frozen=True)
+class FileReport:
+    """One file: its operations by kind, what is predicted, and the real delegate's verdict (`run`) if asked.
+
+    `run` is `msd.delegate.verdict.Verdict.to_json`. `disagreements` say where prediction and verdict differ.
+    """
+
+    file: str
+    sha256: str
+    bytes: int
+    operations: int
+    kinds: dict[str, int]
+    predictions: tuple[Prediction, ...]
+    run: dict[str, Any] | None = None
+    disagreements: tuple[str, ...] = ()
+    audit: Audit | None = None
+    witnesses: tuple[Witness, ...] = ()
+
+
+@dataclass(frozen=True)
+class Report:
+    """All files that were asked about; `adapter` is the one the real delegate ran on, if it did.
+
+    `failed` are the conditions that were asked for and do not hold.
+    """
+
+    msd: str
+    files: tuple[FileReport, ...]
+    adapter: dict[str, Any] | None = None
+    failed: tuple[str, ...] = ()
+    format: int = FORMAT
+
+
+def dump_report(report: Report) -> str:
+    """Return the report as JSON, ending in a newline."""
+    value = dataclasses.asdict(report)
+    return json.dumps({"format": value.pop("format"), **value}, indent=2, ensure_ascii=False) + "\n"
+
+
+def load_report(path: Path) -> Report:
+    """Return the report in a JSON file; raises BadReport for one that is missing, newer or senseless."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except OSError as problem:
+        raise BadReport(f"cannot read {path} ({problem.strerror})") from problem
+    except (ValueError, RecursionError) as problem:
+        raise BadReport(f"{path} is not JSON: {problem}") from problem
+    version = value.get("format") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > FORMAT:
+        raise BadReport(
+            f"{path} has format {version} and this msd reads up to {FORMAT}; a newer msd is needed"
+        )
+    try:
+        report: Report = schema.read(Report, value, path.name)
+    except ValueError as problem:
+        raise BadReport(f"{path} is not a report of delegation-report: {problem}") from problem
+    return report
+
+
+def report_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a report."""
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema.describe(Report)}
+
+
+@dataclass(frozen=True)
+class Group:
+    """Findings that say the same, but for tensors' names, of operations of one kind.
+
+    `operations` are these, by their places; `sentence` is the first one's.
+    """
+
+    severity: str
+    kind: str
+    code: str
+    sentence: str
+    fix: str | None
+    source: str
+    operations: tuple[int, ...]
+
+
+def grouped(findings: Iterable[Finding]) -> list[Group]:
+    """Return alike findings together, worst and most frequent first."""
+    alike: dict[tuple[object, ...], list[Finding]] = {}
+    for f in findings:
+        alike.setdefault((f.severity, f.kind, f.code, _unnamed(f), f.fix, f.source), []).append(f)
+    groups = [_group(each) for each in alike.values()]
+    return sorted(groups, key=lambda g: (SEVERITIES.index(g.severity), -len(g.operations), g.kind))
+
+
+def _unnamed(finding: Finding) -> str:
+    """Return the sentence without the names of tensors and the operation's place."""
+    sentence = re.sub(rf" at {finding.op}, which makes [^,]*,", "", finding.sentence)
+    for name in sorted(filter(None, finding.tensors), key=len, reverse=True):
+        sentence = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "…", sentence)
+    return sentence
+
+
+def _group(alike: list[Finding]) -> Group:
+    f = alike[0]
+    return Group(f.severity, f.kind, f.code, f.sentence, f.fix, f.source, tuple(each.op for each in alike))
+
+
+def kinds_of(kinds: Iterable[str]) -> dict[str, int]:
+    """Return how many operations there are of each kind, the most frequent first."""
+    return dict(Counter(kinds).most_common())

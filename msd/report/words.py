@@ -1,0 +1,39 @@
+"""Phrases that several views of a report share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from msd.report.report import FAILING, Prediction
+
+
+def megabytes(count: float) -> str:
+    """Return bytes as megabytes (10⁶)."""
+    return f"{count / 1e6:.1f} MB"
+
+
+def places(operations: Sequence[int]) -> str:
+    """Return where operations are: "#7", or "12x, first #7"."""
+    return f"#{operations[0]}" if len(operations) == 1 else f"{len(operations)}x, first #{operations[0]}"
+
+
+def fails(prediction: Prediction) -> bool:
+    """Whether anything is found that must not be."""
+    return any(f.severity in FAILING for f in prediction.findings)
+
+
+def mark(prediction: Prediction) -> str:
+    """Return a tick or a cross."""
+    return "✘" if fails(prediction) else "✔"
+
+
+def ran(run: dict[str, Any]) -> str:
+    """Return the real delegate's verdict in a phrase."""
+    if run["crashed"]:
+        return f"lost, {run['operations']} operations undecided"
+    pieces = f", {run['partitions']} partition{'s' * (run['partitions'] != 1)}" if run["partitions"] else ""
+    found = run["psnr_db"]
+    numbers = f", {found:.1f} dB from the CPU" if found is not None else ""
+    share = f"{run['delegated']} of {run['operations']} operations on the GPU"
+    return f"{share}{pieces}{numbers}, {run['precision']}"

@@ -1,0 +1,281 @@
+"""The report: what is predicted of real files, its JSON form, what changed between two, and its views."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msd import tflite
+from msd.device import find_device
+from msd.errors import BadModelFile, BadReport
+from msd.ir import Build, Model, Tensor
+from msd.report.compare import compare, missing
+from msd.report.examine import disagreements, examine
+from msd.report.explorer import to_explorer
+from msd.report.html import to_html
+from msd.report.markdown import to_markdown
+from msd.report.report import (
+    FileReport,
+    Memory,
+    Prediction,
+    Report,
+    dump_report,
+    grouped,
+    load_report,
+    report_schema,
+)
+from msd.rules.finding import Finding
+from tests import tiny_models
+from tests.harness import build
+
+ADRENO = find_device("adreno-740")
+
+
+def found(severity: str = "rejected", op: int = 1, name: str = "t", kind: str = "ADD") -> Finding:
+    sentence = f"{kind} at {op}, which makes {name}, is wrong"
+    return Finding(op, kind, (name,), severity, "rank", sentence, "align_ranks", "source.cc")  # type: ignore[arg-type]
+
+
+def report_of(*findings: Finding, file: str = "a/model.tflite", weights: int = 5_000_000) -> Report:
+    prediction = Prediction("litert-gpu", "x", findings, 3, 1, 1, 2, 10, Memory(weights, 7, (1, 7, 2)))
+    return Report("1", (FileReport(file, "ab", 9, 3, {"ADD": 2, "<MUL>": 1}, (prediction,)),))
+
+
+@pytest.mark.parametrize(
+    ("name", "delegated", "operations", "rejected"),
+    [("whole", 3, 3, set()), ("five_dimensions", 4, 6, {"RESHAPE", "SUM"}), ("cut_off", 2, 4, {"GATHER_ND"})],
+)
+def test_what_the_real_delegate_does_is_predicted(
+    name: str, delegated: int, operations: int, rejected: set[str], tmp_path: Path
+) -> None:
+    report = examine(tiny_models.save(name, tmp_path), ["litert-gpu"], ADRENO)
+    (prediction,) = report.predictions
+    assert (prediction.delegated, report.operations) == (delegated, operations)
+    assert {f.kind for f in prediction.findings if f.severity == "rejected"} == rejected
+    assert prediction.partitions == (1 if delegated == operations else 2)
+    assert sum(report.kinds.values()) == operations
+    assert len(prediction.memory.timeline) == operations
+
+
+def wide(new: Build, x: Tensor) -> Tensor:
+    kernel = new.const([[[[0.0] * 1920] * 3] * 3] * 640)
+    return new.CONV_2D(x, kernel, new.const([0.0] * 640), stride_w=1, stride_h=1)
+
+
+@pytest.mark.parametrize(
+    ("size", "device", "delegate", "fails"),
+    [
+        (32, "adreno-740", "tflite-gpu", True),
+        (28, "adreno-740", "tflite-gpu", False),
+        (32, "mali-valhall", "tflite-gpu", False),
+        (32, "adreno-6xx", "tflite-gpu", False),
+    ],
+)
+def test_the_convolution_that_the_paper_names(
+    size: int, device: str, delegate: str, fails: bool, tmp_path: Path
+) -> None:
+    graph = build(wide, x=(1, size, size, 1920))
+    tflite.write(Model([graph]), tmp_path / "conv.tflite")
+    (prediction,) = examine(tmp_path / "conv.tflite", [delegate], find_device(device)).predictions
+    told = [f for f in prediction.findings if f.severity == "rejected"]
+    assert prediction.delegated == (0 if fails else 1)
+    assert bool(told) is fails
+    for finding in told:
+        assert "17280" in finding.sentence
+        assert "Winograd" in finding.sentence
+        assert "16384" in finding.sentence
+        assert finding.fix is not None
+        assert "2 slices of the input channels, or 8 of the output channels" in finding.fix
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.tflite").write_bytes(b"TFL3TFL3TFL3")
+    with pytest.raises(BadModelFile):
+        examine(tmp_path / "x.tflite", ["litert-gpu"], ADRENO)
+
+
+def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
+    report = report_of(found(), found("note", 2))
+    (tmp_path / "r.json").write_text(dump_report(report))
+    assert load_report(tmp_path / "r.json") == report
+    value = json.loads(dump_report(report))
+    assert next(iter(value)) == "format"
+    assert set(report_schema()["required"]) <= set(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("{", "not JSON"),
+        ("[]", "not a report"),
+        ('{"format": 99}', "a newer msd is needed"),
+        ('{"msd": "1", "files": [{}]}', r"files\[0\] lacks 'file'"),
+        ('{"msd": "1", "files": 3}', "not a list"),
+    ],
+)
+def test_what_is_no_report_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "r.json").write_text(text)
+    with pytest.raises(BadReport, match=words):
+        load_report(tmp_path / "r.json")
+    with pytest.raises(BadReport, match="cannot read"):
+        load_report(tmp_path / "none.json")
+
+
+def test_alike_findings_are_told_once() -> None:
+    findings = [found("note", 9), found(op=1, name="a"), found(op=4, name="b"), found("wrong", 2, kind="MUL")]
+    groups = grouped(findings)
+    assert [(g.severity, g.kind, g.operations) for g in groups] == [
+        ("rejected", "ADD", (1, 4)),
+        ("wrong", "MUL", (2,)),
+        ("note", "ADD", (9,)),
+    ]
+    assert groups[0].sentence == "ADD at 1, which makes a, is wrong"
+
+
+def test_changes_are_counted_by_what_findings_say() -> None:
+    before = report_of(found(), found("wrong", 2, kind="MUL"))
+    after = report_of(found(), found("rejected", 2, kind="POW"), file="b/model.tflite", weights=1)
+    (change,) = compare(before, after)
+    assert [(said[:2], n) for said, n in change.gained.items()] == [(("rejected", "POW"), 1)]
+    assert [(said[:2], n) for said, n in change.lost.items()] == [(("wrong", "MUL"), 1)]
+    assert change.weights == (5_000_000, 1)
+    assert change.worse
+    assert not compare(before, before)[0].worse
+    assert not compare(after, report_of(found(), file="model.tflite"))[0].worse
+
+
+def test_what_only_one_report_has_is_said() -> None:
+    one, other = report_of(), report_of(file="other.tflite")
+    assert not compare(one, other)
+    assert missing(one, other) == [
+        "model.tflite for litert-gpu on x: only before",
+        "other.tflite for litert-gpu on x: only now",
+    ]
+
+
+RUN = {
+    "crashed": False,
+    "failure": None,
+    "rejected": [],
+    "psnr_db": 120.0,
+    "threshold_db": 60.0,
+    "operations": 3,
+    "delegated": 3,
+    "partitions": 1,
+    "precision": "fp32",
+}
+
+
+def told(*findings: Finding, **run: object) -> tuple[str, ...]:
+    (file,) = report_of(*findings).files
+    return disagreements(replace(file, run={**RUN, **run}))
+
+
+def test_where_rules_and_delegate_differ() -> None:
+    assert told() == ()
+    rejected = [{"kind": "ADD", "reason": "no"}]
+    assert told(found(), rejected=rejected) == ()
+    assert told(rejected=rejected) == ("the delegate rejects ADD (no), which no rule foresees",)
+    assert told(found()) == ("the rules reject ADD, which the delegate takes",)
+    assert told(psnr_db=20.0) == ("the numbers are only 20.0 dB from the CPU's, which no rule foresees",)
+    assert told(found("wrong"), psnr_db=20.0) == ()
+    assert told(found(), crashed=True) == ()
+
+
+class Tags(HTMLParser):
+    """Collects what a page holds; fails on tags that do not match."""
+
+    VOID = ("meta",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        assert not any(name in ("src", "href") for name, _ in attrs), "the page needs nothing else"
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def parse(page: str) -> Tags:
+    tags = Tags()
+    tags.feed(page)
+    assert not tags.open
+    return tags
+
+
+def test_the_page_stands_alone_and_shows_it_all() -> None:
+    tags = parse(to_html(report_of(found(), found("note", 2))))
+    for words in ("a/model.tflite", "3 of 3", "ADD at 1, which makes t, is wrong", "align_ranks", "1 notes"):
+        assert words in tags.text
+    assert {"table", "svg", "style", "script", "details"} <= set(tags.seen)
+    assert "Nothing stands against it." in parse(to_html(report_of(found("note")))).text
+
+
+@given(st.text())
+def test_names_from_strangers_do_no_harm(name: str) -> None:
+    report = report_of(found(name=name, kind=name), file=name)
+    plain = parse(to_html(report_of(found(), file="x"))).seen
+    assert parse(to_html(report)).seen == plain
+    assert json.loads(dump_report(report))["files"][0]["file"] == name
+    json.loads(to_explorer(report.files[0], report.files[0].predictions[0]))
+
+
+def test_markdown_is_a_table_and_what_fails() -> None:
+    text = to_markdown(report_of(found(op=1), found(op=2), found("note")))
+    rows = text.splitlines()
+    assert rows[2].startswith("| a/model.tflite | litert-gpu | x | ✘ 3 of 3 | 1 | 2 rejected, 1 note |")
+    assert "| rejected | ADD 2x, first #1 | ADD at 1, which makes t, is wrong | `align_ranks` |" in rows
+    assert "✔" in to_markdown(report_of())
+
+
+def test_model_explorer_colours_each_operation_by_its_worst() -> None:
+    (file,) = report_of(found("note", 1), found("wrong", 1), found("note", 2)).files
+    data = json.loads(to_explorer(file, file.predictions[0]))
+    assert {n: r["value"] for n, r in data["main"]["results"].items()} == {
+        "0": "ok",
+        "1": "wrong",
+        "2": "note",
+    }
+    assert all(r["bgColor"].startswith("#") for r in data["main"]["results"].values())
+
+
+def test_damaged_files_are_reported_or_refused(tmp_path: Path) -> None:
+    names = ("two_by_two", "five_dimensions", "cut_off", "conv_int8", "loop", "tokens")
+    models, path = [tiny_models.model(name) for name in names], tmp_path / "damaged.tflite"
+    refused = 0
+    for seed in range(600):
+        draw = random.Random(seed)
+        data = bytearray(draw.choice(models))
+        if draw.random() < 0.2:
+            del data[draw.randrange(len(data)) :]
+        for _ in range(draw.choice((1, 1, 2, 5, 20)) if data else 0):
+            data[draw.randrange(len(data))] = draw.choice((0, 1, 127, 128, 255, draw.randrange(256)))
+        path.write_bytes(data)
+        try:
+            report = Report("1", (examine(path, ["litert-gpu", "tflite-gpu"], ADRENO),))
+        except BadModelFile:
+            refused += 1
+        else:
+            assert dump_report(report)
+            parse(to_html(report))
+    assert 100 < refused < 500
