@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile
 BIN := .venv/bin
 
-.PHONY: help setup demo test check golden bench-convert
+.PHONY: help setup demo test check golden bench-convert bench-report
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -26,6 +26,9 @@ check: .venv/ready-for-tests ## lint, formatting, types
 
 bench-convert: .venv/ready-for-tests ## measure what a full-size conversion costs: 10 GB in build/, an hour
 	PYTHONPATH=. $(BIN)/python scripts/bench_convert.py build -o docs/results/bench-convert.json
+
+bench-report: .venv/ready-for-tests ## measure what the rules of delegation-report cost: a minute
+	PYTHONPATH=. $(BIN)/python scripts/bench_report.py -o docs/results/bench-report.json
 
 golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
 	$(BIN)/python -m pytest --update-golden

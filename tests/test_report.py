@@ -279,3 +279,9 @@ def test_damaged_files_are_reported_or_refused(tmp_path: Path) -> None:
             assert dump_report(report)
             parse(to_html(report))
     assert 100 < refused < 500
+
+
+def test_the_schema_in_the_documents_is_this_one() -> None:
+    """Written by `python -c "import json, msd.report.report as r; print(json.dumps(r.report_schema()))"`."""
+    path = Path(__file__).parent.parent / "docs" / "report.schema.json"
+    assert json.loads(path.read_text("utf-8")) == report_schema()
