@@ -20,7 +20,6 @@ from msd.errors import BadBundle, OutputExists
 
 if TYPE_CHECKING:
     from msd.delegate import Adapter, Verdict
-    from msd.delegate.worker import Precision
     from msd.report.report import FileReport, Report
 
 CONDITION_FAILED = 3
@@ -118,6 +117,13 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     help="What the real delegate computes in, where it can.",
 )
 @click.option(
+    "--pieces",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Judge each file in so many pieces: for files too large for the delegate here.",
+)
+@click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=600.0,
@@ -178,6 +184,7 @@ def _made(
     paths: Sequence[Path], files: Sequence[Path], setup: bool, options: dict[str, Any], talk: Console
 ) -> tuple[Report, Adapter | None, list[Verdict]]:
     """Return the report, and what the real delegate said itself."""
+    from msd.delegate.pieces import combined
     from msd.device import find_device
     from msd.report.examine import disagreements, examine
     from msd.report.report import Report
@@ -187,8 +194,9 @@ def _made(
     adapter, verdicts = None, []
     if options["run"] or setup:
         adapter = _adapter(talk)
-        verdicts = [_judge(file, options, adapter, talk) for file in files]
-        reports = [replace(r, run=v.to_json()) for r, v in zip(reports, verdicts, strict=True)]
+        judged = [_judge(file, options, adapter, talk) for file in files]
+        verdicts = [verdict for each in judged for verdict in each]
+        reports = [replace(r, run=combined(each)) for r, each in zip(reports, judged, strict=True)]
         reports = [replace(r, disagreements=disagreements(r)) for r in reports]
         reports = [_witnessed(r, options["timeout"], talk) for r in reports]
     if options["audit"]:
@@ -321,11 +329,16 @@ def _adapter(talk: Console) -> Adapter:
         logger.removeHandler(handler)
 
 
-def _judge(file: Path, options: dict[str, Any], adapter: Adapter, talk: Console) -> Verdict:
+def _judge(file: Path, options: dict[str, Any], adapter: Adapter, talk: Console) -> list[Verdict]:
     from msd.delegate import judge
+    from msd.delegate.pieces import judge_pieces
 
-    memory = options["memory"]
+    memory, count = options["memory"], options["pieces"]
+    how: dict[str, Any] = {
+        "precision": options["precision"],
+        "timeout": options["timeout"],
+        "memory": None if memory is None else int(memory * 1e9),
+        "adapter": adapter,
+    }
     with talk.status(f"{escape(file.name)}: on {escape(adapter.name)} …"):
-        limit = None if memory is None else int(memory * 1e9)
-        precision: Precision = options["precision"]
-        return judge(file, precision=precision, timeout=options["timeout"], memory=limit, adapter=adapter)
+        return [judge(file, **how)] if count == 1 else list(judge_pieces(file, count, **how))
