@@ -53,7 +53,7 @@ def judge_pieces(
 
 
 def combined(verdicts: list[Verdict]) -> dict[str, Any]:
-    """Return the JSON form of all pieces' verdicts as one, with theirs under "pieces" if there are several."""
+    """Return the JSON form of all pieces' verdicts as one; several are under "pieces" too."""
     forms = [verdict.to_json() for verdict in verdicts]
     if len(forms) == 1:
         return forms[0]
