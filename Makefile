@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile
 BIN := .venv/bin
 
-.PHONY: help setup demo test check golden bench-convert bench-report
+.PHONY: help setup demo test check oracle golden bench-convert bench-report
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -23,6 +23,9 @@ check: .venv/ready-for-tests ## lint, formatting, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy msd graph_rewrites
+
+oracle: .venv/ready-for-tests ## ask the real GPU delegate what the rules say of it: 2400 small files, 4 minutes
+	PYTHONPATH=. $(BIN)/python scripts/oracle.py -o docs/results/oracle.json
 
 bench-convert: .venv/ready-for-tests ## measure what a full-size conversion costs: 10 GB in build/, an hour
 	PYTHONPATH=. $(BIN)/python scripts/bench_convert.py build -o docs/results/bench-convert.json

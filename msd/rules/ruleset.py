@@ -9,6 +9,9 @@ from msd.rules.checks import Check
 from msd.rules.finding import Finding
 from msd.rules.view import View
 
+MALFORMED = (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
+"""What a check raises at an operation without the operands, ranks or attributes that its kind has."""
+
 
 @dataclass(frozen=True)
 class RuleSet:
@@ -36,11 +39,17 @@ class RuleSet:
         if checks is None:
             yield self._without_a_row(view)
             return
-        rejected = self._first(view, (*checks, *self.every))
+        try:
+            yield from list(self._judged(view, checks))
+        except MALFORMED:
+            yield self._malformed(view)
+
+    def _judged(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
+        rejected = next(self._all(view, (*checks, *self.every)), None)
         if rejected is not None:
             yield rejected
-            return
-        yield from self._all(view, self.dangers.get(view.kind, ()))
+        else:
+            yield from self._all(view, self.dangers.get(view.kind, ()))
 
     def _without_a_row(self, view: View) -> Finding:
         if self.unjudged(view.kind):
@@ -51,8 +60,12 @@ class RuleSet:
         )
         return Finding(view.place, view.kind, (), "rejected", "unsupported", words, None, self.parsers)
 
-    def _first(self, view: View, checks: Iterable[Check]) -> Finding | None:
-        return next(self._all(view, checks), None)
+    def _malformed(self, view: View) -> Finding:
+        names = tuple(dict.fromkeys(t.name for t in view.operands))
+        words = (
+            f"{_where(view)} has operands or attributes that make no {view.kind}; its rules cannot be read."
+        )
+        return Finding(view.place, view.kind, names, "unknown", "malformed", words, None, self.source)
 
     def _all(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
         for check in checks:

@@ -206,6 +206,14 @@ def _integers() -> Iterator[Case]:
     for kind in ("ABS", "NEG", "SIGN", "SQUARE", "RELU"):
         for dtype in ("INT32", "INT64"):
             yield Case(f"{kind} of {dtype}", model(op(kind, [given(*SHAPE, dtype=dtype)], (SHAPE, dtype))))
+    for kind in ("RIGHT_SHIFT", "STABLEHLO_SHIFT_LEFT"):
+        for shape in RANKS[1:]:
+            two = [given(*shape, dtype="INT32"), given(*shape, dtype="INT32")]
+            yield Case(f"{kind} rank {len(shape)}", model(op(kind, two, (shape, "INT32"))), positive=True)
+        same = given(*SHAPE, dtype="INT32")
+        yield Case(
+            f"{kind} of one tensor twice", model(op(kind, [same, same], (SHAPE, "INT32"))), positive=True
+        )
     for dtype in ("INT32", "INT16", "INT8", "UINT8"):
         two = [given(*SHAPE, dtype=dtype), given(*SHAPE, dtype=dtype)]
         yield Case(f"RIGHT_SHIFT of {dtype}", model(op("RIGHT_SHIFT", two, (SHAPE, dtype))), positive=True)
