@@ -40,8 +40,7 @@ def pair(kind: str, a: Tensor, b: Tensor, dtype: str = F, **more: Any) -> Model:
     return one(kind, [a, b], (shape, dtype), **more)
 
 
-def shared() -> Iterator[Row]:
-    """Section 1: tflite/tools/versioning/gpu_compatibility.cc."""
+def sums_and_pools() -> Iterator[Row]:
     yield "ADD has two inputs", one("ADD", [given(*S)] * 3), "arity"
     yield "ADD of equal ranks", pair("ADD", given(*S), given(1, 1, 1, 8)), None
     yield "ADD 4-D with 3-D, batch 1", pair("ADD", given(1, 3, 5, 8), numbers(3, 5, 8)), None
@@ -59,6 +58,9 @@ def shared() -> Iterator[Row]:
     pool["filter_width"] = 2
     yield "a pool is taken", one("AVERAGE_POOL_2D", [given(*S)], **pool), None
     yield "a pool of a constant", one("MAX_POOL_2D", [numbers(*S)], **pool), "constness"
+
+
+def casts_and_layers() -> Iterator[Row]:
     yield "CAST float32 to int32", one("CAST", [given(*S)], (S, "INT32")), None
     yield "CAST float32 to float16", one("CAST", [given(*S)], (S, "FLOAT16")), "dtype"
     yield "CAST int64", one("CAST", [given(*S, dtype="INT64")], (S, F)), "dtype"
@@ -79,6 +81,9 @@ def shared() -> Iterator[Row]:
         one("FULLY_CONNECTED", [numbers(5, 8), given(12, 8)], ((5, 12), F)),
         "constness",
     )
+
+
+def indices_and_axes() -> Iterator[Row]:
     flat = [given(3, 5, 8), numbers(12, 8)]
     kept = one("FULLY_CONNECTED", flat, ((15, 12), F), keep_num_dims=True)
     yield "a layer that keeps dimensions it does not", kept, "rank"
@@ -98,6 +103,9 @@ def shared() -> Iterator[Row]:
     yield "ONE_HOT of constants", one("ONE_HOT", runtime, ((4, 7), F), axis=-1), "constness"
     yield "RESHAPE of a constant", one("RESHAPE", [numbers(5, 8), ints(8, 5)], ((8, 5), F)), "constness"
     yield "TRANSPOSE of a constant", one("TRANSPOSE", [numbers(5, 8), ints(1, 0)], ((8, 5), F)), "constness"
+
+
+def choices_and_slices() -> Iterator[Row]:
     select = [given(*S, dtype="BOOL"), given(*S), given(1, 1, 1, 8)]
     yield "SELECT of the result's shape", one("SELECT_V2", select), "broadcast"
     yield "SELECT by int32", one("SELECT_V2", [given(*S, dtype="INT32"), given(*S), given(*S)]), "dtype"
@@ -127,6 +135,9 @@ def shared() -> Iterator[Row]:
         one("RESIZE_BILINEAR", [given(*S), ints(6, 10)], ((2, 6, 10, 8), F), **both),
         "attribute",
     )
+
+
+def pads_and_the_rest() -> Iterator[Row]:
     pads = ints((0, 0), (1, 1))
     yield "PAD of rank 2", one("PAD", [given(5, 8), pads], ((5, 10), F)), "rank"
     pads = ints((0, 0), (1, 1), (1, 1), (0, 0))
@@ -165,6 +176,10 @@ def builder() -> Iterator[Row]:
     yield "2.4 one tensor twice", pair("SUB", *[given(*S)] * 2), "graph"
     yield "2.4 ADD of one tensor twice", pair("ADD", *[given(*S)] * 2), None
     yield "2.4 MUL of one tensor twice", pair("MUL", *[given(*S)] * 2), None
+
+
+def builder_parses() -> Iterator[Row]:
+    """Section 2.5: what `Parse` refuses after `IsSupported` took it."""
     yield "2.5 a layer's channels", dense((7,), 7), "graph"
     yield "2.5 a layer of rank 3", dense((1, 5, 8), 8), None
     product = ((2, 3, 5, 6), F)
@@ -196,8 +211,16 @@ VERSIONS = {
 }
 
 
+STATEMENTS = (
+    *(sums_and_pools, casts_and_layers, indices_and_axes, choices_and_slices, pads_and_the_rest),
+    *(builder, builder_parses),
+)
+"""Those of gpu_compatibility.cc, then those of model_builder.cc."""
+
+
 @pytest.mark.parametrize(
-    ("made", "code"), [pytest.param(*row[1:], id=row[0]) for row in [*shared(), *builder()]]
+    ("made", "code"),
+    [pytest.param(*row[1:], id=row[0]) for row in [row for rows in STATEMENTS for row in rows()]],
 )
 def test_a_statement_about_the_source(made: Model, code: str | None) -> None:
     rejected = [f for f in findings(made) if f.severity == "rejected"]

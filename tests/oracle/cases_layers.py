@@ -35,6 +35,7 @@ ROWS: list[tuple[tuple[int, ...], tuple[int, ...]]] = [
 def cases() -> Iterator[Case]:
     """Yield every case of this file."""
     yield from _conv()
+    yield from _groups()
     yield from _depthwise()
     yield from _transpose_conv()
     yield from _upsampled()
@@ -42,6 +43,7 @@ def cases() -> Iterator[Case]:
     yield from _batch_matmul()
     yield from _pool()
     yield from _dequantize()
+    yield from _dequantized_weights()
 
 
 def _weight_forms(*shape: int, axis: int = 0) -> Iterator[tuple[str, Tensor]]:
@@ -58,18 +60,20 @@ def _weight_forms(*shape: int, axis: int = 0) -> Iterator[tuple[str, Tensor]]:
     yield "INT64", numbers(*shape, dtype="INT64")
 
 
-def _conv() -> Iterator[Case]:
-    def of(
-        name: str, weight: Tensor, bias: Tensor | None = None, shape: Any = IMAGE, version: int = 1, **a: Any
-    ) -> Case:
-        attrs = {**CONV, **a}
-        high = -(-shape[-3] // attrs["stride_h"])
-        wide = -(-shape[-2] // attrs["stride_w"])
-        inputs = [given(*shape), weight, bias or numbers(weight.shape[0])]
-        result = (*shape[:-3], high, wide, weight.shape[0])
-        made = op("CONV_2D", inputs, (result, "FLOAT32"), version=version, **attrs)
-        return Case(f"CONV_2D {name}", model(made))
+def _convolution(
+    name: str, weight: Tensor, bias: Tensor | None = None, shape: Any = IMAGE, version: int = 1, **a: Any
+) -> Case:
+    attrs = {**CONV, **a}
+    high = -(-shape[-3] // attrs["stride_h"])
+    wide = -(-shape[-2] // attrs["stride_w"])
+    inputs = [given(*shape), weight, bias or numbers(weight.shape[0])]
+    result = (*shape[:-3], high, wide, weight.shape[0])
+    made = op("CONV_2D", inputs, (result, "FLOAT32"), version=version, **attrs)
+    return Case(f"CONV_2D {name}", model(made))
 
+
+def _conv() -> Iterator[Case]:
+    of = _convolution
     for size in (1, 3):
         for form, weight in _weight_forms(16, size, size, 8):
             yield of(f"{size}×{size} {form}", weight, numbers(16))
@@ -80,17 +84,6 @@ def _conv() -> Iterator[Case]:
     yield of("batch 2", numbers(16, 3, 3, 8), numbers(16), (2, 9, 7, 8))
     yield of("stride 2", numbers(16, 3, 3, 8), numbers(16), stride_w=2, stride_h=2)
     yield of("dilation 2", numbers(16, 3, 3, 8), numbers(16), dilation_w_factor=2, dilation_h_factor=2)
-    for groups, weight in ((2, numbers(32, 3, 3, 8)), (2, numbers(16, 1, 1, 8)), (4, numbers(16, 3, 3, 4))):
-        yield of(f"{groups} groups of {weight.shape[3]}", weight, None, (1, 9, 7, groups * weight.shape[3]))
-    for groups, out, each in GROUPS:
-        shape = (1, 9, 7, groups * each)
-        yield of(f"{groups} groups of {each} to {out}", numbers(out, 3, 3, each), None, shape)
-    yield of("two groups to few channels", numbers(6, 3, 3, 4), None)
-    yield of("two groups of six", numbers(16, 3, 3, 6), None, (1, 9, 7, 12))
-    yield of("two groups, INT8", numbers(16, 3, 3, 4, dtype="INT8", scales=16))
-    yield of("two groups", numbers(16, 3, 3, 4), numbers(16))
-    yield of("eight groups", numbers(16, 3, 3, 1), numbers(16))
-    yield of("four groups of two", numbers(16, 3, 3, 2), numbers(16))
     fused = of("then TANH", numbers(16, 3, 3, 8), numbers(16), fused_activation_function="TANH")
     plain = of("plain", numbers(16, 3, 3, 8), numbers(16)).model.main.ops[0]
     after = op("TANH", plain.outputs, (plain.outputs[0].shape, "FLOAT32"))
@@ -110,6 +103,21 @@ def _conv() -> Iterator[Case]:
     for batch in (1, 2):
         shape = (batch, 8, 6, 32)
         yield of(f"3×3 to few channels, batch {batch}", numbers(3, 3, 3, 32), numbers(3), shape)
+
+
+def _groups() -> Iterator[Case]:
+    of = _convolution
+    for groups, weight in ((2, numbers(32, 3, 3, 8)), (2, numbers(16, 1, 1, 8)), (4, numbers(16, 3, 3, 4))):
+        yield of(f"{groups} groups of {weight.shape[3]}", weight, None, (1, 9, 7, groups * weight.shape[3]))
+    for groups, out, each in GROUPS:
+        shape = (1, 9, 7, groups * each)
+        yield of(f"{groups} groups of {each} to {out}", numbers(out, 3, 3, each), None, shape)
+    yield of("two groups to few channels", numbers(6, 3, 3, 4), None)
+    yield of("two groups of six", numbers(16, 3, 3, 6), None, (1, 9, 7, 12))
+    yield of("two groups, INT8", numbers(16, 3, 3, 4, dtype="INT8", scales=16))
+    yield of("two groups", numbers(16, 3, 3, 4), numbers(16))
+    yield of("eight groups", numbers(16, 3, 3, 1), numbers(16))
+    yield of("four groups of two", numbers(16, 3, 3, 2), numbers(16))
 
 
 def _depthwise() -> Iterator[Case]:
@@ -295,6 +303,9 @@ def _dequantize() -> Iterator[Case]:
         made = op("QUANTIZE", [given(*IMAGE)], given(*IMAGE, dtype=dtype, scale=0.05), version=version)
         back = op("DEQUANTIZE", [made.outputs[0]], (IMAGE, "FLOAT32"), version=3)
         yield Case(f"QUANTIZE to {dtype}, version {version}", model(made, back))
+
+
+def _dequantized_weights() -> Iterator[Case]:
     for dtype, scales, version in (("INT8", 1, 2), ("FLOAT16", 0, 2), ("FLOAT16", 0, 3), ("INT8", 12, 5)):
         made = op("DEQUANTIZE", [numbers(12, 8, dtype=dtype, scales=scales)], ((12, 8), "FLOAT32"))
         made.version = version

@@ -7,11 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.rules import Finding, predict
-from tests.oracle import cases_chains, cases_elementwise, cases_layers, cases_reductions, cases_shapes
+from tests.oracle import (
+    cases_chains,
+    cases_elementwise,
+    cases_layers,
+    cases_lookups,
+    cases_reductions,
+    cases_shapes,
+)
 from tests.oracle.ask import Answer
 from tests.oracle.case import Case
 
-FILES = (cases_elementwise, cases_layers, cases_shapes, cases_reductions, cases_chains)
+FILES = (cases_elementwise, cases_layers, cases_shapes, cases_lookups, cases_reductions, cases_chains)
 ORDER = ("rejected", "unknown", "wrong")
 
 

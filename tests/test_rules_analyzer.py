@@ -1,0 +1,61 @@
+"""The rules of tflite-gpu are never more lenient than TensorFlow's Analyzer.
+
+It reads the same source as the delegate, offline, and with the more lenient rule for broadcasting. What it
+said of the oracle's cases is recorded (`scripts/analyzer.py`), for that of newer releases never warns.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from msd.rules import predict
+from tests.oracle.case import Case
+from tests.oracle.compare import every_case
+
+RECORD = json.loads((Path(__file__).parent / "recorded/analyzer-2.15.1.json").read_text("utf-8"))
+EXPLAINED = {
+    "Not supported op UNPACK": "the delegate's parser of UNPACK never asks the file that says so",
+    "MUL requires one tensor that not less than second in all dimensions.": "gone from later releases",
+    "depth_multiplier != 1 && input.c != 1": "gone from later releases",
+}
+"""Reasons that the delegate itself does not have."""
+
+
+@pytest.fixture(scope="module")
+def cases() -> dict[str, list[Case]]:
+    every: dict[str, list[Case]] = {}
+    for case in every_case():
+        every.setdefault(case.name, []).append(case)
+    return every
+
+
+def is_explained(reason: str, case: Case) -> bool:
+    """Whether the delegate is right to differ: an empty constant is one only for who reads its buffer."""
+    empty = any(t.data is not None and not t.size for op in case.model.main.ops for t in op.operands)
+    return reason in EXPLAINED or empty
+
+
+def test_what_the_analyzer_warns_of_is_rejected(cases: dict[str, list[Case]]) -> None:
+    lenient = []
+    for name, places, reason in RECORD["warned"]:
+        for case in cases[name]:
+            found = {f.op for f in predict(case.model, "tflite-gpu") if f.severity in ("rejected", "unknown")}
+            if not set(places) <= found and not is_explained(reason, case):
+                lenient.append((name, reason))
+    assert lenient == []
+    assert len(RECORD["warned"]) > 400
+
+
+def test_the_rules_see_more_than_the_analyzer(cases: dict[str, list[Case]]) -> None:
+    warned = {name for name, _, _ in RECORD["warned"]}
+    quiet = [case for name, every in cases.items() for case in every if name not in warned]
+    seen = [c for c in quiet if any(f.severity == "rejected" for f in predict(c.model, "tflite-gpu"))]
+    assert len(seen) > len(quiet) / 4
+
+
+@pytest.mark.parametrize("reason", EXPLAINED)
+def test_every_exception_is_needed(reason: str) -> None:
+    assert any(reason == why for _, _, why in RECORD["warned"])
