@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msd.rules.checks import Check, Flaw, Test
+from msd.rules.layers import is_layer
 from msd.rules.view import View, from_left, from_right, has_scales, listed, numbers
 
 MEASURED = "measured with ai-edge-litert 2.3.0"
@@ -75,6 +76,19 @@ def _dense_channels(view: View) -> Flaw | None:
     if has_scales(w) and (*from_left(x.shape)[:3], w.shape[0]) != from_left(y.shape):
         return f"makes {listed(y.shape)} of {listed(x.shape)} with integer weights", (x, y)
     return None
+
+
+def _pointwise_steps(view: View) -> Flaw | None:
+    """A 1×1 convolution with small integer weights becomes a layer, which has no steps and no groups."""
+    x, w = view.operands[:2]
+    if not is_layer(w):
+        return None
+    steps = view.attrs["stride_h"], view.attrs["stride_w"]
+    groups = x.shape[3] // max(1, w.shape[3])
+    if steps == (1, 1) and groups == 1:
+        return None
+    clause = f"has 1×1 weights of {w.dtype}, strides {listed(steps)} and {groups} groups"
+    return f"{clause}; with such weights, strides of 1 and one group are right", (w,)
 
 
 def _matmul_broadcast(view: View) -> Flaw | None:
@@ -167,7 +181,8 @@ HALF_SUM = Check("float16", _half_sum, severity="note", source="LiteRT issue 924
 LITERT_DANGERS: dict[str, tuple[Check, ...]] = {
     **dict.fromkeys(BINARY, (LAID_OUT,)),
     **dict.fromkeys(["ADD", "SUB", "MUL", "DIV"], (LAID_OUT, TANH_BEHIND)),
-    **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (RAW_HALVES, TANH_BEHIND)),
+    "CONV_2D": (wrong("attribute", _pointwise_steps), RAW_HALVES, TANH_BEHIND),
+    "DEPTHWISE_CONV_2D": (RAW_HALVES, TANH_BEHIND),
     "SOFTMAX": (wrong("layout", softmax_of_rank_one).cured_by("raise_rank_of_reduction"),),
     "TRANSPOSE_CONV": (wrong("padding", _odd_padding),),
     "FULLY_CONNECTED": (wrong("layout", _dense_channels).cured_by("use_conv"),),

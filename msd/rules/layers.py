@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from msd.ir import Tensor
 from msd.rules.checks import Check, Flaw, check, version
 from msd.rules.view import View, from_left, has_scales, listed
 
@@ -69,13 +70,18 @@ def sized_weights() -> Check:
     return Check("dtype", test)
 
 
+def is_layer(weights: Tensor) -> bool:
+    """Whether a convolution's weights are small integers of one place: it becomes a fully connected layer."""
+    return weights.dtype in SMALL and weights.shape[1:3] == (1, 1)
+
+
 def flat_rows() -> Check:
-    """Integer weights of a layer do not also change the rank of an image: its shader cannot be written."""
+    """Integer weights of a layer do not also change the rank of one image: its shader cannot be written."""
 
     def test(view: View) -> Flaw | None:
         x, w, y = view.operands[0], view.operands[1], view.outputs[0]
         image = from_left(x.shape)
-        if not has_scales(w) or image[1] == 1 or image[3] != w.shape[-1]:
+        if not has_scales(w) or image[0] > 1 or image[1] == 1 or image[3] != w.shape[-1]:
             return None
         if (*image[:3], w.shape[0]) == from_left(y.shape):
             return None
@@ -95,7 +101,7 @@ def groups_of_four() -> Check:
         if x is None or w is None or w.data is None:
             return None
         groups = x.shape[3] // max(1, w.shape[3])
-        if groups < 2 or (w.shape[3] == 1 and w.shape[0] == x.shape[3]):
+        if groups < 2 or (w.shape[3] == 1 and w.shape[0] == x.shape[3]) or is_layer(w):
             return None
         makes = w.shape[0] // groups
         if w.shape[3] % 4 == 0 and makes % 4 == 0:

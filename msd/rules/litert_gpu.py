@@ -45,6 +45,7 @@ from msd.rules.places import (
     axes_exist,
     bitcast_shapes,
     constant_operand,
+    constants_of_one_rank,
     different_operands,
     forward_strides,
     index_per_axis,
@@ -75,7 +76,12 @@ Row = tuple[Check, ...]
 LIMIT = ranks_below(5).at(f"{SOURCE}: IsAllAllowedTensors")
 ONE: Row = (runtime(1), results(1))
 UNARY: Row = (runtime(1), constants(0), results(1))
-PAIR: Row = (with_a_rank(), constant_operand(), different_operands())
+PAIR: Row = (
+    with_a_rank(),
+    constant_operand(),
+    constants_of_one_rank().at(MEASURED),
+    different_operands(),
+)
 BINARY: Row = (arity(2), results(1), *PAIR)
 ADDED: Row = (
     arity(2),

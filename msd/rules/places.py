@@ -57,6 +57,18 @@ def different_operands() -> Check:
     return Check("identical", test)
 
 
+def constants_of_one_rank() -> Check:
+    """Two constants have as many dimensions as their result."""
+
+    def test(view: View) -> Flaw | None:
+        rank = len(view.outputs[0].shape)
+        other = tuple(t for t in view.constants if len(t.shape) != rank)
+        clause = f"reads constants only, of other than {rank} dimensions; as many as the result has are taken"
+        return (clause, other) if other and not view.runtime else None
+
+    return Check("rank", test, fix="fold_arithmetic")
+
+
 def constant_operand() -> Check:
     """A constant beside a runtime tensor is one that is brought to float, or int32, of at most rank 4."""
 

@@ -107,6 +107,11 @@ def _conv() -> Iterator[Case]:
 
 def _groups() -> Iterator[Case]:
     of = _convolution
+    for form, weight in list(_weight_forms(16, 1, 1, 8))[:8]:
+        if form != "INT8 without a scale":
+            yield of(f"1×1 {form}, stride 2", weight, stride_w=2, stride_h=2)
+            yield of(f"1×1 {form}, dilation 2", weight, dilation_w_factor=2, dilation_h_factor=2)
+            yield of(f"1×1 {form}, 2 groups", weight, None, (1, 9, 7, 16))
     for groups, weight in ((2, numbers(32, 3, 3, 8)), (2, numbers(16, 1, 1, 8)), (4, numbers(16, 3, 3, 4))):
         yield of(f"{groups} groups of {weight.shape[3]}", weight, None, (1, 9, 7, groups * weight.shape[3]))
     for groups, out, each in GROUPS:

@@ -12,13 +12,22 @@ from tests.oracle import (
     cases_elementwise,
     cases_layers,
     cases_lookups,
+    cases_random,
     cases_reductions,
     cases_shapes,
 )
 from tests.oracle.ask import Answer
 from tests.oracle.case import Case
 
-FILES = (cases_elementwise, cases_layers, cases_shapes, cases_lookups, cases_reductions, cases_chains)
+FILES = (
+    cases_elementwise,
+    cases_layers,
+    cases_shapes,
+    cases_lookups,
+    cases_reductions,
+    cases_chains,
+    cases_random,
+)
 ORDER = ("rejected", "unknown", "wrong")
 
 
