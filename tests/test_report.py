@@ -165,6 +165,8 @@ RUN = {
     "failure": None,
     "rejected": [],
     "psnr_db": 120.0,
+    "problems": [],
+    "adapter": "an adapter",
     "threshold_db": 60.0,
     "operations": 3,
     "delegated": 3,
@@ -186,6 +188,9 @@ def test_where_rules_and_delegate_differ() -> None:
     assert told(found()) == ("the rules reject ADD, which the delegate takes",)
     assert told(psnr_db=20.0) == ("the numbers are only 20.0 dB from the CPU's, which no rule foresees",)
     assert told(found("wrong"), psnr_db=20.0) == ()
+    small = "Texture size (…) exceeded maximum texture size (…)."
+    words = "an adapter has smaller textures than x: --device says what fits it"
+    assert told(psnr_db=20.0, problems=[small]) == (words,)
     assert told(found(), crashed=True) == ()
 
 

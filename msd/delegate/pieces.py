@@ -67,6 +67,7 @@ def combined(verdicts: list[Verdict]) -> dict[str, Any]:
         "crashed": any(form["crashed"] for form in forms),
         "failure": next((form["failure"] for form in forms if form["failure"]), None),
         "rejected": [rejection for form in forms for rejection in form["rejected"]],
+        "problems": [problem for form in forms for problem in form["problems"]],
         "objections": [objection for form in forms for objection in form["objections"]],
         "psnr_db": None if None in numbers else min(numbers),
         "pieces": forms,

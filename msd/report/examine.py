@@ -18,6 +18,9 @@ from msd.rules import predict
 from msd.rules.finding import Finding, Severity
 
 REFUSED = ("rejected", "unknown")
+TOO_LARGE = "exceeded maximum texture size"
+"""In the words of the adapter that the real delegate ran on."""
+
 SIZES = "docs/delegates.md, sizes"
 
 
@@ -87,5 +90,7 @@ def _differences(prediction: Prediction, run: dict[str, Any]) -> Iterator[str]:
             yield f"the rules reject {kind}, which the delegate takes"
     foreseen_wrong = any(f.severity == "wrong" for f in prediction.findings)
     found = run["psnr_db"]
-    if found is not None and found < run["threshold_db"] and not foreseen_wrong:
+    if any(TOO_LARGE in problem for problem in run["problems"]):
+        yield f"{run['adapter']} has smaller textures than {prediction.device}: --device says what fits it"
+    elif found is not None and found < run["threshold_db"] and not foreseen_wrong:
         yield f"the numbers are only {found:.1f} dB from the CPU's, which no rule foresees"
