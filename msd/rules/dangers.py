@@ -94,7 +94,8 @@ def _pointwise_steps(view: View) -> Flaw | None:
 def _matmul_broadcast(view: View) -> Flaw | None:
     a, b = view.operands
     if b.data is not None and len(b.shape) == 2:
-        flagged = [name for name in ("adj_x", "adj_y") if view.attrs[name]]
+        each = (("adj_x", a), ("adj_y", b))
+        flagged = [name for name, t in each if view.attrs[name] and t.shape[-2:] != (1, 1)]
         clause = f"multiplies with a constant matrix and ignores {' and '.join(flagged)}"
         return (clause, (b,)) if flagged else None
     if from_left(a.shape)[:2] != from_left(b.shape)[:2] and _lead(a.shape) != _lead(b.shape):
