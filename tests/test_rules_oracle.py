@@ -49,11 +49,8 @@ def test_the_record_is_of_these_cases_and_good_enough() -> None:
 
 
 def test_every_kind_with_a_row_has_cases_on_both_sides() -> None:
-    """Operations that the runtime lets no file hold otherwise are not asked about."""
     record = json.loads(RECORD.read_text("utf-8"))["by_kind"]
-    kinds = set(RULE_SETS["litert-gpu"].rules) - {"STABLEHLO_SHIFT_LEFT"}
-    assert kinds <= set(record)
-    for kind in kinds:
+    for kind in RULE_SETS["litert-gpu"].rules:
         assert record[kind].get("right", 0) + record[kind].get("wrong", 0) > 0, kind
         assert record[kind].get("rejected", 0) + record[kind].get("failed", 0) > 0, kind
 

@@ -157,6 +157,8 @@ def _other() -> Iterator[Case]:
     yield one("LOCAL_RESPONSE_NORMALIZATION", [given(1, 4, 4, 8)], ((1, 4, 4, 8), "FLOAT32"), radius=2)
     for same, old, new in (("same", "INT32", "FLOAT32"), ("back", "FLOAT32", "INT32")):
         yield one(f"BITCAST {same}", [given(5, 8, dtype=old)], ((5, 8), new))
+    yield one("BITCAST of a constant", [numbers(5, 8)], ((5, 8), "INT32"))
+    yield one("BITCAST rank 5", [given(*RANKS[5])], (RANKS[5], "INT32"))
     yield one("BITCAST narrower", [given(5, 8, dtype="INT32")], ((5, 8, 2), "INT16"))
     yield one("WHERE", [given(5, 8, dtype="BOOL")], ((40, 2), "INT64"))
     yield one("RANK", [given(5, 8)], ((), "INT32"))
