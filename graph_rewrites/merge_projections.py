@@ -8,6 +8,9 @@ import numpy as np
 
 from msd.rewrite import Array, Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass
 
+LARGEST = 1 << 26
+"""The most weights of one convolution: a conversion holds one tensor, a device allocates one."""
+
 
 @dataclass(frozen=True)
 class Branch:
@@ -28,7 +31,7 @@ class Branch:
 def merge_projections(graph: Graph, target: Target) -> int:
     """CONV_2D(x, q), CONV_2D(x, k), CONV_2D(x, v), each cut into heads  =>  SPLIT of CONV_2D(x, [q k v])
 
-    As many go into one convolution as the target's textures hold.
+    As many go into one convolution as the target's textures hold, and as `LARGEST` weights allow.
     """
     merged = 0
     for branches in _groups(graph, target):
@@ -61,7 +64,9 @@ def _most(branches: list[Branch], target: Target) -> int:
     outputs, kh, kw, inputs = branches[0].conv.operands[1].shape
     _, height, width, _ = branches[0].conv.outputs[0].shape
     sizes = (ConvSize(inputs, outputs * n, height, width, (kh, kw)) for n in range(len(branches), 1, -1))
-    return next((s.outputs // outputs for s in sizes if target.device.fits(s)), 1)
+    each = outputs * kh * kw * inputs
+    fitting = (s.outputs // outputs for s in sizes if target.device.fits(s))
+    return next((n for n in fitting if n * each <= LARGEST), 1)
 
 
 def _branch(graph: Graph, o: Op) -> Branch | None:

@@ -111,8 +111,8 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
     begun = time.perf_counter()
     _require_known(settings)
     refuse_foreign(out, settings.force)
-    work = _Work(_open(source, settings), settings)
     stay, old = {}, earlier(out, settings.force)
+    work = _Work(_open(source, settings), settings, COMPONENTS if old else settings.components)
     if old:
         stay = kept(out, old, work.source, work.configuration, work.fingerprints, settings.force)
     todo = [name for name in settings.components if name not in stay]
@@ -141,12 +141,12 @@ class _Made:
 class _Work:
     """One checkpoint to be converted in one way."""
 
-    def __init__(self, checkpoint: Checkpoint, settings: Settings) -> None:
+    def __init__(self, checkpoint: Checkpoint, settings: Settings, components: Sequence[str]) -> None:
         self.checkpoint, self.settings = checkpoint, settings
         self.configuration = _configuration(checkpoint, settings)
         self.networks = _networks(checkpoint, settings)
         # Beside the work itself: hashing takes about a second for each GB, on another core.
-        self._hashing = ThreadPoolExecutor(1).submit(_source, checkpoint)
+        self._hashing = ThreadPoolExecutor(1).submit(_source, checkpoint, components)
 
     @property
     def source(self) -> Source:
@@ -288,8 +288,11 @@ def _interface(port: Port) -> Interface:
     return Interface(port.name, port.shape, port.dtype, "NT" if port.dtype == "int32" else layout)
 
 
-def _source(checkpoint: Checkpoint) -> Source:
-    files = {name: file_facts(path) for name, path in checkpoint.files.items()}
+def _source(checkpoint: Checkpoint, components: Sequence[str]) -> Source:
+    """Return what the checkpoint is made of, but for files that only other components' weights are in."""
+    held = {name for files in checkpoint.holders.values() for name in files}
+    read = {name for component in components for name in checkpoint.holders[component]}
+    files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in read or n not in held}
     published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
     return Source(checkpoint.kind, checkpoint.name, files, adapters, published)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from msd.bundle import MANIFEST, Component, Configuration, Manifest, Source, file_facts, load_manifest
@@ -61,8 +61,14 @@ def kept(
 
 
 def _alike(old: Manifest, source: Source, configuration: Configuration) -> bool:
-    """Whether the components of `old` and new ones make one bundle; a folder may have been renamed."""
-    return replace(old.source, name=source.name) == source and old.configuration == configuration
+    """Whether the components of `old` and new ones make one bundle."""
+    return _same_checkpoint(old.source, source) and old.configuration == configuration
+
+
+def _same_checkpoint(old: Source, new: Source) -> bool:
+    """Whether all that `old` was made of is the same now: a folder may have been renamed, or have more."""
+    same = all(new.files.get(name) == file for name, file in old.files.items())
+    return same and (old.kind, old.adapters) == (new.kind, new.adapters)
 
 
 def _difference(old: Manifest, source: Source, configuration: Configuration) -> str:
@@ -70,7 +76,7 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if old.source.adapters != source.adapters:
         merged = ", ".join(f"{adapter.file} at {adapter.scale:g}" for adapter in old.source.adapters)
         return f"a conversion with {merged or 'no LoRA'} merged into the weights"
-    if replace(old.source, name=source.name) != source:
+    if not _same_checkpoint(old.source, source):
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = asdict(old.configuration), asdict(configuration)
     other = ", ".join(f"{key} {before[key]}" for key in before if before[key] != now[key])

@@ -188,10 +188,12 @@ def median(runs: list[Measured]) -> dict[str, Any]:
 
 
 def constant_bytes(path: Path) -> int:
-    """Return the bytes of all constants of a file and of the scales of those that are quantised."""
+    """Return the bytes of all constants of a file, each once, and of the scales of those quantised."""
     tensors = [t for t in tflite.read(path).main.tensors() if t.data is not None]
-    stored = sum(t.weights.size * t.weights.dtype.itemsize for t in tensors)
-    return stored + sum(t.quant.scale.nbytes for t in tensors if t.quant)
+    places = {t: t.weights.load().__array_interface__["data"][0] for t in tensors}
+    stored = {places[t]: t.weights.load().nbytes for t in tensors}
+    scales = {places[t]: t.quant.scale.nbytes for t in tensors if t.quant}
+    return sum(stored.values()) + sum(scales.values())
 
 
 if __name__ == "__main__":

@@ -73,6 +73,19 @@ def test_components_can_be_added_one_by_one(source: Path, finished: Path, tmp_pa
     assert one_by_one == at_once
 
 
+def test_only_what_a_component_needs_is_read(source: Path, tmp_path: Path) -> None:
+    alone = Path(shutil.copytree(source, tmp_path / "alone"))
+    manifest, _ = converted(alone, tmp_path / "out", replace(SETTINGS, components=("vae_decoder",)))
+    assert "unet/diffusion_pytorch_model.safetensors" not in manifest.source.files
+    assert "vae/diffusion_pytorch_model.safetensors" in manifest.source.files
+    assert "unet/config.json" in manifest.source.files
+    path = alone / "vae" / "diffusion_pytorch_model.safetensors"
+    save_file({name: tensor + 1 for name, tensor in load_file(path).items()}, path)
+    # The decoder that is there is of other weights than those that the U-Net would come beside.
+    with pytest.raises(OutputExists, match="another checkpoint"):
+        convert(alone, tmp_path / "out", replace(SETTINGS, components=("unet",)))
+
+
 def test_a_renamed_checkpoint_is_the_same(source: Path, out: Path, tmp_path: Path) -> None:
     shutil.copytree(source, tmp_path / "renamed")
     assert not converted(tmp_path / "renamed", out, SETTINGS)[1]

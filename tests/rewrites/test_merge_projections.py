@@ -107,6 +107,11 @@ def test_as_many_as_the_device_holds(most: int, after: Any) -> None:
     check_rewrite([merge_projections], five, after, target=target, x=(1, 2, 3, 7))
 
 
+def test_no_more_weights_than_a_tensor_may_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graph_rewrites.merge_projections.LARGEST", 3 * CHANNELS * 7 - 1)
+    check_rewrite([merge_projections], five, five_by_two, x=(1, 2, 3, 7))
+
+
 def test_not_where_the_device_holds_one() -> None:
     target = Target(replace(Device(), image2d_width=CHANNELS // 4))
     check_untouched([merge_projections], five, target=target, x=(1, 2, 3, 7))
