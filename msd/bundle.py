@@ -10,9 +10,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -172,33 +170,23 @@ def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
 def load_manifest(path: Path) -> Manifest:
     """Return the manifest in a file; raises BadBundle for one that is missing, newer, or senseless."""
     try:
-        value = json.loads(path.read_text("utf-8"))
+        manifest: Manifest = schema.load(Manifest, path, FORMAT, "a manifest")
     except OSError as error:
         raise BadBundle(f"cannot read {path} ({error.strerror}); msd-convert writes one") from error
     except ValueError as error:
-        raise BadBundle(f"{path} is not JSON: {error}") from error
-    version = value.get("format") if isinstance(value, dict) else None
-    if isinstance(version, int) and version > FORMAT:
-        raise BadBundle(
-            f"{path} has format {version} and this msd reads up to {FORMAT}; a newer msd is needed"
-        )
-    try:
-        manifest: Manifest = schema.read(Manifest, value, path.name)
-    except ValueError as error:
-        raise BadBundle(f"{path} is not a manifest: {error}") from error
+        raise BadBundle(str(error)) from error
     _check_names(path, manifest)
     return manifest
 
 
 def dump_manifest(manifest: Manifest) -> str:
     """Return the text of a manifest.json, keys in the order of `Manifest`, ending in a newline."""
-    value = dataclasses.asdict(manifest)
-    return json.dumps({"format": value.pop("format"), **value}, indent=2, ensure_ascii=False) + "\n"
+    return schema.dump(manifest)
 
 
 def manifest_schema() -> dict[str, Any]:
     """Return the JSON Schema of manifest.json."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema.describe(Manifest)}
+    return schema.document(Manifest)
 
 
 def file_facts(path: Path) -> File:

@@ -7,12 +7,46 @@ says where it is wrong, `describe` makes the schema for other programs.
 from __future__ import annotations
 
 import dataclasses
+import json
 import typing
 from collections.abc import Callable
+from pathlib import Path
 from types import UnionType
 from typing import Any
 
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
 NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
+
+
+def load(kind: Any, path: Path, newest: int, what: str) -> Any:
+    """Return the JSON file at `path` as `kind`, a dataclass with a `format`, of which we know up to `newest`.
+
+    Raises OSError, or ValueError with a sentence for a file that is no JSON, newer, or not `what`.
+    """
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (ValueError, RecursionError) as problem:
+        raise ValueError(f"{path} is not JSON: {problem}") from problem
+    version = value.get("format") if isinstance(value, dict) else None
+    if isinstance(version, int) and version > newest:
+        raise ValueError(
+            f"{path} has format {version} and this msd reads up to {newest}; a newer msd is needed"
+        )
+    try:
+        return read(kind, value, path.name)
+    except ValueError as problem:
+        raise ValueError(f"{path} is not {what}: {problem}") from problem
+
+
+def dump(value: Any) -> str:
+    """Return the JSON text of a dataclass that `load` reads, its `format` first, ending in a newline."""
+    form = dataclasses.asdict(value)
+    return json.dumps({"format": form.pop("format"), **form}, indent=2, ensure_ascii=False) + "\n"
+
+
+def document(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema of files of `kind`, saying which draft it follows."""
+    return {"$schema": DRAFT, **describe(kind)}
 
 
 def read(kind: Any, value: object, where: str) -> Any:

@@ -5,8 +5,6 @@ The dataclasses are the format of `delegation-report --format json` (msd/schema.
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable
@@ -127,33 +125,23 @@ class Report:
 
 def dump_report(report: Report) -> str:
     """Return the report as JSON, ending in a newline."""
-    value = dataclasses.asdict(report)
-    return json.dumps({"format": value.pop("format"), **value}, indent=2, ensure_ascii=False) + "\n"
+    return schema.dump(report)
 
 
 def load_report(path: Path) -> Report:
     """Return the report in a JSON file; raises BadReport for one that is missing, newer or senseless."""
     try:
-        value = json.loads(path.read_text("utf-8"))
+        report: Report = schema.load(Report, path, FORMAT, "a report of delegation-report")
     except OSError as problem:
         raise BadReport(f"cannot read {path} ({problem.strerror})") from problem
-    except (ValueError, RecursionError) as problem:
-        raise BadReport(f"{path} is not JSON: {problem}") from problem
-    version = value.get("format") if isinstance(value, dict) else None
-    if isinstance(version, int) and version > FORMAT:
-        raise BadReport(
-            f"{path} has format {version} and this msd reads up to {FORMAT}; a newer msd is needed"
-        )
-    try:
-        report: Report = schema.read(Report, value, path.name)
     except ValueError as problem:
-        raise BadReport(f"{path} is not a report of delegation-report: {problem}") from problem
+        raise BadReport(str(problem)) from problem
     return report
 
 
 def report_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema.describe(Report)}
+    return schema.document(Report)
 
 
 @dataclass(frozen=True)
