@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msd.rewrite import Array, Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass
+from msd.rewrite import Array, Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass, joined_sources
 
 LARGEST = 1 << 26
 """The most weights of one convolution: a conversion holds one tensor, a device allocates one."""
@@ -123,4 +123,4 @@ def _joined(parts: list[Weights]) -> Weights:
         return np.concatenate([p.load() for p in parts])
 
     recipe = "join(" + ", ".join(p.recipe for p in parts) + ")"
-    return Weights(shape, parts[0].dtype, load, recipe, all(p.exact for p in parts))
+    return Weights(shape, parts[0].dtype, load, recipe, all(p.exact for p in parts), joined_sources(parts))

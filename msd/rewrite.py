@@ -16,7 +16,7 @@ from msd.device import ConvSize, Device, Target
 from msd.ir import Build, Graph, Op, Tensor
 from msd.opset import SIDE_EFFECTS
 from msd.pattern import ANY, Match, Pat, any_op, const, match, op, var
-from msd.weights import SMALL, Array, Weights
+from msd.weights import SMALL, Array, Weights, joined_sources
 
 PHASES = ("canonicalize", "fuse", "lower", "cleanup")
 """The order in which rules run; inside a phase it does not matter."""
@@ -325,6 +325,7 @@ __all__ = [
     "apply",
     "const",
     "graph_pass",
+    "joined_sources",
     "match",
     "op",
     "rule",

@@ -7,7 +7,7 @@ when a file is written, and one tensor is in memory at a time.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -34,6 +34,8 @@ class Weights:
     recipe: str
     exact: bool = False
     """Whether the program itself wrote these numbers down: they are not learnt, and stored without loss."""
+    sources: tuple[str, ...] = ()
+    """The checkpoint's tensors that these are made of, by the names that the network's modules have there."""
 
     @staticmethod
     def of(values: npt.ArrayLike, recipe: str = "constant") -> Weights:
@@ -74,7 +76,7 @@ class Weights:
                 raise AssertionError(f"{what} made {array.dtype}{array.shape}, not {new_dtype}{new_shape}")
             return array
 
-        return Weights(new_shape, new_dtype, load, f"{self.recipe} | {what}", self.exact)
+        return Weights(new_shape, new_dtype, load, f"{self.recipe} | {what}", self.exact, self.sources)
 
     def transpose(self, perm: tuple[int, ...]) -> Weights:
         """Return the weights with axes in the order `perm`."""
@@ -108,4 +110,10 @@ class Weights:
         """Return `change(self, *others)`, of this dtype and the shape that NumPy's broadcasting makes."""
         shape = np.broadcast_shapes(self.shape, *(o.shape for o in others))
         made = self.map(what, lambda a: change(a, *(o.load() for o in others)), shape)
-        return replace(made, exact=all(w.exact for w in (self, *others)))
+        every = (self, *others)
+        return replace(made, exact=all(w.exact for w in every), sources=joined_sources(every))
+
+
+def joined_sources(parts: Iterable[Weights]) -> tuple[str, ...]:
+    """Return what `parts` together are made of, each name once."""
+    return tuple(dict.fromkeys(name for part in parts for name in part.sources))

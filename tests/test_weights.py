@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -128,3 +129,13 @@ def test_what_cannot_be_described_is_refused() -> None:
     for axis, start, stop in ((1, 0, 4), (0, 2, 2), (0, -1, 1), (-1, 0, 1)):
         with pytest.raises(ValueError, match=f"cannot take {start}:{stop}"):
             weights.slice(axis, start, stop)
+
+
+def test_sources_follow_every_change_and_join_when_weights_do() -> None:
+    first, second = (replace(unloaded(2, 3), sources=(name,)) for name in ("a.weight", "b.weight"))
+    assert first.transpose((1, 0)).slice(0, 0, 2).astype("float16").sources == ("a.weight",)
+    assert first.combine("+ b", np.add, second).combine("+ a", np.add, first).sources == (
+        "a.weight",
+        "b.weight",
+    )
+    assert first.combine("* 2", np.multiply, Weights.of(np.float32(2))).sources == ("a.weight",)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -75,7 +75,7 @@ class _Place:
                 raise BadCheckpoint(f"{where} holds values that are not finite (NaN or infinity)")
             return array
 
-        checked = weights.map("finite", finite)
+        checked = replace(weights.map("finite", finite), sources=(self.name,))
         return checked if self.axes == tuple(range(len(self.axes))) else checked.transpose(self.axes)
 
 
