@@ -4,6 +4,7 @@
     ├── BadCheckpoint        a source is missing, damaged or of an unsupported kind
     ├── BadModelFile         a .tflite file is damaged or not what was asked for
     ├── BadBundle            a folder of converted files is incomplete or does not match its manifest
+    ├── BadCalibration       prompts or inputs to calibrate with are missing, damaged or of wrong shapes
     ├── BadConfig            a file under configs/, or an option, says something impossible
     ├── OutputExists         a result is in the way and --force was not given
     ├── OutputUnwritable     the disk is full, or the folder cannot be written
@@ -32,6 +33,10 @@ class BadModelFile(MsdError):
 
 class BadBundle(MsdError):
     """A folder of converted files is incomplete or does not match its manifest."""
+
+
+class BadCalibration(MsdError):
+    """Prompts or inputs to calibrate with are missing, damaged or of wrong shapes."""
 
 
 class BadConfig(MsdError):

@@ -61,7 +61,7 @@ def _inputs(file: Path, bundle: Path | None, given: Sequence[Path]) -> tuple[str
 
 
 def _drawn(bundle: Path, file: Path) -> list[Mapping[str, Array]]:
-    from msd.runtime.calibration import gather
+    from msd.calibration.drawing import gather
     from msd.runtime.pipeline import Request
 
     found = gather(

@@ -1,0 +1,146 @@
+"""The values inside a graph while it runs, for graphs of any size: piece by piece, through files."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from msd import tflite
+from msd.interpreter import Interpreter, check
+from msd.ir import Graph, Model, Op, Signature, Tensor
+from msd.pieces import cut
+from msd.ports import Ports
+from msd.weights import Array
+
+PIECE = 64 << 20
+"""The most weights of a piece; as float32 they take four bytes each."""
+
+OnValue = Callable[[Tensor, Array], None]
+
+
+def watch(
+    graph: Graph,
+    inputs: Iterable[Mapping[str, Array]],
+    tensors: Sequence[Tensor],
+    on_value: OnValue,
+    piece: int = PIECE,
+) -> None:
+    """Run `graph` on the CPU over all `inputs`, and tell the value of each of `tensors` on each of them.
+
+    `inputs` are named as the graph's first signature does, or as its tensors where it has none; they are gone
+    through once. Every tensor's values come in the order of inputs; tensors in about the order in which they
+    are made. Weights stored in fewer bits count as what they mean, in float arithmetic. The graph stays as it
+    is. In memory are one piece of it, of about `piece` weights, and one run's values in that piece; what goes
+    from piece to piece is kept in temporary files. Raises ValueError for a tensor that the graph does not
+    make, or variables; BadModelFile for inputs that do not fit.
+    """
+    needed = _needed(graph, tensors)
+    weights = sum(t.size for t in needed.tensors() if t.data is not None)
+    pieces = cut(needed, max(1, math.ceil(weights / piece)))
+    with tempfile.TemporaryDirectory(prefix="msd-activations-") as folder:
+        store = _Store(Path(folder))
+        for run, value in _fed(graph, inputs):
+            for tensor in graph.inputs:
+                store.save(run, tensor, value[tensor])
+        for tensor in dict.fromkeys(t for t in tensors if t in graph.inputs):
+            for run in range(store.runs):
+                on_value(tensor, store.load(run, tensor))
+        for number, part in enumerate(pieces, 1):
+            later = {t for rest in pieces[number:] for t in rest.inputs}
+            _run(part, later, set(tensors), store, on_value)
+
+
+def _fed(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[tuple[int, dict[Tensor, Array]]]:
+    """Yield each run's number and inputs by tensor; raises BadModelFile unless they fit."""
+    ports = Ports.of(Model([graph]), Path(graph.name)).inputs
+    named = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
+    for run, each in enumerate(inputs):
+        check(each, ports, Path(graph.name))
+        yield run, {tensor: np.asarray(each[name]) for name, tensor in named.items()}
+
+
+def _needed(graph: Graph, tensors: Sequence[Tensor]) -> Graph:
+    """Return what makes `tensors`, each operation on constants alone just before it is needed.
+
+    As traced, such operations stand in front of all others, and all constants would go through all pieces.
+    """
+    inside, wanted = set(graph.ops), list(dict.fromkeys(tensors))
+    for tensor in wanted:
+        if tensor not in graph.inputs and tensor.producer not in inside:
+            raise ValueError(f"the graph does not make {tensor.name}, which cannot be watched")
+    needed = {t.producer for t in wanted}
+    for op in reversed(graph.ops):
+        if op in needed:
+            needed.update(t.producer for t in op.operands)
+    fed, ordered = set(graph.inputs), dict[Op, None]()
+    for op in (op for op in graph.ops if op in needed):
+        if fed.intersection(op.operands):
+            fed.update(op.outputs)
+            _place(op, ordered)
+    made = [t for t in wanted if t.producer is not None]
+    for tensor in made:
+        _place(tensor.maker, ordered)
+    return Graph(graph.inputs, made, ordered, graph.name)
+
+
+def _place(op: Op, ordered: dict[Op, None]) -> None:
+    """Put `op` last in order, behind what it needs."""
+    for tensor in op.operands:
+        if tensor.producer is not None and tensor.producer not in ordered:
+            _place(tensor.producer, ordered)
+    ordered[op] = None
+
+
+class _Store:
+    """Values of tensors by run, in files."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs = 0
+        self._numbers: dict[Tensor, int] = {}
+
+    def save(self, run: int, tensor: Tensor, value: Array) -> None:
+        """Keep a value; runs are counted from 0."""
+        self.runs = max(self.runs, run + 1)
+        np.save(self._path(run, tensor), value, allow_pickle=False)
+
+    def load(self, run: int, tensor: Tensor) -> Array:
+        """Return a value that was saved."""
+        value: Array = np.load(self._path(run, tensor), allow_pickle=False)
+        return value
+
+    def drop(self, tensor: Tensor) -> None:
+        """Forget a tensor's values."""
+        for run in range(self.runs):
+            self._path(run, tensor).unlink(missing_ok=True)
+
+    def _path(self, run: int, tensor: Tensor) -> Path:
+        return self.folder / f"{self._numbers.setdefault(tensor, len(self._numbers))}.{run}.npy"
+
+
+def _run(piece: Graph, later: set[Tensor], watched: set[Tensor], store: _Store, on_value: OnValue) -> None:
+    """Run a piece over all inputs; drops what no `later` piece takes."""
+    given = [t for op in piece.ops for t in op.outputs if t in later or t in watched]
+    part = Graph(piece.inputs, given, piece.ops)
+    names = {tensor: str(i) for i, tensor in enumerate((*piece.inputs, *given))}
+    named = [{names[t]: t for t in side} for side in (part.inputs, given)]
+    part.signatures = [Signature("serving_default", *named)]
+    file = store.folder / "piece.tflite"
+    tflite.write(Model([part]), file)
+    with Interpreter(file, float_weights=True) as network:
+        for run in range(store.runs):
+            made = network.run({names[t]: store.load(run, t) for t in part.inputs})
+            for tensor in given:
+                value = made[names[tensor]]
+                if tensor in watched:
+                    on_value(tensor, value)
+                if tensor in later:
+                    store.save(run, tensor, value)
+    file.unlink()
+    for tensor in part.inputs:
+        if tensor not in later:
+            store.drop(tensor)

@@ -1,0 +1,125 @@
+"""What the networks of a bundle are fed while pictures are drawn: real inputs, for measuring."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from msd.bundle import Bundle
+from msd.calibration.inputs import Inputs, Runs
+from msd.errors import BadCalibration
+from msd.runtime.components import Engine, Session
+from msd.runtime.pipeline import OnStep, Pipeline, Request
+from msd.weights import Array
+
+OnRun = Callable[[str, Inputs], None]
+"""Called before every run with the network's name and the inputs, which may change afterwards."""
+
+
+@dataclass(frozen=True)
+class Recorder(Engine):
+    """An engine that tells the inputs of every run, and the name of the file that is run."""
+
+    on_run: OnRun = field(default=lambda file, inputs: None)
+
+    @contextmanager
+    def load(self, path: Path) -> Iterator[Session]:
+        """Return a session whose inputs are told; raises what `Engine.load` raises."""
+        with super().load(path) as session:
+            yield _Recorded(session, path.name, self.on_run)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    session: Session
+    file: str
+    on_run: OnRun
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        self.on_run(self.file, dict(inputs))
+        return self.session.run(inputs)
+
+
+def gather(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
+    """Return the inputs of each network, by component, while `requests` are drawn on the CPU.
+
+    All are in memory; the same requests give the same inputs. Raises what `Pipeline.draw` raises.
+    """
+    found: dict[str, list[Inputs]] = {}
+
+    def keep(name: str, inputs: Inputs) -> None:
+        found.setdefault(name, []).append({key: value.copy() for key, value in inputs.items()})
+
+    _draw(bundle, requests, keep)
+    return found
+
+
+def draw_inputs(
+    bundle: Bundle,
+    requests: Sequence[Request],
+    folder: Path,
+    steps: int | None = None,
+    on_step: OnStep | None = None,
+) -> dict[str, Runs]:
+    """Return what `gather` does, in files.
+
+    Each run is a file COMPONENT/NUMBER.npz under `folder`, so that one is in memory at a time. Of each
+    picture's U-Net runs those of `steps` steps are kept, evenly along its trajectory from the first to the
+    last; None for all. The same requests give the same files. Raises what `Pipeline.draw` raises.
+    """
+    wanted = _wanted(requests, bundle.component("unet").inputs[0].shape[0], steps)
+    seen, kept = Counter[str](), {name: list[Path]() for name in bundle.manifest.components}
+    for name in kept:
+        (folder / name).mkdir(parents=True)
+
+    def keep(name: str, inputs: Inputs) -> None:
+        number, seen[name] = seen[name], seen[name] + 1
+        if name != "unet" or number in wanted:
+            kept[name].append(folder / name / f"{number:05}.npz")
+            np.savez(kept[name][-1], **inputs)
+
+    _draw(bundle, requests, keep, on_step)
+    return {name: Runs(tuple(files)) for name, files in kept.items()}
+
+
+def _draw(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
+    """Draw, and tell the inputs of every run."""
+    pipeline = Pipeline(bundle)
+    names = {part.file: name for name, part in bundle.manifest.components.items()}
+    pipeline.engine = Recorder(on_run=lambda file, inputs: keep(names[file], inputs))
+    pipeline.draw(requests, on_step)
+
+
+def _wanted(requests: Sequence[Request], batch: int, steps: int | None) -> set[int]:
+    """Return the numbers of the U-Net's runs that are kept, counted over all requests."""
+    wanted, start = set[int](), 0
+    for request in requests:
+        each = math.ceil(len(request.prompts) / batch)
+        count = request.steps if steps is None else min(steps, request.steps)
+        for step in np.linspace(0, request.steps - 1, count).round().astype(int):
+            wanted.update(range(start + step * each, start + (step + 1) * each))
+        start += request.steps * each
+    return wanted
+
+
+def read_prompts(path: Path) -> tuple[str, ...]:
+    """Return the prompts in a UTF-8 text file, one a line; lines that are empty or begin with # are left out.
+
+    Raises BadCalibration for a file that is missing, no text, or without a prompt.
+    """
+    try:
+        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
+    except (OSError, UnicodeDecodeError) as problem:
+        raise BadCalibration(
+            f"{path} cannot be read as UTF-8 text of one prompt a line: {problem}"
+        ) from problem
+    prompts = tuple(line for line in lines if line and not line.startswith("#"))
+    if not prompts:
+        raise BadCalibration(f"{path} has no prompt; it should have one a line")
+    return prompts

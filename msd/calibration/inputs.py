@@ -1,0 +1,91 @@
+"""Inputs of one network in .npz files, one run each, and checked at the door."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from msd.errors import BadCalibration
+from msd.interpreter import one_line
+from msd.ports import Port
+from msd.weights import Array
+
+Inputs = dict[str, Array]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """The inputs of several runs, by name, read one at a time, as often as wanted."""
+
+    files: tuple[Path, ...]
+    ports: Mapping[str, Port] | None = None
+    """What each array must be, where that has not been checked already: `read_run`."""
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __iter__(self) -> Iterator[Inputs]:
+        """Yield the inputs of one run after the other; raises BadCalibration for a file that has changed."""
+        for path in self.files:
+            yield read_arrays(path) if self.ports is None else read_run(path, self.ports)
+
+
+def open_folder(folder: Path, component: str, ports: Mapping[str, Port]) -> Runs:
+    """Return the runs of a network in `folder`/`component`, where that is there, else in `folder`.
+
+    Each .npz file is one run and has an array for each input, by its name; a .npy file is the only input of
+    a network that has one, as the latents of a VAE decoder. Files are in the order of their names. Raises
+    BadCalibration, naming file, array, what was found and what is wanted.
+    """
+    place = folder / component if (folder / component).is_dir() else folder
+    files = tuple(sorted(path for path in place.glob("*.np[yz]") if path.is_file()))
+    if not files:
+        raise BadCalibration(f"{place} has no .npz files with inputs of the {component}")
+    for path in files:
+        read_run(path, ports)
+    return Runs(files, ports)
+
+
+def read_run(path: Path, ports: Mapping[str, Port]) -> Inputs:
+    """Return the inputs in a file as `ports` want them; raises BadCalibration where they are not so."""
+    found = read_arrays(path)
+    if list(found) == [""] and len(ports) == 1:
+        found = {name: found[""] for name in ports}
+    if set(found) != set(ports):
+        has = "one array without a name" if "" in found else f"the arrays {sorted(found)}"
+        raise BadCalibration(f"{path} has {has}; the network takes {sorted(ports)}")
+    for name, value in found.items():
+        _check(path, name, value, ports[name])
+    return found
+
+
+def _check(path: Path, name: str, value: Array, port: Port) -> None:
+    if (value.shape, value.dtype.name) != (port.shape, port.dtype):
+        wanted, got = f"{port.dtype}{list(port.shape)}", f"{value.dtype.name}{list(value.shape)}"
+        raise BadCalibration(f"{path} has {name} as {got}; the network takes {wanted}")
+    if not np.isfinite(value).all():
+        raise BadCalibration(f"{path} has {name} with values that are infinite or no numbers")
+    if port.rows is not None and value.size and not (value.min() >= 0 and value.max() < port.rows):
+        raise BadCalibration(
+            f"{path} has {name} from {value.min()} to {value.max()}; it looks up a table of {port.rows} rows"
+        )
+
+
+def read_arrays(path: Path) -> Inputs:
+    """Return the arrays of an .npz file by name, or that of an .npy file as ""; nothing in it is executed.
+
+    Raises BadCalibration for a file that is neither, is damaged, or holds pickled objects.
+    """
+    try:
+        stored = np.load(path, allow_pickle=False)
+        if not isinstance(stored, np.lib.npyio.NpzFile):
+            return {"": np.asarray(stored)}
+        with stored:
+            return {name: np.asarray(stored[name]) for name in stored.files}
+    except Exception as problem:  # zipfile, zlib, tokenize and struct each have their own for damaged bytes
+        raise BadCalibration(
+            f"{path} is not a file of inputs that numpy.savez wrote: {one_line(problem)}"
+        ) from problem

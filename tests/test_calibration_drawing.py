@@ -1,0 +1,106 @@
+"""Real inputs: what is gathered is what the networks were fed, the same each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd.bundle import COMPONENTS, open_bundle
+from msd.calibration.drawing import draw_inputs, gather, read_prompts
+from msd.errors import BadCalibration
+from msd.interpreter import Interpreter
+from msd.runtime.pipeline import Pipeline, Request
+
+REQUESTS = [Request("a", steps=3, seed=1), Request("b", steps=2, seed=2, guidance=1)]
+
+
+def test_every_run_is_kept(bundle_folder: Path) -> None:
+    bundle = open_bundle(bundle_folder)
+    found = gather(bundle, REQUESTS)
+    # With guidance each step runs twice, and the negative prompt is read too.
+    assert {name: len(runs) for name, runs in found.items()} == {
+        "text_encoder": 3,
+        "unet": 3 * 2 + 2,
+        "vae_decoder": 2,
+    }
+    for name in COMPONENTS:
+        for inputs in found[name]:
+            assert {n: v.shape for n, v in inputs.items()} == {
+                i.name: i.shape for i in bundle.component(name).inputs
+            }
+
+
+def test_the_last_latents_are_the_pictures(bundle_folder: Path) -> None:
+    bundle = open_bundle(bundle_folder)
+    found = gather(bundle, REQUESTS)["vae_decoder"]
+    for inputs, picture in zip(found, Pipeline(bundle).draw(REQUESTS), strict=True):
+        np.testing.assert_array_equal(inputs["latent"].reshape(picture.latents.shape), picture.latents)
+
+
+def test_it_is_deterministic(bundle_folder: Path) -> None:
+    first, second = (gather(open_bundle(bundle_folder), REQUESTS) for _ in range(2))
+    for name, runs in first.items():
+        for a, b in zip(runs, second[name], strict=True):
+            for key, value in a.items():
+                np.testing.assert_array_equal(value, b[key])
+    with Interpreter(bundle_folder / "unet.tflite", float_weights=True) as network:
+        assert np.isfinite(network.run(first["unet"][0])["noise"]).all()
+
+
+def test_files_hold_what_is_gathered(bundle_folder: Path, tmp_path: Path) -> None:
+    bundle = open_bundle(bundle_folder)
+    wanted, found = gather(bundle, REQUESTS), draw_inputs(bundle, REQUESTS, tmp_path)
+    assert set(found) == set(wanted) == set(COMPONENTS)
+    for name, runs in found.items():
+        # They can be gone through again.
+        for every in (list(runs), list(runs)):
+            assert len(every) == len(runs) == len(wanted[name])
+            for a, b in zip(every, wanted[name], strict=True):
+                assert set(a) == set(b)
+                for key, value in a.items():
+                    np.testing.assert_array_equal(value, b[key])
+
+
+def test_steps_are_kept_evenly_along_each_trajectory(bundle_folder: Path, tmp_path: Path) -> None:
+    bundle = open_bundle(bundle_folder)
+    requests = [Request("a", steps=7, seed=1), Request("b", steps=2, seed=2, guidance=1)]
+    every = gather(bundle, requests)["unet"]
+    found = list(draw_inputs(bundle, requests, tmp_path, steps=3)["unet"])
+    # Steps 0, 3 and 6 of the first, twice each because of guidance; both of the second.
+    for inputs, number in zip(found, [0, 1, 6, 7, 12, 13, 14, 15], strict=True):
+        np.testing.assert_array_equal(inputs["latent"], every[number]["latent"])
+
+
+def test_two_rows_of_guidance_fit_one_run_of_two(batch_two_folder: Path, tmp_path: Path) -> None:
+    found = draw_inputs(open_bundle(batch_two_folder), [Request("a", steps=5)], tmp_path, steps=2)
+    assert {name: len(runs) for name, runs in found.items()} == {
+        "text_encoder": 1,
+        "unet": 2,
+        "vae_decoder": 1,
+    }
+
+
+def test_the_same_requests_give_the_same_bytes(bundle_folder: Path, tmp_path: Path) -> None:
+    bundle = open_bundle(bundle_folder)
+    first, second = (draw_inputs(bundle, REQUESTS, tmp_path / name) for name in "ab")
+    for name, runs in first.items():
+        assert [f.read_bytes() for f in runs.files] == [f.read_bytes() for f in second[name].files]
+
+
+def test_prompts(tmp_path: Path) -> None:
+    path = tmp_path / "prompts.txt"
+    path.write_text("# ours\n\n  a red circle \nzwei Kreise über Grau\n", "utf-8")
+    assert read_prompts(path) == ("a red circle", "zwei Kreise über Grau")
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(b"# none\n", "has no prompt"), (b"\xff\xfe\x00", "UTF-8 text"), (None, "No such file")],
+)
+def test_prompts_are_refused(content: bytes | None, said: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "prompts.txt").write_bytes(content)
+    with pytest.raises(BadCalibration, match=said):
+        read_prompts(tmp_path / "prompts.txt")
