@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -75,7 +77,7 @@ def _row(group: Group, verbose: bool) -> tuple[str, str, str, str]:
     return severity, f"[bold]{escape(group.kind)}[/]", places(group.operations), why
 
 
-def print_changes(out: Console, changes: list[Change], only: list[str]) -> None:
+def print_changes(out: Console, changes: Sequence[Change], only: Sequence[str]) -> None:
     """Print what was gained and lost since another report."""
     for change in changes:
         title = f"[bold]{escape(change.file)}[/] [dim]{escape(change.delegate)}, {escape(change.device)}[/]"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -20,7 +20,8 @@ from msd.errors import BadBundle, OutputExists
 
 if TYPE_CHECKING:
     from msd.delegate import Adapter, Verdict
-    from msd.report.report import FileReport, Report
+    from msd.report.compare import Change
+    from msd.report.report import Audit, FileReport, Report
 
 CONDITION_FAILED = 3
 WIDTH = 120
@@ -151,19 +152,31 @@ def report(paths: tuple[Path, ...], setup: bool, **options: Any) -> None:
     Exit code 0: nothing that --fail-on names was found. 3: something was. 1: it could not be found out. 2:
     wrong usage.
     """
-    paths_given = _files(paths)
-    _require_sense(paths_given, setup, options)
-    talk = Console(stderr=True)
-    made, adapter, verdicts = _made(paths, paths_given, setup, options, talk)
-    made = replace(made, failed=_failing(made, verdicts, options))
+    from msd.report.compare import compare
+
+    files = _files(paths)
+    _require_sense(files, setup, options)
+    before, talk = _loaded(options["before"]), Console(stderr=True)
+    made, adapter, verdicts = _made(paths, files, setup, options, talk)
+    changes = compare(before, made) if before else []
+    made = replace(made, failed=_failing(made, verdicts, changes, options["fail_on"]))
     form = "json" if options["as_json"] else options["form"]
     if form == "table":
-        _print(made, adapter, verdicts, setup, options)
+        _print(made, adapter, verdicts, setup, options["verbose"])
+        if before:
+            _print_changes(before, made, changes)
     else:
         _write(_rendered(made, form), options["output"], options["force"])
     if made.failed:
         talk.print(f"Exit code 3 for: {', '.join(made.failed)}.", style="red")
         raise SystemExit(CONDITION_FAILED)
+
+
+def _loaded(path: Path | None) -> Report | None:
+    """Return the report to compare with, before anything that takes minutes."""
+    from msd.report.report import load_report
+
+    return load_report(path) if path else None
 
 
 def _require_sense(files: Sequence[Path], setup: bool, options: dict[str, Any]) -> None:
@@ -200,7 +213,8 @@ def _made(
         reports = [replace(r, disagreements=disagreements(r)) for r in reports]
         reports = [_witnessed(r, options["timeout"], talk) for r in reports]
     if options["audit"]:
-        reports = [replace(r, audit=_audit(paths, Path(r.file), options["inputs"], talk)) for r in reports]
+        audits = _audits(paths, files, options["inputs"], talk)
+        reports = [replace(r, audit=audit) for r, audit in zip(reports, audits, strict=True)]
     return Report(msd.__version__, tuple(reports), _described(adapter)), adapter, verdicts
 
 
@@ -211,11 +225,18 @@ def _witnessed(report: FileReport, timeout: float, talk: Console) -> FileReport:
         return replace(report, witnesses=witnesses(Path(report.file), timeout))
 
 
-def _audit(paths: Sequence[Path], file: Path, inputs: Sequence[Path], talk: Console) -> Any:
-    from msd.report.float16 import audited
+def _audits(
+    paths: Sequence[Path], files: Sequence[Path], inputs: Sequence[Path], talk: Console
+) -> Iterator[Audit]:
+    """Yield each file's audit; a bundle draws once for all of its files."""
+    from msd.report.float16 import audited, draw
 
-    with talk.status(f"{escape(file.name)}: ranges on the CPU …"):
-        return audited(file, next((p for p in paths if p == file.parent), None), inputs)
+    bundles = [path for path in paths if (path / MANIFEST).is_file() and not inputs]
+    with talk.status("Ranges on the CPU …") as status:
+        drawn = {bundle: draw(bundle) for bundle in bundles}
+        for file in files:
+            status.update(f"{escape(file.name)}: ranges on the CPU …")
+            yield audited(file, drawn.get(file.parent), inputs)
 
 
 def _described(adapter: Adapter | None) -> dict[str, Any] | None:
@@ -232,24 +253,31 @@ def _described(adapter: Adapter | None) -> dict[str, Any] | None:
 
 
 def _print(
-    made: Report, adapter: Adapter | None, verdicts: list[Verdict], setup: bool, options: dict[str, Any]
+    made: Report, adapter: Adapter | None, verdicts: list[Verdict], setup: bool, verbose: bool
 ) -> None:
-    from msd.cli.prediction_view import print_audits, print_changes, print_predictions
+    from msd.cli.prediction_view import print_audits, print_predictions
     from msd.cli.verdict_view import print_verdicts
-    from msd.report.compare import compare, missing
-    from msd.report.report import load_report
 
+    out = _console()
+    if made.files:
+        print_predictions(out, made, verbose)
+    print_audits(out, made)
+    if adapter is not None:
+        print_verdicts(out, adapter, verdicts, setup, verbose)
+
+
+def _print_changes(before: Report, made: Report, changes: Sequence[Change]) -> None:
+    from msd.cli.prediction_view import print_changes
+    from msd.report.compare import missing
+
+    print_changes(_console(), changes, missing(before, made))
+
+
+def _console() -> Console:
     out = Console(highlight=False)
     if not out.is_terminal:
         out.width = max(out.width, WIDTH)
-    if made.files:
-        print_predictions(out, made, options["verbose"])
-    print_audits(out, made)
-    if adapter is not None:
-        print_verdicts(out, adapter, verdicts, setup, options["verbose"])
-    if options["before"]:
-        before = load_report(options["before"])
-        print_changes(out, compare(before, made), missing(before, made))
+    return out
 
 
 def _rendered(made: Report, form: str) -> str:
@@ -275,31 +303,26 @@ def _write(text: str, output: Path | None, force: bool) -> None:
         temporary.write_text(text, "utf-8")
 
 
-def _failing(made: Report, verdicts: list[Verdict], options: dict[str, Any]) -> tuple[str, ...]:
+def _failing(
+    made: Report, verdicts: Sequence[Verdict], changes: Sequence[Change], asked: Sequence[str]
+) -> tuple[str, ...]:
     """Return which of the conditions that were asked for do not hold."""
-    from msd.report.compare import compare
-    from msd.report.report import SEVERITIES, load_report
+    from msd.report.report import SEVERITIES
 
-    asked, predictions = options["fail_on"], [p for file in made.files for p in file.predictions]
+    predictions = [p for file in made.files for p in file.predictions]
     found = {severity: any(p.count(severity) for p in predictions) for severity in SEVERITIES}
     found["run"] = not all(verdict.ok for verdict in verdicts)
     found["disagreement"] = any(file.disagreements for file in made.files)
     found["audit"] = any(
         r.what == "overflow" for file in made.files if file.audit for r in file.audit.out_of_range
     )
-    if "worse" in asked:
-        found["worse"] = any(change.worse for change in compare(load_report(options["before"]), made))
+    found["worse"] = any(change.worse for change in changes)
     return tuple(condition for condition in asked if found[condition])
 
 
 def _files(paths: tuple[Path, ...]) -> list[Path]:
-    """Return the .tflite files that `paths` name, each one readable; raises BadBundle and BadModelFile."""
-    from msd import tflite
-
-    files = [file for path in paths for file in (_components(path) if path.is_dir() else [path])]
-    for file in files:
-        tflite.read(file)
-    return files
+    """Return the .tflite files that `paths` name; raises BadBundle."""
+    return [file for path in paths for file in (_components(path) if path.is_dir() else [path])]
 
 
 def _components(folder: Path) -> list[Path]:

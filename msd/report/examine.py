@@ -10,6 +10,7 @@ from msd import tflite
 from msd.bundle import file_facts
 from msd.device import Delegate, Device
 from msd.device_limits import size_problems
+from msd.executed import executed
 from msd.gpu_memory import estimate
 from msd.ir import Graph, Model
 from msd.partition import Partitions, partition
@@ -27,7 +28,7 @@ SIZES = "docs/delegates.md, sizes"
 def examine(path: Path, delegates: Sequence[Delegate], device: Device) -> FileReport:
     """Return what rules say of the file at `path` for each delegate on `device`; raises BadModelFile."""
     model, facts = tflite.read(path), file_facts(path)
-    ops = [op for graph in model.graphs for op in graph.ops]
+    ops = [op for graph in executed(model) for op in graph.ops]
     predictions = tuple(_prediction(model, delegate, device.under(delegate)) for delegate in delegates)
     return FileReport(
         str(path), facts.sha256, facts.bytes, len(ops), kinds_of(op.kind for op in ops), predictions

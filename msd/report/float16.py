@@ -6,12 +6,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from msd.audit import Range, audit
-from msd.bundle import MANIFEST, open_bundle
+from msd.bundle import open_bundle
+from msd.calibration.inputs import read_arrays
 from msd.delegate.inputs import random_inputs
-from msd.errors import BadModelFile
 from msd.interpreter import check
 from msd.ports import Ports
 from msd.report.report import Audit, OutOfRange
@@ -25,14 +23,17 @@ PROMPTS = (
 )
 STEPS = 4
 
+Drawn = Mapping[str, Sequence[Mapping[str, Array]]]
+"""What the networks of a bundle were fed, by component."""
 
-def audited(file: Path, bundle: Path | None, given: Sequence[Path] = ()) -> Audit:
+
+def audited(file: Path, drawn: Drawn | None = None, given: Sequence[Path] = ()) -> Audit:
     """Return what float16 does not hold of the file's results.
 
-    On the inputs in the .npz files `given`; else on those that the networks of `bundle` get while it draws;
-    else on random ones. Raises BadModelFile for inputs that do not fit and for files that the CPU cannot run.
+    On the inputs in the .npz files `given`; else on those `drawn` by its bundle; else on random ones. Raises
+    BadCalibration for damaged inputs, BadModelFile for those that do not fit and for files that cannot run.
     """
-    said, runs = _inputs(file, bundle, given)
+    said, runs = _inputs(file, drawn, given)
     ranges = audit(file, runs)
     return Audit(said, len(runs), len(ranges), tuple(row for found in ranges for row in _rows(found)))
 
@@ -48,32 +49,22 @@ def _rows(found: Range) -> Iterator[OutOfRange]:
             yield OutOfRange(found.op, found.kind, found.tensor, what, reached, found.cure)
 
 
-def _inputs(file: Path, bundle: Path | None, given: Sequence[Path]) -> tuple[str, list[Mapping[str, Array]]]:
+def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str, list[Mapping[str, Array]]]:
     ports = Ports.of(read(file), file).inputs
     if given:
-        runs = [_read(path) for path in given]
+        runs = [read_arrays(path) for path in given]
         for run in runs:
             check(run, ports, file)
         return ", ".join(path.name for path in given), list(runs)
-    if bundle is not None and (bundle / MANIFEST).is_file():
-        return "pictures drawn", _drawn(bundle, file)
+    if drawn is not None and file.stem in drawn:
+        return "pictures drawn", list(drawn[file.stem])
     return "random numbers", [random_inputs(ports.values(), seed) for seed in range(RANDOM_RUNS)]
 
 
-def _drawn(bundle: Path, file: Path) -> list[Mapping[str, Array]]:
+def draw(bundle: Path) -> Drawn:
+    """Return the inputs of each network of a bundle, by component, while it draws two pictures."""
     from msd.calibration.drawing import gather
     from msd.runtime.pipeline import Request
 
-    found = gather(
-        open_bundle(bundle), [Request(prompt, steps=STEPS, seed=i) for i, prompt in enumerate(PROMPTS)]
-    )
-    return list(found[file.stem])
-
-
-def _read(path: Path) -> dict[str, Array]:
-    """Return the arrays of an .npz file, in which nothing is executed."""
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
-    except (OSError, ValueError, EOFError, AttributeError) as problem:
-        raise BadModelFile(f"{path} is not a file of inputs that numpy.savez wrote: {problem}") from problem
+    requests = [Request(prompt, steps=STEPS, seed=i) for i, prompt in enumerate(PROMPTS)]
+    return gather(open_bundle(bundle), requests)

@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -38,7 +39,9 @@ WARNING = re.compile(r"GPU COMPATIBILITY WARNING: (?!Subgraph)(.*)")
 def witnesses(path: Path, timeout: float) -> tuple[Witness, ...]:
     """Return what each witness that is installed says of the file, given `timeout` seconds."""
     asked = (("tflite-runtime", _runtime), ("tensorflow", _analyzer))
-    return tuple(ask(path, installed, timeout) for name, ask in asked if (installed := _version(name)))
+    there = [(ask, installed) for name, ask in asked if (installed := _version(name))]
+    with ThreadPoolExecutor(len(asked)) as side_by_side:
+        return tuple(side_by_side.map(lambda each: each[0](path, each[1], timeout), there))
 
 
 def _version(package: str) -> str | None:
