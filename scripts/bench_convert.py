@@ -64,7 +64,7 @@ def main(folder: Path, output: Path, repeats: int, converter: bool, scaling: boo
     """Write the measurements as JSON to OUTPUT and a table to stdout."""
     bench = Bench(folder.absolute())
     report: dict[str, Any] = {
-        "command": "make bench-convert",
+        "command": "python " + " ".join(sys.argv),
         "machine": f"{platform.machine()}, {os.cpu_count()} cores, {platform.system()}",
         "versions": {
             n: version(n) for n in ("tensorflow", "keras", "numpy", "ai-edge-litert", "safetensors")

@@ -10,6 +10,18 @@ from typing import Any
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.weights import Weights
 
+SCHEDULER = {
+    "_class_name": "DDIMScheduler",
+    "beta_start": 0.00085,
+    "beta_end": 0.012,
+    "beta_schedule": "scaled_linear",
+    "clip_sample": False,
+    "num_train_timesteps": 1000,
+    "set_alpha_to_one": False,
+    "steps_offset": 1,
+}
+"""Every Stable Diffusion 1.x's and 2.x's, for sources that do not say; without `prediction_type`."""
+
 
 @dataclass(frozen=True)
 class Checkpoint:

@@ -16,7 +16,7 @@ from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.keras_cv_order import ORDERS, Slot
 from msd.runtime.tokenizer import LENGTH
 from msd.sources import h5
-from msd.sources.checkpoint import Checkpoint
+from msd.sources.checkpoint import SCHEDULER, Checkpoint
 from msd.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
 from msd.weights import Weights
 
@@ -34,18 +34,6 @@ PROJECTION = 18
 """The place of the first projection's kernel in the U-Net's order: the first where 1.4 and 2.1 differ."""
 KERNEL_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
 """The order in which torch's axes are found in Keras's kernels."""
-
-SCHEDULER = {
-    "_class_name": "DDIMScheduler",
-    "beta_start": 0.00085,
-    "beta_end": 0.012,
-    "beta_schedule": "scaled_linear",
-    "clip_sample": False,
-    "num_train_timesteps": 1000,
-    "prediction_type": "epsilon",
-    "set_alpha_to_one": False,
-    "steps_offset": 1,
-}
 
 
 def open_folder(folder: Path, networks: str = "msd") -> Checkpoint:
@@ -67,7 +55,7 @@ def open_folder(folder: Path, networks: str = "msd") -> Checkpoint:
         vae_decoder=vae_decoder,
         weights={name: dict(_named(each, ORDERS[name](configs[name]))) for name, each in found.items()},
         tokenizer=clip_tokenizer(PAD_1 if networks == "keras-cv" else as_trained),
-        scheduler=SCHEDULER,
+        scheduler={**SCHEDULER, "prediction_type": "epsilon"},
         files={each.path.name: each.path for each in found.values()},
         holders={name: (each.path.name,) for name, each in found.items()},
         networks=networks,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadCheckpoint
+from msd.sources.checkpoint import SCHEDULER
 
 EPSILON, VELOCITY = "epsilon", "v_prediction"
 SPELLED = {"epsilon": EPSILON, "eps": EPSILON, "v": VELOCITY, "v_prediction": VELOCITY}
@@ -19,18 +20,6 @@ ASSUMED = "assumed, as in diffusers, of a 2.x that does not tell (--prediction-t
 LONGEST_YAML = 1 << 20
 PARAMETERIZATION = re.compile(r"^\s*parameterization:\s*[\"']?(\w+)[\"']?\s*(#.*)?$", re.MULTILINE)
 RESOLUTION = re.compile(r"(\d{1,5})x(\d{1,5})")
-
-SCHEDULER = {
-    "_class_name": "DDIMScheduler",
-    "beta_start": 0.00085,
-    "beta_end": 0.012,
-    "beta_schedule": "scaled_linear",
-    "clip_sample": False,
-    "num_train_timesteps": 1000,
-    "set_alpha_to_one": False,
-    "steps_offset": 1,
-}
-"""Every Stable Diffusion 1.x's and 2.x's."""
 
 
 @dataclass(frozen=True)
