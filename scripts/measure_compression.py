@@ -1,0 +1,200 @@
+"""What compression costs the demo checkpoint: sizes, components, latents, pictures, attributes.
+
+    python -m scripts.measure_compression convert build/compression
+    python -m scripts.measure_compression draw build/compression
+    python -m scripts.measure_compression compare build/compression -o docs/results/compression.json
+
+`convert` writes a bundle for each variant, `draw` draws the same held-back captions from the same latents
+with each, and `compare` sets them beside float32, writes the JSON and beside it a PNG with the first captions.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.calibration.drawing import gather
+from msd.demo import score
+from msd.demo.captions import captions
+from msd.interpreter import Interpreter
+from msd.parity import psnr
+from msd.runtime.pipeline import Pipeline, Request
+
+FLOAT = "float32"
+PRUNED = ("--recipe", "gpu-w8", "--calibration", "calibration.txt")
+VARIANTS: dict[str, tuple[str, ...]] = {
+    FLOAT: ("--recipe", "float32", "--without", "clip_gelu"),
+    "float32, clipped GELU": ("--recipe", "float32"),
+    "float16": ("--recipe", "float16"),
+    "W8": ("--recipe", "gpu-w8"),
+    "mixed int4 and int8": ("--recipe", "gpu-mixed"),
+    "W8, 12 % pruned": (*PRUNED, "--prune", "12%"),
+    "W8, 25 % pruned": (*PRUNED, "--prune", "25%"),
+    "W8, 25 % pruned, no refit": (*PRUNED, "--prune", "25%", "--no-refit"),
+}
+CALIBRATION = 16
+"""Captions that pruning is calibrated on; none of them is drawn."""
+
+STEPS, GUIDANCE, CHECKED, SHOWN = 20, 7.5, 4, 6
+CHUNK = 5
+
+
+@click.group(help=__doc__)
+def main() -> None:
+    """Measure in three steps, of which `draw` may run on another machine."""
+
+
+@main.command("convert")
+@click.argument("folder", type=click.Path(path_type=Path))
+def convert_all(folder: Path) -> None:
+    """Convert the demo checkpoint in every way."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "calibration.txt").write_text("\n".join(captions("train", CALIBRATION, seed=2)) + "\n")
+    for name, options in VARIANTS.items():
+        command = ["msd-convert", "-o", place(name), *options]
+        click.echo(f"{name}: {' '.join(command)}")
+        subprocess.run([Path(sys.executable).with_name(command[0]), *command[1:]], cwd=folder, check=True)
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--captions", "count", default=200, show_default=True)
+@click.option("--processes", default=os.cpu_count(), show_default="one for each core")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to.  [default: FOLDER]")
+def draw(folder: Path, count: int, processes: int, output: Path | None) -> None:
+    """Draw the same captions with every variant, on the CPU in float arithmetic."""
+    prompts = list(enumerate(captions("held-back", count, seed=1)))
+    chunks = [prompts[i : i + CHUNK] for i in range(0, count, CHUNK)]
+    with ProcessPoolExecutor(processes) as pool:
+        for name in VARIANTS:
+            begun = time.perf_counter()
+            done = list(pool.map(draw_some, [folder / place(name)] * len(chunks), chunks))
+            pixels, latents = (np.concatenate(parts) for parts in zip(*done, strict=True))
+            np.savez((output or folder) / f"{place(name)}.npz", pixels=pixels, latents=latents)
+            click.echo(f"{name}: {count} pictures, {time.perf_counter() - begun:.0f} s")
+
+
+def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]]) -> tuple[Any, Any]:
+    """Return the pixels and last latents of some captions; each number is its seed."""
+    requests = [Request(prompt, seed=seed, steps=STEPS, guidance=GUIDANCE) for seed, prompt in prompts]
+    pictures = Pipeline(open_bundle(bundle), threads=1).draw(requests)
+    return np.stack([p.pixels for p in pictures]), np.concatenate([p.latents for p in pictures])
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+def compare(folder: Path, output: Path) -> None:
+    """Write how far every variant is from float32 to OUTPUT, and a picture of pictures beside it."""
+    drawn = {name: dict(np.load(folder / f"{place(name)}.npz")) for name in VARIANTS}
+    prompts = captions("held-back", len(drawn[FLOAT]["pixels"]), seed=1)
+    bundles = {name: open_bundle(folder / place(name)) for name in VARIANTS}
+    wanted = Wanted(bundles[FLOAT], prompts[:CHECKED])
+    rows = {name: row(bundles[name], wanted, drawn[name], drawn[FLOAT], prompts) for name in VARIANTS}
+    report = {
+        "commands": [f"python -m scripts.measure_compression {c} {folder}" for c in ("convert", "draw")]
+        + ["python -m scripts.measure_compression " + " ".join(sys.argv[1:])],
+        "machine": f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
+        "versions": {name: version(name) for name in ("ai-edge-litert", "numpy", "tensorflow")},
+        "captions": len(prompts),
+        "steps": STEPS,
+        "guidance": GUIDANCE,
+        "variants": rows,
+    }
+    output.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
+    plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
+    for name, each in rows.items():
+        click.echo(f"{name}: {json.dumps(each)}")
+
+
+def place(name: str) -> str:
+    """Return the name of a variant's folder."""
+    return "".join(c if c.isalnum() else "-" for c in name.replace(" %", "")).replace("--", "-")
+
+
+class Wanted:
+    """What each network of the float32 bundle makes of the inputs that it gets while it draws."""
+
+    def __init__(self, bundle: Bundle, prompts: Sequence[str]) -> None:
+        requests = [Request(p, seed=1000 + i, steps=5, guidance=GUIDANCE) for i, p in enumerate(prompts)]
+        self.inputs = gather(bundle, requests)
+        self.outputs = {name: outputs(bundle, name, self.inputs[name]) for name in COMPONENTS}
+
+
+def outputs(bundle: Bundle, component: str, inputs: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """Return the network's only output on each of `inputs`."""
+    with Interpreter(bundle.path(component), float_weights=True) as network:
+        return [next(iter(network.run(each).values())) for each in inputs]
+
+
+def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Sequence[str]) -> dict[str, Any]:
+    """Return what one variant costs: sizes in bytes, PSNR in dB, SSIM, and the attributes that are right."""
+    components = {name: outputs(bundle, name, wanted.inputs[name]) for name in COMPONENTS}
+    least = {
+        name: min(psnr(a, b) for a, b in zip(wanted.outputs[name], components[name], strict=True))
+        for name in COMPONENTS
+    }
+    latents = [psnr(a, b) for a, b in zip(reference["latents"], drawn["latents"], strict=True)]
+    pairs = list(zip(reference["pixels"], drawn["pixels"], strict=True))
+    pictures = [psnr(a / 255, b / 255) for a, b in pairs]
+    return {
+        "bytes": {name: part.bytes for name, part in bundle.manifest.components.items()},
+        "components, least dB": {name: rounded(value) for name, value in least.items()},
+        "latents, median dB": rounded(float(np.median(latents))),
+        "pictures, median dB": rounded(float(np.median(pictures))),
+        "pictures, least dB": rounded(min(pictures)),
+        "SSIM, mean": round(ssim(reference["pixels"], drawn["pixels"]), 4),
+        "attributes right": round(
+            float(np.mean([score(a, b) for a, b in zip(drawn["pixels"], prompts, strict=True)])), 4
+        ),
+    }
+
+
+def rounded(decibels: float) -> float | None:
+    """Return decibels with one digit; None for equal arrays."""
+    return round(decibels, 1) if math.isfinite(decibels) else None
+
+
+def ssim(reference: Any, found: Any) -> float:
+    """Return the mean structural similarity (Wang et al. 2004), as TensorFlow computes it."""
+    import tensorflow as tf
+
+    return float(np.mean(tf.image.ssim(reference, found, max_val=255)))
+
+
+def plot(pictures: Mapping[str, Any], prompts: Sequence[str], path: Path) -> None:
+    """Draw the first captions, a row each, as every variant draws them, after arXiv 2307.01193's figure 5."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(2.1 * len(pictures), 2.3 * SHOWN), layout="constrained")
+    for i, line in enumerate(np.atleast_2d(figure.subplots(SHOWN, len(pictures)))):
+        for axes, (name, pixels) in zip(line, pictures.items(), strict=True):
+            axes.imshow(pixels[i])
+            axes.set(xticks=[], yticks=[], title=name if i == 0 else "")
+        line[0].set_ylabel("\n".join(wrapped(prompts[i])), fontsize=7)
+    figure.savefig(path, dpi=110)
+
+
+def wrapped(text: str) -> list[str]:
+    """Return a caption in lines."""
+    import textwrap
+
+    return textwrap.wrap(text, 30)
+
+
+if __name__ == "__main__":
+    main()
