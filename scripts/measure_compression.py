@@ -5,7 +5,7 @@
     python -m scripts.measure_compression compare build/compression -o docs/results/compression.json
 
 `convert` writes a bundle for each variant, `draw` draws the same held-back captions from the same latents
-with each, and `compare` sets them beside float32, writes the JSON and beside it a PNG with the first captions.
+with each, and `compare` sets them beside float32, in a JSON and a PNG with the first captions.
 """
 
 from __future__ import annotations
