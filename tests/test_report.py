@@ -36,6 +36,7 @@ from tests import tiny_models
 from tests.harness import build
 
 ADRENO = find_device("adreno-740")
+RECORDED = Path(__file__).parent / "recorded"
 
 
 def found(severity: str = "rejected", op: int = 1, name: str = "t", kind: str = "ADD") -> Finding:
@@ -45,7 +46,9 @@ def found(severity: str = "rejected", op: int = 1, name: str = "t", kind: str = 
 
 def report_of(*findings: Finding, file: str = "a/model.tflite", weights: int = 5_000_000) -> Report:
     prediction = Prediction("litert-gpu", "x", findings, 3, 1, 1, 2, 10, Memory(weights, 7, (1, 7, 2)))
-    return Report("1", (FileReport(file, "ab", 9, 3, {"ADD": 2, "<MUL>": 1}, (prediction,)),))
+    return Report(
+        "1", (FileReport(file, "ab", 9, 3, {"ADD": 2, "<MUL>": 1}, (prediction,), graphs={"main": 3}),)
+    )
 
 
 @pytest.mark.parametrize(
@@ -262,6 +265,19 @@ def test_model_explorer_colours_each_operation_by_its_worst() -> None:
         "2": "note",
     }
     assert all(r["bgColor"].startswith("#") for r in data["main"]["results"].values())
+
+
+@pytest.mark.parametrize("name", ["cut_off", "loop"])
+def test_model_explorer_has_a_node_for_each_operation(name: str, tmp_path: Path) -> None:
+    """Graphs and nodes as Model Explorer's own adapter for .tflite files named them."""
+    recorded = json.loads((RECORDED / "model-explorer-0.2.1.json").read_text("utf-8"))["graphs"][name]
+    path = tiny_models.save(name, tmp_path)
+    (prediction,) = (file := examine(path, ["litert-gpu"], ADRENO)).predictions
+    data = json.loads(to_explorer(file, prediction))
+    assert list(data) == list(recorded)
+    for graph in tflite.read(path).graphs:
+        found = {i: recorded[graph.name][i] for i in data[graph.name]["results"]}
+        assert found == {str(i): op.kind.lower() for i, op in enumerate(graph.ops)}
 
 
 def test_damaged_files_are_reported_or_refused(tmp_path: Path) -> None:

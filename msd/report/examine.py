@@ -28,10 +28,17 @@ SIZES = "docs/delegates.md, sizes"
 def examine(path: Path, delegates: Sequence[Delegate], device: Device) -> FileReport:
     """Return what rules say of the file at `path` for each delegate on `device`; raises BadModelFile."""
     model, facts = tflite.read(path), file_facts(path)
-    ops = [op for graph in executed(model) for op in graph.ops]
+    graphs = executed(model)
+    ops = [op for graph in graphs for op in graph.ops]
     predictions = tuple(_prediction(model, delegate, device.under(delegate)) for delegate in delegates)
     return FileReport(
-        str(path), facts.sha256, facts.bytes, len(ops), kinds_of(op.kind for op in ops), predictions
+        str(path),
+        facts.sha256,
+        facts.bytes,
+        len(ops),
+        kinds_of(op.kind for op in ops),
+        predictions,
+        graphs={graph.name or f"graph {i}": len(graph.ops) for i, graph in enumerate(graphs)},
     )
 
 

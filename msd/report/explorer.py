@@ -1,12 +1,16 @@
 """A prediction as node data for Model Explorer, which colours each operation by its worst finding.
 
 Format: `ModelNodeData` of the package ai-edge-model-explorer (model_explorer/node_data_builder.py): results
-by node for each graph; a .tflite file's first graph is "main", a node is named by its operation's place.
+by node for each graph; its adapter for .tflite files calls a graph by its name and a node by the operation's
+place in it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
 
 from msd.report.report import SEVERITIES, FileReport, Prediction
 
@@ -15,12 +19,18 @@ COLORS = {"ok": "#5fb98a", "note": "#9bb8e8", "unknown": "#a58be0", "wrong": "#e
 
 def to_explorer(file: FileReport, prediction: Prediction) -> str:
     """Return the node data of one file as one delegate is predicted to take it, as JSON."""
-    worst = dict.fromkeys(map(str, range(file.operations)), "ok")
+    worst = ["ok"] * file.operations
     for finding in sorted(prediction.findings, key=lambda f: -SEVERITIES.index(f.severity)):
-        worst[str(finding.op)] = finding.severity
-    data = {
+        worst[finding.op] = finding.severity
+    rest = iter(worst)
+    data = {name: _data(prediction, list(islice(rest, count))) for name, count in file.graphs.items()}
+    return json.dumps(data, indent=1) + "\n"
+
+
+def _data(prediction: Prediction, worst: Sequence[str]) -> dict[str, Any]:
+    """Return the node data of one graph, whose operations' worst findings are `worst`."""
+    return {
         "name": f"{prediction.delegate} on {prediction.device}",
-        "results": {node: {"value": value, "bgColor": COLORS[value]} for node, value in worst.items()},
+        "results": {str(i): {"value": value, "bgColor": COLORS[value]} for i, value in enumerate(worst)},
         "showExpandedSummaryOnGroupNode": True,
     }
-    return json.dumps({"main": data}, indent=1) + "\n"

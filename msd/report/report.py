@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,7 @@ class Witness:
 class FileReport:
     """One file: its operations by kind, what is predicted, and the real delegate's verdict (`run`) if asked.
 
+    `graphs` are the operations of each graph that runs, by its name: findings count through all of them.
     `run` is `msd.delegate.verdict.Verdict.to_json`. `disagreements` say where prediction and verdict differ.
     """
 
@@ -107,6 +108,7 @@ class FileReport:
     disagreements: tuple[str, ...] = ()
     audit: Audit | None = None
     witnesses: tuple[Witness, ...] = ()
+    graphs: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
