@@ -1,0 +1,167 @@
+"""What can be pruned: units that stay inside a block of the network, found by following every layer's output.
+
+Three kinds: the channels between two layers with a normalisation between them, which loses the same number
+from each of its groups or whole groups; hidden units of a feed-forward net, gated or not; heads of attention.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from itertools import takewhile
+from math import gcd
+
+from msd.ir import Graph, Op, Tensor
+from msd.pruning.channels import LAYERS, Closure, Seed, constant_behind, follow
+from msd.pruning.layout import Layout, Refine, Unprunable
+from msd.pruning.relations import tensor_at
+
+SLICE = 4
+"""GPUs keep channels in slices of four."""
+
+KINDS = {"channels": "channels", "hidden": "hidden units", "heads": "heads"}
+
+
+@dataclass(frozen=True, eq=False)
+class Unit:
+    """Channels, hidden units or heads of one block. `parameters` go with one index of every group."""
+
+    name: str
+    kind: str
+    seed: Seed
+    parameters: int
+    closure: Closure
+    by_groups: Seed | None = None
+    """Where to enter to take out whole groups of a normalisation instead."""
+
+    @property
+    def groups(self) -> int:
+        """How many groups each lose as much."""
+        return self.seed.groups
+
+    @property
+    def count(self) -> int:
+        """How many each group has."""
+        return self.seed.count
+
+    @property
+    def width(self) -> int:
+        """Channels, hidden units or heads in all."""
+        return self.groups * self.count
+
+    @property
+    def consumer(self) -> Op:
+        """The layer that sums over the unit."""
+        return self.closure.consumers[0]
+
+    @property
+    def words(self) -> str:
+        """What there is, for messages: "1280 channels in 32 groups"."""
+        return f"{self.width} {KINDS[self.kind]}" + (f" in {self.groups} groups" if self.groups > 1 else "")
+
+    def kept_counts(self) -> list[int]:
+        """Return how many of each group may stay, fewest first, all of them last.
+
+        Channels stay a multiple of four, so that no slice of the GPU's is half empty; 32 groups see to it.
+        """
+        step = 1 if self.kind == "heads" else SLICE // gcd(SLICE, self.groups)
+        return [n for n in range(1, self.count + 1) if n == self.count or n % step == 0]
+
+
+@dataclass
+class Found:
+    """The units of a graph, and for each other layer with weights why its output is none."""
+
+    units: list[Unit] = field(default_factory=list)
+    others: dict[str, str] = field(default_factory=dict)
+
+
+def find_units(graph: Graph) -> Found:
+    """Return every unit of `graph`, in the order in which the graph makes them, each once."""
+    found, seen = Found(), set[Tensor]()
+    for op in graph.ops:
+        if op.kind not in LAYERS or not constant_behind(tensor_at(op, 1)) or op.outputs[0] in seen:
+            continue
+        try:
+            unit, closure = _unit(graph, op)
+        except Unprunable as problem:
+            found.others[layer_name(op)] = str(problem)
+            continue
+        seen |= {p.outputs[0] for p in closure.producers}
+        found.units.append(unit)
+    return found
+
+
+def _unit(graph: Graph, op: Op) -> tuple[Unit, Closure]:
+    seed, closure = _settle(graph, Seed(op.outputs[0], len(op.outputs[0].shape) - 1))
+    if len(closure.consumers) != 1:
+        raise Unprunable(f"{len(closure.consumers)} layers sum over it: it does not stay inside one block")
+    kind, makers = _kind(closure), tuple(closure.producers)
+    unit = Unit(_name(kind, makers), kind, seed, parameters(closure), closure, _coarse(graph, seed))
+    if len(unit.kept_counts()) < 2:
+        raise Unprunable(f"{unit.words} cannot be fewer")
+    return unit, closure
+
+
+def _settle(graph: Graph, seed: Seed) -> tuple[Seed, Closure]:
+    """Return the seed seen so that the unit can be followed to its end."""
+    while True:
+        try:
+            return seed, follow(graph, seed)
+        except Refine as refine:
+            seed = refined(seed, refine)
+
+
+def refined(seed: Seed, refine: Refine) -> Seed:
+    """Return `seed` as `refine` wants it seen; raises Unprunable when it cannot be."""
+    layout = seed.layout.refined(refine)
+    was = seed.layout
+    return replace(
+        seed,
+        tied=seed.tied * layout.pre // was.pre,
+        groups=layout.groups,
+        block=seed.block * layout.post // was.post,
+    )
+
+
+def _coarse(graph: Graph, seed: Seed) -> Seed | None:
+    """Return where to enter to take whole groups, where there are groups."""
+    if seed.groups == 1:
+        return None
+    whole = replace(seed, groups=1, block=seed.block * seed.count)
+    try:
+        follow(graph, whole)
+    except (Unprunable, Refine):
+        return None
+    return whole
+
+
+def parameters(closure: Closure) -> int:
+    """Return how many learnt numbers go with one index of every group."""
+    inside: dict[Tensor, Layout] = {}
+    for (op, place), layout in closure.constants.items():
+        tensor = tensor_at(op, place)
+        if not tensor.weights.exact and all(use in closure.constants for use in tensor.uses):
+            inside[tensor] = layout
+    return sum(layout.pre * layout.groups * layout.post for layout in inside.values())
+
+
+def _kind(closure: Closure) -> str:
+    if any(op.kind == "SOFTMAX" for op in closure.touched):
+        return "heads"
+    return "channels" if closure.consumers[0].kind == "CONV_2D" else "hidden"
+
+
+def layer_name(op: Op) -> str:
+    """Return the checkpoint's name of a layer with weights, or else that of its result."""
+    constant = constant_behind(tensor_at(op, 1))
+    sources = constant.weights.sources if constant else ()
+    return sources[0].rpartition(".")[0] if sources else op.outputs[0].name
+
+
+def _name(kind: str, makers: tuple[Op, ...]) -> str:
+    """Attention is called after what its projections have in common, the rest after the largest layer."""
+    if kind == "heads":
+        names = [layer_name(op).split(".") for op in makers]
+        same = takewhile(lambda words: len(set(words)) == 1, zip(*names, strict=False))
+        return ".".join(words[0] for words in same) or layer_name(makers[0])
+    return layer_name(max(makers, key=lambda op: (op.kind == "CONV_2D", tensor_at(op, 1).size)))
