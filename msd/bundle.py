@@ -18,7 +18,10 @@ from typing import Any
 from msd import schema
 from msd.errors import BadBundle
 
-FORMAT = 1
+FORMAT = 2
+OLDEST = 2
+"""Format 1 said of weights only of which type they are."""
+
 COMPONENTS = ("text_encoder", "unet", "vae_decoder")
 MANIFEST = "manifest.json"
 
@@ -54,8 +57,16 @@ class Source:
 
 
 @dataclass(frozen=True)
+class RecipeFacts:
+    """By which recipe weights are stored: its name, and the SHA-256 of all that it does."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Configuration:
-    """How it was converted: each component's own settings, picture size in pixels, batch, and weight type.
+    """How it was converted: each component's own settings, picture size in pixels, batch, and the recipe.
 
     `networks`: "msd" for our own, "keras-cv" for keras-cv's.
     """
@@ -66,7 +77,7 @@ class Configuration:
     height: int
     width: int
     batch: int
-    weights: str
+    recipe: RecipeFacts
     networks: str = "msd"
 
 
@@ -170,7 +181,7 @@ def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
 def load_manifest(path: Path) -> Manifest:
     """Return the manifest in a file; raises BadBundle for one that is missing, newer, or senseless."""
     try:
-        manifest: Manifest = schema.load(Manifest, path, FORMAT, "a manifest")
+        manifest: Manifest = schema.load(Manifest, path, FORMAT, "a manifest", OLDEST)
     except OSError as error:
         raise BadBundle(f"cannot read {path} ({error.strerror}); msd-convert writes one") from error
     except ValueError as error:

@@ -28,19 +28,22 @@ from msd.bundle import (
     Conversion,
     Interface,
     Manifest,
+    RecipeFacts,
     Source,
     dump_manifest,
     file_facts,
 )
+from msd.encode import Encoding, encode, require_matched, stored_bits
 from msd.errors import BadConfig
 from msd.fingerprint import code_fingerprint, fingerprint
 from msd.interpreter import require_loadable
 from msd.ir import Graph, Model, Signature
+from msd.lint import require_right
 from msd.memory import peak_rss
 from msd.models import keras_cv
 from msd.models.networks import Network, latent_size, networks
 from msd.ports import Port, Ports
-from msd.quantize import encode
+from msd.recipe import DEFAULT, Recipe, find_recipe
 from msd.reuse import earlier, kept, refuse_foreign
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.sources.binding import bind
@@ -70,7 +73,7 @@ class Settings:
     """
 
     rules: Sequence[Rewrite]
-    weights: str = "int8"
+    recipe: Recipe = field(default_factory=lambda: find_recipe(DEFAULT))
     components: tuple[str, ...] = COMPONENTS
     batch: int = 1
     height: int | None = None
@@ -80,6 +83,11 @@ class Settings:
     force: bool = False
     lora: Sequence[tuple[Path, float]] = ()
     networks: str = "auto"
+
+    @property
+    def applied(self) -> list[Rewrite]:
+        """Those of `rules` that the recipe leaves on."""
+        return [rule for rule in self.rules if rule.name not in self.recipe.without]
 
 
 @dataclass(frozen=True)
@@ -96,9 +104,10 @@ def plan(source: Path, settings: Settings) -> Plan:
     """Return what `convert` would write; reads headers only."""
     checkpoint = _open(source, settings)
     pixels = _pixels(checkpoint, settings)
-    sizes = {c: sum(w.size for w in checkpoint.weights[c].values()) for c in settings.components}
-    each = {"int8": 1, "float16": 2, "float32": 4}[settings.weights]
-    return Plan(sizes, {c: n * each for c, n in sizes.items()}, *pixels)
+    chosen = {c: checkpoint.weights[c] for c in settings.components}
+    sizes = {c: sum(w.size for w in weights.values()) for c, weights in chosen.items()}
+    bits = {c: sum(stored_bits(settings.recipe, c, *item) for item in chosen[c].items()) for c in chosen}
+    return Plan(sizes, {c: n // 8 for c, n in bits.items()}, *pixels)
 
 
 def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress | None = None) -> Manifest:
@@ -119,7 +128,9 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
     if old and not todo and old.scheduler == work.checkpoint.scheduler:
         return old
     with staged(out) as staging:
-        made = {name: work.write(name, staging, _teller(on_progress, name)) for name in todo}
+        ready = {name: work.prepare(name, _teller(on_progress, name)) for name in todo}
+        require_matched(settings.recipe, {name: each.encoding for name, each in ready.items()})
+        made = {name: work.write(name, staging, ready.pop(name), on_progress) for name in todo}
         _copy_extras(work.checkpoint, staging)
         manifest = work.manifest(old, stay, made, time.perf_counter() - begun)
         (staging / MANIFEST).write_text(dump_manifest(manifest), "utf-8")
@@ -127,6 +138,16 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
     for name in set(old.components if old else ()) - set(manifest.components):
         (out / f"{name}.tflite").unlink(missing_ok=True)
     return manifest
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """A component to be written: all that can be refused has been looked at."""
+
+    model: Model
+    ledger: Ledger
+    encoding: Encoding
+    clock: _Clock
 
 
 @dataclass(frozen=True)
@@ -163,27 +184,34 @@ class _Work:
         return [
             [(self.source.files[f].sha256, adapters.get(f)) for f in self.checkpoint.holders[name]],
             [network.description, network.inputs],
-            [settings.weights, settings.target, [rule.name for rule in settings.rules]],
+            [settings.recipe.digest, settings.target, [rule.name for rule in settings.applied]],
             [code_fingerprint("msd", "graph_rewrites"), _versions()],
         ]
 
-    def write(self, name: str, staging: Path, told: Callable[[str, int, int], None]) -> _Made:
-        """Write a component's file into `staging`, read it back, and return what it is."""
-        network, path, clock = self.networks[name], staging / f"{name}.tflite", _Clock()
+    def prepare(self, name: str, told: Callable[[str, int, int], None]) -> _Ready:
+        """Return a component's graph, its weights described as they will be written."""
+        network, settings, clock = self.networks[name], self.settings, _Clock()
         told("loading" if is_cached(network) else "tracing", 0, 1)
         structure = structure_of(network)
         clock.lap("structure")
         told("rewriting", 0, 1)
         weights = bind(name, structure.variables, self.checkpoint.weights[name]).weights
         model = with_weights(structure, weights)
-        ledger = apply(model.main, self.settings.rules, self.settings.target)
-        encode(model.main, self.settings.weights)
+        ledger = apply(model.main, settings.applied, settings.target)
+        encoding = encode(model.main, settings.recipe, name)
+        require_right(model, settings.recipe, name)
         clock.lap("rewriting")
-        tflite.write(model, path, on_bytes=partial(told, "writing"))
+        return _Ready(model, ledger, encoding, clock)
+
+    def write(self, name: str, staging: Path, ready: _Ready, on_progress: OnProgress | None) -> _Made:
+        """Write a component's file into `staging`, read it back, and return what it is."""
+        path, clock = staging / f"{name}.tflite", ready.clock
+        clock.restart()
+        tflite.write(ready.model, path, on_bytes=partial(_teller(on_progress, name), "writing"))
         clock.lap("writing")
         component = _component(path, self.fingerprints[name])
         clock.lap("verifying")
-        return _Made(component, ledger, clock.seconds)
+        return _Made(component, ready.ledger, clock.seconds)
 
     def manifest(
         self, old: Manifest | None, stay: Mapping[str, Component], made: Mapping[str, _Made], seconds: float
@@ -209,6 +237,10 @@ class _Clock:
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """What follows begins now."""
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
@@ -300,9 +332,10 @@ def _source(checkpoint: Checkpoint, components: Sequence[str]) -> Source:
 
 def _configuration(checkpoint: Checkpoint, settings: Settings) -> Configuration:
     text_encoder, unet, vae_decoder = (_json(asdict(getattr(checkpoint, c))) for c in COMPONENTS)
-    height, width = _pixels(checkpoint, settings)
+    recipe = RecipeFacts(settings.recipe.name, settings.recipe.digest)
+    pixels = _pixels(checkpoint, settings)
     return Configuration(
-        text_encoder, unet, vae_decoder, height, width, settings.batch, settings.weights, checkpoint.networks
+        text_encoder, unet, vae_decoder, *pixels, settings.batch, recipe, checkpoint.networks
     )
 
 

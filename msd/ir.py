@@ -49,7 +49,7 @@ class Quant:
     """How stored integers stand for real numbers: real = scale * (stored - zero_point), per slice of `axis`.
 
     `scale` float32 (N,), `zero_point` int64 (N,). With `encode` the tensor's weights are still real numbers:
-    the writer calls it with them and gets (stored values, scale).
+    the writer calls it with them and gets (stored values, scale): int8, for INT4 too, which it packs.
     `rest` holds the schema's fields (min, max, details) that we carry and do not read.
     """
 

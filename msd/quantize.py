@@ -1,110 +1,98 @@
-"""int8 and float16 weights, described on the tensors: values are computed when the file is written.
+"""Real numbers as int8 or int4 with a scale: one for each slice of the first axis, or one in all.
 
-int8 is per channel, symmetric, in the narrow range [-127, 127], scale = amax / 127, in the form that GPU
-delegates take as it is: the integers go straight into CONV_2D, without DEQUANTIZE. Operator versions are the
-lowest that mean it (tensorflow/lite/tools/versioning/op_version.cc).
+Symmetric: real = scale · stored. int8 is narrow, [-127, 127], as CONV_2D's kernels ask for; int4 is full,
+[-8, 7]. The scale is chosen by one of
+
+    min-max   the largest number of a slice becomes the largest integer
+    mse       the one of `CLIPS` clips with the least squared error, "min-max" among them
+    rms       a fixed part of the root mean square; ai-edge-quantizer calls it MSE
+
+and "min-max" and "rms" are ai-edge-quantizer 0.10's to the last bit, for int8 and int4
+(algorithms/uniform_quantize: naive_min_max_quantize.py, mse.py, uniform_quantize_tensor.py).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
-from msd.ir import Build, Graph, Op, Quant, Tensor
 from msd.weights import Array
 
-WEIGHTS = ("int8", "float16", "float32")
-SMALLEST = 1024
-"""Constants of fewer elements stay float32: nothing is gained."""
+RANGES = {"int8": (-127, 127), "int4": (-8, 7)}
+RMS_STEP = {"int8": 0.05408, "int4": 0.37755}
+"""The scale as a part of the root mean square."""
 
-SMALLEST_SCALE = np.finfo(np.float32).tiny
+SMALLEST_BOUND = 1e-9
+"""No slice's largest number counts as smaller: a scale is above zero, and a normal float32."""
 
-FILTER_VERSION = {"CONV_2D": 5, "EMBEDDING_LOOKUP": 4}
-"""Operators that take int8 weights with one scale per slice of axis 0, and their version then."""
+CLIPS = np.linspace(1, 0.25, 26, dtype=np.float32)
+"""Where "mse" tries to clip, in parts of the largest number."""
 
+AT_ONCE = 1 << 22
+"""How many numbers "mse" works on at once: its copies stay small."""
 
-@dataclass(frozen=True)
-class Encoding:
-    """How many constants are stored as what, and the bytes of all constants."""
-
-    int8: int = 0
-    float16: int = 0
-    float32: int = 0
+Encode = Callable[[Array], tuple[Array, Array]]
 
 
-def quantize_rows(values: Array) -> tuple[Array, Array]:
-    """Return (int8 values, float32 scale of each row of axis 0); a row of zeros has scale 1.
+@cache
+def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max") -> Encode:
+    """Return the function that makes (stored int8, float32 scales) of real numbers of any float dtype.
 
-    Values are within scale / 2 of what is stored for them, and the largest of a row is stored as ±127 unless
-    it is so small that 1/127 of it would not be a normal float32.
+    int4 is stored in int8 too, in its range: whoever writes it packs two in a byte. `granularity` "channel"
+    has a scale for each slice of axis 0, "tensor" one. The same arguments give the same function.
     """
-    rows = np.asarray(values, np.float32).reshape(len(values), -1)
-    amax = np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0))
-    scale = np.where(amax > 0, np.maximum(amax / np.float32(127), SMALLEST_SCALE), np.float32(1))
-    stored = rows / scale[:, None]
+    scaled = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}[algorithm]
+
+    def encode(values: Array) -> tuple[Array, Array]:
+        real = np.asarray(values, np.float32)
+        rows = real.reshape(len(real) if granularity == "channel" else 1, -1)
+        scale = scaled(rows, store)
+        return _rounded(rows, scale, store).astype(np.int8).reshape(values.shape), scale
+
+    return encode
+
+
+def _rounded(rows: Array, scale: Array, store: str) -> Array:
+    stored: Array = rows / scale[:, None]
     np.rint(stored, out=stored)
-    return stored.astype(np.int8).reshape(values.shape), scale
+    low, high = RANGES[store]
+    np.clip(stored, low, high, out=stored)
+    return stored
 
 
-def encode(graph: Graph, weights: str) -> Encoding:
-    """Give the large weights of `graph` the encoding `weights`; the rest stays. Returns the counts."""
-    chosen = {"int8": _to_int8, "float16": _to_float16, "float32": _keep}[weights]
-    for tensor in [t for t in graph.tensors() if _is_learnt(graph, t)]:
-        chosen(graph, tensor)
-    dtypes = [t.dtype for t in graph.tensors() if t.data is not None]
-    return Encoding(*(dtypes.count(d) for d in ("INT8", "FLOAT16", "FLOAT32")))
+def _largest(rows: Array) -> Array:
+    amax: Array = np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0))
+    return np.maximum(amax, np.float32(SMALLEST_BOUND), out=amax)
 
 
-def _is_learnt(graph: Graph, tensor: Tensor) -> bool:
-    """Whether it is a large weight from a checkpoint: what rewrites wrote down stays as exact as it is."""
-    if tensor.data is None or tensor.dtype != "FLOAT32" or tensor.size < SMALLEST:
-        return False
-    return not tensor.data.exact and bool(tensor.uses) and tensor not in graph.outputs
+def _min_max(rows: Array, store: str) -> Array:
+    scale: Array = _largest(rows) / np.float32(RANGES[store][1])
+    return scale
 
 
-def _keep(graph: Graph, tensor: Tensor) -> None:
-    pass
+def _root_mean_square(rows: Array, store: str) -> Array:
+    rms = np.sqrt(np.mean(rows**2, axis=1))
+    scale: Array = np.float32(RMS_STEP[store]) * rms
+    return np.maximum(scale, np.float32(SMALLEST_BOUND / RANGES[store][1]))
 
 
-def _to_int8(graph: Graph, tensor: Tensor) -> None:
-    """Only filters and tables, the second input of the operators that take them."""
-    if any(op.kind not in FILTER_VERSION or i != 1 for op, i in tensor.uses):
-        return
-    rows = tensor.shape[0]
-    tensor.dtype = "INT8"
-    tensor.quant = Quant(np.zeros(rows, np.float32), np.zeros(rows, np.int64), 0, quantize_rows)
-    for op, _ in tensor.uses:
-        op.version = max(op.version, FILTER_VERSION[op.kind])
+def _least_error(rows: Array, store: str) -> Array:
+    each = max(1, AT_ONCE // max(1, rows.shape[1]))
+    parts = [_best_clip(rows[at : at + each], store) for at in range(0, len(rows), each)]
+    return np.concatenate(parts)
 
 
-def _to_float16(graph: Graph, tensor: Tensor) -> None:
-    """constant float32  =>  DEQUANTIZE(constant float16), which delegates take back out.
-
-    Tables stay float32: no delegate takes rows of a float16 table.
-    """
-    users = list(tensor.uses)
-    if any(op.kind == "EMBEDDING_LOOKUP" for op, _ in users):
-        return
-    half = Tensor(
-        f"{tensor.name}/float16",
-        tensor.shape,
-        "FLOAT16",
-        tensor.weights.map("float16", _halve, dtype="float16"),
-    )
-    new = Build()
-    full = new.DEQUANTIZE(half, version=3)
-    full.name = tensor.name
-    graph.insert_before(_first(graph, [op for op, _ in users]), new.ops)
-    graph.replace_tensor(tensor, full)
-
-
-def _halve(values: Array) -> Array:
-    """Return float16 values; what float16 cannot hold becomes its largest number."""
-    limit = np.finfo(np.float16).max
-    return np.clip(np.asarray(values, np.float32), -limit, limit).astype(np.float16)
-
-
-def _first(graph: Graph, ops: list[Op]) -> Op:
-    wanted = set(ops)
-    return next(op for op in graph.ops if op in wanted)
+def _best_clip(rows: Array, store: str) -> Array:
+    whole = _min_max(rows, store)
+    best, least = whole, np.full(len(rows), np.inf)
+    for clip in CLIPS:
+        scale = np.maximum(whole * clip, np.float32(SMALLEST_BOUND / RANGES[store][1]))
+        missed = _rounded(rows, scale, store)
+        missed *= scale[:, None]
+        missed -= rows
+        error = np.einsum("ij,ij->i", missed, missed)
+        best = np.where(error < least, scale, best)
+        least = np.minimum(error, least)
+    return best

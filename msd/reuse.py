@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from msd.bundle import MANIFEST, Component, Configuration, Manifest, Source, file_facts, load_manifest
 from msd.errors import BadBundle, OutputExists
@@ -79,8 +80,14 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if not _same_checkpoint(old.source, source):
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = asdict(old.configuration), asdict(configuration)
-    other = ", ".join(f"{key} {before[key]}" for key in before if before[key] != now[key])
+    other = ", ".join(_said(key, before[key]) for key in before if before[key] != now[key])
     return f"another conversion of this checkpoint ({other})"
+
+
+def _said(key: str, value: Any) -> str:
+    if key != "recipe":
+        return f"{key} {value}"
+    return f"recipe {value['name']}, SHA-256 {value['sha256'][:12]}…"
 
 
 def _require_same(out: Path, part: Component, wanted: str) -> None:

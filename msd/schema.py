@@ -18,10 +18,10 @@ DRAFT = "https://json-schema.org/draft/2020-12/schema"
 NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
-def load(kind: Any, path: Path, newest: int, what: str) -> Any:
-    """Return the JSON file at `path` as `kind`, a dataclass with a `format`, of which we know up to `newest`.
+def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
+    """Return the JSON file at `path` as `kind`, a dataclass with a `format`, from `oldest` to `newest`.
 
-    Raises OSError, or ValueError with a sentence for a file that is no JSON, newer, or not `what`.
+    Raises OSError, or ValueError with a sentence for a file that is no JSON, newer, older, or not `what`.
     """
     try:
         value = json.loads(path.read_text("utf-8"))
@@ -31,6 +31,10 @@ def load(kind: Any, path: Path, newest: int, what: str) -> Any:
     if isinstance(version, int) and version > newest:
         raise ValueError(
             f"{path} has format {version} and this msd reads up to {newest}; a newer msd is needed"
+        )
+    if isinstance(version, int) and version < oldest:
+        raise ValueError(
+            f"{path} has format {version}, which an older msd wrote; this one reads from {oldest}"
         )
     try:
         return read(kind, value, path.name)

@@ -24,7 +24,8 @@ import graph_rewrites
 from msd import tflite
 from msd.convert import with_weights
 from msd.delegate import Session, judge
-from msd.quantize import encode
+from msd.encode import encode
+from msd.recipe import find_recipe
 from msd.rewrite import apply
 from msd.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.weights import Array, Weights
@@ -64,16 +65,16 @@ def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
 @click.argument("models", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--component", "components", multiple=True, default=COMPONENTS)
-@click.option("--weights", default="int8", show_default=True)
+@click.option("--recipe", default="gpu-w8", show_default=True)
 def judge_structures(
-    folder: Path, models: tuple[str, ...], output: Path, components: tuple[str, ...], weights: str
+    folder: Path, models: tuple[str, ...], output: Path, components: tuple[str, ...], recipe: str
 ) -> None:
     """Write the verdicts and latencies as JSON to OUTPUT, after each component."""
-    report: dict[str, Any] = {"command": "python " + " ".join(sys.argv), "weights": weights, "models": {}}
+    report: dict[str, Any] = {"command": "python " + " ".join(sys.argv), "recipe": recipe, "models": {}}
     for model, name in itertools.product(models, components):
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / f"{name}.tflite"
-            row = write_random(load_structure(folder / model / f"{name}.zip"), path, weights)
+            row = write_random(load_structure(folder / model / f"{name}.zip"), path, name, recipe)
             for precision in ("fp32", "fp16"):
                 row[precision] = measure(path, precision)
                 report["models"].setdefault(model, {})[name] = row
@@ -81,12 +82,12 @@ def judge_structures(
                 click.echo(f"{model} {name} {precision}: {row[precision]}", err=True)
 
 
-def write_random(structure: Structure, path: Path, weights: str) -> dict[str, Any]:
+def write_random(structure: Structure, path: Path, component: str, recipe: str) -> dict[str, Any]:
     """Write the structure with random weights; return its size and operation counts."""
     drawn = {key: draw(spec, seed) for seed, (key, spec) in enumerate(structure.variables.items())}
     model = with_weights(structure, drawn)
     ledger = apply(model.main, graph_rewrites.load())
-    encode(model.main, weights)
+    encode(model.main, find_recipe(recipe), component)
     tflite.write(model, path)
     return {"traced": ledger.before, "operations": ledger.after, "bytes": path.stat().st_size}
 

@@ -27,6 +27,7 @@ from msd.convert import Settings, convert
 from msd.interpreter import Interpreter
 from msd.models.networks import networks
 from msd.parity import psnr
+from msd.recipe import find_recipe
 from msd.runtime.timestep import embed_timestep
 from msd.sources.formats import open_checkpoint
 from tests.reference import Array, draw, reference
@@ -35,7 +36,7 @@ VARIANTS = {
     "float32, GELU as in the checkpoint": ("float32", ("clip_gelu",)),
     "float32": ("float32", ()),
     "float16": ("float16", ()),
-    "int8": ("int8", ()),
+    "int8": ("gpu-w8", ()),
 }
 
 
@@ -97,13 +98,13 @@ def one(
     component: str,
     inputs: dict[str, Array],
     wanted: Array,
-    weights: str,
+    recipe: str,
     without: tuple[str, ...],
 ) -> dict[str, Any]:
     """Convert in one way and run once."""
     rules = [rule for rule in graph_rewrites.load() if rule.name not in without]
     with tempfile.TemporaryDirectory() as folder:
-        convert(source, Path(folder) / "out", Settings(rules, weights, (component,)))
+        convert(source, Path(folder) / "out", Settings(rules, find_recipe(recipe), (component,)))
         path = open_bundle(Path(folder) / "out").path(component)
         with Interpreter(path, float_weights=True) as network:
             fed = {k: np.ascontiguousarray(inputs[k]).reshape(p.shape) for k, p in network.inputs.items()}

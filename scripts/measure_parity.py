@@ -26,6 +26,7 @@ from msd.demo import CHECKPOINT, score
 from msd.demo.captions import captions
 from msd.interpreter import Interpreter
 from msd.parity import psnr
+from msd.recipe import find_recipe
 from msd.runtime.pipeline import Pipeline, Request, noise
 from msd.runtime.timestep import embed_timestep
 
@@ -33,7 +34,7 @@ VARIANTS = {
     "float32, GELU as in the checkpoint": ("float32", ("clip_gelu",)),
     "float32": ("float32", ()),
     "float16": ("float16", ()),
-    "int8": ("int8", ()),
+    "int8": ("gpu-w8", ()),
 }
 GUIDANCE = 7.5
 BATCH = 10
@@ -49,10 +50,10 @@ def main(output: Path, count: int, steps: int) -> None:
     prompts = captions("held-back", count, seed=1)
     reference = Reference(prompts, steps)
     rows = {}
-    for name, (weights, without) in VARIANTS.items():
+    for name, (recipe, without) in VARIANTS.items():
         with tempfile.TemporaryDirectory() as folder:
             rules = [r for r in graph_rewrites.load() if r.name not in without]
-            convert(CHECKPOINT, Path(folder) / "out", Settings(rules, weights))
+            convert(CHECKPOINT, Path(folder) / "out", Settings(rules, find_recipe(recipe)))
             rows[name] = measure(open_bundle(Path(folder) / "out"), reference)
         click.echo(f"{name}: {json.dumps(rows[name])}", err=True)
     report = {

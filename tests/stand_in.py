@@ -17,6 +17,7 @@ from msd.bundle import (
     Conversion,
     Interface,
     Manifest,
+    RecipeFacts,
     Source,
     dump_manifest,
     file_facts,
@@ -129,7 +130,7 @@ def write_bundle(folder: Path, batch: int = 1, sinusoids: bool = False) -> Path:
     (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(SCHEDULER))
     source, size = Source("stand-in", "none", {}), (HEIGHT * 8, WIDTH * 8)
     unet_settings = {"cosine_first": False, "frequency_shift": 1.0} if sinusoids else {}
-    configuration = Configuration({}, unet_settings, {}, *size, batch, "float32")
+    configuration = Configuration({}, unet_settings, {}, *size, batch, RecipeFacts("float32", ""))
     manifest = Manifest("0", source, configuration, components, Conversion(0.0, 0), scheduler=SCHEDULER)
     (folder / "manifest.json").write_text(dump_manifest(manifest))
     return folder

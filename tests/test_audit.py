@@ -13,10 +13,11 @@ from msd.audit import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
 from msd.convert import Settings, convert
 from msd.delegate.inputs import random_inputs
 from msd.demo import CHECKPOINT
+from msd.encode import encode
 from msd.errors import BadModelFile
 from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Model, Tensor
-from msd.quantize import encode
+from msd.recipe import find_recipe
 from msd.weights import Array, Weights
 from tests.harness import build
 
@@ -65,7 +66,7 @@ def test_int8_weights_count_as_what_they_mean(tmp_path: Path) -> None:
         return new.CONV_2D(x, new.const(learnt, "kernel"), new.const(np.zeros(64, np.float32)), **STRIDE)
 
     graph = build(quantised, x=x.shape)
-    assert encode(graph, "int8").int8 == 1
+    assert encode(graph, find_recipe("gpu-w8"), "unet").stored["INT8"] == 1
     (found,) = audit(written(graph, tmp_path), [{"x": x}])
     assert found.largest == pytest.approx(np.abs(x @ kernel.reshape(64, 64).T).max(), rel=0.02)
 
@@ -118,7 +119,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 def test_the_demo_is_clean_until_its_inputs_are_scaled(tmp_path: Path) -> None:
     rules = [r for r in graph_rewrites.load() if r.name != "clip_gelu"]
-    convert(CHECKPOINT, tmp_path / "out", Settings(rules, "float32", ("unet",)))
+    convert(CHECKPOINT, tmp_path / "out", Settings(rules, find_recipe("float32"), ("unet",)))
     path = tmp_path / "out" / "unet.tflite"
     with Interpreter(path) as network:
         inputs = random_inputs(network.inputs.values())

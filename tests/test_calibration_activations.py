@@ -13,11 +13,12 @@ from msd.calibration.activations import watch
 from msd.convert import with_weights
 from msd.delegate.inputs import random_inputs
 from msd.demo import CHECKPOINT
+from msd.encode import encode
 from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Tensor
 from msd.models.networks import networks
 from msd.ports import Ports
-from msd.quantize import encode
+from msd.recipe import find_recipe
 from msd.rewrite import apply
 from msd.sources.binding import bind
 from msd.sources.formats import open_checkpoint
@@ -85,7 +86,7 @@ def test_int8_weights_count_as_what_they_mean() -> None:
         return new.CONV_2D(x, new.const(learnt), new.const(np.zeros(64, np.float32)), stride_w=1, stride_h=1)
 
     graph, x = build(quantised, x=(1, 3, 5, 64)), normal(1, 3, 5, 64, seed=1)
-    encode(graph, "int8")
+    encode(graph, find_recipe("gpu-w8"), "unet")
     found: list[Array] = []
     watch(graph, [{"x": x}], graph.outputs, lambda tensor, value: found.append(value))
     scale = np.abs(kernel).max((1, 2, 3), keepdims=True) / 127

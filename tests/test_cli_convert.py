@@ -90,11 +90,11 @@ def test_dry_run_writes_nothing(source: Path, tmp_path: Path) -> None:
     assert_no_debris(tmp_path)
 
 
-@pytest.mark.parametrize("weights", ["int8", "float16", "float32"])
-def test_two_runs_give_the_same_bytes(source: Path, tmp_path: Path, weights: str) -> None:
+@pytest.mark.parametrize("recipe", ["gpu-w8", "float16", "float32", "cpu-w8"])
+def test_two_runs_give_the_same_bytes(source: Path, tmp_path: Path, recipe: str) -> None:
     outs = [tmp_path / "a", tmp_path / "b"]
     for out in outs:
-        assert run(source, "-o", out, "--weights", weights, "--component", "unet").exit_code == 0
+        assert run(source, "-o", out, "--recipe", recipe, "--component", "unet").exit_code == 0
     first, second = ((out / "unet.tflite").read_bytes() for out in outs)
     assert first == second
 

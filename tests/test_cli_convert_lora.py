@@ -50,7 +50,7 @@ def test_the_file_computes_what_torch_does_with_the_lora_fused(
     tiny: Tiny, lora: Path, tmp_path: Path
 ) -> None:
     out, c = tmp_path / "out", tiny.checkpoint
-    done = run(tiny.folder, "--lora", f"{lora}:0.7", "-o", out, "--component", "unet", "--weights", "float32")
+    done = run(tiny.folder, "--lora", f"{lora}:0.7", "-o", out, "--component", "unet", "--recipe", "float32")
     assert done.exit_code == 0, done.output
     network = networks(c.text_encoder, c.unet, c.vae_decoder)["unet"]
     inputs = draw(network.inputs, c.text_encoder.vocabulary, np.random.default_rng(3))

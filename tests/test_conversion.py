@@ -20,6 +20,7 @@ from msd.delegate import judge
 from msd.interpreter import Interpreter
 from msd.models.networks import networks
 from msd.parity import psnr
+from msd.recipe import find_recipe
 from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.reference import Array, draw, reference, timestep_embedding
@@ -29,7 +30,7 @@ from tests.reference import Array, draw, reference, timestep_embedding
 class Variant:
     """How weights are stored, what is switched off, and the least PSNR in dB."""
 
-    weights: str
+    recipe: str
     without: tuple[str, ...]
     least: float
 
@@ -38,7 +39,7 @@ EXACT = Variant("float32", ("clip_gelu",), 110.0)
 """GELU as the checkpoint defines it."""
 FLOAT = Variant("float32", (), 75.0)
 """Where the checkpoint's GELU is the exact one, its clipped tanh form costs some 40 dB."""
-INT8 = Variant("int8", (), 42.0)
+INT8 = Variant("gpu-w8", (), 42.0)
 
 
 @dataclass(frozen=True)
@@ -75,10 +76,10 @@ class Converted:
         self.expected = cache(self._expected)
 
     def _bundle(self, variant: Variant) -> Bundle:
-        case, out = self.case, self.folder / f"{variant.weights} without {'-'.join(variant.without)}"
+        case, out = self.case, self.folder / f"{variant.recipe} without {'-'.join(variant.without)}"
         rules = [r for r in graph_rewrites.load() if r.name not in variant.without]
         size = {"batch": case.batch, "height": case.height, "width": case.width}
-        convert(self.folder / "source", out, Settings(rules, variant.weights, **size))
+        convert(self.folder / "source", out, Settings(rules, find_recipe(variant.recipe), **size))
         return open_bundle(out)
 
     def _expected(self, component: str) -> tuple[dict[str, Array], Array]:

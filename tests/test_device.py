@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msd import recipe
 from msd.device import LIMITS, ConvSize, Device, Target, find_device, read_device, shipped
 from msd.errors import BadConfig
 
@@ -189,7 +190,7 @@ def test_a_device_that_is_not_known_is_refused_with_the_names() -> None:
         find_device("missing.toml")
 
 
-def test_an_installed_msd_knows_the_devices(tmp_path: Path) -> None:
+def test_an_installed_msd_knows_the_devices_and_recipes(tmp_path: Path) -> None:
     """A wheel made of the sources, without the demo checkpoint, unpacked elsewhere."""
     source, installed = tmp_path / "source", tmp_path / "installed"
     for folder in ("msd", "graph_rewrites", "configs"):
@@ -202,13 +203,17 @@ def test_an_installed_msd_knows_the_devices(tmp_path: Path) -> None:
     (wheel,) = source.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(installed)
     ask = (
-        "from msd import device; print(device.__file__, device.find_device('powervr').name, device.shipped())"
+        "from msd import device, recipe; print(device.__file__, device.find_device('powervr').name,"
+        " device.shipped(), recipe.find_recipe('gpu-w8').name, recipe.shipped())"
     )
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     found = subprocess.run(
         [sys.executable, "-c", ask], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
     )
-    assert found.stdout.strip() == f"{installed / 'msd' / 'device.py'} powervr {shipped()}"
+    assert (
+        found.stdout.strip()
+        == f"{installed / 'msd' / 'device.py'} powervr {shipped()} gpu-w8 {recipe.shipped()}"
+    )
 
 
 def test_there_are_devices_of_both_kinds() -> None:

@@ -26,7 +26,7 @@ from tests.harness import build, normal
 @pytest.fixture(scope="module")
 def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("pieces") / "out"
-    convert(CHECKPOINT, out, Settings(graph_rewrites.load(), "int8", ("vae_decoder",)))
+    convert(CHECKPOINT, out, Settings(graph_rewrites.load(), components=("vae_decoder",)))
     return out / "vae_decoder.tflite"
 
 

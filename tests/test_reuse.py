@@ -17,6 +17,7 @@ import graph_rewrites
 from msd.bundle import COMPONENTS, Manifest, open_bundle
 from msd.convert import Settings, convert
 from msd.errors import OutputExists, OutputUnwritable
+from msd.recipe import find_recipe
 from msd.staging import staged
 from tests import checkpoints
 
@@ -94,17 +95,17 @@ def test_a_renamed_checkpoint_is_the_same(source: Path, out: Path, tmp_path: Pat
 def test_other_settings_are_refused_until_forced(source: Path, out: Path) -> None:
     before = contents(out)
     with pytest.raises(
-        OutputExists, match=r"another conversion of this checkpoint \(weights int8\).*--force"
+        OutputExists, match=r"another conversion of this checkpoint \(recipe gpu-w8, SHA-256 .*\).*--force"
     ):
-        convert(source, out, replace(SETTINGS, weights="float16"))
+        convert(source, out, replace(SETTINGS, recipe=find_recipe("float16")))
     with pytest.raises(OutputExists, match=r"height 32\)"):
         convert(source, out, replace(SETTINGS, height=64))
     with pytest.raises(OutputExists, match="other rewrites"):
         convert(source, out, Settings([r for r in SETTINGS.rules if r.name != "clip_gelu"]))
     assert contents(out) == before
-    manifest, seen = converted(source, out, replace(SETTINGS, weights="float16", force=True))
+    manifest, seen = converted(source, out, replace(SETTINGS, recipe=find_recipe("float16"), force=True))
     assert seen == set(COMPONENTS)
-    assert manifest.configuration.weights == "float16"
+    assert manifest.configuration.recipe.name == "float16"
 
 
 def test_another_checkpoint_is_refused_until_forced(source: Path, out: Path, tmp_path: Path) -> None:

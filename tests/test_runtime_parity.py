@@ -12,6 +12,7 @@ import graph_rewrites
 from msd.bundle import open_bundle
 from msd.convert import Settings, convert
 from msd.parity import psnr
+from msd.recipe import find_recipe
 from msd.runtime.pipeline import Pipeline
 from tests import checkpoints
 
@@ -48,16 +49,16 @@ def reference(checkpoint: Path, start: np.ndarray) -> dict[str, np.ndarray]:
     return {"latents": draw("latent").numpy().transpose(0, 2, 3, 1), "picture": draw("np")[0]}
 
 
-@pytest.mark.parametrize(("weights", "least"), [("float32", (70, 50)), ("int8", (40, 35))])
+@pytest.mark.parametrize(("recipe", "least"), [("float32", (70, 50)), ("gpu-w8", (40, 35))])
 def test_the_picture_is_diffusers(
-    weights: str,
+    recipe: str,
     least: tuple[float, float],
     checkpoint: Path,
     start: np.ndarray,
     reference: dict[str, np.ndarray],
     tmp_path: Path,
 ) -> None:
-    convert(checkpoint, tmp_path / "out", Settings(graph_rewrites.load(), weights))
+    convert(checkpoint, tmp_path / "out", Settings(graph_rewrites.load(), find_recipe(recipe)))
     pipeline = Pipeline(open_bundle(tmp_path / "out", verify=True), float_weights=True)
     picture = pipeline.generate(PROMPT, negative_prompt=NEGATIVE, steps=STEPS, latents=start)
     assert psnr(reference["latents"], picture.latents) >= least[0]

@@ -23,6 +23,7 @@ from msd.delegate import judge
 from msd.interpreter import Interpreter
 from msd.models import keras_cv
 from msd.parity import psnr
+from msd.recipe import find_recipe
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
@@ -61,10 +62,12 @@ class Both:
             inputs["timestep_embedding"] = embed_timestep(TIMESTEP, c.unet.channels[0])[None]
         return inputs
 
-    def _bundle(self, weights: str) -> Bundle:
-        out = self.folder / weights
+    def _bundle(self, recipe: str) -> Bundle:
+        out = self.folder / recipe
         convert(
-            self.folder / "h5", out, Settings(graph_rewrites.load(), weights, networks="keras-cv", **PIXELS)
+            self.folder / "h5",
+            out,
+            Settings(graph_rewrites.load(), find_recipe(recipe), networks="keras-cv", **PIXELS),
         )
         return open_bundle(out)
 
@@ -124,13 +127,13 @@ CONVERTED = pytest.mark.parametrize(
 
 
 @CONVERTED
-@pytest.mark.parametrize(("weights", "least"), [("float32", 100.0), ("int8", 40.0)])
+@pytest.mark.parametrize(("recipe", "least"), [("float32", 100.0), ("gpu-w8", 40.0)])
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_its_own_networks_compute_the_same_converted(
-    both: Both, component: str, weights: str, least: float
+    both: Both, component: str, recipe: str, least: float
 ) -> None:
     inputs = both.inputs(component)
-    with Interpreter(both.bundle(weights).path(component), float_weights=True) as network:
+    with Interpreter(both.bundle(recipe).path(component), float_weights=True) as network:
         fed = {name: inputs[name].reshape(port.shape) for name, port in network.inputs.items()}
         (found,) = network.run(fed).values()
     assert psnr(files.run(both.models[component], inputs), found) >= least
@@ -139,13 +142,13 @@ def test_its_own_networks_compute_the_same_converted(
 @CONVERTED
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_the_delegate_takes_its_own_networks_whole(both: Both, component: str) -> None:
-    verdict = judge(both.bundle("int8").path(component))
+    verdict = judge(both.bundle("gpu-w8").path(component))
     assert verdict.ok, verdict.objections
 
 
 @CONVERTED
 def test_a_bundle_of_its_own_networks_draws(both: Both) -> None:
-    bundle = both.bundle("int8")
+    bundle = both.bundle("gpu-w8")
     assert bundle.manifest.configuration.networks == "keras-cv"
     assert bundle.manifest.source.kind == "keras-cv"
     assert Pipeline(bundle).generate("a red dog", steps=1).pixels.shape == (64, 128, 3)

@@ -13,10 +13,11 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from msd import tflite
+from msd.encode import encode
 from msd.errors import OutputUnwritable
 from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Model, Signature, Tensor
-from msd.quantize import encode
+from msd.recipe import Line, Recipe, find_recipe
 from msd.weights import Weights
 from tests import varied_models
 from tests.on_cpu import graph, normal, run, run_old
@@ -56,11 +57,14 @@ def layers(weights: Callable[..., Weights]) -> Model:
     return Model([graph(new, [x], [y])])
 
 
-@pytest.mark.parametrize("stored", ["float32", "float16", "int8"])
-def test_one_constant_is_in_memory_at_a_time(stored: str, tmp_path: Path) -> None:
+STORED = (Line("float32"), Line("float16"), Line("int8"), Line("int4"), Line("int4", algorithm="mse"))
+
+
+@pytest.mark.parametrize("line", STORED, ids=lambda line: f"{line.store} {line.algorithm}")
+def test_one_constant_is_in_memory_at_a_time(line: Line, tmp_path: Path) -> None:
     alone, each = Alone(), 4 * WIDTH * WIDTH
     model = layers(alone.weights)
-    encode(model.main, stored)
+    encode(model.main, Recipe("mine", (line,)), "unet")
     assert not alone.made, "weights were loaded before writing"
     tracemalloc.start()
     tflite.write(model, tmp_path / "model.tflite")
@@ -68,7 +72,7 @@ def test_one_constant_is_in_memory_at_a_time(stored: str, tmp_path: Path) -> Non
     tracemalloc.stop()
     assert len(alone.made) == LAYERS
     assert peak < 3 * each + 1e6, f"{peak} bytes for constants of {each}"
-    assert (tmp_path / "model.tflite").stat().st_size > LAYERS * each / 4
+    assert (tmp_path / "model.tflite").stat().st_size > LAYERS * each / (8 if line.store == "int4" else 4)
 
 
 def test_reading_takes_no_memory_for_constants(tmp_path: Path) -> None:
@@ -125,7 +129,7 @@ def test_the_same_model_makes_the_same_bytes(tmp_path: Path) -> None:
     files = []
     for name in ("first", "second"):
         model = layers(Alone().weights)
-        encode(model.main, "int8")
+        encode(model.main, find_recipe("gpu-w8"), "unet")
         tflite.write(model, tmp_path / name)
         tflite.write(model, tmp_path / f"{name} again")
         files += [(tmp_path / name).read_bytes(), (tmp_path / f"{name} again").read_bytes()]

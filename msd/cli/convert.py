@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
+def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Return the name or file; `list` shows what comes with msd and ends."""
+    if value != "list":
+        return value
+    from msd.recipe import find_recipe, shipped
+
+    for name in shipped():
+        click.echo(f"{name:<15} {find_recipe(name).description}")
+    ctx.exit()
+
+
 @click.command(cls=Command)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
@@ -46,11 +57,13 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
     help="Only this one; may be repeated.  [default: all]",
 )
 @click.option(
-    "--weights",
-    type=click.Choice(["int8", "float16", "float32"]),
-    default="int8",
+    "--recipe",
+    metavar="NAME|FILE",
+    default="gpu-w8",
     show_default=True,
-    help="How large weights are stored; the GPU computes in float.",
+    help="How weights are stored: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
+    is_eager=True,
+    callback=_recipe,
 )
 @click.option(
     "--batch",
@@ -87,6 +100,7 @@ FOLDER = click.Path(path_type=Path, file_okay=False)
 def convert(
     source: Path | None,
     output: Path,
+    recipe: str,
     device: str | None,
     gelu_clip: float,
     without: tuple[str, ...],
@@ -104,11 +118,12 @@ def convert(
     \b
     Examples:
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
+        msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
     from msd import convert as conversion
 
-    settings = _settings(device, gelu_clip, without, options)
+    settings = _settings(recipe, device, gelu_clip, without, options)
     source = source or _demo()
     if dry_run:
         _say_plan(conversion.plan(source, settings), settings, as_json)
@@ -130,23 +145,30 @@ def _demo() -> Path:
     return CHECKPOINT
 
 
-def _settings(device: str | None, gelu_clip: float, without: tuple[str, ...], options: Any) -> Settings:
+def _settings(
+    recipe: str, device: str | None, gelu_clip: float, without: tuple[str, ...], options: Any
+) -> Settings:
     import graph_rewrites
     from msd.convert import Settings
     from msd.device import Device, Target, find_device
+    from msd.errors import BadConfig
+    from msd.recipe import find_recipe
     from msd.sources import lora
 
     rules = graph_rewrites.load()
-    names = [r.name for r in rules]
+    names, chosen_recipe = [r.name for r in rules], find_recipe(recipe)
     if unknown := set(without) - set(names):
         raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
+    if unknown := set(chosen_recipe.without) - set(names):
+        raise BadConfig(
+            f"the recipe {chosen_recipe.name} is without {sorted(unknown)}, which are no rewrites"
+        )
     target = Target(find_device(device) if device else Device(), gelu_clip)
     chosen = options.pop("components") or COMPONENTS
     components = tuple(c for c in COMPONENTS if c in chosen)
     options["lora"] = [lora.parse(text) for text in options["lora"]]
-    return Settings(
-        [r for r in rules if r.name not in without], components=components, target=target, **options
-    )
+    kept = [r for r in rules if r.name not in without]
+    return Settings(kept, chosen_recipe, components=components, target=target, **options)
 
 
 @contextmanager
@@ -180,7 +202,7 @@ def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(plan), indent=2))
         return
-    click.echo(f"{plan.width}x{plan.height} pixels, batch {settings.batch}, {settings.weights} weights:")
+    click.echo(f"{plan.width}x{plan.height} pixels, batch {settings.batch}, recipe {settings.recipe.name}:")
     for name, parameters in plan.parameters.items():
         click.echo(
             f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}"

@@ -36,22 +36,26 @@ Encode = Callable[[Array], tuple[Array, Array]]
 
 @dataclass(frozen=True)
 class _Stored:
-    """One buffer to write: `encode` makes (what is stored, its scale) of the weights."""
+    """One buffer to write: `encode` makes (what is stored, its scale) of the weights, as the type `dtype`."""
 
     data: Weights
+    dtype: str = ""
     encode: Encode | None = None
     inline: bool = False
     """Whether it must stay inside the flatbuffer, because nobody looks for metadata outside."""
 
     @property
     def bytes(self) -> int:
-        return self.data.size * (1 if self.encode else self.data.dtype.itemsize)
+        if self.encode is None:
+            return self.data.size * self.data.dtype.itemsize
+        return -(-self.data.size // 2) if self.dtype == "INT4" else self.data.size
 
     def load(self) -> tuple[memoryview, Array | None]:
         """Return (what to write, the scale if it was quantised on the way)."""
         array, scale = self.data.load(), None
         if self.encode:
             array, scale = self.encode(array)
+            array = _packed(array) if self.dtype == "INT4" else array
         flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if flat.size != self.bytes:
             raise AssertionError(f"{self.data.recipe} made {flat.size} bytes instead of {self.bytes}")
@@ -123,7 +127,7 @@ class _Writer:
         encode = tensor.quant.encode if tensor.quant else None
         key = (id(tensor.data) if encode else _identity(tensor.data), encode)
         if key not in self.buffer_of:
-            self.buffer_of[key] = self._add(_Stored(tensor.data, encode))
+            self.buffer_of[key] = self._add(_Stored(tensor.data, tensor.dtype, encode))
         if encode:
             self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
         return self.buffer_of[key]
@@ -177,6 +181,14 @@ class _Writer:
         else:
             at = table.Pos + table.Offset(4)
             struct.pack_into("<I", structure, at, start - 4 - at)
+
+
+def _packed(values: Array) -> Array:
+    """Return int8 values from -8 to 7 two in a byte, the first in the low half, 0 beside an odd last one."""
+    halves = np.zeros((-(-values.size // 2), 2), np.uint8)
+    halves.reshape(-1)[: values.size] = values.reshape(-1).view(np.uint8) & 0x0F
+    packed: Array = halves[:, 0] | halves[:, 1] << 4
+    return packed
 
 
 def _identity(data: Weights) -> Hashable:
