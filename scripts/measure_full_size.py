@@ -30,14 +30,8 @@ from msd.parity import psnr
 from msd.recipe import find_recipe
 from msd.runtime.timestep import embed_timestep
 from msd.sources.formats import open_checkpoint
+from scripts.measure_parity import VARIANTS
 from tests.reference import Array, draw, reference
-
-VARIANTS = {
-    "float32, GELU as in the checkpoint": ("float32", ("clip_gelu",)),
-    "float32": ("float32", ()),
-    "float16": ("float16", ()),
-    "int8": ("gpu-w8", ()),
-}
 
 
 @click.command()

@@ -36,6 +36,8 @@ VARIANTS = {
     "float16": ("float16", ()),
     "int8": ("gpu-w8", ()),
 }
+"""Recipes, and the rewrites that are switched off."""
+
 GUIDANCE = 7.5
 BATCH = 10
 
