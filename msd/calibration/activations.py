@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from msd import tflite
-from msd.interpreter import Interpreter, check
-from msd.ir import Graph, Model, Op, Signature, Tensor
+from msd.calibration.store import Store, running
+from msd.interpreter import check
+from msd.ir import Graph, Model, Op, Tensor
 from msd.pieces import cut
 from msd.ports import Ports
 from msd.weights import Array
@@ -42,10 +42,10 @@ def watch(
     weights = sum(t.size for t in needed.tensors() if t.data is not None)
     pieces = cut(needed, max(1, math.ceil(weights / piece)))
     with tempfile.TemporaryDirectory(prefix="msd-activations-") as folder:
-        store = _Store(Path(folder))
-        for run, value in _fed(graph, inputs):
-            for tensor in graph.inputs:
-                store.save(run, tensor, value[tensor])
+        store = Store(Path(folder))
+        for each in _fed(graph, inputs):
+            for tensor, value in each.items():
+                store.add(tensor, value)
         for tensor in dict.fromkeys(t for t in tensors if t in graph.inputs):
             for run in range(store.runs):
                 on_value(tensor, store.load(run, tensor))
@@ -54,13 +54,13 @@ def watch(
             _run(part, later, set(tensors), store, on_value)
 
 
-def _fed(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[tuple[int, dict[Tensor, Array]]]:
-    """Yield each run's number and inputs by tensor; raises BadModelFile unless they fit."""
+def _fed(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[dict[Tensor, Array]]:
+    """Yield each run's inputs by tensor; raises BadModelFile unless they fit."""
     ports = Ports.of(Model([graph]), Path(graph.name)).inputs
     named = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
-    for run, each in enumerate(inputs):
+    for each in inputs:
         check(each, ports, Path(graph.name))
-        yield run, {tensor: np.asarray(each[name]) for name, tensor in named.items()}
+        yield {tensor: np.asarray(each[name]) for name, tensor in named.items()}
 
 
 def _needed(graph: Graph, tensors: Sequence[Tensor]) -> Graph:
@@ -95,52 +95,16 @@ def _place(op: Op, ordered: dict[Op, None]) -> None:
     ordered[op] = None
 
 
-class _Store:
-    """Values of tensors by run, in files."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.runs = 0
-        self._numbers: dict[Tensor, int] = {}
-
-    def save(self, run: int, tensor: Tensor, value: Array) -> None:
-        """Keep a value; runs are counted from 0."""
-        self.runs = max(self.runs, run + 1)
-        np.save(self._path(run, tensor), value, allow_pickle=False)
-
-    def load(self, run: int, tensor: Tensor) -> Array:
-        """Return a value that was saved."""
-        value: Array = np.load(self._path(run, tensor), allow_pickle=False)
-        return value
-
-    def drop(self, tensor: Tensor) -> None:
-        """Forget a tensor's values."""
-        for run in range(self.runs):
-            self._path(run, tensor).unlink(missing_ok=True)
-
-    def _path(self, run: int, tensor: Tensor) -> Path:
-        return self.folder / f"{self._numbers.setdefault(tensor, len(self._numbers))}.{run}.npy"
-
-
-def _run(piece: Graph, later: set[Tensor], watched: set[Tensor], store: _Store, on_value: OnValue) -> None:
+def _run(piece: Graph, later: set[Tensor], watched: set[Tensor], store: Store, on_value: OnValue) -> None:
     """Run a piece over all inputs; drops what no `later` piece takes."""
     given = [t for op in piece.ops for t in op.outputs if t in later or t in watched]
-    part = Graph(piece.inputs, given, piece.ops)
-    names = {tensor: str(i) for i, tensor in enumerate((*piece.inputs, *given))}
-    named = [{names[t]: t for t in side} for side in (part.inputs, given)]
-    part.signatures = [Signature("serving_default", *named)]
-    file = store.folder / "piece.tflite"
-    tflite.write(Model([part]), file)
-    with Interpreter(file, float_weights=True) as network:
-        for run in range(store.runs):
-            made = network.run({names[t]: store.load(run, t) for t in part.inputs})
-            for tensor in given:
-                value = made[names[tensor]]
+    with running(Graph(piece.inputs, given, piece.ops, "piece"), store.folder) as run:
+        for number in range(store.runs):
+            for tensor, value in run({t: store.load(number, t) for t in piece.inputs}).items():
                 if tensor in watched:
                     on_value(tensor, value)
                 if tensor in later:
-                    store.save(run, tensor, value)
-    file.unlink()
-    for tensor in part.inputs:
+                    store.add(tensor, value)
+    for tensor in piece.inputs:
         if tensor not in later:
             store.drop(tensor)

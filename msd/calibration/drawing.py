@@ -11,15 +11,60 @@ from pathlib import Path
 
 import numpy as np
 
+from msd import tflite
 from msd.bundle import Bundle
-from msd.calibration.inputs import Inputs, Runs
+from msd.calibration.inputs import Inputs, Runs, open_folder
+from msd.demo.captions import captions
 from msd.errors import BadCalibration
+from msd.ports import Ports
 from msd.runtime.components import Engine, Session
 from msd.runtime.pipeline import OnStep, Pipeline, Request
 from msd.weights import Array
 
+CAPTIONS = 4
+"""How many of the demo's held-back captions are drawn where no prompts are given."""
+
 OnRun = Callable[[str, Inputs], None]
 """Called before every run with the network's name and the inputs, which may change afterwards."""
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Where inputs come from: a file of prompts, a folder of inputs, or None for the demo's captions.
+
+    For prompts: how many denoising `steps`, of which `kept` are used, what `guidance`, and the first `seed`.
+    """
+
+    source: Path | None = None
+    steps: int = 20
+    kept: int = 4
+    guidance: float = 7.5
+    seed: int = 0
+
+    def __str__(self) -> str:
+        kept = f"{min(self.kept, self.steps)} of {self.steps} steps"
+        drawn = f"{kept}, guidance {self.guidance:g}, seed {self.seed}"
+        if self.source is None:
+            return f"{CAPTIONS} captions of the demo, {drawn}"
+        return self.source.name if self.source.is_dir() else f"{self.source.name}, {drawn}"
+
+    def runs(
+        self, bundle: Bundle, components: Sequence[str], folder: Path, on_step: OnStep | None = None
+    ) -> dict[str, Runs]:
+        """Return the inputs of each of `components` of `bundle`; what is drawn is kept in `folder`.
+
+        Raises BadCalibration for what is no such file or folder, or does not fit the networks.
+        """
+        if self.source is not None and self.source.is_dir():
+            ports = {name: Ports.of(tflite.read(bundle.path(name)), bundle.path(name)) for name in components}
+            return {name: open_folder(self.source, name, port.inputs) for name, port in ports.items()}
+        prompts = captions("held-back", CAPTIONS, 0) if self.source is None else read_prompts(self.source)
+        requests = [
+            Request(prompt, seed=self.seed + i, steps=self.steps, guidance=self.guidance)
+            for i, prompt in enumerate(prompts)
+        ]
+        drawn = draw_inputs(bundle, requests, folder, self.kept, on_step)
+        return {name: drawn[name] for name in components}
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ COMMANDS = {
     "convert": ("msd.cli.convert:convert", "Convert a checkpoint to three .tflite files."),
     "report": ("msd.cli.report:report", "Ask the GPU delegate whether it takes each file whole."),
     "delegation-report": ("msd.cli.report:report", "The same as report."),
+    "blocks": ("msd.cli.blocks:blocks", "Measure each block of a compressed network by itself."),
     "generate": ("msd.cli.generate:generate", "Draw a picture with converted files."),
 }
 

@@ -1,0 +1,72 @@
+"""Two bundles of one checkpoint, block by block."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from msd.blockwise.measure import measure
+from msd.blockwise.result import BlockReport
+from msd.bundle import Bundle
+from msd.calibration.drawing import Calibration
+from msd.errors import BadBundle
+
+OnProgress = Callable[[str, str, int, int], None]
+"""Called with the component, what is being done, how much is done, and of how much."""
+
+
+def compare(
+    reference: Bundle,
+    compressed: Bundle,
+    components: Sequence[str],
+    calibration: Calibration,
+    final: bool,
+    on_progress: OnProgress,
+) -> BlockReport:
+    """Return the error of each block of `components` of `compressed`, on inputs that `reference` is fed.
+
+    `final`: as `measure` says. Raises BadBundle for bundles of different checkpoints, and what `measure` and
+    `Calibration.runs` raise.
+    """
+    require_same_checkpoint(reference, compressed)
+    for name in components:
+        compressed.component(name)
+        reference.component(name)
+    measured = {}
+    with tempfile.TemporaryDirectory(prefix="msd-calibration-") as folder:
+        runs = calibration.runs(
+            reference,
+            components,
+            Path(folder),
+            lambda done, of, s: on_progress("inputs", "drawing", done, of),
+        )
+        for name in components:
+            measured[name] = measure(
+                reference.path(name),
+                compressed.path(name),
+                runs[name],
+                final,
+                partial(on_progress, name),
+            )
+    return BlockReport(
+        reference.folder.name,
+        reference.model_hash,
+        compressed.folder.name,
+        compressed.model_hash,
+        str(calibration),
+        measured,
+    )
+
+
+def require_same_checkpoint(reference: Bundle, compressed: Bundle) -> None:
+    """Raise BadBundle where a file that both were made of is not the same, or was not merged alike."""
+    ours, theirs = reference.manifest.source, compressed.manifest.source
+    both = set(ours.files) & set(theirs.files)
+    different = sorted(name for name in both if ours.files[name].sha256 != theirs.files[name].sha256)
+    if different or ours.adapters != theirs.adapters:
+        why = f"{different[0]} is another file" if different else "other LoRA files were merged"
+        raise BadBundle(
+            f"{compressed.folder} and {reference.folder} were not converted from one checkpoint: {why}"
+        )

@@ -1,0 +1,166 @@
+"""Which block of its network each operator belongs to, told by the names of weights."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from msd.ir import Graph, Op, Tensor
+from msd.pieces import cut
+from msd.quantize import SMALLEST
+
+CONTAINER = re.compile(
+    r".*\b(?:(?:down_|up_|transformer_)?blocks|resnets|attentions|downsamplers|upsamplers|layers)\.\d+(?=\.|$)"
+)
+"""What diffusers and transformers call a list of blocks, with a number: the innermost is the block."""
+
+NO_BLOCK = frozenset({"decoder", "encoder", "text_model", "vision_model", "model"})
+"""Parts of such paths that hold all blocks of a network."""
+
+EVEN = 8
+"""How many pieces a graph is cut into that says nothing of its blocks."""
+
+Labels = dict[Op, str]
+
+
+def label(graph: Graph) -> Labels:
+    """Return the name of the block of each operator, but for those that no learnt weight has touched.
+
+    Names are those of weights; other operators follow those that read their results if these are all of one
+    block, else what they are made from; sums of two results belong to the block that made the later one. A
+    graph whose weights have no such names is cut behind its residual additions, or evenly.
+    """
+    labels = _by_names(graph)
+    if len(set(labels.values())) < 2:
+        return _by_residuals(graph) or _evenly(graph)
+    touched = _touched(graph)
+    ops = [op for op in graph.ops if touched.intersection(op.outputs)]
+    for op in set(labels) - set(ops):
+        del labels[op]
+    for op in ops:
+        if op not in labels and _is_sum(op):
+            _follow(op, _latest_labelled(op, labels, graph), labels)
+    for op in reversed(ops):
+        if op not in labels:
+            users = {labels.get(user) for t in op.outputs for user, _ in t.uses}
+            _follow(op, users.pop() if len(users) == 1 else None, labels)
+    for op in ops:
+        if op not in labels:
+            _follow(op, _latest_labelled(op, labels, graph), labels)
+    return labels
+
+
+def learnt(op: Op) -> Iterator[Tensor]:
+    """Yield the large weights of an operator that come from a checkpoint, as far as can be told."""
+    for tensor in op.operands:
+        if is_learnt(tensor):
+            yield tensor
+
+
+def is_learnt(tensor: Tensor) -> bool:
+    """Whether it is a large constant that no rewrite has made."""
+    is_matrix = sum(n > 1 for n in tensor.shape) > 1
+    return tensor.data is not None and tensor.size >= SMALLEST and is_matrix and "~" not in tensor.name
+
+
+def block_of(path: str) -> str:
+    """Return the block in a module's path: "mid_block.resnets.0" of "mid_block.resnets.0.conv1"."""
+    found = CONTAINER.match(path)
+    if found:
+        return found[0]
+    parent, _, _ = path.rpartition(".")
+    return path if not parent or parent in NO_BLOCK else parent
+
+
+def _by_names(graph: Graph) -> Labels:
+    """Return the labels that weights' names say, then those that other names repeat."""
+    paths = {op: path for op in graph.ops for path in _paths(learnt(op))}
+    skip = _common([path.split("/") for path in paths.values()])
+    labels = {op: block_of(path.split("/")[skip]) for op, path in paths.items()}
+    known = set(labels.values())
+    for op in graph.ops:
+        if op not in labels:
+            names = (t.name for t in (*op.outputs, *(t for t in op.operands if t.data is not None)))
+            _follow(op, next((b for name in names for b in _mentioned(name) if b in known), None), labels)
+    return labels
+
+
+def _paths(weights: Iterable[Tensor]) -> Iterator[str]:
+    """Yield the modules' paths: what is before the last slash of names that are paths."""
+    for tensor in weights:
+        path = tensor.name.partition("[")[0].removesuffix("/bias").removesuffix("/kernel")
+        if "/" in tensor.name:
+            yield path if path != tensor.name.partition("[")[0] else path.rpartition("/")[0]
+
+
+def _common(paths: Sequence[list[str]]) -> int:
+    """Return how many leading parts all paths have in common, and still have one more."""
+    depth = 0
+    while paths and all(len(p) > depth + 1 for p in paths) and len({p[depth] for p in paths}) == 1:
+        depth += 1
+    return depth
+
+
+def _mentioned(name: str) -> Iterator[str]:
+    """Yield blocks that a tensor's name may speak of; tracing numbers a module's calls."""
+    for part in name.split("/"):
+        plain = part.partition("~")[0]
+        yield block_of(plain)
+        yield block_of(re.sub(r"_\d+$", "", plain))
+
+
+def _touched(graph: Graph) -> set[Tensor]:
+    """Return the results that depend on both a learnt weight and an input of the graph."""
+    fed, touched = set(graph.inputs), set[Tensor]()
+    for op in graph.ops:
+        if fed.intersection(op.operands):
+            fed.update(op.outputs)
+            if touched.intersection(op.operands) or any(is_learnt(t) for t in _constants(op)):
+                touched.update(op.outputs)
+    return touched
+
+
+def _constants(op: Op) -> Iterator[Tensor]:
+    """Yield the constants that an operator reads, also through operators that read nothing else."""
+    for tensor in op.operands:
+        if tensor.data is not None:
+            yield tensor
+        elif tensor.producer is not None and all(t.data is not None for t in tensor.producer.operands):
+            yield from tensor.producer.operands
+
+
+def _is_sum(op: Op) -> bool:
+    a, b = (*op.operands, None, None)[:2]
+    return op.kind == "ADD" and bool(a and b and a.data is None and b.data is None and a.shape == b.shape)
+
+
+def _latest_labelled(op: Op, labels: Labels, graph: Graph) -> str | None:
+    """Return the block of the latest operator that `op` is made of and that has one."""
+    place = {each: i for i, each in enumerate(graph.ops)}
+    seen, waiting = {op}, [op]
+    found: list[Op] = []
+    while waiting:
+        for tensor in waiting.pop().operands:
+            maker = tensor.producer
+            if maker is not None and maker not in seen:
+                seen.add(maker)
+                (found if maker in labels else waiting).append(maker)
+    return labels[max(found, key=place.__getitem__)] if found else None
+
+
+def _follow(op: Op, block: str | None, labels: Labels) -> None:
+    if block is not None:
+        labels[op] = block
+
+
+def _by_residuals(graph: Graph) -> Labels:
+    """Return blocks that end with additions of two results, if there are two or more; else nothing."""
+    labels, number = Labels(), 1
+    for op in graph.ops:
+        labels[op] = f"block {number}"
+        number += _is_sum(op)
+    return labels if number > 2 else {}
+
+
+def _evenly(graph: Graph) -> Labels:
+    return {op: f"block {i}" for i, piece in enumerate(cut(graph, EVEN), 1) for op in piece.ops}

@@ -1,0 +1,111 @@
+"""The error of each block of a compressed network, alone on what the reference's blocks get."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from msd import tflite
+from msd.blockwise.blocks import Block, blocks, swapped, weight_bytes
+from msd.blockwise.result import BlockError, ComponentErrors
+from msd.calibration.activations import watch
+from msd.calibration.store import Store, running
+from msd.errors import BadModelFile
+from msd.ir import Graph, Tensor
+from msd.parity import Error
+from msd.weights import Array
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with what is being done, how much is done, and of how much."""
+
+
+def measure(
+    reference: Path,
+    compressed: Path,
+    inputs: Iterable[Mapping[str, Array]],
+    final: bool = False,
+    on_progress: OnProgress = lambda what, done, total: None,
+) -> ComponentErrors:
+    """Return the error of each block of the file `compressed` of the network in the file `reference`.
+
+    Each block of the compressed network is fed what the reference's gets while it runs over `inputs`, so that
+    no error is passed on (block reconstruction, BRECQ, arXiv 2102.05426). Its SNR in dB is 10·log10 of the
+    reference's squares over those of the differences, both summed over all results, elements and inputs. With
+    `final`, each block also takes its place in the reference network, all else being the reference's, and the
+    error of the network's results is that block's part of the whole: each block takes one more run of all.
+    Raises BadModelFile for files that are not versions of one network, or inputs that do not fit.
+    """
+    ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
+    try:
+        every = blocks(ours, theirs)
+    except ValueError as problem:
+        raise BadModelFile(f"{compressed} is no version of {reference}: {problem}") from problem
+    with tempfile.TemporaryDirectory(prefix="msd-blocks-") as folder:
+        store = Store(Path(folder))
+        on_progress("running the reference", 0, 1)
+        values = dict.fromkeys(t for b in every for t in (*b.values.values(), *b.reference.outputs))
+        watch(ours, inputs, [*(values | dict.fromkeys(ours.outputs))], store.add)
+        if not store.runs:
+            raise BadModelFile(f"{reference} was given no inputs")
+        alone, swaps = list[Error](), list[Error]()
+        for number, block in enumerate(every):
+            on_progress("blocks alone", number, len(every))
+            alone.append(_alone(block, store, compressed))
+        for number, block in enumerate(every if final else ()):
+            on_progress("one block compressed", number, len(every))
+            swaps.append(_final(swapped(ours, block), inputs, ours, store, compressed))
+        whole = _final(theirs, inputs, ours, store, compressed) if final else None
+    return ComponentErrors(store.runs, _rows(every, alone, swaps), None if whole is None else _ratio(whole))
+
+
+def _alone(block: Block, store: Store, path: Path) -> Error:
+    """Return the error of a block's results on the reference's inputs."""
+    error = Error()
+    with running(block.compressed, store.folder) as run:
+        for number in range(store.runs):
+            made = run({t: store.load(number, block.values[t]) for t in block.compressed.inputs})
+            for ours, theirs in zip(block.reference.outputs, block.compressed.outputs, strict=True):
+                _add(error, store.load(number, ours), made[theirs], f"{path}, {block.name},")
+    return error
+
+
+def _final(
+    graph: Graph, inputs: Iterable[Mapping[str, Array]], reference: Graph, store: Store, path: Path
+) -> Error:
+    """Return the error of the results of `graph`, of which those of `reference` are stored."""
+    error, seen = Error(), Counter[Tensor]()
+    same = dict(zip(graph.outputs, reference.outputs, strict=True))
+
+    def compare(tensor: Tensor, value: Array) -> None:
+        _add(error, store.load(seen[tensor], same[tensor]), value, str(path))
+        seen[tensor] += 1
+
+    watch(graph, inputs, graph.outputs, compare)
+    return error
+
+
+def _add(error: Error, reference: Array, found: Array, where: str) -> None:
+    try:
+        error.add(reference, found)
+    except ValueError as problem:
+        raise BadModelFile(f"{where} cannot be compared with the reference: {problem}") from problem
+
+
+def _rows(every: Sequence[Block], alone: Sequence[Error], swaps: Sequence[Error]) -> tuple[BlockError, ...]:
+    ours, theirs = (weight_bytes([getattr(b, side) for b in every]) for side in ("reference", "compressed"))
+    total = sum(error.noise for error in swaps)
+    finals: list[tuple[float | None, float | None]] = [(None, None)] * len(every)
+    if swaps:
+        finals = [(_ratio(error), error.noise / total if total else 0.0) for error in swaps]
+    return tuple(
+        BlockError(block.name, len(block.compressed.ops), before, after, _ratio(error), error.largest, *last)
+        for block, before, after, error, last in zip(every, ours, theirs, alone, finals, strict=True)
+    )
+
+
+def _ratio(error: Error) -> float | None:
+    """Return the SNR in dB, None where there is no error, in no more digits than mean something."""
+    return None if math.isinf(error.snr) and error.snr > 0 else round(error.snr, 3)

@@ -1,0 +1,84 @@
+"""What `msd blocks` finds, and its one JSON form."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+from msd import schema
+from msd.errors import BadReport
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class BlockError:
+    """A block of a compressed network beside the reference's, whose weights take `reference_bytes`.
+
+    `snr_db` and `max_error` are of its results alone, on the reference's inputs; `final_snr_db` is of the
+    network's results when this block alone is compressed, and `final_share` its part of the sum of all such
+    errors, from 0 to 1. A ratio is None where there is no error at all, and all finals where they were not
+    asked for.
+    """
+
+    name: str
+    operations: int
+    reference_bytes: int
+    bytes: int
+    snr_db: float | None
+    max_error: float
+    final_snr_db: float | None = None
+    final_share: float | None = None
+
+
+@dataclass(frozen=True)
+class ComponentErrors:
+    """All blocks of a network in order of execution, over `runs` inputs.
+
+    `final_snr_db` is of the whole compressed network's results, None where that was not asked for.
+    """
+
+    runs: int
+    blocks: tuple[BlockError, ...]
+    final_snr_db: float | None = None
+
+    @property
+    def worst_first(self) -> list[BlockError]:
+        """The blocks in order of their SNR, the lowest first."""
+        return sorted(self.blocks, key=lambda block: finite(block.snr_db))
+
+    @property
+    def median_db(self) -> float:
+        """The median of all blocks' SNR in dB, infinite where most have no error at all."""
+        return statistics.median(finite(block.snr_db) for block in self.blocks)
+
+
+@dataclass(frozen=True)
+class BlockReport:
+    """A comparison of two bundles: their names and model hashes, and what they were calibrated with."""
+
+    reference: str
+    reference_hash: str
+    compressed: str
+    compressed_hash: str
+    calibration: str
+    components: dict[str, ComponentErrors]
+    format: int = FORMAT
+
+
+def finite(ratio: float | None) -> float:
+    """Return a stored ratio in dB as a number: infinite where there is no error."""
+    return math.inf if ratio is None else ratio
+
+
+def load_block_report(path: Path) -> BlockReport:
+    """Return the report in a file that `msd blocks --json` printed; raises BadReport."""
+    try:
+        report: BlockReport = schema.load(BlockReport, path, FORMAT, "a report on blocks")
+    except OSError as error:
+        raise BadReport(f"cannot read {path} ({error.strerror}); msd blocks --json prints one") from error
+    except ValueError as error:
+        raise BadReport(str(error)) from error
+    return report

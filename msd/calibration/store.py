@@ -1,0 +1,70 @@
+"""Parts of graphs, run on values that are kept in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from msd import tflite
+from msd.interpreter import Interpreter
+from msd.ir import Graph, Model, Signature, Tensor
+from msd.weights import Array
+
+Run = Callable[[Mapping[Tensor, Array]], dict[Tensor, Array]]
+
+
+class Store:
+    """Values of tensors by run, one file each in `folder`; runs are counted from 0."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.runs = 0
+        self._numbers: dict[Tensor, int] = {}
+        self._added: dict[Tensor, int] = {}
+
+    def add(self, tensor: Tensor, value: Array) -> None:
+        """Keep a value, of the run after the one that was added last."""
+        run = self._added.get(tensor, 0)
+        self._added[tensor] = run + 1
+        self.runs = max(self.runs, run + 1)
+        np.save(self._path(run, tensor), value, allow_pickle=False)
+
+    def load(self, run: int, tensor: Tensor) -> Array:
+        """Return a value that was added."""
+        value: Array = np.load(self._path(run, tensor), allow_pickle=False)
+        return value
+
+    def drop(self, tensor: Tensor) -> None:
+        """Forget a tensor's values."""
+        for run in range(self._added.pop(tensor, 0)):
+            self._path(run, tensor).unlink()
+
+    def _path(self, run: int, tensor: Tensor) -> Path:
+        return self.folder / f"{self._numbers.setdefault(tensor, len(self._numbers))}.{run}.npy"
+
+
+@contextmanager
+def running(graph: Graph, folder: Path) -> Iterator[Run]:
+    """Open a graph on the CPU in float arithmetic: what the `with` block gets returns its outputs for inputs.
+
+    It is written once, to a file in `folder`; the graph stays as it is. Raises BadModelFile.
+    """
+    part = Graph(graph.inputs, graph.outputs, graph.ops, graph.name)
+    names = {tensor: str(i) for i, tensor in enumerate((*graph.inputs, *graph.outputs))}
+    named = [{names[t]: t for t in side} for side in (graph.inputs, graph.outputs)]
+    part.signatures = [Signature("serving_default", *named)]
+    file = folder / f"{graph.name}.tflite"
+    tflite.write(Model([part]), file)
+
+    def run(inputs: Mapping[Tensor, Array]) -> dict[Tensor, Array]:
+        made = network.run({names[t]: inputs[t] for t in part.inputs})
+        return {t: made[names[t]] for t in part.outputs}
+
+    try:
+        with Interpreter(file, float_weights=True) as network:
+            yield run
+    finally:
+        file.unlink()

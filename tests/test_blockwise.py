@@ -1,0 +1,244 @@
+"""A network's blocks: what they are called, what each loses alone, and what of it the network loses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd import tflite
+from msd.blockwise.blocks import blocks, swapped, weight_bytes
+from msd.blockwise.labels import block_of, label
+from msd.blockwise.measure import measure
+from msd.errors import BadModelFile
+from msd.ir import Build, Graph, Model, Tensor
+from msd.parity import Error
+from msd.quantize import encode
+from msd.weights import Array, Weights
+from tests.harness import build, evaluate, normal
+
+WIDTH = 48
+X = normal(1, 3, 5, WIDTH)
+KERNELS = [normal(WIDTH, 1, 1, WIDTH, seed=i) / 7 for i in range(4)]
+NAMES = ("blocks.0.conv1", "blocks.0.conv2", "blocks.1.conv1", "blocks.1.conv2")
+
+
+def conv(new: Build, x: Tensor, kernel: Array, name: str) -> Tensor:
+    learnt = Weights(kernel.shape, kernel.dtype, lambda: kernel, name)
+    bias = new.const(np.zeros(len(kernel), np.float32))
+    made = new.CONV_2D(x, new.const(learnt, f"{name}/kernel"), bias, stride_w=1, stride_h=1)
+    made.name = f"made by {name}"
+    return made
+
+
+def two_blocks(kernels: Sequence[Array], names: Sequence[str] = NAMES) -> Graph:
+    """x + conv2(tanh(conv1(x))), twice."""
+
+    def spell(new: Build, x: Tensor) -> Tensor:
+        for i in (0, 2):
+            hidden = new.TANH(conv(new, x, kernels[i], names[i]))
+            x = new.ADD(x, conv(new, hidden, kernels[i + 1], names[i + 1]))
+            x.name = f"sum {i}"
+        return x
+
+    return build(spell, x=X.shape)
+
+
+def block(x: Array, first: Array, second: Array) -> Array:
+    """What one of the two computes."""
+    matrices = (k.reshape(len(k), -1).T for k in (first, second))
+    hidden = np.tanh(x @ next(matrices))
+    return x + hidden @ next(matrices)
+
+
+def noisy(kernels: Sequence[Array], which: Sequence[int]) -> list[Array]:
+    return [k + normal(*k.shape, seed=9) * np.float32(0.01) * (i in which) for i, k in enumerate(kernels)]
+
+
+def snr(reference: Array, found: Array) -> float:
+    return float(10 * np.log10((reference**2).sum() / ((reference - found) ** 2).sum()))
+
+
+def write(graph: Graph, path: Path) -> Path:
+    tflite.write(Model([graph]), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("down_blocks.0.resnets.1.conv1", "down_blocks.0.resnets.1"),
+        (
+            "mid_block.attentions.0.transformer_blocks.1.attn1.to_out.0",
+            "mid_block.attentions.0.transformer_blocks.1",
+        ),
+        ("up_blocks.2.attentions.0.proj_in", "up_blocks.2.attentions.0"),
+        ("decoder.up_blocks.0.upsamplers.0.conv", "decoder.up_blocks.0.upsamplers.0"),
+        ("text_model.encoder.layers.11.mlp.fc1", "text_model.encoder.layers.11"),
+        ("decoder.conv_in", "decoder.conv_in"),
+        ("time_embedding.linear_2", "time_embedding"),
+        ("conv_out", "conv_out"),
+    ],
+)
+def test_a_modules_path_names_its_block(path: str, name: str) -> None:
+    assert block_of(path) == name
+
+
+def test_sums_belong_to_the_block_that_made_the_later_part() -> None:
+    graph = two_blocks(KERNELS)
+    assert [label(graph)[op] for op in graph.ops] == ["blocks.0"] * 4 + ["blocks.1"] * 4
+
+
+@pytest.mark.parametrize("names", [["same/a"] * 4, ["constant"] * 4])
+def test_without_names_blocks_end_with_residual_additions(names: list[str]) -> None:
+    graph = two_blocks(KERNELS, names)
+    assert [label(graph)[op] for op in graph.ops] == ["block 1"] * 4 + ["block 2"] * 4
+
+
+def test_paths_of_other_programs_are_told_apart_where_they_first_differ() -> None:
+    graph = two_blocks(KERNELS, [f"model/{name}/conv2d" for name in ("a", "a", "b", "b")])
+    assert [label(graph)[op] for op in graph.ops] == ["a"] * 4 + ["b"] * 4
+
+
+def test_a_graph_that_says_nothing_is_cut_evenly() -> None:
+    def spell(new: Build, x: Tensor) -> Tensor:
+        for _ in range(16):
+            x = new.TANH(x)
+        return x
+
+    graph = build(spell, x=(2, 3))
+    assert sorted(set(label(graph).values())) == [f"block {i}" for i in range(1, 9)]
+    assert len(blocks(graph, graph)) == 8
+
+
+def test_the_numbers_are_numpys(tmp_path: Path) -> None:
+    other = noisy(KERNELS, (0, 3))
+    files = [write(two_blocks(k), tmp_path / f"{i}.tflite") for i, k in enumerate((KERNELS, other))]
+    inputs = [X, 2 * normal(*X.shape, seed=5)]
+    found = measure(*files, [{"x": x} for x in inputs], final=True)
+    x = np.concatenate(inputs)
+    y = block(x, *KERNELS[:2])
+    z = block(y, *KERNELS[2:])
+    first, second = found.blocks
+    assert (first.name, second.name, found.runs) == ("blocks.0", "blocks.1", 2)
+    assert first.snr_db == pytest.approx(snr(y, block(x, *other[:2])), abs=0.01)
+    assert second.snr_db == pytest.approx(snr(z, block(y, *other[2:])), abs=0.01)
+    assert first.max_error == pytest.approx(np.abs(y - block(x, *other[:2])).max(), rel=1e-2)
+    swaps = [block(block(x, *other[:2]), *KERNELS[2:]), block(y, *other[2:])]
+    noise = [((z - swap) ** 2).sum() for swap in swaps]
+    for found_block, swap, each in zip(found.blocks, swaps, noise, strict=True):
+        assert found_block.final_snr_db == pytest.approx(snr(z, swap), abs=0.01)
+        assert found_block.final_share == pytest.approx(each / sum(noise), rel=1e-2)
+    whole = block(block(x, *other[:2]), *other[2:])
+    assert found.final_snr_db == pytest.approx(snr(z, whole), abs=0.01)
+    assert found.worst_first[0].snr_db == min(first.snr_db, second.snr_db)
+    assert found.median_db == pytest.approx((first.snr_db + second.snr_db) / 2)
+
+
+def test_equal_files_have_no_error(tmp_path: Path) -> None:
+    path = write(two_blocks(KERNELS), tmp_path / "x.tflite")
+    found = measure(path, path, [{"x": X}], final=True)
+    assert [b.snr_db for b in found.blocks] == [None, None]
+    assert [b.final_share for b in found.blocks] == [0, 0]
+    assert found.final_snr_db is None
+
+
+def test_a_block_takes_its_place_in_the_reference() -> None:
+    other = noisy(KERNELS, (0, 1, 2, 3))
+    reference, compressed = two_blocks(KERNELS), two_blocks(other)
+    before = str(reference), str(compressed)
+    first, second = (swapped(reference, b) for b in blocks(reference, compressed))
+    for hybrid in (first, second):
+        hybrid.verify()
+    assert (str(reference), str(compressed)) == before
+    reference.verify()
+    compressed.verify()
+    wanted = block(block(X, *other[:2]), *KERNELS[2:])
+    np.testing.assert_allclose(evaluate(first, {"x": X})[0], wanted, rtol=1e-4, atol=1e-4)
+    wanted = block(block(X, *KERNELS[:2]), *other[2:])
+    np.testing.assert_allclose(evaluate(second, {"x": X})[0], wanted, rtol=1e-4, atol=1e-4)
+
+
+def chain(kernels: Sequence[Array]) -> Graph:
+    """Three blocks, one after the other."""
+
+    def spell(new: Build, x: Tensor) -> Tensor:
+        for i, kernel in enumerate(kernels):
+            x = conv(new, x, kernel, f"blocks.{i}.conv")
+        return x
+
+    return build(spell, x=X.shape)
+
+
+def test_where_a_width_was_pruned_two_blocks_are_one(tmp_path: Path) -> None:
+    keep = np.arange(0, WIDTH, 2)
+    pruned = [KERNELS[0], KERNELS[1][keep], KERNELS[2][..., keep]]
+    files = [write(chain(k), tmp_path / f"{i}.tflite") for i, k in enumerate((KERNELS[:3], pruned))]
+    found = measure(*files, [{"x": X}], final=True)
+    assert [b.name for b in found.blocks] == ["blocks.0", "blocks.2"]
+    a, b, c = (k.reshape(WIDTH, WIDTH).T for k in KERNELS[:3])
+    wanted, got = X @ a @ b @ c, (X @ a @ b)[..., keep] @ c[keep]
+    assert found.blocks[0].snr_db is None
+    assert found.blocks[1].snr_db == pytest.approx(snr(wanted, got), abs=0.01)
+    assert found.blocks[1].reference_bytes == 2 * 4 * WIDTH**2
+    assert found.blocks[1].bytes == 4 * WIDTH**2
+
+
+def merged(kernel: Array) -> Graph:
+    """One projection for two blocks, as rewrites make them, and two blocks that use half of it each."""
+
+    def spell(new: Build, x: Tensor) -> Tensor:
+        parts = new.SPLIT(3, conv(new, x, kernel, "blocks.0.to_k"), 2)
+        a = new.ADD(x, conv(new, new.TANH(parts[0]), KERNELS[0], "blocks.0.out"))
+        a.name = "first"
+        return new.ADD(a, conv(new, new.TANH(parts[1]), KERNELS[1], "blocks.1.out"))
+
+    return build(spell, x=X.shape)
+
+
+def test_merged_projections_are_in_each_block_that_uses_them(tmp_path: Path) -> None:
+    kernel = np.concatenate(KERNELS[2:])
+    noise = np.zeros_like(kernel)
+    noise[WIDTH:] = 0.01
+    reference, compressed = merged(kernel), merged(kernel + noise)
+    every = blocks(reference, compressed)
+    assert [b.name for b in every] == ["blocks.0", "blocks.1"]
+    assert [len(b.compressed.ops) for b in every] == [5, 5]
+    assert weight_bytes([b.reference for b in every]) == [2 * 4 * WIDTH**2] * 2
+    found = measure(
+        write(reference, tmp_path / "a.tflite"), write(compressed, tmp_path / "b.tflite"), [{"x": X}]
+    )
+    assert found.blocks[0].snr_db is None or found.blocks[0].snr_db > 120
+    assert found.blocks[1].snr_db is not None
+    assert found.blocks[1].snr_db < 60
+
+
+def test_int8_weights_are_weighed_as_bytes() -> None:
+    small = two_blocks(KERNELS)
+    assert encode(small, "int8").int8 == 4
+    every = blocks(two_blocks(KERNELS), small)
+    assert weight_bytes([b.compressed for b in every]) == [2 * WIDTH**2] * 2
+
+
+def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
+    reference = write(two_blocks(KERNELS), tmp_path / "a.tflite")
+    other = write(build(lambda new, x: new.TANH(x), x=(1, 2)), tmp_path / "b.tflite")
+    with pytest.raises(BadModelFile, match=r"b.tflite is no version of .*a.tflite: the inputs of one are"):
+        measure(reference, other, [{"x": X}])
+    with pytest.raises(BadModelFile, match="was given no inputs"):
+        measure(reference, reference, [])
+    broken = write(two_blocks([KERNELS[0] * np.float32(np.nan), *KERNELS[1:]]), tmp_path / "c.tflite")
+    with pytest.raises(BadModelFile, match=r"c.tflite, blocks.0, cannot be compared .* no numbers"):
+        measure(reference, broken, [{"x": X}])
+
+
+def test_errors_add_up() -> None:
+    error = Error()
+    error.add(np.array([3.0, 4.0]), np.array([3.0, 4.5]))
+    error.add(np.array([[1.0]]), np.array([0.5]))
+    assert error.snr == pytest.approx(10 * np.log10(26 / 0.5))
+    assert error.largest == 0.5
+    assert Error(1.0).snr == np.inf
+    assert Error(0.0, 1.0).snr == -np.inf

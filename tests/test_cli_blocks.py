@@ -1,0 +1,151 @@
+"""`msd blocks` on the demo checkpoint, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import graph_rewrites
+from msd.blockwise.result import finite, load_block_report
+from msd.bundle import COMPONENTS
+from msd.cli.blocks import blocks
+from msd.convert import Settings, convert
+from msd.demo import CHECKPOINT
+from msd.errors import BadReport
+
+FAST = ("--steps", "2", "--kept-steps", "1")
+
+
+@pytest.fixture(scope="module")
+def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("blocks")
+    for weights in ("float32", "int8"):
+        convert(CHECKPOINT, folder / weights, Settings(graph_rewrites.load(), weights))
+    return {weights: folder / weights for weights in ("float32", "int8")}
+
+
+def call(bundle: Path, *arguments: object) -> Result:
+    return CliRunner().invoke(blocks, [str(bundle), *map(str, arguments)])
+
+
+def test_int8_blocks_of_the_demo(bundles: dict[str, Path], tmp_path: Path) -> None:
+    result = call(bundles["int8"], "--reference", bundles["float32"], *FAST, "--json", "--fail-below", 35)
+    assert result.exit_code == 0, result.output
+    (tmp_path / "report.json").write_text(result.stdout)
+    report = load_block_report(tmp_path / "report.json")
+    assert tuple(report.components) == COMPONENTS
+    assert {name: part.runs for name, part in report.components.items()} == {
+        "text_encoder": 8,
+        "unet": 8,
+        "vae_decoder": 4,
+    }
+    for part in report.components.values():
+        assert part.median_db >= 35
+        assert 35 < finite(part.worst_first[0].snr_db) < part.median_db < math.inf
+        assert all(3.5 < b.reference_bytes / b.bytes < 4.5 or b.name == "embeddings" for b in part.blocks)
+    names = [b.name for b in report.components["unet"].blocks]
+    assert {"conv_in", "time_embedding", "mid_block.resnets.0", "conv_out"} < set(names)
+    assert "down_blocks.0.attentions.0.transformer_blocks.0" in names
+    assert len(names) == len(set(names)) == 63
+
+
+def test_the_table_names_the_worst_and_shares_add_up(bundles: dict[str, Path], tmp_path: Path) -> None:
+    plot = tmp_path / "blocks.svg"
+    only = ("--component", "text_encoder", *FAST, "--final")
+    result = call(bundles["int8"], "--reference", bundles["float32"], *only, "--plot", plot)
+    assert result.exit_code == 0, result.output
+    assert "dB in embeddings" in result.stdout
+    first = plot.read_bytes()
+    assert b"encoder.layers.2" in first
+    again = call(bundles["int8"], "--reference", bundles["float32"], *only, "--plot", plot)
+    assert again.exit_code == 1
+    assert "--force replaces it" in again.stderr
+    again = call(
+        bundles["int8"], "--reference", bundles["float32"], *only, "--plot", plot, "--force", "--json"
+    )
+    assert again.exit_code == 0
+    assert plot.read_bytes() == first
+    (part,) = json.loads(again.stdout)["components"].values()
+    assert sum(b["final_share"] for b in part["blocks"]) == pytest.approx(1)
+    assert part["final_snr_db"] < min(b["final_snr_db"] for b in part["blocks"])
+
+
+def test_a_low_median_fails_the_check(bundles: dict[str, Path]) -> None:
+    only = ("--component", "text_encoder", *FAST)
+    result = call(bundles["int8"], "--reference", bundles["float32"], *only, "--fail-below", 70)
+    assert result.exit_code == 3
+    assert "text_encoder: the median of" in result.stderr
+
+
+def test_a_folder_of_latents_calibrates_the_decoder(bundles: dict[str, Path], tmp_path: Path) -> None:
+    latents = np.random.default_rng(0).standard_normal((3, 1, 16, 16, 4), np.float32)
+    for i, latent in enumerate(latents):
+        np.save(tmp_path / f"{i}.npy", latent)
+    only = ("--component", "vae_decoder", "--calibration", tmp_path, "--json")
+    result = call(bundles["int8"], "--reference", bundles["float32"], *only)
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["components"]["vae_decoder"]["runs"] == 3
+    np.save(tmp_path / "3.npy", latents[0][:, :8])
+    result = call(bundles["int8"], "--reference", bundles["float32"], *only)
+    assert result.exit_code == 1
+    assert (
+        "3.npy has latent as float32[1, 8, 16, 4]; the network takes float32[1, 16, 16, 4]" in result.stderr
+    )
+
+
+def test_prompts_calibrate(bundles: dict[str, Path], tmp_path: Path) -> None:
+    (tmp_path / "prompts.txt").write_text("a red circle over a white background\n")
+    only = ("--component", "text_encoder", *FAST, "--guidance", "1")
+    result = call(
+        bundles["int8"], "--reference", bundles["float32"], *only, "--calibration", tmp_path / "prompts.txt"
+    )
+    assert result.exit_code == 0, result.output
+    assert "calibrated with prompts.txt, 1 of 2 steps, guidance 1, seed 0" in result.stdout
+    assert "text_encoder, 1 inputs" in result.stdout
+
+
+def test_other_checkpoints_are_refused(bundles: dict[str, Path], tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for path in bundles["int8"].iterdir():
+        (other / path.name).symlink_to(path)
+    text = (other / "manifest.json").read_text()
+    manifest = json.loads(text)
+    name = next(iter(manifest["source"]["files"]))
+    (other / "manifest.json").unlink()
+    changed = text.replace(manifest["source"]["files"][name]["sha256"], "0" * 64)
+    (other / "manifest.json").write_text(changed)
+    result = call(other, "--reference", bundles["float32"])
+    assert result.exit_code == 1
+    assert f"were not converted from one checkpoint: {name} is another file" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--plot", "x.jpg"), "x.jpg is no name for a plot; it should end in .png or .svg"),
+        (("--calibration", "missing.txt"), "missing.txt cannot be read as UTF-8 text"),
+    ],
+)
+def test_refusals(arguments: tuple[str, ...], said: str, bundles: dict[str, Path]) -> None:
+    result = call(bundles["int8"], "--reference", bundles["float32"], *arguments)
+    assert result.exit_code == 1
+    assert said in result.stderr
+
+
+def test_reports_are_read_back_or_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadReport, match="No such file"):
+        load_block_report(tmp_path / "none.json")
+    (tmp_path / "bad.json").write_text('{"format": 1}')
+    with pytest.raises(BadReport, match=r"bad.json is not a report on blocks: .* lacks 'reference'"):
+        load_block_report(tmp_path / "bad.json")
+
+
+def test_help(golden: Callable[[str, str], None]) -> None:
+    golden("blocks-help.txt", CliRunner().invoke(blocks, ["--help"], prog_name="msd blocks").output)
