@@ -12,10 +12,11 @@ from msd import tflite
 from msd.blockwise.blocks import blocks, swapped, weight_bytes
 from msd.blockwise.labels import block_of, label
 from msd.blockwise.measure import measure
+from msd.encode import encode
 from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Tensor
 from msd.parity import Error
-from msd.quantize import encode
+from msd.recipe import find_recipe
 from msd.weights import Array, Weights
 from tests.harness import build, evaluate, normal
 
@@ -217,7 +218,7 @@ def test_merged_projections_are_in_each_block_that_uses_them(tmp_path: Path) -> 
 
 def test_int8_weights_are_weighed_as_bytes() -> None:
     small = two_blocks(KERNELS)
-    assert encode(small, "int8").int8 == 4
+    assert encode(small, find_recipe("gpu-w8"), "unet").stored["INT8"] == 4
     every = blocks(two_blocks(KERNELS), small)
     assert weight_bytes([b.compressed for b in every]) == [2 * WIDTH**2] * 2
 

@@ -18,6 +18,7 @@ from msd.cli.blocks import blocks
 from msd.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.errors import BadReport
+from msd.recipe import find_recipe
 
 FAST = ("--steps", "2", "--kept-steps", "1")
 
@@ -25,9 +26,10 @@ FAST = ("--steps", "2", "--kept-steps", "1")
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("blocks")
-    for weights in ("float32", "int8"):
-        convert(CHECKPOINT, folder / weights, Settings(graph_rewrites.load(), weights))
-    return {weights: folder / weights for weights in ("float32", "int8")}
+    recipes = {"float32": "float32", "int8": "gpu-w8"}
+    for name, recipe in recipes.items():
+        convert(CHECKPOINT, folder / name, Settings(graph_rewrites.load(), find_recipe(recipe)))
+    return {name: folder / name for name in recipes}
 
 
 def call(bundle: Path, *arguments: object) -> Result:
@@ -143,7 +145,7 @@ def test_reports_are_read_back_or_refused(tmp_path: Path) -> None:
     with pytest.raises(BadReport, match="No such file"):
         load_block_report(tmp_path / "none.json")
     (tmp_path / "bad.json").write_text('{"format": 1}')
-    with pytest.raises(BadReport, match=r"bad.json is not a report on blocks: .* lacks 'reference'"):
+    with pytest.raises(BadReport, match=r"bad.json is not a report on blocks: .* lacks 'command'"):
         load_block_report(tmp_path / "bad.json")
 
 

@@ -24,11 +24,12 @@ def compare(
     calibration: Calibration,
     final: bool,
     on_progress: OnProgress,
+    command: str = "",
 ) -> BlockReport:
     """Return the error of each block of `components` of `compressed`, on inputs that `reference` is fed.
 
-    `final`: as `measure` says. Raises BadBundle for bundles of different checkpoints, and what `measure` and
-    `Calibration.runs` raise.
+    `command` is what the report is to say of its making; `final` as in `measure`. Raises BadBundle for
+    bundles of different checkpoints, and what `measure` and `Calibration.runs` raise.
     """
     require_same_checkpoint(reference, compressed)
     for name in components:
@@ -51,6 +52,7 @@ def compare(
                 partial(on_progress, name),
             )
     return BlockReport(
+        command,
         reference.folder.name,
         reference.model_hash,
         compressed.folder.name,

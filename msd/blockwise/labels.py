@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from msd.encode import SMALLEST
 from msd.ir import Graph, Op, Tensor
 from msd.pieces import cut
-from msd.quantize import SMALLEST
 
 CONTAINER = re.compile(
     r".*\b(?:(?:down_|up_|transformer_)?blocks|resnets|attentions|downsamplers|upsamplers|layers)\.\d+(?=\.|$)"
@@ -52,9 +52,7 @@ def label(graph: Graph) -> Labels:
 
 def learnt(op: Op) -> Iterator[Tensor]:
     """Yield the large weights of an operator that come from a checkpoint, as far as can be told."""
-    for tensor in op.operands:
-        if is_learnt(tensor):
-            yield tensor
+    yield from filter(is_learnt, _constants(op))
 
 
 def is_learnt(tensor: Tensor) -> bool:
@@ -115,7 +113,7 @@ def _touched(graph: Graph) -> set[Tensor]:
     for op in graph.ops:
         if fed.intersection(op.operands):
             fed.update(op.outputs)
-            if touched.intersection(op.operands) or any(is_learnt(t) for t in _constants(op)):
+            if touched.intersection(op.operands) or any(learnt(op)):
                 touched.update(op.outputs)
     return touched
 

@@ -57,8 +57,12 @@ class ComponentErrors:
 
 @dataclass(frozen=True)
 class BlockReport:
-    """A comparison of two bundles: their names and model hashes, and what they were calibrated with."""
+    """A comparison of two bundles: their names and model hashes, and what they were calibrated with.
 
+    `command`: what was typed for it.
+    """
+
+    command: str
     reference: str
     reference_hash: str
     compressed: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +26,7 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 
 EXAMPLE = """\b
 Examples:
-  msd convert -o float --weights float32
+  msd convert -o float --recipe float32
   msd convert -o small
   msd blocks small --reference float --final --plot blocks.svg
   msd blocks small --reference float --component unet --calibration prompts.txt --fail-below 35
@@ -116,7 +117,9 @@ def blocks(
     chosen = components or COMPONENTS
     with progress() as on_progress:
         settings = Calibration(**calibration)
-        report = compare(open_bundle(reference), open_bundle(bundle), chosen, settings, final, on_progress)
+        report = compare(
+            open_bundle(reference), open_bundle(bundle), chosen, settings, final, on_progress, typed()
+        )
     if plot:
         save_plot(report, plot)
     click.echo(dump(report), nl=False) if as_json else _say(report)
@@ -125,6 +128,11 @@ def blocks(
         click.echo(f"{name}: the median of {median:.1f} dB is below {fail_below:g} dB", err=True)
     if low:
         raise SystemExit(CHECK_FAILED)
+
+
+def typed() -> str:
+    """Return the command that was typed."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
 
 
 def refuse_existing(path: Path, force: bool) -> None:
