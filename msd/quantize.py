@@ -8,7 +8,8 @@ Symmetric: real = scale · stored. int8 is narrow, [-127, 127], as CONV_2D's ker
     rms       a fixed part of the root mean square; ai-edge-quantizer calls it MSE
 
 and "min-max" and "rms" are ai-edge-quantizer 0.10's to the last bit, for int8 and int4
-(algorithms/uniform_quantize: naive_min_max_quantize.py, mse.py, uniform_quantize_tensor.py).
+(algorithms/uniform_quantize: naive_min_max_quantize.py, mse.py, uniform_quantize_tensor.py), except
+where all squares are zero or one is infinite in float32: their scale is 0 or infinite, ours that of "min-max".
 """
 
 from __future__ import annotations
@@ -73,9 +74,9 @@ def _min_max(rows: Array, store: str) -> Array:
 
 
 def _root_mean_square(rows: Array, store: str) -> Array:
-    rms = np.sqrt(np.mean(rows**2, axis=1))
-    scale: Array = np.float32(RMS_STEP[store]) * rms
-    return np.maximum(scale, np.float32(SMALLEST_BOUND / RANGES[store][1]))
+    with np.errstate(over="ignore"):
+        scale = np.float32(RMS_STEP[store]) * np.sqrt(np.mean(rows**2, axis=1))
+    return np.where((scale > 0) & np.isfinite(scale), scale, _min_max(rows, store))
 
 
 def _least_error(rows: Array, store: str) -> Array:
