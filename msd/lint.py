@@ -9,6 +9,7 @@ from msd.executed import executed
 from msd.gpu_weights import constant
 from msd.ir import Model, Op
 from msd.recipe import Recipe
+from msd.rules.dangers import odd_rows
 from msd.rules.finding import Finding
 from msd.rules.judge import predict
 
@@ -19,8 +20,15 @@ def require_right(model: Model, recipe: Recipe, component: str) -> None:
     """Raise BadConfig with the first sentence of the rules that speaks against an encoded component.
 
     That is any operation that the recipe's delegate computes wrong, and one that it refuses and whose weights
-    the recipe encoded: only then the recipe is to blame. A recipe without a delegate may make anything.
+    the recipe encoded: only then the recipe is to blame. A recipe without a delegate may make anything but
+    what the CPU is known to get wrong.
     """
+    for op in model.main.ops:
+        if op.kind == "EMBEDDING_LOOKUP" and odd_rows(table := op.operands[1]):
+            raise BadConfig(
+                f"the recipe {recipe.name} stores {table.name} as int4 in rows of {table.shape[-1]} numbers,"
+                " which TensorFlow Lite's CPU reads from wrong places; an even number, or int8, is right"
+            )
     for finding in _against(model, recipe):
         verb = "computes wrong" if finding.severity == "wrong" else "refuses"
         raise BadConfig(

@@ -66,6 +66,8 @@ def _best(place: int, crossing: Sequence[int], each: float) -> int:
 
 
 def _bytes(tensor: Tensor) -> int:
+    if tensor.dtype == "INT4":
+        return -(-tensor.size // 2)
     return tensor.size * np.dtype(NUMPY.get(tensor.dtype, "float32")).itemsize
 
 

@@ -9,7 +9,7 @@ Symmetric: real = scale · stored. int8 is narrow, [-127, 127], as CONV_2D's ker
 
 and "min-max" and "rms" are ai-edge-quantizer 0.10's to the last bit, for int8 and int4
 (algorithms/uniform_quantize: naive_min_max_quantize.py, mse.py, uniform_quantize_tensor.py), except
-where all squares are zero or one is infinite in float32: their scale is 0 or infinite, ours that of "min-max".
+where all squares are zero or one is infinite in float32: their scale is 0 or infinite, ours is "min-max"'s.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ def learnt(*shape: int) -> Weights:
     return Weights(shape, np.dtype(np.float32), lambda: normal(*shape), "w", sources=("w",))
 
 
-def table() -> Graph:
+def table(width: int = 16) -> Graph:
     new, ids = Build(), Tensor("ids", (4,), "INT32")
-    return graph(new, [ids], [new.EMBEDDING_LOOKUP(ids, new.const(learnt(90, 16), "table"))])
+    return graph(new, [ids], [new.EMBEDDING_LOOKUP(ids, new.const(learnt(90, width), "table"))])
 
 
 def layer(size: int = 1, stride: int = 1) -> Graph:
@@ -58,6 +58,21 @@ def test_a_table_with_one_scale_is_wrong_on_the_gpu() -> None:
     with pytest.raises(BadConfig, match=message):
         checked(table(), Line("int8", granularity="tensor"))
     checked(table(), Line("int8", granularity="tensor"), delegate=None)
+
+
+@pytest.mark.parametrize("delegate", ["litert-gpu", None])
+def test_rows_of_int4_that_begin_in_the_middle_of_a_byte_are_wrong_on_the_cpu(delegate: str | None) -> None:
+    with pytest.raises(BadConfig, match="stores table as int4 in rows of 17 numbers, which"):
+        checked(table(17), Line("int4"), delegate)
+    checked(table(16), Line("int4"), delegate)
+    checked(table(17), Line("int4", explicit=True), None)
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_the_classic_delegate_has_no_int4(size: int) -> None:
+    with pytest.raises(BadConfig, match=r"tflite-gpu refuses: CONV_2D at 0.* has weights of INT4; FLOAT16"):
+        checked(layer(size), Line("int4"), "tflite-gpu")
+    checked(layer(size), Line("int8"), "tflite-gpu")
 
 
 def test_a_small_convolution_with_steps_is_wrong_on_the_gpu() -> None:

@@ -182,6 +182,8 @@ def builder_parses() -> Iterator[Row]:
     """Section 2.5: what `Parse` refuses after `IsSupported` took it."""
     yield "2.5 a layer's channels", dense((7,), 7), "graph"
     yield "2.5 a layer of rank 3", dense((1, 5, 8), 8), None
+    for dtype, code in (("INT8", None), ("INT4", "graph")):
+        yield f"2.5 weights of {dtype}", conv(numbers(16, 3, 3, 8, dtype=dtype, scales=16)), code
     product = ((2, 3, 5, 6), F)
     yield (
         "2.5 a product from a constant",

@@ -23,6 +23,9 @@ SHAPED = "tflite/delegates/gpu/common/model_builder_helper.cc: ExtractTensorShap
 READERS = frozenset({"CAST", "SELECT", "SELECT_V2"})
 """What may read the result of a comparison."""
 
+READABLE = frozenset({"FLOAT32", "FLOAT16", "INT8", "INT16", "UINT8", "INT32"})
+"""`CreateVectorCopyData<float>` in model_builder_helper.cc."""
+
 CASTS = frozenset(
     {
         *(("BOOL", "FLOAT16"), ("BOOL", "FLOAT32"), ("FLOAT16", "BOOL"), ("FLOAT32", "BOOL")),
@@ -102,6 +105,18 @@ def whole_groups() -> Check:
         return f"has {'constant' if w.data else 'runtime'} weights for {reads} of {channels} channels", (w,)
 
     return Check("groups", test)
+
+
+def readable_weights() -> Check:
+    """Constant weights are of a type that it brings to float when it loads a file."""
+
+    def test(view: View) -> Flaw | None:
+        w = view.input(1)
+        if w is None or w.data is None or w.dtype in READABLE:
+            return None
+        return f"has weights of {w.dtype}; {', '.join(sorted(READABLE))} are taken", (w,)
+
+    return Check("graph", test)
 
 
 def kept_dimensions() -> Check:

@@ -6,8 +6,10 @@ the classic delegate are read in its source, or reported of devices, as each say
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
+from msd.ir import Tensor
 from msd.rules.checks import Check, Flaw, Test
 from msd.rules.layers import is_layer
 from msd.rules.view import View, from_left, from_right, has_scales, listed, numbers
@@ -132,6 +134,18 @@ def _one_scale(view: View) -> Flaw | None:
     return (clause, (table,)) if has_scales(table) == 1 and table.shape[0] > 1 else None
 
 
+def _odd_rows(view: View) -> Flaw | None:
+    """Right on the GPU, but TensorFlow Lite's CPU begins each row at a whole byte."""
+    table = view.operands[1]
+    clause = f"has rows of {table.shape[-1]} numbers of INT4, which the CPU reads from wrong places"
+    return (f"{clause}; an even number is right", (table,)) if odd_rows(table) else None
+
+
+def odd_rows(table: Tensor) -> bool:
+    """Whether rows of a table begin in the middle of a byte."""
+    return table.dtype == "INT4" and len(table.shape) > 1 and math.prod(table.shape[1:]) % 2 == 1
+
+
 def _update_of_low_rank(view: View) -> Flaw | None:
     x = view.operands[0]
     clause = f"writes into shape {listed(x.shape)} at another place; rank 4 is right"
@@ -177,6 +191,7 @@ def raw_halves(view: View) -> Flaw | None:
 LAID_OUT = wrong("layout", _constant_laid_out).cured_by("raise_rank")
 RAW_HALVES = replace(wrong("float16", raw_halves), severity="note")
 TANH_BEHIND = replace(wrong("activation", _tanh_behind), severity="note")
+ODD_ROWS = replace(wrong("quantisation", _odd_rows), severity="note")
 HALF_SUM = Check("float16", _half_sum, severity="note", source="LiteRT issue 9249, and arithmetic")
 
 LITERT_DANGERS: dict[str, tuple[Check, ...]] = {
@@ -190,7 +205,7 @@ LITERT_DANGERS: dict[str, tuple[Check, ...]] = {
     "BATCH_MATMUL": (wrong("broadcast", _matmul_broadcast),),
     **dict.fromkeys(["SELECT", "SELECT_V2"], (wrong("layout", condition_laid_out),)),
     **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], (wrong("layout", _three_paddings),)),
-    "EMBEDDING_LOOKUP": (wrong("quantisation", _one_scale),),
+    "EMBEDDING_LOOKUP": (wrong("quantisation", _one_scale), ODD_ROWS),
     "DYNAMIC_UPDATE_SLICE": (wrong("layout", _update_of_low_rank),),
     "CUMSUM": (wrong("layout", _cumulated),),
     **dict.fromkeys(["MEAN", "SUM"], (HALF_SUM,)),

@@ -39,6 +39,7 @@ from msd.rules.classic import (
     dense_channels,
     kept_dimensions,
     one_hot_shapes,
+    readable_weights,
     standard_fits,
     whole_groups,
 )
@@ -129,13 +130,18 @@ LAYERS: dict[str, Row] = {
     "CONV_2D": (
         version(6),
         *shared(runtime(1, 2), results(1), STEPS, activation()),
-        *graph(rank(1, "weights", [4]), whole_groups()),
+        *graph(rank(1, "weights", [4]), whole_groups(), readable_weights()),
     ),
     "DEPTHWISE_CONV_2D": (
         version(6),
         *shared(runtime(1, 2), results(1), STEPS, activation(), depthwise_shapes()),
+        *graph(readable_weights()),
     ),
-    "TRANSPOSE_CONV": (version(3), *shared(runtime(1, 2), results(1), positive("stride_h", "stride_w"))),
+    "TRANSPOSE_CONV": (
+        version(3),
+        *shared(runtime(1, 2), results(1), positive("stride_h", "stride_w")),
+        *graph(readable_weights()),
+    ),
     "FULLY_CONNECTED": (
         version(9).cured_by("use_conv"),
         *shared(
@@ -144,7 +150,7 @@ LAYERS: dict[str, Row] = {
             is_runtime(0, "input"),
         ),
         *shared(kept_dimensions()),
-        *graph(dense_channels(), activation()),
+        *graph(dense_channels(), readable_weights(), activation()),
     ),
     "DEQUANTIZE": (
         version_of_integers(3),

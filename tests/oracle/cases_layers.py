@@ -77,6 +77,13 @@ def _conv() -> Iterator[Case]:
     for size in (1, 3):
         for form, weight in _weight_forms(16, size, size, 8):
             yield of(f"{size}×{size} {form}", weight, numbers(16))
+    for size in (1, 3):
+        for out, channels in ((17, 7), (33, 31), (64, 320)):
+            weight = numbers(out, size, size, channels, dtype="INT4", scales=out)
+            name = f"{size}×{size} INT4, {channels} to {out} channels"
+            yield of(name, weight, numbers(out), (1, 9, 7, channels), version=5)
+    weight = numbers(64, 3, 3, 320, dtype="INT4", scales=64)
+    yield of("3×3 INT4, stride 2", weight, numbers(64), (1, 9, 7, 320), stride_w=2, stride_h=2, version=5)
     for version in range(2, 9):
         yield of(f"version {version}", numbers(16, 3, 3, 8), numbers(16), version=version)
     yield of("FLOAT16 bias", numbers(16, 3, 3, 8), numbers(16, dtype="FLOAT16"))

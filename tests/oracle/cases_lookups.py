@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
+from msd.ir import Tensor
+from msd.weights import Weights
 from tests.oracle.case import Case, given, ints, model, numbers, op, scalar
 from tests.oracle.cases_shapes import DTYPES, RANKS, SHAPE, one
 
@@ -64,9 +68,25 @@ def _embedding_lookup() -> Iterator[Case]:
     ):
         for version in (1, 3):
             yield one(f"EMBEDDING_LOOKUP {form}, version {version}", [ids(), table], rows, version=version)
+    for height, width in ((97, 320), (90, 6), (11, 7)):
+        table, spread = _int4_table(height, width)
+        made = [
+            model(op("EMBEDDING_LOOKUP", [ids(), t], ((4, width), "FLOAT32"), version=4))
+            for t in (table, spread)
+        ]
+        yield Case(f"EMBEDDING_LOOKUP INT4, rows of {width}", made[0], twin=made[1])
     yield one("EMBEDDING_LOOKUP rank 3", [ids(), numbers(10, 5, 8)], ((4, 5, 8), "FLOAT32"))
     yield one("EMBEDDING_LOOKUP runtime table", [ids(), given(10, 8)], rows)
     yield one("EMBEDDING_LOOKUP constant ids", [ints(1, 0, 2, 2), given(10, 8)], rows)
+
+
+def _int4_table(height: int, width: int) -> tuple[Tensor, Tensor]:
+    """Return a table of INT4, and the same in INT8: the CPU reads rows of an odd width from wrong places."""
+    packed = numbers(height, width, dtype="INT4", scales=height)
+    halves = packed.values().view(np.int8)
+    values = np.stack([halves << 4 >> 4, halves >> 4], axis=1).reshape(-1)[: height * width]
+    spread = Weights.of(values.reshape(height, width).astype(np.int8))
+    return packed, Tensor("c", (height, width), "INT8", spread, packed.quant)
 
 
 def _cast() -> Iterator[Case]:
