@@ -17,12 +17,17 @@ from msd.report.report import Witness
 
 RUN = """
 import json, sys
+import numpy as np
 from tflite_runtime.interpreter import Interpreter
 try:
     network = Interpreter(sys.argv[1])
     network.allocate_tensors()
+    for port in network.get_input_details():
+        network.set_tensor(port["index"], np.ones(port["shape"], port["dtype"]))
     network.invoke()
-    print(json.dumps([True, "loads and runs it"]))
+    made = [network.get_tensor(port["index"]) for port in network.get_output_details()]
+    finite = all(np.isfinite(value).all() for value in made)
+    print(json.dumps([finite, "loads and runs it" if finite else "runs it, and makes numbers that are not finite"]))
 except (ValueError, RuntimeError) as problem:
     print(json.dumps([False, str(problem)]))
 """
