@@ -18,6 +18,7 @@ from safetensors.numpy import load_file, save_file
 from msd import tflite
 from msd.bundle import open_bundle
 from msd.cli.convert import convert
+from msd.recipe import shipped
 from tests import checkpoints
 
 
@@ -90,7 +91,7 @@ def test_dry_run_writes_nothing(source: Path, tmp_path: Path) -> None:
     assert_no_debris(tmp_path)
 
 
-@pytest.mark.parametrize("recipe", ["gpu-w8", "float16", "float32", "cpu-w8"])
+@pytest.mark.parametrize("recipe", shipped())
 def test_two_runs_give_the_same_bytes(source: Path, tmp_path: Path, recipe: str) -> None:
     outs = [tmp_path / "a", tmp_path / "b"]
     for out in outs:
@@ -249,3 +250,45 @@ def test_unsupported_setting(copy: Path, tmp_path: Path) -> None:
     config = copy / "unet" / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "class_embed_type": "timestep"}))
     assert_refused(run(copy, "-o", tmp_path / "out"), 1, "class_embed_type")
+
+
+def test_recipes_are_listed() -> None:
+    result = run("--recipe", "list")
+    assert result.exit_code == 0
+    assert [line.split()[0] for line in result.stdout.splitlines()] == shipped()
+    assert "int8 with a scale for each channel" in result.stdout
+
+
+def test_a_recipe_of_one_s_own(source: Path, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('without = ["clip_gelu"]\n[[line]]\nstore = "int8"\nname = "mid_block.*"\n')
+    args = ("-o", tmp_path / "out", "--component", "unet", "--recipe")
+    assert run(source, *args, path).exit_code == 0
+    graph = tflite.read(tmp_path / "out" / "unet.tflite").main
+    assert "GELU" in {op.kind for op in graph.ops}
+    assert {"INT8", "FLOAT32"} <= {t.dtype for t in graph.tensors() if t.data is not None}
+    recipe = open_bundle(tmp_path / "out").manifest.configuration.recipe
+    assert (recipe.name, len(recipe.sha256)) == ("mine", 64)
+    assert run(source, *args, path).exit_code == 0
+    path.write_text(path.read_text().replace("mid_block", "mid_blocks"))
+    assert_refused(run(source, *args, path), 1, "recipe mine", "--force")
+
+
+def test_recipes_that_cannot_be_followed(source: Path, tmp_path: Path) -> None:
+    path, args = tmp_path / "mine.toml", ("-o", tmp_path / "out", "--component", "unet", "--recipe")
+    assert_refused(run(source, *args, "gpu-w9"), 1, "gpu-w9", "gpu-w8", ".toml")
+    path.write_text("[[line]]\nstore = 'int8'\nname = 'midblock.*'\ncomponent = 'unet'\n")
+    assert_refused(run(source, *args, path), 1, "line entry 1", "midblock.*", "nearest are mid_block.")
+    path.write_text("without = ['no_such_rule']\n")
+    assert_refused(run(source, *args, path), 1, "mine", "no_such_rule")
+    assert_no_debris(tmp_path, "mine.toml")
+
+
+def test_a_bundle_of_an_older_format_is_not_taken_for_one(source: Path, tmp_path: Path) -> None:
+    assert run(source, "-o", tmp_path, "--component", "text_encoder").exit_code == 0
+    path = tmp_path / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["configuration"]["weights"] = manifest["configuration"].pop("recipe")["name"]
+    path.write_text(json.dumps({**manifest, "format": 1}))
+    result = run(source, "-o", tmp_path, "--component", "text_encoder")
+    assert_refused(result, 1, "has format 1, which an older msd wrote", "--force")

@@ -15,8 +15,10 @@ from msd.encode import encode as encode_with
 from msd.errors import BadConfig
 from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Model, Tensor
+from msd.parity import psnr
 from msd.quantize import encoder
 from msd.recipe import Line, Recipe, find_recipe
+from msd.report.witness import witnesses
 from msd.weights import Weights
 from tests.on_cpu import OldRuntimeRefuses, graph, normal, run, run_old
 
@@ -347,6 +349,22 @@ def test_a_convolution_computes_with_what_is_stored(
     wanted = convolve(x, stored * scale.astype(np.float64).reshape(-1, 1, 1, 1), 1) + bias
     (got,) = Interpreter(save(made, tmp_path), float_weights=True).run({"x": x}).values()
     assert np.abs(got - wanted).max() < 1e-5 * np.abs(wanted).max()
+
+
+def test_the_old_runtime_takes_int4_filters_for_floats(tmp_path: Path) -> None:
+    """Without a word: no version that the GPU delegates take says that a filter is int4."""
+    made = conv_graph(learnt(KERNEL))
+    encode(made, recipe(Line("int4")))
+    path = save(made, tmp_path)
+    wanted = convolve(X, KERNEL, 2) + np.arange(16)
+    (new,), (old,) = run(path, X), run_old(path, X)
+    assert psnr(wanted, new) > 25
+    assert not psnr(wanted, old) > 5
+    runtime = witnesses(path, 60)[0]
+    assert (runtime.ok, runtime.says) == (
+        False,
+        "loads and runs it, but takes the int4 weights filters for float32",
+    )
 
 
 def test_a_table_of_int4(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from msd import tflite
 from msd.report.report import Witness
 
 RUN = """
@@ -25,9 +26,7 @@ try:
     for port in network.get_input_details():
         network.set_tensor(port["index"], np.ones(port["shape"], port["dtype"]))
     network.invoke()
-    made = [network.get_tensor(port["index"]) for port in network.get_output_details()]
-    finite = all(np.isfinite(value).all() for value in made)
-    print(json.dumps([finite, "loads and runs it" if finite else "runs it, and makes numbers that are not finite"]))
+    print(json.dumps([True, "loads and runs it"]))
 except (ValueError, RuntimeError) as problem:
     print(json.dumps([False, str(problem)]))
 """
@@ -62,7 +61,15 @@ def _runtime(path: Path, installed: str, timeout: float) -> Witness:
     if isinstance(printed, str):
         return Witness(name, False, printed)
     ok, says = json.loads(printed[-1])
+    if ok and (named := _int4_filter(path)):
+        return Witness(name, False, f"loads and runs it, but takes the int4 weights {named} for float32")
     return Witness(name, ok, " ".join(says.split()))
+
+
+def _int4_filter(path: Path) -> str | None:
+    """Return the first int4 filter of a convolution: 2.14 does not know them, and does not look."""
+    ops = [op for graph in tflite.read(path).graphs for op in graph.ops if op.kind == "CONV_2D"]
+    return next((op.operands[1].name for op in ops if op.operands[1].dtype == "INT4"), None)
 
 
 def _analyzer(path: Path, installed: str, timeout: float) -> Witness:
