@@ -18,7 +18,8 @@ from msd.ir import Build, Graph, Model, Tensor
 from msd.parity import Error
 from msd.recipe import find_recipe
 from msd.weights import Array, Weights
-from tests.harness import build, evaluate, normal
+from tests.harness import build, normal
+from tests.on_cpu import run_graph
 
 WIDTH = 48
 X = normal(1, 3, 5, WIDTH)
@@ -150,16 +151,20 @@ def test_a_block_takes_its_place_in_the_reference() -> None:
     other = noisy(KERNELS, (0, 1, 2, 3))
     reference, compressed = two_blocks(KERNELS), two_blocks(other)
     before = str(reference), str(compressed)
-    first, second = (swapped(reference, b) for b in blocks(reference, compressed))
+    first, second = (swapped(reference, b, reference.inputs) for b in blocks(reference, compressed))
     for hybrid in (first, second):
         hybrid.verify()
     assert (str(reference), str(compressed)) == before
     reference.verify()
     compressed.verify()
     wanted = block(block(X, *other[:2]), *KERNELS[2:])
-    np.testing.assert_allclose(evaluate(first, {"x": X})[0], wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(run_graph(first, X)[0], wanted, rtol=1e-4, atol=1e-4)
     wanted = block(block(X, *KERNELS[:2]), *other[2:])
-    np.testing.assert_allclose(evaluate(second, {"x": X})[0], wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(run_graph(second, X)[0], wanted, rtol=1e-4, atol=1e-4)
+    last = blocks(reference, compressed)[1]
+    hybrid = swapped(reference, last, [*reference.inputs, *last.values.values()])
+    assert [t.name for t in hybrid.inputs] == ["sum 0"]
+    assert len(hybrid.ops) == 4
 
 
 def chain(kernels: Sequence[Array]) -> Graph:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
 from msd.blockwise.labels import Labels, is_learnt, label
-from msd.ir import Graph, Op, Signature, Tensor
+from msd.ir import Graph, Op, Tensor
 
 MOVES = frozenset({"RESHAPE", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"})
 """Operators that only move numbers."""
@@ -133,8 +133,12 @@ def stored(tensor: Tensor) -> int:
     return -(-tensor.size * BITS.get(tensor.dtype, 32) // 8)
 
 
-def swapped(reference: Graph, block: Block) -> Graph:
-    """Return a copy of `reference` in which `block` is the compressed one, and all others the reference's."""
+def swapped(reference: Graph, block: Block, known: Iterable[Tensor]) -> Graph:
+    """Return the network in which `block` is the compressed one, and all others are the reference's.
+
+    It is a copy, and begins where the block does: its inputs are named as those of the tensors `known` of the
+    reference are that it takes.
+    """
     instead = dict(zip(block.reference.outputs, block.compressed.outputs, strict=True))
     inside = set(block.compressed.ops)
 
@@ -143,30 +147,36 @@ def swapped(reference: Graph, block: Block) -> Graph:
         into = block.values if op in inside else instead
         return [t if t is None else into.get(t, t) for t in op.inputs]
 
+    ends = set(known) - _affected(reference, instead)
     returned = [instead.get(t, t) for t in reference.outputs]
-    copies = {t: _like(t) for t in reference.inputs}
-    ops = [_copy(op, read(op), copies) for op in _ordered(returned, read)]
-    made = Graph([copies[t] for t in reference.inputs], [copies[t] for t in returned], ops, reference.name)
-    made.signatures = [
-        Signature(
-            s.key,
-            {name: copies[t] for name, t in s.inputs.items()},
-            {name: copies[instead.get(t, t)] for name, t in s.outputs.items()},
-        )
-        for s in reference.signatures
-    ]
-    return made
+    ops = list(_ordered(returned, read, ends))
+    taken = dict.fromkeys(t for op in ops for t in read(op) if t in ends)
+    copies = {t: _like(t) for t in taken if t is not None}
+    inputs = list(copies.values())
+    made = [_copy(op, read(op), copies) for op in ops]
+    return Graph(inputs, [copies[t] for t in returned], made, reference.name)
 
 
-def _ordered(outputs: list[Tensor], read: Callable[[Op], list[Tensor | None]]) -> Iterable[Op]:
-    """Return the operators that make `outputs`, each behind those that make what it reads."""
+def _affected(graph: Graph, tensors: Iterable[Tensor]) -> set[Tensor]:
+    """Return `tensors` and all that is made of them."""
+    affected = set(tensors)
+    for op in graph.ops:
+        if affected.intersection(op.operands):
+            affected.update(op.outputs)
+    return affected
+
+
+def _ordered(
+    outputs: list[Tensor], read: Callable[[Op], list[Tensor | None]], ends: set[Tensor]
+) -> Iterable[Op]:
+    """Return the operators that make `outputs` of `ends`, each behind those that make what it reads."""
     order, seen = TopologicalSorter[Op](), set[Op]()
     waiting = [t.producer for t in outputs]
     while waiting:
         op = waiting.pop()
         if op is not None and op not in seen:
             seen.add(op)
-            makers = [t.producer for t in read(op) if t is not None and t.producer is not None]
+            makers = [t.producer for t in read(op) if t and t not in ends and t.producer is not None]
             order.add(op, *makers)
             waiting += makers
     return order.static_order()

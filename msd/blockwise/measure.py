@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msd import tflite
@@ -35,7 +35,7 @@ def measure(
     no error is passed on (block reconstruction, BRECQ, arXiv 2102.05426). Its SNR in dB is 10·log10 of the
     reference's squares over those of the differences, both summed over all results, elements and inputs. With
     `final`, each block also takes its place in the reference network, all else being the reference's, and the
-    error of the network's results is that block's part of the whole: each block takes one more run of all.
+    error of the network's results is that block's part of the whole; the compressed network runs as well.
     Raises BadModelFile for files that are not versions of one network, or inputs that do not fit.
     """
     ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
@@ -46,8 +46,9 @@ def measure(
     with tempfile.TemporaryDirectory(prefix="msd-blocks-") as folder:
         store = Store(Path(folder))
         on_progress("running the reference", 0, 1)
-        values = dict.fromkeys(t for b in every for t in (*b.values.values(), *b.reference.outputs))
-        watch(ours, inputs, [*(values | dict.fromkeys(ours.outputs))], store.add)
+        known = {t: None for b in every for t in (*b.values.values(), *b.reference.outputs)}
+        known |= dict.fromkeys((*ours.inputs, *ours.outputs))
+        watch(ours, inputs, list(known), store.add)
         if not store.runs:
             raise BadModelFile(f"{reference} was given no inputs")
         alone, swaps = list[Error](), list[Error]()
@@ -56,7 +57,8 @@ def measure(
             alone.append(_alone(block, store, compressed))
         for number, block in enumerate(every if final else ()):
             on_progress("one block compressed", number, len(every))
-            swaps.append(_final(swapped(ours, block), inputs, ours, store, compressed))
+            hybrid = swapped(ours, block, known)
+            swaps.append(_final(hybrid, _stored(hybrid, known, store), ours, store, compressed))
         whole = _final(theirs, inputs, ours, store, compressed) if final else None
     return ComponentErrors(store.runs, _rows(every, alone, swaps), None if whole is None else _ratio(whole))
 
@@ -85,6 +87,13 @@ def _final(
 
     watch(graph, inputs, graph.outputs, compare)
     return error
+
+
+def _stored(graph: Graph, known: Iterable[Tensor], store: Store) -> Iterator[dict[str, Array]]:
+    """Yield for each run the inputs of a graph that are named as tensors of the reference."""
+    ours = {t.name: t for t in known}
+    for number in range(store.runs):
+        yield {t.name: store.load(number, ours[t.name]) for t in graph.inputs}
 
 
 def _add(error: Error, reference: Array, found: Array, where: str) -> None:
