@@ -63,6 +63,15 @@ def measure(
     return ComponentErrors(store.runs, _rows(every, alone, swaps), None if whole is None else _ratio(whole))
 
 
+def result_snr(reference: Path, compressed: Path, inputs: Iterable[Mapping[str, Array]]) -> float | None:
+    """Return the SNR in dB of the results of a whole compressed network over `inputs`; None without error."""
+    ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
+    with tempfile.TemporaryDirectory(prefix="msd-result-") as folder:
+        store = Store(Path(folder))
+        watch(ours, inputs, ours.outputs, store.add)
+        return _ratio(_final(theirs, inputs, ours, store, compressed))
+
+
 def _alone(block: Block, store: Store, path: Path) -> Error:
     """Return the error of a block's results on the reference's inputs."""
     error = Error()

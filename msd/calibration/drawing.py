@@ -30,12 +30,12 @@ OnRun = Callable[[str, Inputs], None]
 
 @dataclass(frozen=True)
 class Calibration:
-    """Where inputs come from: a file of prompts, a folder of inputs, or None for the demo's captions.
+    """Where inputs come from: a file of prompts or a folder of inputs is `given`, or the demo's captions.
 
     For prompts: how many denoising `steps`, of which `kept` are used, what `guidance`, and the first `seed`.
     """
 
-    source: Path | None = None
+    given: Path | None = None
     steps: int = 20
     kept: int = 4
     guidance: float = 7.5
@@ -44,9 +44,9 @@ class Calibration:
     def __str__(self) -> str:
         kept = f"{min(self.kept, self.steps)} of {self.steps} steps"
         drawn = f"{kept}, guidance {self.guidance:g}, seed {self.seed}"
-        if self.source is None:
+        if self.given is None:
             return f"{CAPTIONS} captions of the demo, {drawn}"
-        return self.source.name if self.source.is_dir() else f"{self.source.name}, {drawn}"
+        return self.given.name if self.given.is_dir() else f"{self.given.name}, {drawn}"
 
     def runs(
         self, bundle: Bundle, components: Sequence[str], folder: Path, on_step: OnStep | None = None
@@ -55,10 +55,10 @@ class Calibration:
 
         Raises BadCalibration for what is no such file or folder, or does not fit the networks.
         """
-        if self.source is not None and self.source.is_dir():
+        if self.given is not None and self.given.is_dir():
             ports = {name: Ports.of(tflite.read(bundle.path(name)), bundle.path(name)) for name in components}
-            return {name: open_folder(self.source, name, port.inputs) for name, port in ports.items()}
-        prompts = captions("held-back", CAPTIONS, 0) if self.source is None else read_prompts(self.source)
+            return {name: open_folder(self.given, name, port.inputs) for name, port in ports.items()}
+        prompts = captions("held-back", CAPTIONS, 0) if self.given is None else read_prompts(self.given)
         requests = [
             Request(prompt, seed=self.seed + i, steps=self.steps, guidance=self.guidance)
             for i, prompt in enumerate(prompts)

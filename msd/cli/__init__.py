@@ -12,6 +12,10 @@ COMMANDS = {
     "report": ("msd.cli.report:report", "Ask the GPU delegate whether it takes each file whole."),
     "delegation-report": ("msd.cli.report:report", "The same as report."),
     "blocks": ("msd.cli.blocks:blocks", "Measure each block of a compressed network by itself."),
+    "sensitivity": (
+        "msd.cli.sensitivity:sensitivity",
+        "Make a recipe that mixes forms for a size or an error.",
+    ),
     "generate": ("msd.cli.generate:generate", "Draw a picture with converted files."),
 }
 

@@ -59,7 +59,7 @@ def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option(
             "--calibration",
-            "source",
+            "given",
             type=click.Path(path_type=Path),
             metavar="PROMPTS.txt|FOLDER",
             help="Prompts to draw, one a line, or a folder of .npz inputs.  [default: the demo's captions]",

@@ -1,0 +1,213 @@
+"""What each form of each block costs, and a mixed recipe that reaches a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from msd.blockwise.choice import Choice, Form, Forms, smallest, total_bytes, within_noise, within_size
+from msd.blockwise.measure import measure, result_snr
+from msd.blockwise.result import ComponentErrors, finite
+from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.calibration.drawing import Calibration
+from msd.calibration.inputs import Runs
+from msd.convert import Settings, convert
+from msd.errors import BadConfig
+from msd.recipe import Recipe
+
+REFERENCE = "float32"
+OnProgress = Callable[[str, str, int, int], None]
+"""Called with the candidate and component, what is being done, how much is done, and of how much."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a recipe gives for a network: the file's bytes, and the SNR of its result, None without error."""
+
+    bytes: int
+    snr_db: float | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The JSON form of what was found: each block's forms, and the one `chosen` by component and block.
+
+    `whole`: what each candidate gives for each component. `expected` and `found`: what the mixed recipe was
+    to give, and what it gave.
+    """
+
+    command: str
+    calibration: str
+    target: str
+    blocks: tuple[Forms, ...]
+    chosen: dict[str, dict[str, str]]
+    whole: dict[str, dict[str, Outcome]]
+    expected: dict[str, Outcome]
+    found: dict[str, Outcome]
+    format: int = 1
+
+
+@dataclass(frozen=True)
+class Study:
+    """A checkpoint converted in several ways, and what the blocks of each cost.
+
+    `outside`: the bytes of each component's file that are in no block. `candidates` by name; the reference is
+    not among them.
+    """
+
+    reference: Bundle
+    runs: Mapping[str, Runs]
+    candidates: Mapping[str, Recipe]
+    blocks: Sequence[Forms]
+    outside: Mapping[str, int]
+    whole: dict[str, dict[str, Outcome]]
+    """What each candidate gives for each component."""
+
+    def outcomes(self, choice: Choice) -> dict[str, Outcome]:
+        """Return what a choice is expected to give, by component."""
+        found = {}
+        for name, outside in self.outside.items():
+            forms = [form for block, form in choice.items() if block.component == name]
+            noise = sum(form.noise for form in forms)
+            found[name] = Outcome(outside + sum(form.bytes for form in forms), ratio(noise))
+        return found
+
+
+def ratio(noise: float) -> float | None:
+    """Return the SNR in dB of noise over signal; None without noise."""
+    return round(-10 * math.log10(noise), 3) if noise > 0 else None
+
+
+def study(
+    source: Path,
+    settings: Settings,
+    candidates: Sequence[Recipe],
+    calibration: Calibration,
+    folder: Path,
+    on_progress: OnProgress,
+) -> Study:
+    """Return what each block of the checkpoint costs in each candidate, converted in `folder`.
+
+    `settings` say how to convert but for the recipe. Raises BadConfig for candidates that do not store all
+    weights alike, and what `convert`, `Calibration.runs` and `measure` raise.
+    """
+    require_plain(candidates)
+    told = _converting(on_progress)
+    without = candidates[0].without
+    exact = replace(settings, recipe=Recipe(REFERENCE, (), without=without), components=COMPONENTS)
+    convert(source, folder / REFERENCE, exact, told)
+    reference = open_bundle(folder / REFERENCE)
+    names = settings.components
+    runs = calibration.runs(
+        reference, names, folder / "inputs", lambda done, of, s: on_progress("inputs", "drawing", done, of)
+    )
+    found: dict[str, dict[str, ComponentErrors]] = {}
+    files: dict[str, Bundle] = {REFERENCE: reference}
+    for recipe in candidates:
+        convert(source, folder / recipe.name, replace(settings, recipe=recipe), told)
+        bundle = files[recipe.name] = open_bundle(folder / recipe.name)
+        found[recipe.name] = {
+            name: measure(
+                reference.path(name),
+                bundle.path(name),
+                runs[name],
+                True,
+                partial(on_progress, f"{recipe.name} {name}"),
+            )
+            for name in names
+        }
+    forms = [forms for name in names for forms in _forms(name, {c: f[name] for c, f in found.items()}, files)]
+    held = {name: sum(f.forms[-1].bytes for f in forms if f.component == name) for name in names}
+    return Study(
+        reference,
+        runs,
+        {recipe.name: recipe for recipe in candidates},
+        forms,
+        {name: reference.component(name).bytes - held[name] for name in names},
+        {
+            c: {n: Outcome(files[c].component(n).bytes, f[n].final_snr_db) for n in names}
+            for c, f in found.items()
+        },
+    )
+
+
+def require_plain(candidates: Sequence[Recipe]) -> None:
+    """Raise BadConfig unless each candidate stores all weights alike, and all leave the same rewrites on."""
+    for recipe in candidates:
+        line = recipe.lines[0] if len(recipe.lines) == 1 else None
+        if line is None or line.name or line.op or line.component or recipe.prune:
+            raise BadConfig(
+                f"the recipe {recipe.name} is no candidate: it should have one line, for all weights alike"
+            )
+        if recipe.without != candidates[0].without:
+            raise BadConfig(
+                f"{recipe.name} and {candidates[0].name} switch off different rewrites; a mix cannot"
+            )
+    if len({recipe.name for recipe in candidates} | {REFERENCE}) <= len(candidates):
+        raise BadConfig(f"candidates need different names, other than {REFERENCE}")
+
+
+def _converting(on_progress: OnProgress) -> Callable[[str, str, int, int], None]:
+    return lambda component, what, done, of: on_progress("converting", f"{component}: {what}", done, of)
+
+
+def _forms(name: str, found: Mapping[str, ComponentErrors], files: Mapping[str, Bundle]) -> list[Forms]:
+    """Return the forms of each block of a component, the reference's last.
+
+    What a candidate's file has beside the weights, more than the reference's, is shared out: scales.
+    """
+    first = next(iter(found.values())).blocks
+    forms: list[list[Form]] = [[] for _ in first]
+    base = files[REFERENCE].component(name).bytes - sum(b.reference_bytes for b in first)
+    for candidate, part in found.items():
+        if [b.name for b in part.blocks] != [b.name for b in first]:
+            raise BadConfig(f"the candidates' {name} differ in their blocks, which no mix of them can have")
+        weights = sum(b.bytes for b in part.blocks)
+        share = (files[candidate].component(name).bytes - base) / max(1, weights)
+        for each, block in zip(forms, part.blocks, strict=True):
+            noise = 10 ** (-finite(block.final_snr_db) / 10)
+            each.append(Form(candidate, round(block.bytes * share), block.snr_db, noise))
+    for each, block in zip(forms, first, strict=True):
+        each.append(Form(REFERENCE, block.reference_bytes, None, 0.0))
+    return [Forms(name, block.name, tuple(each)) for block, each in zip(first, forms, strict=True)]
+
+
+def for_size(found: Study, budget: int) -> Choice:
+    """Return the choice whose files have at most `budget` bytes together, with about the least error.
+
+    The error is the sum of the components', each over its own signal. Raises BadConfig, with what can be
+    reached, for a size that is too small.
+    """
+    outside = sum(found.outside.values())
+    least = outside + total_bytes(smallest(found.blocks))
+    most = outside + sum(block.forms[-1].bytes for block in found.blocks)
+    if budget < least:
+        raise BadConfig(
+            f"these candidates give files of {least:,} to {most:,} bytes together; {budget:,} is too small"
+        )
+    return within_size(found.blocks, budget - outside)
+
+
+def for_snr(found: Study, snr_db: float) -> Choice:
+    """Return the smallest choice with which each component's result has `snr_db` or more."""
+    choice: Choice = {}
+    for name in found.outside:
+        blocks = [block for block in found.blocks if block.component == name]
+        choice |= within_noise(blocks, 10 ** (-snr_db / 10))
+    return choice
+
+
+def prove(found: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path) -> dict[str, Outcome]:
+    """Return what a recipe really gives, by component: the checkpoint is converted and run."""
+    convert(source, folder, replace(settings, recipe=recipe))
+    made = open_bundle(folder)
+    return {
+        name: Outcome(
+            made.component(name).bytes,
+            result_snr(found.reference.path(name), made.path(name), found.runs[name]),
+        )
+        for name in found.outside
+    }

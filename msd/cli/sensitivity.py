@@ -1,0 +1,197 @@
+"""`msd sensitivity`: what each block costs in each form, and a recipe that mixes them for a target."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from msd.bundle import COMPONENTS
+from msd.cli.blocks import FILE, WIDTH, calibration_options, decibels, progress, refuse_existing, typed
+from msd.cli.command import Command
+
+if TYPE_CHECKING:
+    from msd.blockwise.choice import Choice
+    from msd.blockwise.sensitivity import Sensitivity, Study
+    from msd.convert import Settings
+
+UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
+
+EXAMPLE = """\b
+Examples:
+  msd sensitivity sd21 --candidate float16 --candidate gpu-w8 --target-db 40 -o mixed.toml
+  msd sensitivity --candidate gpu-w8 --candidate int4.toml --target-size 20% -o mixed.toml
+  msd convert sd21 -o out --recipe mixed.toml
+"""
+
+Size = tuple[float, bool]
+"""Bytes, or a part of the reference's: then the second is true."""
+
+
+def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Size | None:
+    """Read "600MB" or "60%"."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%|B|kB|MB|GB)", value)
+    if not found or not float(found[1]):
+        raise click.BadParameter(f"{value} is no size; write 600MB or 60%")
+    if found[2] == "%":
+        return float(found[1]) / 100, True
+    return float(found[1]) * UNITS[found[2]], False
+
+
+@click.command(cls=Command, epilog=EXAMPLE)
+@click.argument("source", required=False, type=click.Path(path_type=Path))
+@click.option(
+    "--candidate",
+    "candidates",
+    multiple=True,
+    required=True,
+    metavar="RECIPE",
+    help="A recipe that stores all weights alike; may be repeated. float32 is one always.",
+)
+@click.option(
+    "--target-size", callback=_size, metavar="SIZE", help="600MB or 60%: of the files together, at most."
+)
+@click.option("--target-db", type=float, metavar="DB", help="SNR of each network's result, at least.")
+@click.option("-o", "--output", type=FILE, required=True, help="The recipe to write, a .toml file.")
+@click.option(
+    "--component",
+    "components",
+    type=click.Choice(COMPONENTS),
+    multiple=True,
+    help="Only this; may be repeated.",
+)
+@calibration_options
+@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
+@click.option("--force", is_flag=True, help="Replace an existing recipe.")
+def sensitivity(
+    source: Path | None,
+    candidates: tuple[str, ...],
+    target_size: Size | None,
+    target_db: float | None,
+    output: Path,
+    components: tuple[str, ...],
+    as_json: bool,
+    force: bool,
+    **calibration: Any,
+) -> None:
+    """Measure what each block of SOURCE costs in each candidate's form, and write a recipe for a target.
+
+    The recipe is then converted with, and what it gives is measured. Without SOURCE, the demo checkpoint is
+    taken. docs/blockwise.md says how.
+    """
+    if (target_size is None) == (target_db is None):
+        raise click.UsageError("give one of --target-size and --target-db")
+    refuse_existing(output, force)
+    from msd.demo import CHECKPOINT
+    from msd.schema import dump
+
+    chosen = tuple(c for c in COMPONENTS if c in (components or COMPONENTS))
+    with tempfile.TemporaryDirectory(prefix="msd-sensitivity-") as folder, progress() as on_progress:
+        found = _found(
+            source or CHECKPOINT,
+            _settings(chosen),
+            candidates,
+            (target_size, target_db),
+            calibration,
+            output,
+            Path(folder),
+            on_progress,
+        )
+    click.echo(dump(found), nl=False) if as_json else _say(found, output)
+
+
+def _found(
+    source: Path,
+    settings: Settings,
+    candidates: tuple[str, ...],
+    target: tuple[Size | None, float | None],
+    calibrating: dict[str, Any],
+    output: Path,
+    folder: Path,
+    on_progress: Any,
+) -> Sensitivity:
+    """Measure, choose, write the recipe, and prove it."""
+    from msd.blockwise.mixed import mixed_recipe
+    from msd.blockwise.sensitivity import Sensitivity, prove, study
+    from msd.calibration.drawing import Calibration
+    from msd.files import complete
+    from msd.recipe import find_recipe, read_recipe
+
+    calibration = Calibration(**calibrating)
+    recipes = [find_recipe(name) for name in candidates]
+    measured = study(source, settings, recipes, calibration, folder, on_progress)
+    choice, said = _choice(measured, *target)
+    expected = measured.outcomes(choice)
+    notes = [f"Made by: {typed()}", f"Calibrated with {calibration}."]
+    with complete(output) as temporary:
+        temporary.write_text(mixed_recipe(choice, measured.candidates, expected, said, notes), "utf-8")
+    on_progress("mixed", "converting and running", 0, 1)
+    given = prove(measured, source, settings, read_recipe(output), folder / "mixed")
+    return Sensitivity(
+        typed(),
+        str(calibration),
+        said,
+        tuple(measured.blocks),
+        {c: {b.block: f.candidate for b, f in choice.items() if b.component == c} for c in expected},
+        measured.whole,
+        expected,
+        given,
+    )
+
+
+def _choice(measured: Study, size: Size | None, snr_db: float | None) -> tuple[Choice, str]:
+    """Return what to store how, and the target in words."""
+    from msd.blockwise.sensitivity import for_size, for_snr
+
+    if size is None:
+        return for_snr(measured, snr_db or 0), f"{snr_db:g} dB"
+    whole = sum(measured.reference.component(name).bytes for name in measured.outside)
+    budget = round(size[0] * whole if size[1] else size[0])
+    return for_size(measured, budget), f"{budget / 1e6:.2f} MB, {budget / whole:.0%} of float32"
+
+
+def _settings(components: tuple[str, ...]) -> Settings:
+    import graph_rewrites
+    from msd.convert import Settings
+
+    return Settings(graph_rewrites.load(), components=components)
+
+
+def _say(found: Sensitivity, output: Path) -> None:
+    """Print each network's blocks with what each form costs the result, the chosen one marked."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    console = console if console.is_terminal else Console(width=WIDTH)
+    for component, chosen in found.chosen.items():
+        table = Table(
+            title=f"{component}: SNR of the result in dB, with one block stored so", title_justify="left"
+        )
+        table.add_column("block", no_wrap=True)
+        for name in found.whole:
+            table.add_column(name, justify="right")
+        table.add_column("chosen")
+        for block in (b for b in found.blocks if b.component == component):
+            costs = [_cost(form.noise) for form in block.forms[:-1]]
+            table.add_row(block.block, *costs, chosen[block.block])
+        table.add_row("all", *(decibels(w[component].snr_db) for w in found.whole.values()), "")
+        console.print(table)
+    for component, given in found.found.items():
+        wanted = found.expected[component]
+        click.echo(
+            f"{component}: {given.bytes / 1e6:.2f} MB (expected {wanted.bytes / 1e6:.2f}), "
+            f"{decibels(given.snr_db)} dB (expected {decibels(wanted.snr_db)})"
+        )
+    click.echo(f"{output}: for {found.target}")
+
+
+def _cost(noise: float) -> str:
+    from msd.blockwise.sensitivity import ratio
+
+    return decibels(ratio(noise))

@@ -1,0 +1,139 @@
+"""Forms are chosen within their target, nearly as well as could be, and written as a recipe."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msd.blockwise.choice import (
+    Choice,
+    Form,
+    Forms,
+    smallest,
+    total_bytes,
+    total_noise,
+    within_noise,
+    within_size,
+)
+from msd.blockwise.mixed import mixed_recipe
+from msd.blockwise.sensitivity import Outcome, Study, for_size, for_snr, require_plain
+from msd.errors import BadConfig
+from msd.recipe import Line, Recipe, read_recipe
+
+
+def forms(name: str, *costs: tuple[int, float]) -> Forms:
+    return Forms("unet", name, tuple(Form(f"w{size}", size, None, noise) for size, noise in costs))
+
+
+@st.composite
+def studies(draw: st.DrawFn) -> list[Forms]:
+    """Blocks of one to four forms each, of any sizes and noises, the last exact as the reference is."""
+    made = []
+    for number in range(draw(st.integers(1, 4))):
+        costs = draw(st.lists(st.tuples(st.integers(0, 40), st.floats(0, 8)), max_size=3))
+        made.append(forms(f"b{number}", *costs, (draw(st.integers(30, 60)), 0.0)))
+    return made
+
+
+def every(blocks: Sequence[Forms]) -> Iterator[Choice]:
+    for picked in itertools.product(*(block.forms for block in blocks)):
+        yield dict(zip(blocks, picked, strict=True))
+
+
+@given(studies(), st.floats(0, 20))
+def test_noise_is_kept_and_no_form_is_larger_than_needed(blocks: list[Forms], most: float) -> None:
+    choice = within_noise(blocks, most)
+    assert set(choice) == set(blocks)
+    assert total_noise(choice) <= most
+    best = min(total_bytes(c) for c in every(blocks) if total_noise(c) <= most)
+    # At most one step of one block is more than the relaxed problem's solution takes.
+    step = max(f.bytes for b in blocks for f in b.forms) - min(f.bytes for b in blocks for f in b.forms)
+    assert best <= total_bytes(choice) <= best + step
+
+
+@given(studies(), st.integers(0, 250))
+def test_sizes_are_kept(blocks: list[Forms], budget: int) -> None:
+    choice = within_size(blocks, budget)
+    if total_bytes(smallest(blocks)) > budget:
+        assert choice == smallest(blocks)
+        return
+    assert total_bytes(choice) <= budget
+    best = min(total_noise(c) for c in every(blocks) if total_bytes(c) <= budget)
+    assert best <= total_noise(choice) <= best + max(f.noise for b in blocks for f in b.forms)
+
+
+def test_steps_that_save_most_for_a_byte_come_first() -> None:
+    small = forms("small", (1, 9.0), (4, 0.0))
+    large = forms("large", (100, 10.0), (200, 5.0), (400, 0.0))
+    assert {b.block: f.bytes for b, f in within_size([small, large], 104).items()} == {
+        "small": 4,
+        "large": 100,
+    }
+    assert {b.block: f.bytes for b, f in within_noise([small, large], 5).items()} == {
+        "small": 4,
+        "large": 200,
+    }
+    assert [f.bytes for f in large.hull] == [100, 200, 400]
+    assert [f.bytes for f in forms("x", (1, 9.0), (2, 8.9), (3, 0.0), (4, 1.0)).hull] == [1, 3]
+
+
+def test_a_size_that_cannot_be_reached_says_what_can() -> None:
+    blocks = [forms("a", (10, 0.5), (40, 0.0)), forms("b", (20, 0.1), (80, 0.0))]
+    study = Study(None, {}, {}, blocks, {"unet": 1000}, {})  # type: ignore[arg-type]
+    with pytest.raises(BadConfig, match="files of 1,030 to 1,120 bytes together; 1,029 is too small"):
+        for_size(study, 1029)
+    choice = for_size(study, 1060)
+    assert study.outcomes(choice) == {"unet": Outcome(1060, 10.0)}
+    assert study.outcomes(for_size(study, 2000)) == {"unet": Outcome(1120, None)}
+    assert study.outcomes(for_snr(study, 9)) == {"unet": Outcome(1060, 10.0)}
+
+
+INT8 = Recipe("w8", (Line("int8"),), delegate="litert-gpu")
+INT4 = Recipe("w4", (Line("int4", algorithm="mse"),), delegate="litert-gpu")
+
+
+def test_the_recipe_stores_each_block_as_chosen(tmp_path: Path) -> None:
+    names = ("a.0", "a.0.inner", "a.1", "b")
+    picked = ("float32", "w4", "w8", "w4")
+    blocks = {
+        Forms("unet", name, ()): Form(form, 1, 30.0, 0.001) for name, form in zip(names, picked, strict=True)
+    }
+    text = mixed_recipe(blocks, {"w4": INT4, "w8": INT8}, {"unet": Outcome(4, 31.5)}, "30 dB", ["Said."])
+    assert "# Said." in text
+    assert '"a.1.*",  # alone 30.0 dB, the result 30.0 dB' in text
+    (tmp_path / "mixed.toml").write_text(text)
+    recipe = read_recipe(tmp_path / "mixed.toml")
+    assert recipe.delegate == "litert-gpu"
+
+    def stored(*sources: str) -> Line:
+        return [line for line in recipe.lines if line.names(sources, "unet")][-1]
+
+    assert stored("a.0.conv.weight").store == "float32"
+    assert stored("a.0.inner.conv.weight") == Line(
+        "int4", (), ("a.0.inner.*", "b.*"), ("unet",), algorithm="mse"
+    )
+    assert stored("a.1.conv.weight").store == "int8"
+    # What is merged of several blocks gets the most bits of these.
+    assert stored("a.1.to_k.weight", "a.0.inner.to_k.weight").store == "int8"
+    assert not any(line.names(["b.weight"], "vae_decoder") for line in recipe.lines)
+
+
+@pytest.mark.parametrize(
+    ("recipes", "said"),
+    [
+        ([Recipe("two", (Line("int8"), Line("int4")))], "two is no candidate: it should have one line"),
+        ([Recipe("part", (Line("int8", name=("x.*",)),))], "part is no candidate"),
+        ([Recipe("thin", (Line("int8"),), prune={"part": 1})], "thin is no candidate"),
+        ([INT8, Recipe("off", (Line("int4"),), without=("x",))], "off and w8 switch off different rewrites"),
+        ([INT8, INT8], "candidates need different names"),
+        ([Recipe("float32", (Line("int8"),))], "other than float32"),
+    ],
+)
+def test_candidates_that_cannot_be_mixed_are_refused(recipes: list[Recipe], said: str) -> None:
+    with pytest.raises(BadConfig, match=said):
+        require_plain(recipes)
