@@ -21,7 +21,7 @@ from msd.blockwise.choice import (
     within_size,
 )
 from msd.blockwise.mixed import mixed_recipe
-from msd.blockwise.sensitivity import Outcome, Study, for_size, for_snr, require_plain
+from msd.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised, require_plain
 from msd.errors import BadConfig
 from msd.recipe import Line, Recipe, read_recipe
 
@@ -90,7 +90,10 @@ def test_a_size_that_cannot_be_reached_says_what_can() -> None:
     choice = for_size(study, 1060)
     assert study.outcomes(choice) == {"unet": Outcome(1060, 10.0)}
     assert study.outcomes(for_size(study, 2000)) == {"unet": Outcome(1120, None)}
-    assert study.outcomes(for_snr(study, 9)) == {"unet": Outcome(1060, 10.0)}
+    assert study.outcomes(for_snr(study, {"unet": 9})) == {"unet": Outcome(1060, 10.0)}
+    assert raised({"unet": 9}, 9, {"unet": Outcome(1, 9.5)}) is None
+    assert raised({"unet": 9}, 9, {"unet": Outcome(1, None)}) is None
+    assert raised({"unet": 10}, 9, {"unet": Outcome(1, 8.5)}) == {"unet": 10.5}
 
 
 INT8 = Recipe("w8", (Line("int8"),), delegate="litert-gpu")

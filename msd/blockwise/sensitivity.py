@@ -191,13 +191,22 @@ def for_size(found: Study, budget: int) -> Choice:
     return within_size(found.blocks, budget - outside)
 
 
-def for_snr(found: Study, snr_db: float) -> Choice:
-    """Return the smallest choice with which each component's result has `snr_db` or more."""
+def for_snr(found: Study, snr_db: Mapping[str, float]) -> Choice:
+    """Return the smallest choice with which each component's result has its `snr_db` or more."""
     choice: Choice = {}
     for name in found.outside:
         blocks = [block for block in found.blocks if block.component == name]
-        choice |= within_noise(blocks, 10 ** (-snr_db / 10))
+        choice |= within_noise(blocks, 10 ** (-snr_db[name] / 10))
     return choice
+
+
+def raised(aims: Mapping[str, float], target: float, given: Mapping[str, Outcome]) -> dict[str, float] | None:
+    """Return what to aim at where a recipe gave less than `target` dB; None if it gave no less anywhere.
+
+    Errors do not add up quite: what was missing is added to the aim.
+    """
+    missing = {name: max(0.0, target - finite(outcome.snr_db)) for name, outcome in given.items()}
+    return {name: aims[name] + short for name, short in missing.items()} if any(missing.values()) else None
 
 
 def prove(found: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path) -> dict[str, Outcome]:
