@@ -27,13 +27,21 @@ def test_help(golden: Callable[[str, str], None]) -> None:
     golden("generate-help.txt", run("--help").output)
 
 
-def test_the_example_in_the_help_works(bundle_folder: Path, tmp_path: Path) -> None:
-    (line,) = [line for line in run("--help").output.splitlines() if line.startswith("    msd generate ")]
-    words = shlex.split(line)
-    places = {"demo-out": bundle_folder, "picture.png": tmp_path / "picture.png"}
-    result = run(*(places.get(word, word) for word in words[2:]))
-    assert result.exit_code == 0
-    assert (tmp_path / "picture.png").exists()
+def test_the_examples_in_the_help_work(bundle_folder: Path, tmp_path: Path) -> None:
+    lines = [line for line in run("--help").output.splitlines() if line.startswith("    msd generate ")]
+    assert len(lines) == 2
+    for line in lines:
+        words = shlex.split(line)
+        places = {"demo-out": bundle_folder, words[-1]: tmp_path / words[-1]}
+        result = run(*(places.get(word, word) for word in words[2:]))
+        assert result.exit_code == 0
+        assert (tmp_path / words[-1]).exists()
+
+
+def test_an_unknown_scheduler_is_refused(bundle_folder: Path, tmp_path: Path) -> None:
+    result = run(bundle_folder, "--prompt", "a", "--scheduler", "heun", "-o", tmp_path / "a.png")
+    assert result.exit_code == 2
+    assert "'heun' is none of ddim, dpm++, euler, lcm" in result.stderr
 
 
 def test_draws_the_picture_it_was_asked_for(bundle_folder: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
 from msd.cli.convert import convert
-from msd.runtime.scheduler import Scheduler
+from msd.runtime.ddim import Ddim
 from msd.runtime.tokenizer import open_tokenizer
 from scripts.make_random_checkpoint import FORMATS, Random
 from tests import single_files
@@ -77,7 +77,7 @@ def test_what_else_a_bundle_needs_comes_too(converted: tuple[Path, dict[str, Res
         said = json.loads((folder / format / "scheduler" / "scheduler_config.json").read_text())
         assert said["prediction_type"] == "epsilon"
         assert said["_prediction_type_because"] in results[format].stdout
-        assert Scheduler.from_config(said).steps_offset == 1
+        assert Ddim.from_config(said).steps_offset == 1
     assert "the U-Net predicts" not in results["diffusers"].stdout
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -19,29 +20,52 @@ from tests import stand_in
 PROMPT, NEGATIVE = "three red circles", "a blue square!"
 
 
-def expected_latents(folder: Path, request: Request, latent: np.ndarray, period: float) -> np.ndarray:
+def expected_latents(
+    folder: Path, request: Request, latent: np.ndarray, period: float, kind: str = "DDIMScheduler"
+) -> np.ndarray:
     """The denoising loop as diffusers' pipeline has it, on the NumPy networks."""
+    import diffusers
     import torch
-    from diffusers import DDIMScheduler
 
     tokenizer = open_tokenizer(folder / "tokenizer")
     words = (request.negative_prompt, request.prompt)
     away, towards = (stand_in.text_encoder(tokenizer.encode(text)[None]) for text in words)
-    scheduler = DDIMScheduler.from_config(stand_in.SCHEDULER)
+    scheduler = getattr(diffusers, kind).from_config(stand_in.SCHEDULER, steps_offset=1)
     scheduler.set_timesteps(request.steps)
-    for timestep in scheduler.timesteps:
+    state = torch.from_numpy(latent) * scheduler.init_noise_sigma
+    for i, timestep in enumerate(scheduler.timesteps, 1):
         at = np.array([timestep], np.float32)
-        output = stand_in.unet(latent, at, towards, period)
+        scaled = scheduler.scale_model_input(state, timestep).numpy()
+        output = stand_in.unet(scaled, at, towards, period)
         if request.guidance > 1:
-            without = stand_in.unet(latent, at, away, period)
+            without = stand_in.unet(scaled, at, away, period)
             output = without + request.guidance * (output - without)
-        step = scheduler.step(torch.from_numpy(output), timestep, torch.from_numpy(latent))
-        latent = step.prev_sample.numpy()
-    return latent
+        added = torch.from_numpy(noise(request.seed, latent.shape, i))
+        with mock.patch("diffusers.schedulers.scheduling_lcm.randn_tensor", return_value=added):
+            state = scheduler.step(torch.from_numpy(output), timestep, state).prev_sample
+    return state.numpy()
 
 
 def expected_pixels(latent: np.ndarray) -> np.ndarray:
     return np.round((stand_in.vae_decoder(latent)[0] + 1) * 127.5)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("ddim", "DDIMScheduler"),
+        ("dpm++", "DPMSolverMultistepScheduler"),
+        ("euler", "EulerDiscreteScheduler"),
+        ("lcm", "LCMScheduler"),
+    ],
+)
+def test_every_scheduler_s_latents_are_the_loop_s(name: str, kind: str, bundle_folder: Path) -> None:
+    start = np.random.default_rng(8).normal(size=(1, 4, 6, 4)).astype(np.float32)
+    request = Request("a red house", "grey", seed=3, steps=6, guidance=2.0)
+    (picture,) = Pipeline(open_bundle(bundle_folder), scheduler=name).draw([request], latents=[start])
+    wanted = expected_latents(bundle_folder, request, start, stand_in.PERIOD, kind)
+    np.testing.assert_allclose(picture.latents, wanted, atol=2e-5 * np.abs(wanted).max())
+    assert picture.metadata["scheduler"] == f"{name}, epsilon"
 
 
 @pytest.mark.parametrize("guidance", [7.5, 1.0])
@@ -122,7 +146,7 @@ def test_metadata_says_how_it_was_made(bundle_folder: Path) -> None:
     assert metadata["prompt"] == PROMPT
     assert (metadata["seed"], metadata["steps"], metadata["guidance"]) == (9, 2, 3.5)
     assert metadata["model"] == bundle.model_hash
-    assert metadata["scheduler"] == "DDIM, epsilon, leading"
+    assert metadata["scheduler"] == "ddim, epsilon"
 
 
 def test_one_network_is_in_memory_at_a_time(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from msd.errors import BadConfig
-from msd.runtime.scheduler import Scheduler, open_scheduler
+from msd.runtime.ddim import Ddim
+from msd.runtime.scheduler import SCHEDULERS, make_scheduler, open_scheduler
 
 SD21 = {
     "_class_name": "PNDMScheduler",
@@ -45,24 +47,48 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
-def worst_difference(config: dict[str, Any], steps: int) -> float:
-    """Return how far any step of ours is from diffusers', relative to the largest number in that step."""
-    import torch
-    from diffusers import DDIMScheduler
+KINDS = {
+    "ddim": "DDIMScheduler",
+    "dpm++": "DPMSolverMultistepScheduler",
+    "euler": "EulerDiscreteScheduler",
+    "lcm": "LCMScheduler",
+}
 
-    theirs = DDIMScheduler.from_config(config)
+
+def worst_difference(config: dict[str, Any], steps: int, kind: str = "ddim") -> float:
+    """Return how far any step of ours is from diffusers', relative to the largest number in that step.
+
+    Each step goes on from where diffusers' step before has ended.
+    """
+    import diffusers
+    import torch
+
+    theirs = getattr(diffusers, KINDS[kind]).from_config(config)
     theirs.set_timesteps(steps)
-    table = Scheduler.from_config(config).table(steps)
-    assert [step.timestep for step in table] == theirs.timesteps.tolist()
+    table = SCHEDULERS[kind].from_config(config).table(steps)
+    assert [step.timestep for step in table.steps] == pytest.approx(theirs.timesteps.tolist(), abs=1e-3)
+    assert table.start == pytest.approx(float(theirs.init_noise_sigma), rel=1e-6)
     random = np.random.default_rng(steps)
-    worst = 0.0
-    for step in table:
-        latent, output = random.standard_normal((2, 1, 5, 3, 4), np.float32)
-        given = torch.from_numpy(output), step.timestep, torch.from_numpy(latent)
-        expected = theirs.step(*given).prev_sample.numpy()
-        got = step.apply(latent, output)
+    latent, clean, worst = (
+        random.standard_normal((1, 5, 3, 4), np.float32) * np.float32(table.start),
+        None,
+        0.0,
+    )
+    for step, timestep in zip(table.steps, theirs.timesteps, strict=True):
+        output, added = random.standard_normal((2, *latent.shape), np.float32)
+        scaled = theirs.scale_model_input(torch.from_numpy(latent), timestep).numpy()
+        fed = np.float32(step.scale) * latent
+        worst = max(worst, float(np.abs(fed - scaled).max() / max(1, np.abs(scaled).max())))
+        with mock.patch(
+            "diffusers.schedulers.scheduling_lcm.randn_tensor", return_value=torch.from_numpy(added)
+        ):
+            given = torch.from_numpy(output), timestep, torch.from_numpy(latent)
+            expected = theirs.step(*given).prev_sample.numpy()
+        got, clean = step.apply(latent, output, clean, added)
         assert (got.dtype, got.shape) == (np.float32, expected.shape)
-        worst = max(worst, float(np.abs(got - expected).max() / max(1, np.abs(expected).max())))
+        largest = max(1, np.abs(expected).max(), np.abs(latent).max())
+        worst = max(worst, float(np.abs(got - expected).max() / largest))
+        latent = expected
     return worst
 
 
@@ -72,6 +98,71 @@ def test_every_step_is_diffusers(config: dict[str, Any], steps: int) -> None:
     last = config["num_train_timesteps"] // steps * (steps - 1) + config.get("steps_offset", 0)
     assume(config["timestep_spacing"] != "leading" or last < config["num_train_timesteps"])
     assert worst_difference(config, steps) <= 1e-5
+
+
+SHARED = {
+    "beta_schedule": st.sampled_from(["linear", "scaled_linear"]),
+    "prediction_type": st.sampled_from(["epsilon", "v_prediction", "sample"]),
+    "timestep_spacing": st.sampled_from(["leading", "trailing", "linspace"]),
+    "beta_start": st.sampled_from([0.00085, 0.0015]),
+    "beta_end": st.sampled_from([0.012, 0.0195]),
+    "steps_offset": st.integers(0, 1),
+}
+SIGMAS = {"use_karras_sigmas": st.booleans(), "final_sigmas_type": st.sampled_from(["zero", "sigma_min"])}
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(
+    config=st.fixed_dictionaries(
+        SHARED,
+        optional=SIGMAS
+        | {
+            "solver_order": st.integers(1, 2),
+            "solver_type": st.sampled_from(["midpoint", "heun"]),
+            "lower_order_final": st.booleans(),
+            "euler_at_final": st.booleans(),
+        },
+    ),
+    steps=st.integers(2, 60),
+)
+def test_every_step_of_dpm_solver_is_diffusers(config: dict[str, Any], steps: int) -> None:
+    stands = config.get("use_karras_sigmas") and config.get("final_sigmas_type") == "sigma_min"
+    assume(not (stands and config.get("solver_type") == "heun"))  # diffusers' last step is 0 / 0 then
+    assert worst_difference(config, steps, "dpm++") <= 1e-5
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(config=st.fixed_dictionaries(SHARED, optional=SIGMAS), steps=st.integers(2, 60))
+def test_every_step_of_euler_is_diffusers(config: dict[str, Any], steps: int) -> None:
+    assert worst_difference(config, steps, "euler") <= 1e-5
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    config=st.fixed_dictionaries(
+        SHARED,
+        optional={
+            "original_inference_steps": st.sampled_from([50, 100]),
+            "timestep_scaling": st.sampled_from([10.0, 0.01]),
+            "clip_sample": st.booleans(),
+        },
+    ),
+    steps=st.integers(1, 50),
+)
+def test_every_step_of_lcm_is_diffusers(config: dict[str, Any], steps: int) -> None:
+    assert worst_difference(config, steps, "lcm") <= 1e-5
+
+
+@pytest.mark.parametrize("kind", ["dpm++", "euler"])
+@pytest.mark.parametrize("spacing", ["leading", "trailing", "linspace"])
+def test_zero_terminal_snr_of_the_others_is_diffusers(kind: str, spacing: str) -> None:
+    changes = {"rescale_betas_zero_snr": True, "timestep_spacing": spacing}
+    assert worst_difference(SD21 | changes, 20, kind) <= 1e-5
+
+
+def test_a_cosine_schedule_is_cut_where_its_noise_is_endless() -> None:
+    changes = {"beta_schedule": "squaredcos_cap_v2", "lambda_min_clipped": -5.1}
+    assert worst_difference(SD21 | changes, 20, "dpm++") <= 1e-5
 
 
 @pytest.mark.parametrize("spacing", ["leading", "trailing", "linspace"])
@@ -102,7 +193,7 @@ def test_trained_betas_are_taken_as_they_are() -> None:
 
 
 def test_a_step_without_clipping_is_two_numbers() -> None:
-    steps = Scheduler.from_config(SD21).table(20)
+    steps = Ddim.from_config(SD21).table(20).steps
     assert [step.timestep for step in steps[:2]] == [951, 901]
     assert all(step.clip is None and step.clean == 0 for step in steps)
 
@@ -118,18 +209,20 @@ def test_stable_diffusion_s_corrections_are_the_pipeline_s(change: dict[str, Any
         **parts, scheduler=DDIMScheduler.from_config(config), requires_safety_checker=False
     )
     corrected = dict(pipeline.scheduler.config)
-    assert Scheduler.for_stable_diffusion(config) == Scheduler.from_config(corrected)
+    assert make_scheduler(config, "ddim") == Ddim.from_config(corrected)
 
 
 def test_reads_a_checkpoint_s_file_whatever_class_wrote_it(tmp_path: Path) -> None:
-    from diffusers import EulerDiscreteScheduler, PNDMScheduler
+    import diffusers
 
-    for theirs in (PNDMScheduler, EulerDiscreteScheduler):
-        theirs.from_config(SD21).save_pretrained(tmp_path)
+    for wrote, reads in {"PNDMScheduler": "ddim", **{theirs: ours for ours, theirs in KINDS.items()}}.items():
+        getattr(diffusers, wrote).from_config(SD21).save_pretrained(tmp_path)
         scheduler = open_scheduler(tmp_path)
-        assert scheduler.prediction_type == "v_prediction"
-        assert (scheduler.beta_schedule, scheduler.beta_end) == ("scaled_linear", 0.012)
-        assert (scheduler.clip_sample, scheduler.steps_offset) == (False, 1)
+        assert type(scheduler) is SCHEDULERS[reads]
+        assert scheduler.diffusion.prediction_type == "v_prediction"
+        assert (scheduler.diffusion.beta_schedule, scheduler.diffusion.beta_end) == ("scaled_linear", 0.012)
+        assert getattr(scheduler, "steps_offset", 1) == 1
+        assert isinstance(open_scheduler(tmp_path, "ddim"), Ddim)
 
 
 @pytest.mark.parametrize(
@@ -151,6 +244,42 @@ def test_refuses_what_it_cannot_do(change: dict[str, Any], sentence: str, tmp_pa
         open_scheduler(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("name", "change", "sentence"),
+    [
+        ("heun", {}, "no scheduler is called 'heun'; there are ddim, dpm\\+\\+, euler, lcm"),
+        ("dpm++", {"algorithm_type": "sde-dpmsolver++"}, "algorithm_type 'sde-dpmsolver\\+\\+' is not known"),
+        ("dpm++", {"solver_order": 3}, "of order 3 is not supported; 1 and 2 are"),
+        ("dpm++", {"use_lu_lambdas": True}, "use_lu_lambdas is not supported; it should be false"),
+        ("dpm++", {"solver_type": "bh1"}, "solver_type 'bh1' is not known; known are midpoint, heun"),
+        ("euler", {"interpolation_type": "log_linear"}, "interpolation_type 'log_linear' is not known"),
+        ("euler", {"timestep_type": "continuous"}, "timestep_type 'continuous' is not known"),
+        ("euler", {"use_beta_sigmas": True}, "use_beta_sigmas is not supported"),
+        ("euler", {"final_sigmas_type": "one"}, "final_sigmas_type 'one' is not known"),
+    ],
+)
+def test_refuses_what_the_others_cannot_do(
+    name: str, change: dict[str, Any], sentence: str, tmp_path: Path
+) -> None:
+    (tmp_path / "scheduler_config.json").write_text(json.dumps(SD21 | change))
+    with pytest.raises(BadConfig, match=rf"scheduler_config\.json: .*{sentence}"):
+        open_scheduler(tmp_path, name)
+
+
+def test_lcm_refuses_more_steps_than_it_was_distilled_for() -> None:
+    with pytest.raises(BadConfig, match="51 steps are impossible: this model was distilled for up to 50"):
+        SCHEDULERS["lcm"].from_config(SD21).table(51)
+    with pytest.raises(BadConfig, match="original_inference_steps 0 should be from 1 to 1000"):
+        SCHEDULERS["lcm"].from_config(SD21 | {"original_inference_steps": 0}).table(4)
+
+
+@pytest.mark.parametrize("name", ["dpm++", "euler"])
+def test_the_others_refuse_steps_that_start_beyond_the_last_timestep(name: str) -> None:
+    config = SD21 | {"steps_offset": 900, "timestep_spacing": "leading"}
+    with pytest.raises(BadConfig, match="20 steps from offset 900 pass the last timestep"):
+        SCHEDULERS[name].from_config(config).table(20)
+
+
 def test_refuses_a_missing_or_damaged_file(tmp_path: Path) -> None:
     with pytest.raises(BadConfig, match=r"cannot read .*scheduler_config\.json"):
         open_scheduler(tmp_path)
@@ -162,12 +291,12 @@ def test_refuses_a_missing_or_damaged_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("steps", [0, 1001])
 def test_refuses_an_impossible_number_of_steps(steps: int) -> None:
     with pytest.raises(BadConfig, match="can take 1 to 1000"):
-        Scheduler.from_config(SD21).table(steps)
+        Ddim.from_config(SD21).table(steps)
 
 
 def test_refuses_steps_that_start_beyond_the_last_timestep() -> None:
     with pytest.raises(BadConfig, match="last timestep 999"):
-        Scheduler.from_config(SD21).table(1000)
+        Ddim.from_config(SD21).table(1000)
 
 
 def test_refuses_to_predict_noise_from_nothing_but_noise() -> None:
@@ -175,4 +304,4 @@ def test_refuses_to_predict_noise_from_nothing_but_noise() -> None:
         "rescale_betas_zero_snr": True, "timestep_spacing": "trailing", "prediction_type": "epsilon"
     }  # fmt: skip
     with pytest.raises(BadConfig, match="timestep 999, where all is noise"):
-        Scheduler.from_config(config).table(20)
+        Ddim.from_config(config).table(20)

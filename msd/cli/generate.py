@@ -18,6 +18,15 @@ if TYPE_CHECKING:
     from msd.runtime.pipeline import OnStep
 
 
+def _known(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse a scheduler that is none of ours."""
+    from msd.runtime.scheduler import SCHEDULERS
+
+    if value is not None and value not in SCHEDULERS:
+        raise click.BadParameter(f"{value!r} is none of {', '.join(SCHEDULERS)}")
+    return value
+
+
 def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
     """Refuse words that the shell passed as bytes which are no UTF-8."""
     try:
@@ -40,6 +49,12 @@ PRECISIONS = click.Choice(["fp32", "fp16"])
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same picture.")
 @click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps.")
 @click.option("--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none.")
+@click.option(
+    "--scheduler",
+    callback=_known,
+    metavar="NAME",
+    help="ddim, dpm++, euler or lcm.  [default: the checkpoint's own, else ddim]",
+)
 @click.option("-o", "--output", type=PICTURE, required=True, help="The PNG file to write.")
 @click.option("--backend", type=BACKENDS, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
@@ -58,6 +73,7 @@ PRECISIONS = click.Choice(["fp32", "fp16"])
 def generate(
     out: Path,
     output: Path,
+    scheduler: str | None,
     backend: Any,
     precision: Any,
     threads: int | None,
@@ -70,8 +86,9 @@ def generate(
     """Draw a picture with the files that msd-convert wrote to the folder OUT.
 
     \b
-    Example:
+    Examples:
       msd generate demo-out --prompt "two red circles over a plain green background" -o picture.png
+      msd generate demo-out --prompt "one blue star" --scheduler dpm++ --steps 10 -o star.png
     """
     from msd.bundle import open_bundle
     from msd.runtime.picture import check_output, save_picture
@@ -79,7 +96,7 @@ def generate(
 
     check_output(output, force)
     begun = time.perf_counter()
-    pipeline = Pipeline(open_bundle(out, verify), backend, threads, precision, float_weights)
+    pipeline = Pipeline(open_bundle(out, verify), backend, threads, precision, float_weights, scheduler)
     with _progress() as on_step:
         picture = pipeline.generate(**request, on_step=on_step)
     save_picture(picture, output, force)

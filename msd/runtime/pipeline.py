@@ -24,7 +24,8 @@ from msd.delegate.worker import Precision
 from msd.errors import BadConfig
 from msd.runtime.components import Backend, Engine, Network, open_component
 from msd.runtime.picture import Picture, pixels
-from msd.runtime.scheduler import Step, open_scheduler
+from msd.runtime.scheduler import name_of_kind, open_scheduler
+from msd.runtime.step import Step
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -52,8 +53,9 @@ class Request:
 class Pipeline:
     """Draws the pictures of one bundle, with one network in memory at a time.
 
-    The last four arguments are those of `Engine`. Raises BadBundle for a bundle that lacks a network or whose
-    tokenizer is no good, and BadConfig for a scheduler that is none of ours.
+    The next four arguments are those of `Engine`. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or
+    None for the checkpoint's own. Raises BadBundle for a bundle that lacks a network or whose tokenizer is no
+    good, and BadConfig for a scheduler that is none of ours.
     """
 
     def __init__(
@@ -63,13 +65,14 @@ class Pipeline:
         threads: int | None = None,
         precision: Precision = "fp32",
         float_weights: bool = True,
+        scheduler: str | None = None,
     ) -> None:
         for name in COMPONENTS:
             bundle.component(name)
         self.bundle = bundle
         self.engine = Engine(backend, threads, precision, float_weights)
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
-        self.scheduler = open_scheduler(bundle.folder / "scheduler")
+        self.scheduler = open_scheduler(bundle.folder / "scheduler", scheduler)
 
     def generate(
         self,
@@ -126,15 +129,20 @@ class Pipeline:
     def _denoise(
         self, unet: Network, request: Request, context: Float, latent: Float, told: _Counter
     ) -> Float:
-        for step in self.scheduler.table(request.steps):
+        table, clean = self.scheduler.table(request.steps), None
+        latent = latent * np.float32(table.start)
+        for i, step in enumerate(table.steps, 1):
             begun = time.perf_counter()
-            latent = step.apply(latent, self._predict(unet, latent, step, context, request.guidance))
+            output = self._predict(unet, latent, step, context, request.guidance)
+            added = noise(request.seed, latent.shape, i) if step.noise else None
+            latent, clean = step.apply(latent, output, clean, added)
             told.add(time.perf_counter() - begun)
         return latent
 
     def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: float) -> Float:
         """Return the U-Net's output for one step; with two contexts, pushed away from the first one's."""
-        inputs = {"latent": np.repeat(latent, len(context), 0), "context": context}
+        scaled = np.float32(step.scale) * latent
+        inputs = {"latent": np.repeat(scaled, len(context), 0), "context": context}
         flat = unet.rows("noise", inputs, self._time(unet, step.timestep))
         outputs: Float = flat.reshape(-1, *latent.shape[1:])
         if len(outputs) == 1:
@@ -143,7 +151,7 @@ class Pipeline:
         guided: Float = away + np.float32(guidance) * (towards - away)
         return guided
 
-    def _time(self, unet: Network, timestep: int) -> dict[str, Float]:
+    def _time(self, unet: Network, timestep: float) -> dict[str, Float]:
         """Return the timestep as this U-Net takes it: a number, or the sinusoids made of it."""
         if not unet.takes("timestep_embedding"):
             return {"timestep": np.array(timestep, np.float32)}
@@ -160,19 +168,21 @@ class Pipeline:
     def _metadata(self, request: Request) -> dict[str, Any]:
         return {
             **asdict(request),
-            "scheduler": f"DDIM, {self.scheduler.prediction_type}, {self.scheduler.timestep_spacing}",
+            "scheduler": f"{name_of_kind(self.scheduler)}, {self.scheduler.diffusion.prediction_type}",
             "model": self.bundle.model_hash,
             "backend": self.engine.backend,
             "software": f"msd {msd.__version__}",
         }
 
 
-def noise(seed: int, shape: tuple[int, ...]) -> Float:
-    """Return float32 normal noise: the same numbers for a seed on every platform.
+def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
+    """Return float32 normal noise: the same numbers for a seed, and a step, on every platform.
 
-    NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory.
+    NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory. Step 0 is
+    what a picture begins with; the noise that a scheduler adds after a step has a stream of its own.
     """
-    return np.random.Generator(np.random.PCG64(seed)).standard_normal(shape, dtype=np.float32)
+    stream = np.random.PCG64(np.random.SeedSequence([seed, step]) if step else seed)
+    return np.random.Generator(stream).standard_normal(shape, dtype=np.float32)
 
 
 def _checked(latent: Float, shape: tuple[int, ...]) -> Float:

@@ -1,0 +1,83 @@
+"""DDIM: Song, Meng and Ermon, "Denoising Diffusion Implicit Models" (2020, arXiv 2010.02502).
+
+Formula (12) with eta = 0. Timestep spacings after Lin et al. (2023, arXiv 2305.08891), table 2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msd.errors import BadConfig
+from msd.runtime.diffusion import Diffusion, chosen, require
+from msd.runtime.step import Step, Table
+
+
+@dataclass(frozen=True)
+class Ddim:
+    """What DDIM reads of a scheduler_config.json, with the defaults of diffusers' DDIMScheduler."""
+
+    diffusion: Diffusion = field(default_factory=Diffusion)
+    clip_sample: bool = True
+    clip_sample_range: float = 1.0
+    set_alpha_to_one: bool = True
+    steps_offset: int = 0
+    timestep_spacing: str = "leading"
+
+    def __post_init__(self) -> None:
+        require("timestep_spacing", self.timestep_spacing, SPACINGS)
+
+    @staticmethod
+    def from_config(config: Mapping[str, Any]) -> Ddim:
+        """Return DDIM with a configuration's settings, whatever class wrote it; others are ignored."""
+        return Ddim(Diffusion.from_config(config), **chosen(Ddim, config))
+
+    def timesteps(self, steps: int) -> list[int]:
+        """Return the training timesteps that `steps` steps visit, noisiest first; raises BadConfig."""
+        self.diffusion.require_steps(steps)
+        total = self.diffusion.num_train_timesteps
+        visited = SPACINGS[self.timestep_spacing](total, steps)
+        if self.timestep_spacing == "leading":
+            visited = visited + self.steps_offset
+        if visited[0] >= total:
+            raise BadConfig(
+                f"{steps} steps from offset {self.steps_offset} pass the last timestep {total - 1}"
+            )
+        return [int(t) for t in visited]
+
+    def table(self, steps: int) -> Table:
+        """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
+        timesteps, alphas = self.timesteps(steps), self.diffusion.alphas()
+        last = 1.0 if self.set_alpha_to_one else float(alphas[0])
+        stride = self.diffusion.num_train_timesteps // steps
+        following = [float(alphas[t - stride]) if t >= stride else last for t in timesteps]
+        return Table([self._step(t, float(alphas[t]), f) for t, f in zip(timesteps, following, strict=True)])
+
+    def _step(self, timestep: int, alpha: float, following: float) -> Step:
+        (clean_x, clean_o), (noise_x, noise_o) = self.diffusion.predicted(alpha, timestep)
+        clean, noise = math.sqrt(following), math.sqrt(1 - following)
+        if self.clip_sample:
+            clip = self.clip_sample_range
+            return Step(timestep, noise * noise_x, noise * noise_o, clean, clean_x, clean_o, clip)
+        return Step(timestep, clean * clean_x + noise * noise_x, clean * clean_o + noise * noise_o)
+
+
+def _leading(total: int, steps: int) -> npt.NDArray[np.int64]:
+    return (np.arange(steps) * (total // steps))[::-1].astype(np.int64)
+
+
+def _trailing(total: int, steps: int) -> npt.NDArray[np.int64]:
+    visited: npt.NDArray[np.int64] = np.round(np.arange(total, 0, -total / steps)).astype(np.int64) - 1
+    return visited
+
+
+def _linspace(total: int, steps: int) -> npt.NDArray[np.int64]:
+    return np.linspace(0, total - 1, steps).round()[::-1].astype(np.int64)
+
+
+SPACINGS = {"leading": _leading, "trailing": _trailing, "linspace": _linspace}

@@ -1,0 +1,158 @@
+"""What a network was trained to undo: how noise was added, timestep by timestep, and what it predicts.
+
+Ho, Jain and Abbeel, "Denoising Diffusion Probabilistic Models" (2020, arXiv 2006.11239); zero terminal SNR
+after Lin et al. (2023, arXiv 2305.08891), algorithm 1. Rounded as diffusers' schedulers round.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msd.errors import BadConfig
+
+Float = npt.NDArray[np.float32]
+Double = npt.NDArray[np.float64]
+MAX_BETA = 0.999
+LEAST_ALPHA = 2.0**-24
+"""What stands for an alpha of zero where sigmas are wanted: without it the first would be infinite."""
+
+RHO = 7.0
+
+
+@dataclass(frozen=True)
+class Diffusion:
+    """The part of a scheduler_config.json that every scheduler shares, with diffusers' defaults."""
+
+    num_train_timesteps: int = 1000
+    beta_start: float = 0.0001
+    beta_end: float = 0.02
+    beta_schedule: str = "linear"
+    trained_betas: tuple[float, ...] | None = None
+    prediction_type: str = "epsilon"
+    rescale_betas_zero_snr: bool = False
+    thresholding: bool = False
+
+    def __post_init__(self) -> None:
+        require("beta_schedule", self.beta_schedule, BETAS)
+        require("prediction_type", self.prediction_type, PREDICTIONS)
+        if self.thresholding:
+            raise BadConfig("thresholding is for diffusion on pixels and not supported; it should be false")
+
+    @staticmethod
+    def from_config(config: Mapping[str, Any]) -> Diffusion:
+        """Return what a configuration says of it, whatever class wrote it."""
+        known = chosen(Diffusion, config)
+        if known.get("trained_betas") is not None:
+            known["trained_betas"] = tuple(known["trained_betas"])
+        return Diffusion(**known)
+
+    def alphas(self) -> Double:
+        """Return the running products of 1 − β, one per training timestep, rounded to float32."""
+        betas = self._betas()
+        if self.rescale_betas_zero_snr:
+            betas = _rescale_to_zero_snr(betas)
+        return np.cumprod((1 - betas).astype(np.float64)).astype(np.float32).astype(np.float64)
+
+    def sigmas(self) -> Double:
+        """Return √((1 − ᾱ) / ᾱ) per training timestep: the noise beside a signal of size 1."""
+        alphas = self.alphas()
+        if self.rescale_betas_zero_snr:
+            alphas[-1] = LEAST_ALPHA
+        sigmas: Double = np.sqrt((1 - alphas) / alphas)
+        return sigmas
+
+    def predicted(self, alpha: float, timestep: float) -> tuple[Pair, Pair]:
+        """Return the clean latents and the noise, each as coefficients of (latents, the network's output)."""
+        return PREDICTIONS[self.prediction_type](timestep, alpha)
+
+    def require_steps(self, steps: int) -> None:
+        """Raise BadConfig for a number of steps that no scheduler can take."""
+        if not 1 <= steps <= self.num_train_timesteps:
+            raise BadConfig(
+                f"{steps} steps are impossible: this model can take 1 to {self.num_train_timesteps}"
+            )
+
+    def _betas(self) -> Float:
+        if self.trained_betas is not None:
+            return np.array(self.trained_betas, np.float32)
+        return BETAS[self.beta_schedule](self.beta_start, self.beta_end, self.num_train_timesteps)
+
+
+def chosen(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what `config` says of the fields of the dataclass `kind`."""
+    return {field.name: config[field.name] for field in fields(kind) if field.name in config}
+
+
+def require(name: str, value: object, known: Mapping[str, object] | tuple[str, ...]) -> None:
+    """Raise BadConfig unless `value` is one of those known."""
+    if value not in known:
+        raise BadConfig(f"{name} {value!r} is not known; known are {', '.join(known)}")
+
+
+def karras(first: float, last: float, steps: int) -> Double:
+    """Return `steps` sigmas from `first` down to `last` (Karras et al. 2022, arXiv 2206.00364, formula 5)."""
+    ramp = np.linspace(0, 1, steps)
+    spaced: Double = (first ** (1 / RHO) + ramp * (last ** (1 / RHO) - first ** (1 / RHO))) ** RHO
+    return spaced
+
+
+def timesteps_of(sigmas: Double, trained: Double) -> Double:
+    """Return the timesteps at which a network was trained with `sigmas`, between two where need be."""
+    return np.interp(np.log(np.maximum(sigmas, 1e-10)), np.log(trained), np.arange(len(trained)))
+
+
+def _linear(start: float, end: float, count: int) -> Float:
+    """Return what torch.linspace makes in float32, to the bit: from both ends to the middle, rounded once."""
+    first, last = np.float32(start), np.float32(end)
+    step = np.float64((last - first) / np.float32(count - 1))
+    i = np.arange(count)
+    return np.where(i < count / 2, first + step * i, last - step * (count - 1 - i)).astype(np.float32)
+
+
+def _scaled_linear(start: float, end: float, count: int) -> Float:
+    return np.square(_linear(start**0.5, end**0.5, count))
+
+
+def _cosine(start: float, end: float, count: int) -> Float:
+    """Return the cosine schedule of Nichol and Dhariwal (2021, arXiv 2102.09672, formula 17)."""
+    bar = [math.cos((i / count + 0.008) / 1.008 * math.pi / 2) ** 2 for i in range(count + 1)]
+    return np.array([min(1 - b / a, MAX_BETA) for a, b in pairwise(bar)], np.float32)
+
+
+def _rescale_to_zero_snr(betas: Float) -> Float:
+    roots = np.sqrt(np.cumprod((1 - betas).astype(np.float64)).astype(np.float32))
+    roots = (roots - roots[-1]) * (roots[0] / (roots[0] - roots[-1]))
+    bar = np.square(roots)
+    rescaled: Float = 1 - np.concatenate([bar[:1], bar[1:] / bar[:-1]])
+    return rescaled
+
+
+Pair = tuple[float, float]
+
+
+def _epsilon(timestep: float, alpha: float) -> tuple[Pair, Pair]:
+    if alpha <= 0:
+        raise BadConfig(
+            f"a model that predicts noise cannot start at timestep {timestep:g}, where all is noise"
+        )
+    return (1 / math.sqrt(alpha), -math.sqrt(1 - alpha) / math.sqrt(alpha)), (0.0, 1.0)
+
+
+def _sample(timestep: float, alpha: float) -> tuple[Pair, Pair]:
+    return (0.0, 1.0), (1 / math.sqrt(1 - alpha), -math.sqrt(alpha) / math.sqrt(1 - alpha))
+
+
+def _velocity(timestep: float, alpha: float) -> tuple[Pair, Pair]:
+    signal, noise = math.sqrt(alpha), math.sqrt(1 - alpha)
+    return (signal, -noise), (noise, signal)
+
+
+BETAS = {"linear": _linear, "scaled_linear": _scaled_linear, "squaredcos_cap_v2": _cosine}
+PREDICTIONS = {"epsilon": _epsilon, "sample": _sample, "v_prediction": _velocity}

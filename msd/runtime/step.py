@@ -1,0 +1,57 @@
+"""A scheduler as a table: for each step a timestep and the numbers that make the next latents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Float = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step makes of latents x, the network's output o, and what was clean at the step before, p.
+
+    The network is fed `scale`·x. Clean is c = `clean_latent`·x + `clean_output`·o, cut to ±`clip` where that
+    is given. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p + `noise`·n, with normal
+    noise n.
+    """
+
+    timestep: float
+    latent: float = 0.0
+    output: float = 0.0
+    clean: float = 0.0
+    clean_latent: float = 0.0
+    clean_output: float = 0.0
+    clip: float | None = None
+    previous: float = 0.0
+    noise: float = 0.0
+    scale: float = 1.0
+
+    def apply(
+        self, latent: Float, output: Float, previous: Float | None = None, noise: Float | None = None
+    ) -> tuple[Float, Float | None]:
+        """Return the next latents and what is clean, where that counts; float32 of the same shape."""
+        following: Float = np.float32(self.latent) * latent + np.float32(self.output) * output
+        clean = self._clean(latent, output)
+        for size, value in ((self.clean, clean), (self.previous, previous), (self.noise, noise)):
+            if size and value is not None:
+                following += np.float32(size) * value
+        return following, clean
+
+    def _clean(self, latent: Float, output: Float) -> Float | None:
+        if not self.clean_latent and not self.clean_output:
+            return None
+        clean: Float = np.float32(self.clean_latent) * latent + np.float32(self.clean_output) * output
+        return clean if self.clip is None else np.clip(clean, -self.clip, self.clip)
+
+
+@dataclass(frozen=True)
+class Table:
+    """The steps of one picture, in order; it begins with normal noise times `start`."""
+
+    steps: Sequence[Step]
+    start: float = 1.0
