@@ -34,7 +34,8 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
         )
     if isinstance(version, int) and version < oldest:
         raise ValueError(
-            f"{path} has format {version}, which an older msd wrote; this one reads from {oldest}: make it again"
+            f"{path} has format {version}, which an older msd wrote; this one reads from {oldest}:"
+            " make it again"
         )
     try:
         return read(kind, value, path.name)
