@@ -93,6 +93,15 @@ def test_sums_belong_to_the_block_that_made_the_later_part() -> None:
     assert [label(graph)[op] for op in graph.ops] == ["blocks.0"] * 4 + ["blocks.1"] * 4
 
 
+def test_a_sum_that_only_the_next_block_reads_stays_where_it_was_made() -> None:
+    def spell(new: Build, x: Tensor) -> Tensor:
+        x = new.ADD(x, conv(new, x, KERNELS[0], "blocks.0.conv"))
+        return conv(new, new.TANH(x), KERNELS[1], "conv_out")
+
+    graph = build(spell, x=X.shape)
+    assert [label(graph)[op] for op in graph.ops] == ["blocks.0", "blocks.0", "conv_out", "conv_out"]
+
+
 @pytest.mark.parametrize("names", [["same/a"] * 4, ["constant"] * 4])
 def test_without_names_blocks_end_with_residual_additions(names: list[str]) -> None:
     graph = two_blocks(KERNELS, names)
@@ -176,6 +185,17 @@ def chain(kernels: Sequence[Array]) -> Graph:
         return x
 
     return build(spell, x=X.shape)
+
+
+def test_what_a_compressed_block_changes_is_computed_again() -> None:
+    other = noisy(KERNELS[:3], (0,))
+    reference = chain(KERNELS[:3])
+    every = blocks(reference, chain(other))
+    known = [*reference.inputs, *(t for b in every for t in b.reference.outputs)]
+    hybrid = swapped(reference, every[0], known)
+    assert [t.name for t in hybrid.inputs] == ["x"]
+    first, second, third = (k.reshape(WIDTH, WIDTH).T for k in other)
+    np.testing.assert_allclose(run_graph(hybrid, X)[0], X @ first @ second @ third, rtol=1e-3, atol=1e-3)
 
 
 def test_where_a_width_was_pruned_two_blocks_are_one(tmp_path: Path) -> None:

@@ -96,6 +96,11 @@ def test_a_size_that_cannot_be_reached_says_what_can() -> None:
     assert raised({"unet": 10}, 9, {"unet": Outcome(1, 8.5)}) == {"unet": 10.5}
 
 
+def test_what_was_taken_before_a_large_step_may_go_again() -> None:
+    cheap, dear = forms("cheap", (0, 1.0), (1, 0.5)), forms("dear", (0, 10.0), (25, 0.0))
+    assert {b.block: f.bytes for b, f in within_noise([cheap, dear], 1.2).items()} == {"cheap": 0, "dear": 25}
+
+
 INT8 = Recipe("w8", (Line("int8"),), delegate="litert-gpu")
 INT4 = Recipe("w4", (Line("int4", algorithm="mse"),), delegate="litert-gpu")
 
