@@ -11,10 +11,11 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msd
@@ -22,27 +23,31 @@ from msd import tflite
 from msd.bundle import (
     COMPONENTS,
     MANIFEST,
-    Adapter,
+    Bundle,
     Component,
     Configuration,
     Conversion,
-    Interface,
     Manifest,
     RecipeFacts,
     Source,
     dump_manifest,
-    file_facts,
+    open_bundle,
 )
-from msd.encode import Encoding, encode, require_matched, stored_bits
+from msd.calibration.drawing import Calibration
+from msd.clock import Clock
+from msd.encode import Encoding, encode, require_matched, stored_bits, stored_bytes
 from msd.errors import BadConfig
+from msd.facts import component_of, source_of
 from msd.fingerprint import code_fingerprint, fingerprint
-from msd.interpreter import require_loadable
 from msd.ir import Graph, Model, Signature
 from msd.lint import require_right
 from msd.memory import peak_rss
 from msd.models import keras_cv
 from msd.models.networks import Network, latent_size, networks
-from msd.ports import Port, Ports
+from msd.pruning.observing import observe
+from msd.pruning.plan import prune
+from msd.pruning.report import Report
+from msd.pruning.settings import Pruning, parse_pruning
 from msd.recipe import DEFAULT, Recipe, find_recipe
 from msd.reuse import earlier, kept, refuse_foreign
 from msd.rewrite import Ledger, Rewrite, Target, apply
@@ -50,7 +55,6 @@ from msd.sources.binding import bind
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.formats import open_checkpoint
 from msd.sources.lora import merge
-from msd.sources.published import PUBLISHED
 from msd.staging import publish, staged
 from msd.structure import Structure
 from msd.structure_cache import is_cached, structure_of
@@ -60,6 +64,9 @@ LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
 SIGNATURE = "serving_default"
 NETWORKS = {"msd": networks, "keras-cv": keras_cv.networks}
 
+INTERFACE = ("feed_timestep_embedding",)
+"""Rewrites that change what a network takes."""
+
 OnProgress = Callable[[str, str, int, int], None]
 """Called with component, what is being done, how much is done, and of how much."""
 
@@ -68,7 +75,8 @@ OnProgress = Callable[[str, str, int, int], None]
 class Settings:
     """How to convert. `height` and `width` in pixels, None for the checkpoint's own; so `prediction_type`.
 
-    `lora` are files to merge into the weights, each with its scale.
+    `lora` are files to merge into the weights, each with its scale. `pruning` is what the recipe asks for
+    where it is None, on a `calibration` if there is one.
     `networks`: "keras-cv" to build those of keras-cv, "auto" for our own.
     """
 
@@ -83,11 +91,25 @@ class Settings:
     force: bool = False
     lora: Sequence[tuple[Path, float]] = ()
     networks: str = "auto"
+    pruning: Pruning | None = None
+    calibration: Calibration | None = None
 
     @property
     def applied(self) -> list[Rewrite]:
         """Those of `rules` that the recipe leaves on."""
         return [rule for rule in self.rules if rule.name not in self.recipe.without]
+
+    def pruned(self, component: str) -> Pruning | None:
+        """What to prune of a component, together with others, if anything."""
+        chosen = self.pruning
+        if chosen is None and self.recipe.prune is not None:
+            chosen = parse_pruning(self.recipe.prune)
+        return chosen if chosen and component in chosen.components else None
+
+    def pruning_facts(self, component: str) -> list[object] | None:
+        """What decides how a component is pruned, None where it is not."""
+        wanted = self.pruned(component)
+        return [wanted, self.calibration.facts() if self.calibration else None] if wanted else None
 
 
 @dataclass(frozen=True)
@@ -119,9 +141,11 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
     """
     begun = time.perf_counter()
     _require_known(settings)
+    if settings.calibration:
+        settings.calibration.facts()
     refuse_foreign(out, settings.force)
     stay, old = {}, earlier(out, settings.force)
-    work = _Work(_open(source, settings), settings, COMPONENTS if old else settings.components)
+    work = _Work(_open(source, settings), settings, COMPONENTS if old else settings.components, source)
     if old:
         stay = kept(out, old, work.source, work.configuration, work.fingerprints, settings.force)
     todo = [name for name in settings.components if name not in stay]
@@ -147,7 +171,8 @@ class _Ready:
     model: Model
     ledger: Ledger
     encoding: Encoding
-    clock: _Clock
+    clock: Clock
+    pruned: dict[str, Any] | None
 
 
 @dataclass(frozen=True)
@@ -155,19 +180,22 @@ class _Made:
     """A component that has been written."""
 
     component: Component
-    ledger: Ledger
+    ledger: dict[str, Any]
     seconds: dict[str, float]
 
 
 class _Work:
     """One checkpoint to be converted in one way."""
 
-    def __init__(self, checkpoint: Checkpoint, settings: Settings, components: Sequence[str]) -> None:
-        self.checkpoint, self.settings = checkpoint, settings
+    def __init__(
+        self, checkpoint: Checkpoint, settings: Settings, components: Sequence[str], path: Path = Path()
+    ) -> None:
+        self.checkpoint, self.settings, self.source_path = checkpoint, settings, path
+        self._scratch = TemporaryDirectory(prefix="msd-convert-")
         self.configuration = _configuration(checkpoint, settings)
         self.networks = _networks(checkpoint, settings)
         # Beside the work itself: hashing takes about a second for each GB, on another core.
-        self._hashing = ThreadPoolExecutor(1).submit(_source, checkpoint, components)
+        self._hashing = ThreadPoolExecutor(1).submit(source_of, checkpoint, components)
 
     @property
     def source(self) -> Source:
@@ -184,24 +212,62 @@ class _Work:
         return [
             [(self.source.files[f].sha256, adapters.get(f)) for f in self.checkpoint.holders[name]],
             [network.description, network.inputs],
-            [settings.recipe.digest, settings.target, [rule.name for rule in settings.applied]],
+            [
+                settings.recipe.digest,
+                settings.pruning_facts(name),
+                settings.target,
+                [rule.name for rule in settings.applied],
+            ],
             [code_fingerprint("msd", "graph_rewrites"), _versions()],
         ]
 
     def prepare(self, name: str, told: Callable[[str, int, int], None]) -> _Ready:
         """Return a component's graph, its weights described as they will be written."""
-        network, settings, clock = self.networks[name], self.settings, _Clock()
+        network, settings, clock = self.networks[name], self.settings, Clock()
         told("loading" if is_cached(network) else "tracing", 0, 1)
         structure = structure_of(network)
         clock.lap("structure")
+        if settings.pruned(name):
+            told("pruning", 0, 1)
+            model, pruned = self.pruned[0].pop(name), self.pruned[1]
+            clock.lap("pruning")
+        else:
+            model, pruned = self.traced(name, structure), None
         told("rewriting", 0, 1)
-        weights = bind(name, structure.variables, self.checkpoint.weights[name]).weights
-        model = with_weights(structure, weights)
         ledger = apply(model.main, settings.applied, settings.target)
         encoding = encode(model.main, settings.recipe, name)
         require_right(model, settings.recipe, name)
         clock.lap("rewriting")
-        return _Ready(model, ledger, encoding, clock)
+        return _Ready(model, ledger, encoding, clock, pruned.of(name) if pruned else None)
+
+    def traced(self, name: str, structure: Structure | None = None) -> Model:
+        """Return a component as it is traced, with its weights."""
+        structure = structure or structure_of(self.networks[name])
+        return with_weights(structure, bind(name, structure.variables, self.checkpoint.weights[name]).weights)
+
+    @cached_property
+    def pruned(self) -> tuple[dict[str, Model], Report]:
+        """All components that lose something, without what they lost: a budget is for all together."""
+        settings = self.settings
+        wanted = next(p for p in map(settings.pruned, settings.components) if p)
+        models = {name: self.traced(name) for name in settings.components if settings.pruned(name)}
+        graphs = {name: model.main for name, model in models.items()}
+        observed = None
+        if settings.calibration:
+            observed = observe(settings.calibration, graphs, self.fed, self.plain, Path(self._scratch.name))
+        return models, prune(graphs, wanted, partial(stored_bytes, settings.recipe), observed)
+
+    def fed(self, name: str) -> Model:
+        """Return a component as it is traced, but with the inputs that its file takes."""
+        model = self.traced(name)
+        apply(model.main, [rule for rule in self.settings.applied if rule.name in INTERFACE])
+        return model
+
+    def plain(self, folder: Path) -> Bundle:
+        """Return the checkpoint converted with nothing pruned, in `folder`."""
+        settings = replace(self.settings, recipe=find_recipe(DEFAULT), pruning=None, calibration=None)
+        convert(self.source_path, folder, replace(settings, components=COMPONENTS))
+        return open_bundle(folder)
 
     def write(self, name: str, staging: Path, ready: _Ready, on_progress: OnProgress | None) -> _Made:
         """Write a component's file into `staging`, read it back, and return what it is."""
@@ -209,16 +275,17 @@ class _Work:
         clock.restart()
         tflite.write(ready.model, path, on_bytes=partial(_teller(on_progress, name), "writing"))
         clock.lap("writing")
-        component = _component(path, self.fingerprints[name])
+        component = component_of(path, self.fingerprints[name])
         clock.lap("verifying")
-        return _Made(component, ready.ledger, clock.seconds)
+        ledger = ready.ledger.to_json() | ({"pruning": ready.pruned} if ready.pruned else {})
+        return _Made(component, ledger, clock.seconds)
 
     def manifest(
         self, old: Manifest | None, stay: Mapping[str, Component], made: Mapping[str, _Made], seconds: float
     ) -> Manifest:
         """Return the manifest of what stays and what was made."""
         ledger = {name: old.ledger.get(name, {}) for name in stay} if old else {}
-        ledger |= {name: each.ledger.to_json() for name, each in made.items()}
+        ledger |= {name: each.ledger for name, each in made.items()}
         parts = {**stay, **{name: each.component for name, each in made.items()}}
         return Manifest(
             msd.__version__,
@@ -230,23 +297,6 @@ class _Work:
             dict(self.checkpoint.scheduler),
             _versions(),
         )
-
-
-class _Clock:
-    """Seconds between laps, by name."""
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-        self.restart()
-
-    def restart(self) -> None:
-        """What follows begins now."""
-        self._last = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        """Note how long it is since the last lap."""
-        now = time.perf_counter()
-        self.seconds[name], self._last = round(now - self._last, 3), now
 
 
 def _versions() -> dict[str, str]:
@@ -297,37 +347,6 @@ def _networks(checkpoint: Checkpoint, settings: Settings) -> dict[str, Network]:
 def _pixels(checkpoint: Checkpoint, settings: Settings) -> tuple[int, int]:
     size = latent_size(checkpoint.unet, checkpoint.vae_decoder, settings.height, settings.width)
     return size[0] * checkpoint.vae_decoder.scale, size[1] * checkpoint.vae_decoder.scale
-
-
-def _component(path: Path, made_from: str) -> Component:
-    """Read a written file back, here and with LiteRT, and return what it is."""
-    require_loadable(path)
-    model = tflite.read(path)
-    facts, ports = file_facts(path), Ports.of(model, path)
-    return Component(
-        path.name,
-        facts.sha256,
-        facts.bytes,
-        len(model.main.ops),
-        tuple(map(_interface, ports.inputs.values())),
-        tuple(map(_interface, ports.outputs.values())),
-        made_from,
-    )
-
-
-def _interface(port: Port) -> Interface:
-    layout = {2: "NC", 3: "NTC", 4: "NHWC"}.get(len(port.shape), "N")
-    return Interface(port.name, port.shape, port.dtype, "NT" if port.dtype == "int32" else layout)
-
-
-def _source(checkpoint: Checkpoint, components: Sequence[str]) -> Source:
-    """Return what the checkpoint is made of, but for files that only other components' weights are in."""
-    held = {name for files in checkpoint.holders.values() for name in files}
-    read = {name for component in components for name in checkpoint.holders[component]}
-    files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in read or n not in held}
-    published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
-    adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
-    return Source(checkpoint.kind, checkpoint.name, files, adapters, published)
 
 
 def _configuration(checkpoint: Checkpoint, settings: Settings) -> Configuration:

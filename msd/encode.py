@@ -65,6 +65,12 @@ def stored_bits(recipe: Recipe, component: str, name: str, weights: Weights) -> 
     return weights.size * BITS[stored[-1]]
 
 
+def stored_bytes(recipe: Recipe, component: str, tensor: Tensor) -> float:
+    """Return about how many bytes a learnt constant of a traced graph takes."""
+    name = next(iter(tensor.weights.sources), tensor.name)
+    return stored_bits(recipe, component, name, tensor.weights) / 8
+
+
 def require_matched(recipe: Recipe, encodings: Mapping[str, Encoding]) -> None:
     """Raise BadConfig for a line that named nothing, where `encodings` has all of its components."""
     for n, line in enumerate(recipe.lines):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from msd import tflite
-from msd.bundle import Bundle
+from msd.bundle import Bundle, file_facts
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
@@ -47,6 +47,17 @@ class Calibration:
         if self.given is None:
             return f"{CAPTIONS} captions of the demo, {drawn}"
         return self.given.name if self.given.is_dir() else f"{self.given.name}, {drawn}"
+
+    def facts(self) -> list[object]:
+        """Return what decides the inputs: numbers, and the SHA-256 of each file; raises BadCalibration."""
+        chosen: list[object] = [self.steps, self.kept, self.guidance, self.seed]
+        if self.given is None:
+            return chosen
+        files = sorted(self.given.rglob("*.np[yz]")) if self.given.is_dir() else [self.given]
+        try:
+            return [*chosen, [(path.name, file_facts(path).sha256) for path in files]]
+        except OSError as problem:
+            raise BadCalibration(f"{self.given} cannot be read: {problem.strerror}") from problem
 
     def runs(
         self, bundle: Bundle, components: Sequence[str], folder: Path, on_step: OnStep | None = None

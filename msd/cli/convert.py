@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.bundle import COMPONENTS
+from msd.cli.blocks import refuse_existing
 from msd.cli.command import Command
+from msd.cli.pruning import pruning, save_report, say_pruning
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
     from msd.convert import OnProgress, Plan, Settings
 
+FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
@@ -93,6 +96,15 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     metavar="REWRITE",
     help="Switch a rewrite off, by the name that --explain shows.",
 )
+@click.option("--prune", metavar="N%|NMB", help="Take 15% of the U-Net out, or all but 600MB.")
+@click.option(
+    "--calibration",
+    type=click.Path(path_type=Path),
+    metavar="PROMPTS.txt|FOLDER",
+    help="Refit what is pruned: on prompts to draw, one a line, or a folder of .npz inputs.",
+)
+@click.option("--no-refit", is_flag=True, help="Leave the weights around what is pruned as they are.")
+@click.option("--prune-report", type=FILE, metavar="FILE", help="Write what went of each unit, as JSON.")
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and stop.")
 @click.option("--explain", is_flag=True, help="Say what each rewrite did, and what it refused and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest (or the plan) as JSON.")
@@ -104,6 +116,7 @@ def convert(
     device: str | None,
     gelu_clip: float,
     without: tuple[str, ...],
+    prune_report: Path | None,
     dry_run: bool,
     explain: bool,
     as_json: bool,
@@ -124,6 +137,8 @@ def convert(
     from msd import convert as conversion
 
     settings = _settings(recipe, device, gelu_clip, without, options)
+    if prune_report:
+        refuse_existing(prune_report, options["force"])
     source = source or _demo()
     if dry_run:
         _say_plan(conversion.plan(source, settings), settings, as_json)
@@ -131,10 +146,13 @@ def convert(
     made: dict[str, Any] = {}
     with _progress(made) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress)
+    if prune_report:
+        save_report(manifest, prune_report)
     if as_json:
         click.echo(json.dumps(asdict(manifest), indent=2))
         return
     _say(manifest, output, made)
+    say_pruning(manifest)
     if explain:
         _explain(manifest)
 
@@ -168,7 +186,9 @@ def _settings(
     components = tuple(c for c in COMPONENTS if c in chosen)
     options["lora"] = [lora.parse(text) for text in options["lora"]]
     kept = [r for r in rules if r.name not in without]
-    return Settings(kept, chosen_recipe, components=components, target=target, **options)
+    budget, calibration, no_refit = map(options.pop, ("prune", "calibration", "no_refit"))
+    pruned = pruning(budget, calibration, no_refit, chosen_recipe)
+    return Settings(kept, chosen_recipe, components=components, target=target, **pruned, **options)
 
 
 @contextmanager

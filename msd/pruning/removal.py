@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -11,7 +12,18 @@ from msd.ir import Build, Graph, Op, Tensor
 from msd.pruning.channels import Closure, Seed, follow
 from msd.pruning.layout import Layout, Shape
 from msd.pruning.relations import begin, tensor_at
+from msd.pruning.units import Unit
 from msd.weights import Array, Weights
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """Of a unit, entered at `seed`, the indices `kept`, int (groups, n), stay; `error` is what that costs."""
+
+    unit: Unit
+    seed: Seed
+    kept: Array
+    error: float
 
 
 def remove(graph: Graph, seed: Seed, kept: Array) -> None:

@@ -6,7 +6,9 @@ from each of its groups or whole groups; hidden units of a feed-forward net, gat
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import takewhile
 from math import gcd
 
@@ -23,12 +25,11 @@ KINDS = {"channels": "channels", "hidden": "hidden units", "heads": "heads"}
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """Channels, hidden units or heads of one block. `parameters` go with one index of every group."""
+    """Channels, hidden units or heads of one block."""
 
     name: str
     kind: str
     seed: Seed
-    parameters: int
     closure: Closure
     by_groups: Seed | None = None
     """Where to enter to take out whole groups of a normalisation instead."""
@@ -48,10 +49,19 @@ class Unit:
         """Channels, hidden units or heads in all."""
         return self.groups * self.count
 
+    @cached_property
+    def members(self) -> dict[Tensor, int]:
+        """How many of each learnt constant's numbers go with one index of every group."""
+        return {t: lay.pre * lay.groups * lay.post for t, lay in _members(self.closure).items()}
+
     @property
-    def consumer(self) -> Op:
-        """The layer that sums over the unit."""
-        return self.closure.consumers[0]
+    def parameters(self) -> int:
+        """How many learnt numbers go with one index of every group."""
+        return sum(self.members.values())
+
+    def worth(self, measure: Callable[[Tensor], float]) -> float:
+        """Return what they are worth, each as `measure` says of its constant."""
+        return sum(count * measure(tensor) for tensor, count in self.members.items())
 
     @property
     def words(self) -> str:
@@ -96,7 +106,7 @@ def _unit(graph: Graph, op: Op) -> tuple[Unit, Closure]:
     if len(closure.consumers) != 1:
         raise Unprunable(f"{len(closure.consumers)} layers sum over it: it does not stay inside one block")
     kind, makers = _kind(closure), tuple(closure.producers)
-    unit = Unit(_name(kind, makers), kind, seed, parameters(closure), closure, _coarse(graph, seed))
+    unit = Unit(_name(kind, makers), kind, seed, closure, _coarse(graph, seed))
     if len(unit.kept_counts()) < 2:
         raise Unprunable(f"{unit.words} cannot be fewer")
     return unit, closure
@@ -135,14 +145,14 @@ def _coarse(graph: Graph, seed: Seed) -> Seed | None:
     return whole
 
 
-def parameters(closure: Closure) -> int:
-    """Return how many learnt numbers go with one index of every group."""
+def _members(closure: Closure) -> dict[Tensor, Layout]:
+    """Return the learnt constants that have the unit and that nothing else uses."""
     inside: dict[Tensor, Layout] = {}
     for (op, place), layout in closure.constants.items():
         tensor = tensor_at(op, place)
         if not tensor.weights.exact and all(use in closure.constants for use in tensor.uses):
             inside[tensor] = layout
-    return sum(layout.pre * layout.groups * layout.post for layout in inside.values())
+    return inside
 
 
 def _kind(closure: Closure) -> str:

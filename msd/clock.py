@@ -1,0 +1,22 @@
+"""Seconds between stages."""
+
+from __future__ import annotations
+
+import time
+
+
+class Clock:
+    """Seconds between laps, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self.restart()
+
+    def restart(self) -> None:
+        """What follows begins now."""
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """Note how long it is since the last lap."""
+        now = time.perf_counter()
+        self.seconds[name], self._last = round(now - self._last, 3), now

@@ -1,0 +1,234 @@
+"""A calibration run over a component: what enters the layers that sum over units, and what they make."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from msd import tflite
+from msd.calibration.activations import watch
+from msd.calibration.inputs import Runs
+from msd.interpreter import Interpreter
+from msd.ir import Graph, Model, Op, Signature, Tensor
+from msd.pruning.channels import Seed, follow
+from msd.pruning.criteria import Scores, activation, reconstruction
+from msd.pruning.layer import matrix, rows
+from msd.pruning.layout import Layout
+from msd.pruning.refit import EXACT, Samples
+from msd.pruning.relations import tensor_at
+from msd.weights import Array
+
+GRAMS = 1 << 30
+"""The bytes of Gram matrices in memory at once; one may be larger: then it is alone."""
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The whole network at work: a component's graph, fed as its runs are, and each run's inputs by name.
+
+    `folder` takes weights that are refitted: it stays until they are written.
+    """
+
+    graph: Callable[[str], Graph]
+    runs: Mapping[str, Runs]
+    folder: Path
+
+    def watch(self, component: str, names: Sequence[str], on_value: Callable[[str, Array], None]) -> None:
+        """Tell the value of each tensor called one of `names`, run after run."""
+        graph = self.graph(component)
+        every = {t.name: t for op in graph.ops for t in op.outputs}
+        tensors = [every[name] for name in dict.fromkeys(names)]
+        watch(graph, self.runs[component], tensors, lambda tensor, value: on_value(tensor.name, value))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where a unit enters the layer that sums over it: `layout` is the unit's in the layer's inputs."""
+
+    op: Op
+    layout: Layout
+    stream: str
+    """The name of the tensor that the layer's output is added to the rest in."""
+
+    @staticmethod
+    def of(graph: Graph, seed: Seed) -> Entry:
+        """Return where the unit at `seed` ends."""
+        closure = follow(graph, seed)
+        (op,) = closure.consumers
+        x = tensor_at(op, 0)
+        layout, windows = closure.runtime[x], prod(tensor_at(op, 1).shape[1:3]) if op.kind == "CONV_2D" else 1
+        inside = layout.pre // prod(x.shape[:-1])
+        return Entry(op, Layout(inside * windows, layout.groups, layout.count, layout.post), stream(op).name)
+
+    @property
+    def x(self) -> str:
+        """The name of the layer's input."""
+        return tensor_at(self.op, 0).name
+
+
+def stream(op: Op) -> Tensor:
+    """Return the tensor in which a layer's output is added to what goes past it; else the output, biased."""
+    tensor = op.outputs[0]
+    while len(tensor.uses) == 1:
+        ((reader, place),) = tensor.uses
+        if reader.kind not in ("ADD", "RESHAPE"):
+            break
+        tensor = reader.outputs[0]
+        if reader.kind == "ADD" and tensor_at(reader, 1 - place).data is None:
+            break
+    return tensor
+
+
+def scores(
+    calibration: Observed, component: str, graph: Graph, seeds: Sequence[Seed], criterion: str
+) -> list[Scores]:
+    """Return the scores of the unit at each of `seeds`, by "activation" or "reconstruction".
+
+    Costs are relative to the energy of the stream that the block adds to. As many Gram matrices as fit
+    `GRAMS` are gathered in one run over the component.
+    """
+    entries = [Entry.of(graph, seed) for seed in seeds]
+    made: list[Scores] = []
+    for batch in _batches(entries, criterion):
+        made += _score(calibration, component, batch, criterion)
+    return made
+
+
+def _batches(entries: Sequence[Entry], criterion: str) -> list[list[Entry]]:
+    batches: list[list[Entry]] = [[]]
+    used = 0
+    for entry in entries:
+        size = gram_bytes(prod(entry.layout.shape)) if criterion == "reconstruction" else 0
+        if batches[-1] and used + size > GRAMS:
+            batches.append([])
+            used = 0
+        batches[-1].append(entry)
+        used += size
+    return batches
+
+
+def gram_bytes(inputs: int) -> int:
+    """Return the bytes of a Gram matrix of so many inputs."""
+    return inputs * inputs * (8 if inputs <= EXACT else 4)
+
+
+@dataclass
+class _Sums:
+    """What is summed up for one layer: the Gram matrix of its inputs, or only its diagonal."""
+
+    inputs: Array
+    stream: float = 0.0
+
+
+def _score(calibration: Observed, component: str, entries: Sequence[Entry], criterion: str) -> list[Scores]:
+    whole = criterion == "reconstruction"
+    sums = [_Sums(_zeros(prod(e.layout.shape), whole)) for e in entries]
+
+    def on_value(name: str, value: Array) -> None:
+        for entry, total in zip(entries, sums, strict=True):
+            if name == entry.x:
+                z = rows(entry.op, value).astype(total.inputs.dtype, copy=False)
+                total.inputs += z.T @ z if whole else np.square(z).sum(axis=0)
+            if name == entry.stream:
+                total.stream += float(np.square(value, dtype=np.float64).sum())
+
+    calibration.watch(component, [n for e in entries for n in (e.x, e.stream)], on_value)
+    price = reconstruction if whole else activation
+    found = []
+    for entry, total in zip(entries, sums, strict=True):
+        found.append(price(matrix(entry.op).load(), total.inputs, entry.layout, total.stream))
+        total.inputs = np.zeros(0)
+    return found
+
+
+def _zeros(inputs: int, whole: bool) -> Array:
+    if not whole:
+        return np.zeros(inputs)
+    return np.zeros((inputs, inputs), np.float64 if inputs <= EXACT else np.float32)
+
+
+@dataclass
+class Block:
+    """A unit's block to be refitted: what is watched in the whole graph, and the pruned graph in between.
+
+    `sources` and `target` are names of tensors; `cuts` what each of them loses in the pruned graph.
+    """
+
+    op: Op
+    sources: tuple[str, ...]
+    target: str
+    cuts: dict[str, list[tuple[Layout, Array]]]
+    samples: Samples | None = None
+    waiting: dict[str, list[Array]] = field(default_factory=dict)
+
+
+def gather(calibration: Observed, component: str, blocks: Sequence[Block]) -> None:
+    """Add up, for each block, what its pruned form makes of the whole graph's values, and what it should."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="msd-pruning-")))
+        networks = [_network(stack, folder / f"{i}.tflite", block) for i, block in enumerate(blocks)]
+
+        def on_value(name: str, value: Array) -> None:
+            for block, network in zip(blocks, networks, strict=True):
+                if name in block.cuts:
+                    block.waiting.setdefault(name, []).append(sliced(value, block.cuts[name]))
+                    _advance(block, network)
+
+        names = [name for block in blocks for name in (*block.sources, block.target)]
+        calibration.watch(component, names, on_value)
+
+
+def _advance(block: Block, network: Interpreter) -> None:
+    """Add a run up once all of its values are there."""
+    names = (*block.sources, block.target)
+    if not all(block.waiting.get(name) for name in names):
+        return
+    values = {name: block.waiting[name].pop(0) for name in names}
+    y = values.pop(block.target)
+    (z,) = network.run({str(i): values[name] for i, name in enumerate(block.sources)}).values()
+    assert block.samples is not None
+    block.samples.add(rows(block.op, z), y.reshape(-1, y.shape[-1]))
+
+
+def sliced(value: Array, cuts: Sequence[tuple[Layout, Array]]) -> Array:
+    """Return a whole value without what the cuts take out."""
+    for layout, kept in cuts:
+        axis = layout.axis(value.shape)
+        shape = (
+            *value.shape[:axis],
+            value.shape[axis] // layout.count * kept.shape[1],
+            *value.shape[axis + 1 :],
+        )
+        value = value.reshape(layout.shape)[:, np.arange(len(kept))[:, None], kept].reshape(shape)
+    return value
+
+
+def _network(stack: ExitStack, path: Path, block: Block) -> Interpreter:
+    """Return the pruned graph between the sources and the layer's input, ready to run."""
+    end = tensor_at(block.op, 0)
+    needed: dict[Op, None] = {}
+    _need(end, set(block.sources), needed)
+    inputs = {t.name: t for op in needed for t in op.operands if t.name in block.sources}
+    if end.name in block.sources:
+        inputs[end.name] = end
+    part = Graph([inputs[name] for name in block.sources], [end], list(needed))
+    part.signatures = [
+        Signature("serving_default", {str(i): inputs[n] for i, n in enumerate(block.sources)}, {"z": end})
+    ]
+    tflite.write(Model([part]), path)
+    return stack.enter_context(Interpreter(path))
+
+
+def _need(tensor: Tensor, sources: set[str], needed: dict[Op, None]) -> None:
+    op = tensor.producer
+    if tensor.name in sources or op is None or op in needed:
+        return
+    for operand in op.operands:
+        _need(operand, sources, needed)
+    needed[op] = None

@@ -1,0 +1,137 @@
+"""Refitting the layers that read pruned units, from a calibration run over the component as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from msd.ir import Build, Graph, Op, Tensor
+from msd.pruning.channels import Closure, follow
+from msd.pruning.layer import matrix, put_back
+from msd.pruning.passes import GRAMS, Block, Observed, gather, gram_bytes
+from msd.pruning.refit import Samples
+from msd.pruning.relations import tensor_at
+from msd.pruning.removal import Cut
+from msd.weights import Array, Weights
+
+Errors = tuple[float, float | None]
+"""A block's error relative to its output, before refitting and after."""
+
+
+def watched(graph: Graph, cuts: Sequence[Cut]) -> list[Block]:
+    """Return the block of each cut, in a graph that is still whole.
+
+    What goes in is what the unit's makers make, and all else that the block mixes with it.
+    """
+    closures = [follow(graph, cut.seed) for cut in cuts]
+    blocks = []
+    for closure in closures:
+        (op,) = closure.consumers
+        sources, target = _sources(graph, closure), op.outputs[0]
+        cuts_of = {
+            t.name: [
+                (c.runtime[t], cut.kept) for c, cut in zip(closures, cuts, strict=True) if t in c.runtime
+            ]
+            for t in (*sources, target)
+        }
+        blocks.append(Block(op, tuple(t.name for t in sources), target.name, cuts_of))
+    return blocks
+
+
+def _sources(graph: Graph, closure: Closure) -> list[Tensor]:
+    """Return what the block takes that its unit's makers do not lead to, and what these make."""
+    made = {op.outputs[0] for op in closure.producers}
+    inside, fed = _downstream(graph, made), _downstream(graph, set(graph.inputs))
+    found: dict[Tensor, None] = {}
+    todo, seen = [tensor_at(closure.consumers[0], 0)], set[Tensor]()
+    while todo:
+        tensor = todo.pop()
+        if tensor in seen or tensor.data is not None:
+            continue
+        seen.add(tensor)
+        if tensor in made or (tensor in fed and tensor not in inside):
+            found[tensor] = None
+        elif tensor.producer is not None:
+            todo += tensor.producer.operands
+    return list(found)
+
+
+def _downstream(graph: Graph, tensors: set[Tensor]) -> set[Tensor]:
+    """Return `tensors` and all that is computed from any of them."""
+    found = set(tensors)
+    for op in graph.ops:
+        if found.intersection(op.operands):
+            found.update(op.outputs)
+    return found
+
+
+def refit(calibration: Observed, component: str, blocks: Sequence[Block], wanted: bool) -> list[Errors]:
+    """Return each block's errors, and refit the layer that reads the unit if that is `wanted`.
+
+    The graph is pruned already. Refitted weights go to files in the calibration's folder.
+    """
+    errors: list[Errors] = []
+    for batch in _batches(blocks):
+        for block in batch:
+            outputs, inputs = matrix(block.op).shape
+            block.samples = Samples.none(inputs, outputs, len(calibration.runs[component]))
+        gather(calibration, component, batch)
+        for block in batch:
+            path = calibration.folder / f"{component}.{len(errors)}.npy"
+            errors.append(_refit(block, path, wanted))
+            block.samples = None
+    return errors
+
+
+def _batches(blocks: Sequence[Block]) -> Iterator[list[Block]]:
+    batch: list[Block] = []
+    used = 0
+    for block in blocks:
+        size = 2 * gram_bytes(matrix(block.op).shape[1])
+        if batch and used + size > GRAMS:
+            yield batch
+            batch, used = [], 0
+        batch.append(block)
+        used += size
+    if batch:
+        yield batch
+
+
+def _refit(block: Block, path: Path, wanted: bool) -> Errors:
+    assert block.samples is not None
+    described = matrix(block.op)
+    weights = described.load()
+    before = block.samples.judge.error(weights)
+    if not wanted:
+        return before, None
+    bias = _bias(block.op)
+    made, after = block.samples.refit(weights, bias is not None)
+    np.save(path, made[:, : weights.shape[1]])
+    recipe = f"{described.recipe} | refitted"
+    spooled = Weights(described.shape, np.dtype(np.float32), lambda: np.load(path), recipe)
+    put_back(block.op, spooled, described.sources)
+    if bias is not None:
+        _add(*bias, made[:, -1])
+    return before, after
+
+
+def _bias(op: Op) -> tuple[Op, int] | None:
+    """Return where the layer's learnt bias is used: in the layer, or added to what it makes."""
+    outputs = op.outputs[0].shape[-1]
+    places = [(op, 2)] if len(op.inputs) > 2 and op.inputs[2] is not None else []
+    readers = list(op.outputs[0].uses)
+    if len(readers) == 1 and readers[0][0].kind == "ADD":
+        places.append((readers[0][0], 1 - readers[0][1]))
+    for user, place in places:
+        tensor = tensor_at(user, place)
+        if tensor.data is not None and not tensor.data.exact and tensor.size == outputs == tensor.shape[-1]:
+            return user, place
+    return None
+
+
+def _add(op: Op, place: int, amount: Array) -> None:
+    old = tensor_at(op, place)
+    data = old.weights.map("refitted", lambda a: a + amount.reshape(a.shape).astype(a.dtype))
+    op.inputs = (*op.inputs[:place], Build().const(data, old.name), *op.inputs[place + 1 :])

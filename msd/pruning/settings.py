@@ -1,0 +1,99 @@
+"""What a user asks of pruning: a budget, lines for single units, a criterion; parsed strictly."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msd.bundle import COMPONENTS
+from msd.errors import BadConfig
+
+CRITERIA = ("magnitude", "activation", "reconstruction")
+UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What is to go: a share of the parameters, or so much that the weights take at most so many bytes."""
+
+    share: float | None = None
+    bytes: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.share:.4g} %" if self.share is not None else f"{(self.bytes or 0) / 1e6:.6g} MB"
+
+
+@dataclass(frozen=True)
+class Line:
+    """Of every unit whose name matches the pattern, this share stays."""
+
+    name: str
+    keep: float
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """What to prune and how; `refit` None means where there is a calibration."""
+
+    budget: Budget | None = None
+    lines: tuple[Line, ...] = ()
+    criterion: str = "magnitude"
+    refit: bool | None = None
+    components: tuple[str, ...] = ("unet",)
+
+
+def parse_budget(text: str) -> Budget:
+    """Return the budget that "15%" or "600 MB" says; raises BadConfig for anything else."""
+    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(%|kB|MB|GB)\s*", text)
+    if not found or float(found[1]) <= 0 or (found[2] == "%" and float(found[1]) >= 100):
+        raise BadConfig(f"a budget of {text!r} says nothing; give a share as 15% or a size as 600MB")
+    if found[2] == "%":
+        return Budget(share=float(found[1]))
+    return Budget(bytes=int(float(found[1]) * UNITS[found[2]]))
+
+
+def parse_pruning(table: Mapping[str, Any]) -> Pruning:
+    """Return what the table [prune] of a recipe asks for; raises BadConfig for what is not known there."""
+    known = {"budget", "criterion", "refit", "components", "unit"}
+    _require_known("[prune]", table, known)
+    criterion, refit = table.get("criterion", "magnitude"), table.get("refit", "auto")
+    components = table.get("components", ["unet"])
+    if criterion not in CRITERIA:
+        raise BadConfig(f"[prune] has the criterion {criterion!r}; choose from {', '.join(CRITERIA)}")
+    if refit not in ("auto", True, False):
+        raise BadConfig(f'[prune] has refit = {refit!r}; it is true, false or "auto"')
+    if not isinstance(components, list) or not components or set(components) - set(COMPONENTS):
+        raise BadConfig(f"[prune] has components = {components!r}; choose from {', '.join(COMPONENTS)}")
+    budget = table.get("budget")
+    if budget is not None and not isinstance(budget, str):
+        raise BadConfig(f'[prune] has budget = {budget!r}; it is a text like "15%" or "600MB"')
+    units = table.get("unit", [])
+    if not isinstance(units, list) or not all(isinstance(each, dict) for each in units):
+        raise BadConfig("[prune] has units that are no tables; write [[prune.unit]] before each")
+    return Pruning(
+        parse_budget(budget) if budget else None,
+        tuple(map(_line, units)),
+        criterion,
+        None if refit == "auto" else bool(refit),
+        tuple(c for c in COMPONENTS if c in components),
+    )
+
+
+def _line(table: Mapping[str, Any]) -> Line:
+    _require_known("[[prune.unit]]", table, {"name", "keep"})
+    name, keep = table.get("name"), table.get("keep")
+    if not isinstance(name, str) or not name:
+        raise BadConfig(f'[[prune.unit]] has name = {name!r}; it is a pattern like "up_blocks.0.*.conv1"')
+    if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
+        raise BadConfig(f"[[prune.unit]] {name} has keep = {keep!r}; it is a share above 0, at most 1")
+    return Line(name, float(keep))
+
+
+def _require_known(where: str, table: Mapping[str, Any], known: set[str]) -> None:
+    for key in set(table) - known:
+        close = difflib.get_close_matches(key, known, 1)
+        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
+        raise BadConfig(f"{where} has no {key}; {hint}")

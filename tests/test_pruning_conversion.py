@@ -1,0 +1,182 @@
+"""Pruned conversions of the demo checkpoint: what changes, what does not, what a calibration is good for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import graph_rewrites
+from msd import tflite
+from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.calibration.drawing import Calibration, draw_inputs
+from msd.cli.convert import convert as command
+from msd.convert import Settings, convert
+from msd.demo import CHECKPOINT
+from msd.demo.captions import captions
+from msd.errors import BadCalibration, OutputExists
+from msd.interpreter import Interpreter
+from msd.ir import Tensor
+from msd.parity import psnr
+from msd.pruning.settings import Budget, Line, Pruning
+from msd.recipe import find_recipe
+from msd.runtime.pipeline import Request
+from msd.weights import Array
+
+WIDE = ("up_blocks.0.resnets.0", "up_blocks.0.resnets.1", "up_blocks.0.resnets.2",
+        "up_blocks.1.resnets.0", "up_blocks.1.resnets.1")  # fmt: skip
+Inputs = tuple[Path, list[Mapping[str, Array]]]
+FLOAT = Settings(graph_rewrites.load(), find_recipe("float32"), ("unet",))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """The demo checkpoint in float32, nothing pruned."""
+    folder = tmp_path_factory.mktemp("plain") / "bundle"
+    convert(CHECKPOINT, folder, replace(FLOAT, components=COMPONENTS))
+    return open_bundle(folder)
+
+
+@pytest.fixture(scope="module")
+def inputs(plain: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    """A folder of the U-Net's inputs to calibrate on, and others to measure on."""
+    folder = tmp_path_factory.mktemp("inputs")
+    both = [("calibration", captions("train", 12, 2)), ("measured", captions("held-back", 3, 1))]
+    for name, prompts in both:
+        requests = [Request(p, seed=i, steps=2) for i, p in enumerate(prompts)]
+        drawn = draw_inputs(plain, requests, folder / name)
+    return folder / "calibration", list(drawn["unet"])
+
+
+def outputs(path: Path, inputs: Sequence[Mapping[str, Array]]) -> list[Array]:
+    with Interpreter(path, float_weights=True) as network:
+        return [network.run(each)["noise"] for each in inputs]
+
+
+def decibels(plain: Bundle, pruned: Path, inputs: Sequence[Mapping[str, Array]]) -> float:
+    wanted, found = outputs(plain.path("unet"), inputs), outputs(pruned / "unet.tflite", inputs)
+    return float(np.median([psnr(a, b) for a, b in zip(wanted, found, strict=True)]))
+
+
+def run(*args: object) -> Result:
+    return CliRunner().invoke(command, list(map(str, args)))
+
+
+def test_the_recipe_halves_the_five_widest_blocks(tmp_path: Path) -> None:
+    """And nothing else: the other components' bytes are as without it, and the U-Net's other constants."""
+    report = tmp_path / "report.json"
+    result = run("-o", tmp_path / "pruned", "--recipe", "gpu-w8-pruned", "--prune-report", report)
+    assert result.exit_code == 0, result.output
+    assert "0.7 M of 8.1 M parameters went, 8.5%" in result.output
+    assert run("-o", tmp_path / "whole").exit_code == 0
+    done = json.loads(report.read_text("utf-8"))
+    assert [(u["unit"], u["kept"], u["width"]) for u in done["unet"]["units"]] == [
+        (f"{name}.conv1", 48, 96) for name in WIDE
+    ]
+    assert done["unet"]["removed"] == sum(u["parameters"] for u in done["unet"]["units"]) == 684480
+    pruned, whole = (open_bundle(tmp_path / name) for name in ("pruned", "whole"))
+    for name in ("text_encoder", "vae_decoder"):
+        assert pruned.component(name).sha256 == whole.component(name).sha256
+    assert pruned.manifest.ledger["unet"]["pruning"] == done["unet"]
+    assert pruned.component("unet").inputs == whole.component("unet").inputs
+    assert_only_changed(pruned.path("unet"), whole.path("unet"))
+
+
+def kernels(path: Path) -> dict[str, Tensor]:
+    every = {t.name: t for t in tflite.read(path).main.tensors() if t.data is not None}
+    return {name: t for name, t in every.items() if name.endswith("/kernel")}
+
+
+def assert_only_changed(pruned: Path, whole: Path) -> None:
+    """Filters that are not of the wide blocks' are the same, and every filter of them is narrower."""
+    ours, theirs = kernels(pruned), kernels(whole)
+    mine = {name for name in theirs if name.startswith(WIDE)}
+    assert len(mine) >= 10
+    for name in theirs.keys() - mine:
+        assert np.array_equal(ours[name].weights.load(), theirs[name].weights.load()), name
+    narrower = [name for name in mine if name not in ours or ours[name].size < theirs[name].size]
+    assert len([name for name in narrower if "conv1" in name or "conv2" in name]) == 10
+
+
+def test_refitting_helps(plain: Bundle, inputs: Inputs, tmp_path: Path) -> None:
+    """Two thirds of three blocks out: on other pictures than those calibrated on, it is worth decibels."""
+    folder, measured = inputs
+    lines, found = (Line("up_blocks.2.resnets.*.conv1", 1 / 3),), {}
+    for refit in (False, None):
+        pruning, out = Pruning(lines=lines, refit=refit), tmp_path / str(refit)
+        manifest = convert(CHECKPOINT, out, replace(FLOAT, pruning=pruning, calibration=Calibration(folder)))
+        found[refit] = decibels(plain, out, measured)
+    units = manifest.ledger["unet"]["pruning"]["units"]
+    assert len(units) == 3
+    for unit in units:
+        assert unit["refitted_error"] < 0.7 * unit["output_error"]
+    assert found[None] > found[False] + 1, found
+
+
+@pytest.mark.parametrize("criterion", ["activation", "reconstruction"])
+def test_criteria_that_look_at_what_passes(
+    criterion: str, plain: Bundle, inputs: Inputs, tmp_path: Path
+) -> None:
+    folder, measured = inputs
+    pruning = Pruning(lines=(Line("up_blocks.1.resnets.1.conv1", 2 / 3),), criterion=criterion)
+    convert(CHECKPOINT, tmp_path / "out", replace(FLOAT, pruning=pruning, calibration=Calibration(folder)))
+    assert decibels(plain, tmp_path / "out", measured) > 40
+
+
+def test_pruning_decides_what_a_file_is(tmp_path: Path) -> None:
+    """The same again is done already; another budget, or none, would overwrite it."""
+    once = replace(FLOAT, pruning=Pruning(Budget(share=3)))
+    first = convert(CHECKPOINT, tmp_path / "out", once)
+    assert convert(CHECKPOINT, tmp_path / "out", once) == first
+    for other in (Pruning(Budget(share=4)), None):
+        with pytest.raises(OutputExists, match="made by another msd, or with other"):
+            convert(CHECKPOINT, tmp_path / "out", replace(FLOAT, pruning=other))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--prune", "99%"], 1, "the budget of 99 % is impossible: at most"),
+        (["--prune", "1MB"], 1, "the budget of 1 MB is impossible: the weights of unet take at least"),
+        (["--prune", "much"], 1, "a budget of 'much' says nothing; give a share as 15% or a size as 600MB"),
+        (["--calibration", "x.txt"], 1, "a calibration is for pruning: give --prune, or a recipe"),
+        (["--prune", "5%", "--calibration", "nowhere.txt"], 1, "nowhere.txt cannot be read"),
+    ],
+)
+def test_refusals(options: list[str], code: int, words: str, tmp_path: Path) -> None:
+    """One sentence, and nothing is written."""
+    result = run("-o", tmp_path / "out", *options)
+    assert result.exit_code == code
+    assert words in " ".join(result.output.split())
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recipe_that_would_break_a_group(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text(
+        '[[line]]\nstore = "int8"\n[[prune.unit]]\nname = "mid_block.resnets.0.conv1"\nkeep = 0.4\n'
+    )
+    result = run("-o", tmp_path / "out", "--recipe", recipe)
+    assert result.exit_code == 1
+    words = "mid_block.resnets.0.conv1 has 96 channels in 32 groups, of which 0.4 cannot stay: that breaks a"
+    assert words in " ".join(result.output.split())
+
+
+def test_a_report_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "report.json").write_text("mine")
+    result = run("-o", tmp_path / "out", "--prune", "3%", "--prune-report", tmp_path / "report.json")
+    assert result.exit_code == 1
+    assert "report.json exists; --force replaces it" in " ".join(result.output.split())
+
+
+def test_a_folder_without_inputs(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    settings = replace(FLOAT, pruning=Pruning(Budget(share=3)), calibration=Calibration(tmp_path / "empty"))
+    with pytest.raises(BadCalibration, match=r"has no \.npz files"):
+        convert(CHECKPOINT, tmp_path / "out", settings)
+    assert not (tmp_path / "out").exists()
