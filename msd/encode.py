@@ -22,7 +22,7 @@ from msd.recipe import BITS, FILTERS, INTEGERS, Line, Recipe
 from msd.weights import Array, Weights
 
 SMALLEST = 1024
-"""Constants of fewer elements stay float32: nothing is gained."""
+"""Weights of fewer elements stay float32, whatever names them: nothing is gained."""
 
 FILTER_VERSION = {"CONV_2D": {"channel": 5, "tensor": 2}, "EMBEDDING_LOOKUP": {"channel": 4, "tensor": 3}}
 """The versions that take integer weights with one scale per slice of axis 0, and with one in all."""
@@ -49,7 +49,7 @@ def encode(graph: Graph, recipe: Recipe, component: str) -> Encoding:
     for tensor in learnt:
         fitting = [n for n, line in enumerate(recipe.lines) if _fits(line, tensor, component)]
         matched.update(fitting)
-        if fitting:
+        if fitting and tensor.size >= SMALLEST:
             _store(graph, tensor, recipe.lines[fitting[-1]])
     dtypes = [t.dtype for t in graph.tensors() if t.data is not None]
     return Encoding({d: dtypes.count(d) for d in sorted(set(dtypes))}, frozenset(matched), tuple(names))
@@ -78,8 +78,8 @@ def require_matched(recipe: Recipe, encodings: Mapping[str, Encoding]) -> None:
         if set(scope) <= set(encodings) and not any(n in encodings[c].matched for c in scope):
             names = [name for c in scope for name in encodings[c].names]
             raise BadConfig(
-                f"line entry {n + 1} of the recipe {recipe.name} ({line}) names no weights of"
-                f" {SMALLEST} or more elements; {_nearby(line, names)}"
+                f"line entry {n + 1} of the recipe {recipe.name} ({line}) names no weights that"
+                f" could be stored so; {_nearby(line, names)}"
             )
 
 
@@ -87,12 +87,12 @@ def _nearby(line: Line, names: Iterable[str]) -> str:
     close = [found for pattern in line.name for found in get_close_matches(pattern, names, 2, 0)]
     if close:
         return f"nearest are {', '.join(dict.fromkeys(close))}"
-    return "its operators have none, or none that they alone read"
+    return "its operators read none, or not they alone"
 
 
 def _is_learnt(graph: Graph, tensor: Tensor) -> bool:
-    """Whether it is a large weight from a checkpoint: what rewrites wrote down stays as exact as it is."""
-    if tensor.data is None or tensor.dtype != "FLOAT32" or tensor.size < SMALLEST:
+    """Whether it is a weight from a checkpoint: what rewrites wrote down stays as exact as it is."""
+    if tensor.data is None or tensor.dtype != "FLOAT32":
         return False
     return not tensor.data.exact and bool(tensor.uses) and tensor not in graph.outputs
 

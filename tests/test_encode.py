@@ -293,12 +293,22 @@ def test_a_line_that_names_nothing_is_an_error() -> None:
     encoded(Line("int8", name=("mid_*",), component=("unet",)), unet=conv())
     message = (
         r"line entry 2 of the recipe mine \(int4 for name midblock\.\* and component unet\) names no weights"
-        r" of 1024 or more elements; nearest are mid_block\.conv1\.weight"
+        r" that could be stored so; nearest are mid_block\.conv1\.weight"
     )
     with pytest.raises(BadConfig, match=message):
         encoded(Line("int8"), Line("int4", name=("midblock.*",), component=("unet",)), unet=conv())
-    with pytest.raises(BadConfig, match=r"line entry 1.*its operators have none"):
+    with pytest.raises(BadConfig, match=r"line entry 1.*its operators read none"):
         encoded(Line("int8", op=("EMBEDDING_LOOKUP",), component=("unet",)), unet=conv())
+
+
+def test_a_line_that_names_small_weights_is_no_mistake() -> None:
+    """They stay float32, as in a smaller network of the same kind."""
+    new, x = Build(), Tensor("x", (1, 4, 4, 8))
+    filters = new.const(learnt(KERNEL[:, :, :1, :8], "conv_in.weight"))
+    made = graph(new, [x], [new.CONV_2D(x, filters, np.zeros(16, np.float32), stride_h=1, stride_w=1)])
+    encoded(Line("int8", name=("conv_in.*",), component=("unet",)), unet=made)
+    assert filters.dtype == "FLOAT32"
+    assert filters.size < SMALLEST
 
 
 def test_a_line_is_judged_where_all_of_its_components_are_there() -> None:
