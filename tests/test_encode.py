@@ -2,68 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from msd import tflite
-from msd.encode import SMALLEST, require_matched, stored_bits
-from msd.encode import encode as encode_with
-from msd.errors import BadConfig
+from msd.encode import SMALLEST
 from msd.interpreter import Interpreter
-from msd.ir import Build, Graph, Model, Tensor
+from msd.ir import Build, Graph, Tensor
 from msd.parity import psnr
 from msd.quantize import encoder
-from msd.recipe import Line, Recipe, find_recipe
+from msd.recipe import Line
 from msd.report.witness import witnesses
 from msd.weights import Weights
+from tests.layers import (
+    IDS,
+    KERNEL,
+    TABLE,
+    Array,
+    X,
+    conv_graph,
+    convolve,
+    encode,
+    learnt,
+    recipe,
+    save,
+    table_graph,
+)
 from tests.on_cpu import OldRuntimeRefuses, graph, normal, run, run_old
 
-Array = np.ndarray[Any, Any]
 quantize_rows = encoder("int8")
-
-
-def encode(made: Graph, recipe: str | Recipe, component: str = "unet") -> dict[str, int]:
-    """Return how many constants are stored as what."""
-    chosen = find_recipe(recipe) if isinstance(recipe, str) else recipe
-    return dict(encode_with(made, chosen, component).stored)
-
-
-def recipe(*lines: Line) -> Recipe:
-    return Recipe("mine", lines)
-
-
-def learnt(array: Array, *sources: str) -> Weights:
-    """Weights as they come from a checkpoint, made of its tensors `sources`."""
-    return Weights(array.shape, array.dtype, lambda: array, "w", sources=sources)
-
-
-def convolve(x: Array, kernel: Array, stride: int) -> Array:
-    """Return the unpadded convolution of NHWC `x` with an OHWI `kernel`, in float64."""
-    windows = np.lib.stride_tricks.sliding_window_view(x.astype(np.float64), kernel.shape[1:3], axis=(1, 2))
-    return np.einsum("nyxcij,oijc->nyxo", windows[:, ::stride, ::stride], kernel.astype(np.float64))
-
-
-X = normal(1, 9, 7, 24, seed=1)
-KERNEL = normal(16, 3, 2, 24, seed=2) * (np.arange(16, dtype=np.float32) + 1).reshape(-1, 1, 1, 1)
-
-
-def conv_graph(weights: Weights) -> Graph:
-    new = Build()
-    x = Tensor("x", X.shape)
-    filters = new.const(weights, "filters")
-    y = new.CONV_2D(x, filters, np.arange(16, dtype=np.float32), padding="VALID", stride_h=2, stride_w=2)
-    y.name = "y"
-    return graph(new, [x], [y])
-
-
-def save(made: Graph, folder: Path) -> Path:
-    path = folder / "model.tflite"
-    tflite.write(Model([made]), path)
-    return path
 
 
 def dequantised(kernel: Array) -> Array:
@@ -111,18 +80,6 @@ def test_a_higher_version_stays() -> None:
     made.ops[0].version = 6
     encode(made, "gpu-w8")
     assert made.ops[0].version == 6
-
-
-TABLE = normal(97, 16, seed=3) * (np.arange(97, dtype=np.float32) % 7 + 1)[:, None]
-IDS = np.array([5, 0, 96, 5, 31], np.int32)
-
-
-def table_graph() -> Graph:
-    new = Build()
-    ids = Tensor("ids", IDS.shape, "INT32")
-    y = new.EMBEDDING_LOOKUP(ids, new.const(learnt(TABLE), "table"))
-    y.name = "y"
-    return graph(new, [ids], [y])
 
 
 def test_a_table_has_a_scale_per_row(tmp_path: Path) -> None:
@@ -262,65 +219,6 @@ def test_nothing_is_computed_before_writing() -> None:
         encode(conv_graph(Weights(KERNEL.shape, KERNEL.dtype, load, "w")), name)
 
 
-def test_later_lines_override_earlier_ones() -> None:
-    lines = (Line("int8"), Line("float16", op=("CONV_2D",)), Line("float32", name=("b.*",)))
-    for source, wanted in (("a.weight", "FLOAT16"), ("b.weight", "FLOAT32")):
-        made = conv_graph(learnt(KERNEL, source))
-        found = encode_with(made, recipe(*lines), "unet")
-        assert found.matched == {0, 1} | ({2} if wanted == "FLOAT32" else set())
-        assert found.names == (source,)
-        assert found.stored == ({"FLOAT16": 1, "FLOAT32": 1} if wanted == "FLOAT16" else {"FLOAT32": 2})
-
-
-def test_a_line_is_for_its_component() -> None:
-    line = recipe(Line("int8", component=("unet",)))
-    assert encode(conv_graph(learnt(KERNEL)), line, "vae_decoder") == {"FLOAT32": 2}
-    assert encode(conv_graph(learnt(KERNEL)), line, "unet") == {"FLOAT32": 1, "INT8": 1}
-
-
-def test_weights_made_of_several_go_by_any_name() -> None:
-    merged = learnt(KERNEL, "q.weight", "k.weight")
-    assert encode(conv_graph(merged), recipe(Line("int8", name=("k.*",)))) == {"FLOAT32": 1, "INT8": 1}
-
-
-def encoded(*lines: Line, **components: Graph) -> None:
-    made = recipe(*lines)
-    require_matched(made, {name: encode_with(each, made, name) for name, each in components.items()})
-
-
-def test_a_line_that_names_nothing_is_an_error() -> None:
-    conv = lambda: conv_graph(learnt(KERNEL, "mid_block.conv1.weight"))  # noqa: E731
-    encoded(Line("int8", name=("mid_*",), component=("unet",)), unet=conv())
-    message = (
-        r"line entry 2 of the recipe mine \(int4 for name midblock\.\* and component unet\) names no weights"
-        r" that could be stored so; nearest are mid_block\.conv1\.weight"
-    )
-    with pytest.raises(BadConfig, match=message):
-        encoded(Line("int8"), Line("int4", name=("midblock.*",), component=("unet",)), unet=conv())
-    with pytest.raises(BadConfig, match=r"line entry 1.*its operators read none"):
-        encoded(Line("int8", op=("EMBEDDING_LOOKUP",), component=("unet",)), unet=conv())
-
-
-def test_a_line_that_names_small_weights_is_no_mistake() -> None:
-    """They stay float32, as in a smaller network of the same kind."""
-    new, x = Build(), Tensor("x", (1, 4, 4, 8))
-    filters = new.const(learnt(KERNEL[:, :, :1, :8], "conv_in.weight"))
-    made = graph(new, [x], [new.CONV_2D(x, filters, np.zeros(16, np.float32), stride_h=1, stride_w=1)])
-    encoded(Line("int8", name=("conv_in.*",), component=("unet",)), unet=made)
-    assert filters.dtype == "FLOAT32"
-    assert filters.size < SMALLEST
-
-
-def test_a_line_is_judged_where_all_of_its_components_are_there() -> None:
-    elsewhere = Line("int8", op=("EMBEDDING_LOOKUP",))
-    encoded(elsewhere, unet=conv_graph(learnt(KERNEL)))
-    encoded(replace(elsewhere, component=("text_encoder",)), unet=conv_graph(learnt(KERNEL)))
-    three = {name: conv_graph(learnt(KERNEL)) for name in ("text_encoder", "unet", "vae_decoder")}
-    with pytest.raises(BadConfig, match="line entry 1"):
-        encoded(elsewhere, **three)
-    encoded(elsewhere, **{**three, "text_encoder": table_graph()})
-
-
 @pytest.mark.parametrize("granularity", ["channel", "tensor"])
 @pytest.mark.parametrize("store", ["int8", "int4"])
 def test_integers_through_a_dequantize(store: str, granularity: str, tmp_path: Path) -> None:
@@ -395,13 +293,3 @@ def test_int4_takes_half_a_byte(tmp_path: Path) -> None:
     each = 16 * 7 * 5 * 24
     for store, size in (("float32", 4), ("float16", 2), ("int8", 1), ("int4", 0.5)):
         assert abs(sizes[store] - each * size) < 2000
-
-
-def test_an_estimate_goes_by_name_and_shape() -> None:
-    mixed = recipe(Line("int8"), Line("int4", name=("a.*",)), Line("float32", op=("EMBEDDING_LOOKUP",)))
-    table, matrix, row = learnt(normal(50, 40)), learnt(normal(40, 50)), learnt(normal(2000))
-    assert stored_bits(mixed, "unet", "x.token_embedding.weight", table) == 2000 * 32
-    assert stored_bits(mixed, "unet", "b.weight", matrix) == 2000 * 8
-    assert stored_bits(mixed, "unet", "a.weight", matrix) == 2000 * 4
-    assert stored_bits(mixed, "unet", "a.bias", row) == 2000 * 32
-    assert stored_bits(mixed, "unet", "a.weight", learnt(normal(5, 5))) == 25 * 32
