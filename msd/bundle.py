@@ -1,6 +1,7 @@
 """A folder of converted files, and the manifest that describes it.
 
     text_encoder.tflite  unet.tflite  vae_decoder.tflite
+    token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
     tokenizer/           vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json
     scheduler/           scheduler_config.json
     manifest.json        this module's `Manifest`
@@ -13,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msd import schema
 from msd.errors import BadBundle
@@ -23,7 +24,14 @@ OLDEST = 2
 """Format 1 said of weights only of which type they are."""
 
 COMPONENTS = ("text_encoder", "unet", "vae_decoder")
+"""What a checkpoint has: each is a file, the text encoder two where `LOOKUP` is one."""
+
+LOOKUP = "token_embedding"
+"""The rows of tokens, in a file for the CPU where the text encoder's delegate cannot look them up."""
+
+FILES = (LOOKUP, *COMPONENTS)
 MANIFEST = "manifest.json"
+RunsOn = Literal["gpu", "cpu"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +106,7 @@ class Interface:
 class Component:
     """One .tflite file: its name in the folder, what it must be, its operations, what goes in and out.
 
-    `made_from` is the fingerprint of everything that decides the file's bytes.
+    `made_from` is the fingerprint of everything that decides the file's bytes. `runs_on`: what it is for.
     """
 
     file: str
@@ -108,6 +116,7 @@ class Component:
     inputs: tuple[Interface, ...]
     outputs: tuple[Interface, ...]
     made_from: str = ""
+    runs_on: RunsOn = "gpu"
 
 
 @dataclass(frozen=True)
@@ -162,6 +171,11 @@ class Bundle:
         """The SHA-256 of the components' own SHA-256, in name order: it names the converted weights."""
         hashes = [f"{name} {part.sha256}\n" for name, part in sorted(self.manifest.components.items())]
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def network_of(file: str) -> str:
+    """Return which of `COMPONENTS` one of `FILES` belongs to."""
+    return "text_encoder" if file == LOOKUP else file
 
 
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:

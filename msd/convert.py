@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import platform
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
@@ -22,28 +23,28 @@ import msd
 from msd import tflite
 from msd.bundle import (
     COMPONENTS,
+    FILES,
+    LOOKUP,
     MANIFEST,
     Bundle,
     Component,
-    Configuration,
     Conversion,
     Manifest,
-    RecipeFacts,
     Source,
     dump_manifest,
     open_bundle,
 )
 from msd.calibration.drawing import Calibration
 from msd.clock import Clock
-from msd.encode import Encoding, encode, require_matched, stored_bits, stored_bytes
+from msd.encode import Encoding, encode, is_table, require_matched, stored_bits, stored_bytes
 from msd.errors import BadConfig
-from msd.facts import component_of, source_of
+from msd.facts import component_of, configuration_of, source_of
 from msd.fingerprint import code_fingerprint, fingerprint
 from msd.ir import Graph, Model, Signature
-from msd.lint import require_right
 from msd.memory import peak_rss
 from msd.models import keras_cv
 from msd.models.networks import Network, latent_size, networks
+from msd.parts import parts_of
 from msd.pruning.observing import observe
 from msd.pruning.plan import prune
 from msd.pruning.report import Report
@@ -111,10 +112,21 @@ class Settings:
         wanted = self.pruned(component)
         return [wanted, self.calibration.facts() if self.calibration else None] if wanted else None
 
+    @property
+    def aim(self) -> Target:
+        """`target`; for a recipe of TensorFlow Lite's delegate the device as that one uses it.
+
+        Other files suit both delegates as far as they can, so they keep to the limits of both.
+        """
+        device = self.target.device
+        if not self.recipe.is_classic or device.delegate:
+            return self.target
+        return replace(self.target, device=device.under("tflite-gpu"))
+
 
 @dataclass(frozen=True)
 class Plan:
-    """What a conversion would write: learnt parameters and about how many bytes, by component."""
+    """What a conversion would write: learnt parameters and about how many bytes, by file."""
 
     parameters: dict[str, int]
     bytes: dict[str, int]
@@ -126,10 +138,13 @@ def plan(source: Path, settings: Settings) -> Plan:
     """Return what `convert` would write; reads headers only."""
     checkpoint = _open(source, settings)
     pixels = _pixels(checkpoint, settings)
-    chosen = {c: checkpoint.weights[c] for c in settings.components}
-    sizes = {c: sum(w.size for w in weights.values()) for c, weights in chosen.items()}
-    bits = {c: sum(stored_bits(settings.recipe, c, *item) for item in chosen[c].items()) for c in chosen}
-    return Plan(sizes, {c: n // 8 for c, n in bits.items()}, *pixels)
+    sizes, bits = Counter[str](), Counter[str]()
+    for component in settings.components:
+        for name, weights in checkpoint.weights[component].items():
+            file = LOOKUP if settings.recipe.is_classic and is_table(name) else component
+            sizes[file] += weights.size
+            bits[file] += stored_bits(settings.recipe, component, name, weights)
+    return Plan(dict(sizes), {file: n // 8 for file, n in bits.items()}, *pixels)
 
 
 def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress | None = None) -> Manifest:
@@ -166,9 +181,9 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
 
 @dataclass(frozen=True)
 class _Ready:
-    """A component to be written: all that can be refused has been looked at."""
+    """A component to be written, its models by file: all that can be refused has been looked at."""
 
-    model: Model
+    models: dict[str, Model]
     ledger: Ledger
     encoding: Encoding
     clock: Clock
@@ -177,9 +192,9 @@ class _Ready:
 
 @dataclass(frozen=True)
 class _Made:
-    """A component that has been written."""
+    """A component that has been written, what it is by file."""
 
-    component: Component
+    parts: dict[str, Component]
     ledger: dict[str, Any]
     seconds: dict[str, float]
 
@@ -192,7 +207,9 @@ class _Work:
     ) -> None:
         self.checkpoint, self.settings, self.source_path = checkpoint, settings, path
         self._scratch = TemporaryDirectory(prefix="msd-convert-")
-        self.configuration = _configuration(checkpoint, settings)
+        self.configuration = configuration_of(
+            checkpoint, settings.recipe, settings.batch, _pixels(checkpoint, settings)
+        )
         self.networks = _networks(checkpoint, settings)
         # Beside the work itself: hashing takes about a second for each GB, on another core.
         self._hashing = ThreadPoolExecutor(1).submit(source_of, checkpoint, components)
@@ -215,7 +232,7 @@ class _Work:
             [
                 settings.recipe.digest,
                 settings.pruning_facts(name),
-                settings.target,
+                settings.aim,
                 [rule.name for rule in settings.applied],
             ],
             [code_fingerprint("msd", "graph_rewrites"), _versions()],
@@ -234,11 +251,11 @@ class _Work:
         else:
             model, pruned = self.traced(name, structure), None
         told("rewriting", 0, 1)
-        ledger = apply(model.main, settings.applied, settings.target)
+        ledger = apply(model.main, settings.applied, settings.aim)
         encoding = encode(model.main, settings.recipe, name)
-        require_right(model, settings.recipe, name)
+        models = parts_of(name, model, settings.recipe, ledger)
         clock.lap("rewriting")
-        return _Ready(model, ledger, encoding, clock, pruned.of(name) if pruned else None)
+        return _Ready(models, ledger, encoding, clock, pruned.of(name) if pruned else None)
 
     def traced(self, name: str, structure: Structure | None = None) -> Model:
         """Return a component as it is traced, with its weights."""
@@ -270,28 +287,32 @@ class _Work:
         return open_bundle(folder)
 
     def write(self, name: str, staging: Path, ready: _Ready, on_progress: OnProgress | None) -> _Made:
-        """Write a component's file into `staging`, read it back, and return what it is."""
-        path, clock = staging / f"{name}.tflite", ready.clock
+        """Write a component's files into `staging`, read them back, and return what they are."""
+        paths, clock = {file: staging / f"{file}.tflite" for file in ready.models}, ready.clock
         clock.restart()
-        tflite.write(ready.model, path, on_bytes=partial(_teller(on_progress, name), "writing"))
+        for file, path in paths.items():
+            tflite.write(ready.models[file], path, on_bytes=partial(_teller(on_progress, name), "writing"))
         clock.lap("writing")
-        component = component_of(path, self.fingerprints[name])
+        made_from = self.fingerprints[name]
+        parts = {f: component_of(p, made_from, "cpu" if f == LOOKUP else "gpu") for f, p in paths.items()}
         clock.lap("verifying")
         ledger = ready.ledger.to_json() | ({"pruning": ready.pruned} if ready.pruned else {})
-        return _Made(component, ledger, clock.seconds)
+        return _Made(parts, ledger, clock.seconds)
 
     def manifest(
         self, old: Manifest | None, stay: Mapping[str, Component], made: Mapping[str, _Made], seconds: float
     ) -> Manifest:
         """Return the manifest of what stays and what was made."""
-        ledger = {name: old.ledger.get(name, {}) for name in stay} if old else {}
+        ledger = {name: old.ledger.get(name, {}) for name in COMPONENTS if name in stay} if old else {}
         ledger |= {name: each.ledger for name, each in made.items()}
-        parts = {**stay, **{name: each.component for name, each in made.items()}}
+        parts = dict(stay)
+        for each in made.values():
+            parts |= each.parts
         return Manifest(
             msd.__version__,
             self.source,
             self.configuration,
-            {name: parts[name] for name in COMPONENTS if name in parts},
+            {name: parts[name] for name in FILES if name in parts},
             Conversion(round(seconds, 2), peak_rss(), {name: each.seconds for name, each in made.items()}),
             {name: ledger[name] for name in COMPONENTS if name in ledger},
             dict(self.checkpoint.scheduler),
@@ -347,21 +368,6 @@ def _networks(checkpoint: Checkpoint, settings: Settings) -> dict[str, Network]:
 def _pixels(checkpoint: Checkpoint, settings: Settings) -> tuple[int, int]:
     size = latent_size(checkpoint.unet, checkpoint.vae_decoder, settings.height, settings.width)
     return size[0] * checkpoint.vae_decoder.scale, size[1] * checkpoint.vae_decoder.scale
-
-
-def _configuration(checkpoint: Checkpoint, settings: Settings) -> Configuration:
-    text_encoder, unet, vae_decoder = (_json(asdict(getattr(checkpoint, c))) for c in COMPONENTS)
-    recipe = RecipeFacts(settings.recipe.name, settings.recipe.digest)
-    pixels = _pixels(checkpoint, settings)
-    return Configuration(
-        text_encoder, unet, vae_decoder, *pixels, settings.batch, recipe, checkpoint.networks
-    )
-
-
-def _json(value: dict[str, Any]) -> dict[str, Any]:
-    """Return what JSON makes of it, in which tuples are lists: so it equals what is read again."""
-    plain: dict[str, Any] = json.loads(json.dumps(value))
-    return plain
 
 
 def _copy_extras(checkpoint: Checkpoint, staging: Path) -> None:

@@ -57,7 +57,7 @@ def encode(graph: Graph, recipe: Recipe, component: str) -> Encoding:
 
 def stored_bits(recipe: Recipe, component: str, name: str, weights: Weights) -> int:
     """Return about how many bits a tensor of the checkpoint takes, by its name: lists stay float32."""
-    kind = "EMBEDDING_LOOKUP" if name.endswith("token_embedding.weight") else "CONV_2D"
+    kind = "EMBEDDING_LOOKUP" if is_table(name) else "CONV_2D"
     stored = ["float32"]
     if weights.size >= SMALLEST and len(weights.shape) > 1:
         lines = [line for line in recipe.lines if line.names([name], component)]
@@ -69,6 +69,11 @@ def stored_bytes(recipe: Recipe, component: str, tensor: Tensor) -> float:
     """Return about how many bytes a learnt constant of a traced graph takes."""
     name = next(iter(tensor.weights.sources), tensor.name)
     return stored_bits(recipe, component, name, tensor.weights) / 8
+
+
+def is_table(name: str) -> bool:
+    """Whether a tensor of a checkpoint, by its name, is what tokens are looked up in."""
+    return name.endswith("token_embedding.weight")
 
 
 def require_matched(recipe: Recipe, encodings: Mapping[str, Encoding]) -> None:

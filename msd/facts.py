@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from msd import tflite
-from msd.bundle import Adapter, Component, Interface, Source, file_facts
+from msd.bundle import (
+    COMPONENTS,
+    Adapter,
+    Component,
+    Configuration,
+    Interface,
+    RecipeFacts,
+    RunsOn,
+    Source,
+    file_facts,
+)
 from msd.interpreter import require_loadable
 from msd.ports import Port, Ports
+from msd.recipe import Recipe
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.published import PUBLISHED
 
 
-def component_of(path: Path, made_from: str) -> Component:
+def component_of(path: Path, made_from: str, runs_on: RunsOn) -> Component:
     """Read a written file back, here and with LiteRT, and return what it is."""
     require_loadable(path)
     model = tflite.read(path)
@@ -26,6 +40,7 @@ def component_of(path: Path, made_from: str) -> Component:
         tuple(map(_interface, ports.inputs.values())),
         tuple(map(_interface, ports.outputs.values())),
         made_from,
+        runs_on,
     )
 
 
@@ -42,3 +57,18 @@ def source_of(checkpoint: Checkpoint, components: Sequence[str]) -> Source:
     published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
     return Source(checkpoint.kind, checkpoint.name, files, adapters, published)
+
+
+def configuration_of(
+    checkpoint: Checkpoint, recipe: Recipe, batch: int, pixels: tuple[int, int]
+) -> Configuration:
+    """Return how a checkpoint is converted; `pixels` are the pictures' height and width."""
+    text_encoder, unet, vae_decoder = (_json(asdict(getattr(checkpoint, c))) for c in COMPONENTS)
+    facts = RecipeFacts(recipe.name, recipe.digest)
+    return Configuration(text_encoder, unet, vae_decoder, *pixels, batch, facts, checkpoint.networks)
+
+
+def _json(value: dict[str, Any]) -> dict[str, Any]:
+    """Return what JSON makes of it, in which tuples are lists: so it equals what is read again."""
+    plain: dict[str, Any] = json.loads(json.dumps(value))
+    return plain

@@ -84,6 +84,11 @@ class Recipe:
     prune: Mapping[str, Any] | None = None
 
     @property
+    def is_classic(self) -> bool:
+        """Whether the files are for TensorFlow Lite's delegate, which has fewer operators than LiteRT's."""
+        return self.delegate == "tflite-gpu"
+
+    @property
     def digest(self) -> str:
         """The SHA-256 of all that it does, whatever it is called."""
         return fingerprint({k: v for k, v in asdict(self).items() if k not in ("name", "description")})

@@ -7,7 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from msd.bundle import MANIFEST, Component, Configuration, Manifest, Source, file_facts, load_manifest
+from msd.bundle import (
+    MANIFEST,
+    Component,
+    Configuration,
+    Manifest,
+    Source,
+    file_facts,
+    load_manifest,
+    network_of,
+)
 from msd.errors import BadBundle, OutputExists
 
 REPLACE = "give another folder, or --force to replace it"
@@ -41,23 +50,23 @@ def kept(
     wanted: Mapping[str, str],
     force: bool,
 ) -> dict[str, Component]:
-    """Return the components of `old` that stay.
+    """Return the files of `old` that stay.
 
-    `wanted` are the fingerprints of what is to be written: what has the same one already is finished. What is
-    not wanted stays if it comes from the same checkpoint. Raises OutputExists where something else would be
-    overwritten unasked.
+    `wanted` are the fingerprints of the components to be written: what has the same one already is finished.
+    What is not wanted stays if it comes from the same checkpoint. Raises OutputExists where something else
+    would be overwritten unasked.
     """
     alike = _alike(old, source, configuration)
     if not alike and not force:
         raise OutputExists(f"{out} holds {_difference(old, source, configuration)}; {REPLACE}")
     if not alike:
         return {}
-    others = {name: part for name, part in old.components.items() if name not in wanted}
+    others = {name: part for name, part in old.components.items() if network_of(name) not in wanted}
     if force:
         return others
-    finished = {name: part for name, part in old.components.items() if name in wanted}
+    finished = {name: part for name, part in old.components.items() if name not in others}
     for name, part in finished.items():
-        _require_same(out, part, wanted[name])
+        _require_same(out, part, wanted[network_of(name)])
     return others | finished
 
 

@@ -148,6 +148,13 @@ class Ledger:
         """How many times any rewrite fired."""
         return sum(e.fired for e in self.entries.values())
 
+    def enter(self, name: str, fired: int, before: Counter[str], graph: Graph) -> None:
+        """Enter what happened to `graph` outside of rules; `before` are the operators it had, by kind."""
+        delta = ops_by_kind(graph)
+        delta.subtract(before)
+        self.entries[name] = Entry(name, fired, delta=delta)
+        self.after = len(graph.ops)
+
     def to_json(self) -> dict[str, object]:
         """Return the ledger for the manifest."""
         return {
@@ -179,14 +186,13 @@ def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) 
 
 
 def _remove_dead(graph: Graph, ledger: Ledger) -> None:
-    before = _count(graph)
+    before = ops_by_kind(graph)
     if gone := graph.remove_dead():
-        entry = ledger.entries["remove_dead"] = Entry("remove_dead", gone)
-        entry.delta.update(_count(graph))
-        entry.delta.subtract(before)
+        ledger.enter("remove_dead", gone, before, graph)
 
 
-def _count(graph: Graph) -> Counter[str]:
+def ops_by_kind(graph: Graph) -> Counter[str]:
+    """Return how many operators of each kind there are."""
     return Counter(o.kind for o in graph.ops)
 
 
@@ -217,13 +223,13 @@ class _Driver:
         return any([self._pass(p) for p in self.passes]) or fired
 
     def _pass(self, p: GraphPass) -> bool:
-        before = _count(self.graph)
+        before = ops_by_kind(self.graph)
         changes = p.change(self.graph, target=self.target) if p.wants_target else p.change(self.graph)
         entry = self.ledger.entries[p.name]
         entry.fired += changes
         self.recent += [p.name] * bool(changes)
         self.graph.remove_dead()
-        entry.delta.update(_count(self.graph))
+        entry.delta.update(ops_by_kind(self.graph))
         entry.delta.subtract(before)
         return changes > 0
 

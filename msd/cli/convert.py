@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.bundle import COMPONENTS
+from msd.bundle import COMPONENTS, network_of
 from msd.cli.blocks import refuse_existing
 from msd.cli.command import Command
 from msd.cli.pruning import pruning, save_report, say_pruning
@@ -231,11 +231,11 @@ def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
 
 def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
     for name, part in manifest.components.items():
-        before = manifest.ledger[name]["before"]
-        unchanged = "" if name in made else ", unchanged"
+        ledger = manifest.ledger.get(name)
+        origin = f"of {ledger['before']} traced" if ledger else f"for the {part.runs_on.upper()}"
+        unchanged = "" if network_of(name) in made else ", unchanged"
         click.echo(
-            f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations (of {before} traced)"
-            f"{unchanged}"
+            f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations ({origin}){unchanged}"
         )
     if because := manifest.scheduler.get("_prediction_type_because"):
         click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")

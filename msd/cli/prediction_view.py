@@ -10,7 +10,7 @@ from rich.table import Table
 
 from msd.report.compare import Change
 from msd.report.report import FAILING, FileReport, Group, OutOfRange, Prediction, Report, grouped
-from msd.report.words import fails, megabytes, places
+from msd.report.words import fails, megabytes, places, unjudged
 
 COLORS = {"rejected": "red", "wrong": "dark_orange", "unknown": "magenta", "note": "dim"}
 
@@ -37,6 +37,8 @@ def _summary(report: Report) -> Table:
     for title in ("", "file", "delegate, device", "predicted", "weights", "activations"):
         table.add_column(title, no_wrap=True)
     for file in report.files:
+        if unjudged(file):
+            table.add_row("·", escape(file.file.rpartition("/")[2]), "", unjudged(file), "", "")
         for p in file.predictions:
             tick = "[red]✘[/]" if fails(p) else "[green]✔[/]"
             where = escape(f"{p.delegate}, {p.device}")

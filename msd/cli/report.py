@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 
 import msd
-from msd.bundle import COMPONENTS, MANIFEST, open_bundle
+from msd.bundle import COMPONENTS, LOOKUP, MANIFEST, RunsOn, open_bundle
 from msd.cli.command import Command
 from msd.errors import BadBundle, OutputExists
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from msd.delegate import Adapter, Verdict
     from msd.report.compare import Change
     from msd.report.report import Audit, FileReport, Report
+
+Files = Sequence[tuple[Path, RunsOn]]
+"""What to judge, but for what is for the CPU, which is only listed."""
 
 CONDITION_FAILED = 3
 WIDTH = 120
@@ -179,7 +182,7 @@ def _loaded(path: Path | None) -> Report | None:
     return load_report(path) if path else None
 
 
-def _require_sense(files: Sequence[Path], setup: bool, options: dict[str, Any]) -> None:
+def _require_sense(files: Files, setup: bool, options: dict[str, Any]) -> None:
     """Refuse options that do not go together."""
     if not files and not setup:
         raise click.UsageError("Name a .tflite file or a folder of them, or ask for --setup.")
@@ -194,7 +197,7 @@ def _require_sense(files: Sequence[Path], setup: bool, options: dict[str, Any]) 
 
 
 def _made(
-    paths: Sequence[Path], files: Sequence[Path], setup: bool, options: dict[str, Any], talk: Console
+    paths: Sequence[Path], files: Files, setup: bool, options: dict[str, Any], talk: Console
 ) -> tuple[Report, Adapter | None, list[Verdict]]:
     """Return the report, and what the real delegate said itself."""
     from msd.delegate.pieces import combined
@@ -203,18 +206,19 @@ def _made(
     from msd.report.report import Report
 
     device = find_device(options["device"])
-    reports = [examine(file, options["delegates"], device) for file in files]
+    reports = [examine(file, options["delegates"], device, runs_on) for file, runs_on in files]
     adapter, verdicts = None, []
     if options["run"] or setup:
         adapter = _adapter(talk)
-        judged = [_judge(file, options, adapter, talk) for file in files]
+        judged = [_judge(file, options, adapter, talk) if on == "gpu" else [] for file, on in files]
         verdicts = [verdict for each in judged for verdict in each]
-        reports = [replace(r, run=combined(each)) for r, each in zip(reports, judged, strict=True)]
+        reports = [replace(r, run=combined(v)) if v else r for r, v in zip(reports, judged, strict=True)]
         reports = [replace(r, disagreements=disagreements(r)) for r in reports]
-        reports = [_witnessed(r, options["timeout"], talk) for r in reports]
+        reports = [_witnessed(r, options["timeout"], talk) if r.run else r for r in reports]
     if options["audit"]:
-        audits = _audits(paths, files, options["inputs"], talk)
-        reports = [replace(r, audit=audit) for r, audit in zip(reports, audits, strict=True)]
+        judged_files = [file for file, on in files if on == "gpu"]
+        audits = _audits(paths, judged_files, options["inputs"], talk)
+        reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
     return Report(msd.__version__, tuple(reports), _described(adapter)), adapter, verdicts
 
 
@@ -320,23 +324,28 @@ def _failing(
     return tuple(condition for condition in asked if found[condition])
 
 
-def _files(paths: tuple[Path, ...]) -> list[Path]:
+def _files(paths: tuple[Path, ...]) -> Files:
     """Return the .tflite files that `paths` name; raises BadBundle."""
-    return [file for path in paths for file in (_components(path) if path.is_dir() else [path])]
+    found: list[tuple[Path, RunsOn]] = []
+    for path in paths:
+        found += _components(path) if path.is_dir() else [(path, "gpu")]
+    return found
 
 
-def _components(folder: Path) -> list[Path]:
+def _components(folder: Path) -> Files:
     """Return the files that the folder's manifest lists; all three components where it has none."""
     if (folder / MANIFEST).exists():
-        bundle = open_bundle(folder)
-        return [bundle.path(component) for component in bundle.manifest.components]
+        parts = open_bundle(folder).manifest.components.values()
+        return [(folder / part.file, part.runs_on) for part in parts]
     files = [folder / f"{component}.tflite" for component in COMPONENTS]
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise BadBundle(
             f"{folder} has neither {MANIFEST} nor {', '.join(missing)}; name the files to judge instead"
         )
-    return files
+    found: list[tuple[Path, RunsOn]] = [(file, "gpu") for file in files]
+    lookup = folder / f"{LOOKUP}.tflite"
+    return [(lookup, "cpu"), *found] if lookup.is_file() else found
 
 
 def _adapter(talk: Console) -> Adapter:

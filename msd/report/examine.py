@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from msd import tflite
-from msd.bundle import file_facts
+from msd.bundle import RunsOn, file_facts
 from msd.device import Delegate, Device
 from msd.device_limits import size_problems
 from msd.executed import executed
@@ -25,12 +25,16 @@ TOO_LARGE = "exceeded maximum texture size"
 SIZES = "docs/delegates.md, sizes"
 
 
-def examine(path: Path, delegates: Sequence[Delegate], device: Device) -> FileReport:
-    """Return what rules say of the file at `path` for each delegate on `device`; raises BadModelFile."""
+def examine(path: Path, delegates: Sequence[Delegate], device: Device, runs_on: RunsOn = "gpu") -> FileReport:
+    """Return what rules say of the file at `path` for each delegate on `device`; raises BadModelFile.
+
+    Of a file that is for the CPU they say nothing.
+    """
     model, facts = tflite.read(path), file_facts(path)
     graphs = executed(model)
     ops = [op for graph in graphs for op in graph.ops]
-    predictions = tuple(_prediction(model, delegate, device.under(delegate)) for delegate in delegates)
+    judges = delegates if runs_on == "gpu" else ()
+    predictions = tuple(_prediction(model, delegate, device.under(delegate)) for delegate in judges)
     return FileReport(
         str(path),
         facts.sha256,
@@ -39,6 +43,7 @@ def examine(path: Path, delegates: Sequence[Delegate], device: Device) -> FileRe
         kinds_of(op.kind for op in ops),
         predictions,
         graphs={graph.name or f"graph {i}": len(graph.ops) for i, graph in enumerate(graphs)},
+        runs_on=runs_on,
     )
 
 

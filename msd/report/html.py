@@ -7,7 +7,7 @@ from html import escape
 from importlib.resources import files
 
 from msd.report.report import FAILING, FileReport, Group, Prediction, Report, grouped
-from msd.report.words import fails, megabytes, places, ran
+from msd.report.words import fails, megabytes, places, ran, unjudged
 
 WIDE = 1000
 """The timeline's width in its own units."""
@@ -44,6 +44,8 @@ def _file(file: FileReport) -> Iterable[str]:
         cards.append(("the real delegate", ran(file.run)))
     yield _cards(cards)
     yield f'<p class="dim"><code>sha256 {_text(file.sha256)}</code></p>'
+    if unjudged(file):
+        yield f"<p>{_text(unjudged(file))}</p>"
     for sentence in file.disagreements:
         yield f'<p class="wrong">{_text(sentence)}</p>'
     for prediction in file.predictions:

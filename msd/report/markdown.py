@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msd.report.report import FAILING, FileReport, Group, Prediction, Report, grouped
-from msd.report.words import mark, megabytes, places, ran
+from msd.report.words import mark, megabytes, places, ran, unjudged
 
 LONGEST = 20
 """Groups of findings to show for a file and delegate; the JSON form has all."""
@@ -14,7 +14,9 @@ LONGEST = 20
 def to_markdown(report: Report) -> str:
     """Return one table of all files, then what fails in each."""
     lines = ["| file | delegate | device | on the GPU | partitions | findings | memory |", "|" + "---|" * 7]
-    lines += [_row(file, p) for file in report.files for p in file.predictions]
+    for file in report.files:
+        lines += [_row(file, p) for p in file.predictions]
+        lines += [f"| {file.file} | | | {unjudged(file)} | | | |"] if unjudged(file) else []
     for file in report.files:
         if file.run:
             lines += ["", f"**{file.file}** on {_plain(report)}: {ran(file.run)}."]

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from msd import schema
+from msd.bundle import RunsOn
 from msd.errors import BadReport
 from msd.rules.finding import Finding
 
@@ -96,6 +97,7 @@ class FileReport:
 
     `graphs` are the operations of each graph that runs, by its name: findings count through all of them.
     `run` is `msd.delegate.verdict.Verdict.to_json`. `disagreements` say where prediction and verdict differ.
+    A file of a bundle that is for the CPU (`runs_on`) is not judged.
     """
 
     file: str
@@ -109,6 +111,7 @@ class FileReport:
     audit: Audit | None = None
     witnesses: tuple[Witness, ...] = ()
     graphs: dict[str, int] = field(default_factory=dict)
+    runs_on: RunsOn = "gpu"
 
 
 @dataclass(frozen=True)

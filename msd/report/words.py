@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msd.report.report import FAILING, Prediction
+from msd.report.report import FAILING, FileReport, Prediction
 
 
 def megabytes(count: float) -> str:
@@ -16,6 +16,11 @@ def megabytes(count: float) -> str:
 def places(operations: Sequence[int]) -> str:
     """Return where operations are: "#7", or "12x, first #7"."""
     return f"#{operations[0]}" if len(operations) == 1 else f"{len(operations)}x, first #{operations[0]}"
+
+
+def unjudged(file: FileReport) -> str:
+    """Return in a phrase why nothing is said of a file, empty for one that is judged."""
+    return f"for the CPU, {file.operations} operations, not judged" if file.runs_on == "cpu" else ""
 
 
 def fails(prediction: Prediction) -> bool:

@@ -6,13 +6,13 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal, Protocol
 
 import numpy as np
 
-from msd.bundle import Bundle, Component, Interface
+from msd.bundle import Bundle, Component, Interface, RunsOn
 from msd.delegate.worker import Precision
 from msd.errors import BadBundle
 from msd.weights import Array
@@ -40,6 +40,10 @@ class Engine:
     threads: int | None = None
     precision: Precision = "fp32"
     float_weights: bool = True
+
+    def on(self, runs_on: RunsOn) -> Engine:
+        """Return the engine for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
+        return replace(self, backend="cpu") if runs_on == "cpu" else self
 
     def load(self, path: Path) -> AbstractContextManager[Session]:
         """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""
@@ -117,8 +121,9 @@ class Network:
 @contextmanager
 def open_component(bundle: Bundle, name: str, engine: Engine) -> Iterator[Network]:
     """Open one network of a bundle for a `with` block; raises BadBundle and what the engine raises."""
-    with engine.load(bundle.path(name)) as session:
-        yield Network(name, bundle.component(name), session)
+    description = bundle.component(name)
+    with engine.on(description.runs_on).load(bundle.path(name)) as session:
+        yield Network(name, description, session)
 
 
 def _filled(rows: Array, batch: int, interface: Interface) -> Array:

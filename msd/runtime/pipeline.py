@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 import msd
-from msd.bundle import COMPONENTS, Bundle
+from msd.bundle import COMPONENTS, LOOKUP, Bundle
 from msd.delegate.worker import Precision
 from msd.errors import BadConfig
 from msd.runtime.components import Backend, Engine, Network, open_component
@@ -28,6 +28,7 @@ from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
+from msd.weights import Array
 
 Float = npt.NDArray[np.float32]
 OnStep = Callable[[int, int, float], None]
@@ -102,8 +103,7 @@ class Pipeline:
         """Return a picture for each request, each network loaded once for all of them."""
         for request in requests:
             self.scheduler.table(request.steps)
-        with self._open("text_encoder") as encoder:
-            contexts = [self._encode(encoder, request) for request in requests]
+        contexts = self._encode(requests)
         with self._open("unet") as unet:
             shape = (1, *unet.shape("latent")[1:])
             started = [noise(request.seed, shape) for request in requests] if latents is None else latents
@@ -122,9 +122,16 @@ class Pipeline:
     def _open(self, name: str) -> AbstractContextManager[Network]:
         return open_component(self.bundle, name, self.engine)
 
-    def _encode(self, encoder: Network, request: Request) -> Float:
-        tokens = np.stack([self.tokenizer.encode(prompt) for prompt in request.prompts])
-        return encoder.rows("context", {"tokens": tokens})
+    def _encode(self, requests: Sequence[Request]) -> list[Float]:
+        """Return the context of each request; first their tokens' rows, where a file of its own has them."""
+        name = "tokens"
+        values: list[Array] = [np.stack([*map(self.tokenizer.encode, r.prompts)]) for r in requests]
+        for component, output in ((LOOKUP, LOOKUP), ("text_encoder", "context")):
+            if component in self.bundle.manifest.components:
+                with self._open(component) as network:
+                    values = [network.rows(output, {name: value}) for value in values]
+                name = output
+        return values
 
     def _denoise(
         self, unet: Network, request: Request, context: Float, latent: Float, told: _Counter
