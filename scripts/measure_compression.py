@@ -35,18 +35,29 @@ from msd.parity import psnr
 from msd.runtime.pipeline import Pipeline, Request
 
 FLOAT = "float32"
-PRUNED = ("--recipe", "gpu-w8", "--calibration", "calibration.txt")
+CALIBRATED = ("--calibration", "calibration.txt")
 VARIANTS: dict[str, tuple[str, ...]] = {
     FLOAT: ("--recipe", "float32", "--without", "clip_gelu"),
     "float32, clipped GELU": ("--recipe", "float32"),
     "float16": ("--recipe", "float16"),
     "W8": ("--recipe", "gpu-w8"),
     "mixed int4 and int8": ("--recipe", "gpu-mixed"),
-    "W8, 12 % pruned": (*PRUNED, "--prune", "12%"),
-    "W8, 25 % pruned": (*PRUNED, "--prune", "25%"),
-    "W8, 25 % pruned, no refit": (*PRUNED, "--prune", "25%", "--no-refit"),
+    "W8, 12 % pruned": ("--recipe", "w8-12.toml", *CALIBRATED),
+    "W8, 25 % pruned": ("--recipe", "w8-25.toml", *CALIBRATED),
+    "W8, 25 % pruned, no refit": ("--recipe", "w8-25.toml", *CALIBRATED, "--no-refit"),
+    "W8, 25 % pruned by magnitude": ("--prune", "25%", *CALIBRATED),
+    "W8, 25 % pruned by magnitude, no refit": ("--prune", "25%"),
 }
-CALIBRATION = 16
+RECIPE = """delegate = "litert-gpu"
+
+[[line]]
+store = "int8"
+
+[prune]
+budget = "{share}%"
+criterion = "reconstruction"
+"""
+CALIBRATION = 24
 """Captions that pruning is calibrated on; none of them is drawn."""
 
 STEPS, GUIDANCE, CHECKED, SHOWN = 20, 7.5, 4, 6
@@ -64,6 +75,8 @@ def convert_all(folder: Path) -> None:
     """Convert the demo checkpoint in every way."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "calibration.txt").write_text("\n".join(captions("train", CALIBRATION, seed=2)) + "\n")
+    for share in (12, 25):
+        (folder / f"w8-{share}.toml").write_text(RECIPE.format(share=share))
     for name, options in VARIANTS.items():
         command = ["msd-convert", "-o", place(name), *options]
         click.echo(f"{name}: {' '.join(command)}")

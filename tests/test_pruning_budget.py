@@ -15,7 +15,7 @@ from msd.pruning.plan import prune
 from msd.pruning.settings import Budget, Line, Pruning, parse_budget, parse_pruning
 from msd.pruning.units import Unit, find_units
 from tests.harness import build
-from tests.pruned_graphs import attention, geglu, resnet
+from tests.pruned_graphs import attention, dense, geglu, resnet, silu
 
 
 def block() -> Graph:
@@ -200,3 +200,22 @@ def test_lines_come_out_of_the_budget() -> None:
 def test_what_needs_a_calibration(pruning: Pruning) -> None:
     with pytest.raises(BadConfig, match="needs a calibration"):
         prune({"unet": net()}, pruning, one_byte)
+
+
+def embedded() -> Graph:
+    """Hidden units at six places, and those of a network of one number that a block adds."""
+
+    def spell(new: Build, x: Tensor, time: Tensor) -> Tensor:
+        said = dense(new, silu(new, dense(new, time, 16, "time")), 8, "out")
+        return new.ADD(dense(new, silu(new, dense(new, x, 16, "block")), 8, "back"), said)
+
+    return build(spell, x=(1, 6, 8), time=(1, 4))
+
+
+def test_a_budget_leaves_networks_of_one_number_alone_and_a_line_does_not() -> None:
+    report = prune({"unet": embedded()}, Pruning(Budget(share=30)), one_byte)
+    assert [unit.unit for unit in report.units] == ["block"]
+    with pytest.raises(BadConfig, match="at most"):
+        prune({"unet": embedded()}, Pruning(Budget(share=70)), one_byte)
+    report = prune({"unet": embedded()}, Pruning(lines=(Line("time", 0.5),)), one_byte)
+    assert [(unit.unit, unit.kept) for unit in report.units] == [("time", 8)]

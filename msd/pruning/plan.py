@@ -88,7 +88,7 @@ class _Plan:
         chosen = by_lines(list(self.place), self.pruning.lines)
         known = self.scores({unit: choice.seed for unit, choice in chosen.items()})
         if budget := self.pruning.budget:
-            others = {unit: unit.seed for unit in self.place if unit not in chosen}
+            others = {unit: unit.seed for unit in self.place if unit not in chosen and unit.places > 1}
             known |= self.scores(others)
             chosen |= self.spent(budget, chosen, [self.candidate(unit, known[unit]) for unit in others])
         found: dict[str, list[Cut]] = {name: [] for name in self.graphs}

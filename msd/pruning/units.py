@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import takewhile
-from math import gcd
+from math import gcd, prod
 
 from msd.ir import Graph, Op, Tensor
 from msd.pruning.channels import LAYERS, Closure, Seed, constant_behind, follow
@@ -62,6 +62,15 @@ class Unit:
     def worth(self, measure: Callable[[Tensor], float]) -> float:
         """Return what they are worth, each as `measure` says of its constant."""
         return sum(count * measure(tensor) for tensor, count in self.members.items())
+
+    @property
+    def places(self) -> int:
+        """At how many places of a picture, or words of a text, the consumer looks at once.
+
+        At one it is a network of a single number, as the time embedding is: calibrations see as many of those
+        as there are steps, and every block hears its errors. A budget leaves it alone.
+        """
+        return prod(self.closure.consumers[0].outputs[0].shape[1:-1])
 
     @property
     def words(self) -> str:
