@@ -3,7 +3,8 @@
     python scripts/judge_full_size.py trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
     python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json
 
-The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed.
+The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed. What is
+judged is added to what OUTPUT has already.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 import tempfile
 import time
 import tomllib
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,13 @@ import numpy as np
 
 import graph_rewrites
 from msd import tflite
-from msd.convert import with_weights
+from msd.convert import Settings, with_weights
 from msd.delegate import Session, judge
-from msd.encode import encode
+from msd.encode import encode, stored_bytes
+from msd.pruning.plan import prune
 from msd.recipe import find_recipe
 from msd.rewrite import apply
+from msd.sources.binding import tensor_name
 from msd.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.weights import Array, Weights
 
@@ -65,31 +69,47 @@ def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
 @click.argument("models", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--component", "components", multiple=True, default=COMPONENTS)
-@click.option("--recipe", default="gpu-w8", show_default=True)
+@click.option("--recipe", "recipes", multiple=True, default=("gpu-w8",), show_default=True)
 def judge_structures(
-    folder: Path, models: tuple[str, ...], output: Path, components: tuple[str, ...], recipe: str
+    folder: Path,
+    models: tuple[str, ...],
+    output: Path,
+    components: tuple[str, ...],
+    recipes: tuple[str, ...],
 ) -> None:
     """Write the verdicts and latencies as JSON to OUTPUT, after each component."""
-    report: dict[str, Any] = {"command": "python " + " ".join(sys.argv), "recipe": recipe, "models": {}}
-    for model, name in itertools.product(models, components):
+    report: dict[str, Any] = {"commands": [], "recipes": {}}
+    if output.exists():
+        report = json.loads(output.read_text())
+    report["commands"].append("python " + " ".join(sys.argv))
+    for recipe, model, name in itertools.product(recipes, models, components):
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / f"{name}.tflite"
             row = write_random(load_structure(folder / model / f"{name}.zip"), path, name, recipe)
             for precision in ("fp32", "fp16"):
                 row[precision] = measure(path, precision)
-                report["models"].setdefault(model, {})[name] = row
+                report["recipes"].setdefault(recipe, {}).setdefault(model, {})[name] = row
                 output.write_text(json.dumps(report, indent=2) + "\n")
-                click.echo(f"{model} {name} {precision}: {row[precision]}", err=True)
+                click.echo(f"{recipe} {model} {name} {precision}: {row[precision]}", err=True)
 
 
 def write_random(structure: Structure, path: Path, component: str, recipe: str) -> dict[str, Any]:
     """Write the structure with random weights; return its size and operation counts."""
     drawn = {key: draw(spec, seed) for seed, (key, spec) in enumerate(structure.variables.items())}
     model = with_weights(structure, drawn)
-    ledger = apply(model.main, graph_rewrites.load())
-    encode(model.main, find_recipe(recipe), component)
+    settings = Settings(graph_rewrites.load(), find_recipe(recipe))
+    pruned = 0
+    if pruning := settings.pruned(component):
+        pruned = prune({component: model.main}, pruning, partial(stored_bytes, settings.recipe)).removed
+    ledger = apply(model.main, settings.applied)
+    encode(model.main, settings.recipe, component)
     tflite.write(model, path)
-    return {"traced": ledger.before, "operations": ledger.after, "bytes": path.stat().st_size}
+    return {
+        "traced": ledger.before,
+        "operations": ledger.after,
+        "parameters pruned": pruned,
+        "bytes": path.stat().st_size,
+    }
 
 
 def draw(spec: VariableSpec, seed: int) -> Weights:
@@ -103,7 +123,8 @@ def draw(spec: VariableSpec, seed: int) -> Weights:
             return 1 + normal / 10
         return normal / np.float32(10 if len(spec.shape) == 1 else np.sqrt(fan_in))
 
-    return Weights(spec.shape, np.dtype(np.float32), load, f"random {spec.path}")
+    source = (tensor_name(spec),)
+    return Weights(spec.shape, np.dtype(np.float32), load, f"random {spec.path}", sources=source)
 
 
 def measure(path: Path, precision: Any) -> dict[str, Any]:

@@ -38,7 +38,6 @@ FLOAT = "float32"
 CALIBRATED = ("--calibration", "calibration.txt")
 VARIANTS: dict[str, tuple[str, ...]] = {
     FLOAT: ("--recipe", "float32", "--without", "clip_gelu"),
-    "float32, clipped GELU": ("--recipe", "float32"),
     "float16": ("--recipe", "float16"),
     "W8": ("--recipe", "gpu-w8"),
     "mixed int4 and int8": ("--recipe", "gpu-mixed"),
@@ -60,6 +59,7 @@ criterion = "reconstruction"
 CALIBRATION = 24
 """Captions that pruning is calibrated on; none of them is drawn."""
 
+GPU = ", on a GPU in float16"
 STEPS, GUIDANCE, CHECKED, SHOWN = 20, 7.5, 4, 6
 CHUNK = 5
 
@@ -86,25 +86,31 @@ def convert_all(folder: Path) -> None:
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--captions", "count", default=200, show_default=True)
+@click.option("--variant", "names", multiple=True, type=click.Choice(list(VARIANTS)), default=VARIANTS)
+@click.option("--gpu", is_flag=True, help="On a GPU in float16.  [default: on the CPU in float32]")
 @click.option("--processes", default=os.cpu_count(), show_default="one for each core")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to.  [default: FOLDER]")
-def draw(folder: Path, count: int, processes: int, output: Path | None) -> None:
-    """Draw the same captions with every variant, on the CPU in float arithmetic."""
+def draw(
+    folder: Path, count: int, names: Sequence[str], gpu: bool, processes: int, output: Path | None
+) -> None:
+    """Draw the same captions with every variant, its weights brought to float."""
     prompts = list(enumerate(captions("held-back", count, seed=1)))
     chunks = [prompts[i : i + CHUNK] for i in range(0, count, CHUNK)]
     with ProcessPoolExecutor(processes) as pool:
-        for name in VARIANTS:
+        for name in names:
             begun = time.perf_counter()
-            done = list(pool.map(draw_some, [folder / place(name)] * len(chunks), chunks))
+            bundle, made = folder / place(name), place(name + GPU * gpu)
+            done = list(pool.map(draw_some, [bundle] * len(chunks), chunks, [gpu] * len(chunks)))
             pixels, latents = (np.concatenate(parts) for parts in zip(*done, strict=True))
-            np.savez((output or folder) / f"{place(name)}.npz", pixels=pixels, latents=latents)
+            np.savez((output or folder) / f"{made}.npz", pixels=pixels, latents=latents)
             click.echo(f"{name}: {count} pictures, {time.perf_counter() - begun:.0f} s")
 
 
-def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]]) -> tuple[Any, Any]:
+def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tuple[Any, Any]:
     """Return the pixels and last latents of some captions; each number is its seed."""
     requests = [Request(prompt, seed=seed, steps=STEPS, guidance=GUIDANCE) for seed, prompt in prompts]
-    pictures = Pipeline(open_bundle(bundle), threads=1).draw(requests)
+    where: dict[str, Any] = {"backend": "gpu", "precision": "fp16"} if gpu else {"threads": 1}
+    pictures = Pipeline(open_bundle(bundle), **where).draw(requests)
     return np.stack([p.pixels for p in pictures]), np.concatenate([p.latents for p in pictures])
 
 
@@ -113,11 +119,12 @@ def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]]) -> tuple[Any, An
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 def compare(folder: Path, output: Path) -> None:
     """Write how far every variant is from float32 to OUTPUT, and a picture of pictures beside it."""
-    drawn = {name: dict(np.load(folder / f"{place(name)}.npz")) for name in VARIANTS}
+    bundles = {name + gpu: open_bundle(folder / place(name)) for name in VARIANTS for gpu in ("", GPU)}
+    files = {name: folder / f"{place(name)}.npz" for name in bundles}
+    drawn = {name: dict(np.load(path)) for name, path in files.items() if path.is_file()}
     prompts = captions("held-back", len(drawn[FLOAT]["pixels"]), seed=1)
-    bundles = {name: open_bundle(folder / place(name)) for name in VARIANTS}
     wanted = Wanted(bundles[FLOAT], prompts[:CHECKED])
-    rows = {name: row(bundles[name], wanted, drawn[name], drawn[FLOAT], prompts) for name in VARIANTS}
+    rows = {name: row(bundles[name], wanted, made, drawn[FLOAT], prompts) for name, made in drawn.items()}
     report = {
         "commands": [f"python -m scripts.measure_compression {c} {folder}" for c in ("convert", "draw")]
         + ["python -m scripts.measure_compression " + " ".join(sys.argv[1:])],

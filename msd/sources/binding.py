@@ -79,12 +79,18 @@ class _Place:
         return checked if self.axes == tuple(range(len(self.axes))) else checked.transpose(self.axes)
 
 
-def _place(spec: VariableSpec) -> _Place:
+def tensor_name(spec: VariableSpec) -> str:
+    """Return the name of the checkpoint's tensor that a variable is."""
     layer, _, variable = spec.path.rpartition("/")
+    return f"{layer.replace('/', '.')}.{TORCH_NAMES[variable]}"
+
+
+def _place(spec: VariableSpec) -> _Place:
+    variable = spec.path.rpartition("/")[2]
     rank = len(spec.shape)
     axes = KERNEL_AXES[rank] if variable == "kernel" else tuple(range(rank))
     shape = tuple(spec.shape[axes.index(i)] for i in range(rank))
-    return _Place(f"{layer.replace('/', '.')}.{TORCH_NAMES[variable]}", shape, axes)
+    return _Place(tensor_name(spec), shape, axes)
 
 
 def _some(names: list[str]) -> str:
