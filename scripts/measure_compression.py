@@ -71,14 +71,15 @@ def main() -> None:
 
 @main.command("convert")
 @click.argument("folder", type=click.Path(path_type=Path))
-def convert_all(folder: Path) -> None:
+@click.option("--variant", "names", multiple=True, type=click.Choice(list(VARIANTS)), default=VARIANTS)
+def convert_all(folder: Path, names: Sequence[str]) -> None:
     """Convert the demo checkpoint in every way."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "calibration.txt").write_text("\n".join(captions("train", CALIBRATION, seed=2)) + "\n")
     for share in (12, 25):
         (folder / f"w8-{share}.toml").write_text(RECIPE.format(share=share))
-    for name, options in VARIANTS.items():
-        command = ["msd-convert", "-o", place(name), *options]
+    for name in names:
+        command = ["msd-convert", "-o", place(name), *VARIANTS[name]]
         click.echo(f"{name}: {' '.join(command)}")
         subprocess.run([Path(sys.executable).with_name(command[0]), *command[1:]], cwd=folder, check=True)
 
@@ -102,7 +103,7 @@ def draw(
             bundle, made = folder / place(name), place(name + GPU * gpu)
             done = list(pool.map(draw_some, [bundle] * len(chunks), chunks, [gpu] * len(chunks)))
             pixels, latents = (np.concatenate(parts) for parts in zip(*done, strict=True))
-            np.savez((output or folder) / f"{made}.npz", pixels=pixels, latents=latents)
+            np.savez_compressed((output or folder) / f"{made}.npz", pixels=pixels, latents=latents)
             click.echo(f"{name}: {count} pictures, {time.perf_counter() - begun:.0f} s")
 
 
