@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+import graph_rewrites
+from msd.convert import Settings, convert
+from msd.demo import CHECKPOINT
+from msd.recipe import find_recipe
 from tests.stand_in import write_bundle
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -66,3 +70,19 @@ def batch_two_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def sinusoids_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same again, with a U-Net that takes the sinusoids of its timestep, sines first; read only."""
     return write_bundle(tmp_path_factory.mktemp("bundle") / "sinusoids", batch=2, sinusoids=True)
+
+
+@pytest.fixture(scope="session")
+def demo_float(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo checkpoint converted with the recipe float32; read only."""
+    folder = tmp_path_factory.mktemp("demo") / "float32"
+    convert(CHECKPOINT, folder, Settings(graph_rewrites.load(), find_recipe("float32")))
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo_int8(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo checkpoint converted with the recipe gpu-w8; read only."""
+    folder = tmp_path_factory.mktemp("demo") / "int8"
+    convert(CHECKPOINT, folder, Settings(graph_rewrites.load(), find_recipe("gpu-w8")))
+    return folder

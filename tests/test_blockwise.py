@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from msd import tflite
-from msd.blockwise.blocks import blocks, swapped, weight_bytes
-from msd.blockwise.labels import block_of, label
+from msd.blockwise.blocks import blocks, swapped, torn, weight_bytes
+from msd.blockwise.labels import block_of, joined, label, parts
 from msd.blockwise.measure import measure
 from msd.encode import encode
 from msd.errors import BadModelFile
@@ -210,16 +210,45 @@ def test_where_a_width_was_pruned_two_blocks_are_one(tmp_path: Path) -> None:
     assert found.blocks[1].snr_db == pytest.approx(snr(wanted, got), abs=0.01)
     assert found.blocks[1].reference_bytes == 2 * 4 * WIDTH**2
     assert found.blocks[1].bytes == 4 * WIDTH**2
+    # All candidates of a mix are cut alike: where one is pruned, the others have one block too.
+    together = torn(*(tflite.read(path).main for path in files))
+    assert together == {("blocks.1", "blocks.2")}
+    for path, lost in ((files[0], None), (files[1], snr(wanted, got))):
+        both = measure(files[0], path, [{"x": X}], final=True, together=together)
+        assert [b.name for b in both.blocks] == ["blocks.0", "blocks.1 + blocks.2"]
+        assert parts(both.blocks[1].name) == ["blocks.1", "blocks.2"]
+        assert both.blocks[1].snr_db == pytest.approx(lost, abs=0.01)
+        assert both.blocks[1].final_snr_db == pytest.approx(lost, abs=0.01)
+        assert both.blocks[1].reference_bytes == 2 * 4 * WIDTH**2
+        assert both.blocks[0].bytes == 4 * WIDTH**2
 
 
-def merged(kernel: Array) -> Graph:
-    """One projection for two blocks, as rewrites make them, and two blocks that use half of it each."""
+def test_blocks_are_joined_in_order_and_one_after_the_other() -> None:
+    labels = label(chain([KERNELS[0]] * 5))
+    names = set(joined(labels, [("blocks.3", "blocks.2"), ("blocks.0", "blocks.3")]).values())
+    assert names == {"blocks.0 + blocks.2 + blocks.3", "blocks.1", "blocks.4"}
+    assert joined(labels, []) == labels
+
+
+def test_what_merged_projections_make_tears_no_blocks() -> None:
+    """The second block reads half of a projection that is the first's, and neither reads the other's half."""
+    kernel = np.concatenate(KERNELS[2:])
+    assert torn(merged(kernel), merged(kernel)) == set()
+    assert torn(merged(kernel), merged(kernel, half=True)) == set()
+
+
+def merged(kernel: Array, half: bool = False) -> Graph:
+    """One projection for two blocks, as rewrites make them, and two blocks that use half of it each.
+
+    `half`: of what either uses, half is pruned.
+    """
+    step = 2 if half else 1
 
     def spell(new: Build, x: Tensor) -> Tensor:
-        parts = new.SPLIT(3, conv(new, x, kernel, "blocks.0.to_k"), 2)
-        a = new.ADD(x, conv(new, new.TANH(parts[0]), KERNELS[0], "blocks.0.out"))
+        halves = new.SPLIT(3, conv(new, x, kernel[::step], "blocks.0.to_k"), 2)
+        a = new.ADD(x, conv(new, new.TANH(halves[0]), KERNELS[0][..., ::step], "blocks.0.out"))
         a.name = "first"
-        return new.ADD(a, conv(new, new.TANH(parts[1]), KERNELS[1], "blocks.1.out"))
+        return new.ADD(a, conv(new, new.TANH(halves[1]), KERNELS[1][..., ::step], "blocks.1.out"))
 
     return build(spell, x=X.shape)
 

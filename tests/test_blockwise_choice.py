@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msd.blockwise.candidates import pruned_by_block, require_mixable
 from msd.blockwise.choice import (
     Choice,
     Form,
@@ -21,8 +22,10 @@ from msd.blockwise.choice import (
     within_size,
 )
 from msd.blockwise.mixed import mixed_recipe
-from msd.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised, require_plain
+from msd.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised
+from msd.calibration.drawing import Calibration
 from msd.errors import BadConfig
+from msd.pruning import settings
 from msd.recipe import Line, Recipe, read_recipe
 
 
@@ -84,7 +87,7 @@ def test_steps_that_save_most_for_a_byte_come_first() -> None:
 
 def test_a_size_that_cannot_be_reached_says_what_can() -> None:
     blocks = [forms("a", (10, 0.5), (40, 0.0)), forms("b", (20, 0.1), (80, 0.0))]
-    study = Study(None, {}, {}, blocks, {"unet": 1000}, {})  # type: ignore[arg-type]
+    study = Study(None, {}, {}, blocks, {"unet": 1000}, {}, Calibration())  # type: ignore[arg-type]
     with pytest.raises(BadConfig, match="files of 1,030 to 1,120 bytes together; 1,029 is too small"):
         for_size(study, 1029)
     choice = for_size(study, 1060)
@@ -102,6 +105,8 @@ def test_what_was_taken_before_a_large_step_may_go_again() -> None:
 
 
 INT8 = Recipe("w8", (Line("int8"),), delegate="litert-gpu")
+FED = {"criterion": "activation", "budget": "10%"}
+HALF = Recipe("half", (Line("int8"),), delegate="litert-gpu", prune={"budget": "10%"})
 INT4 = Recipe("w4", (Line("int4", algorithm="mse"),), delegate="litert-gpu")
 
 
@@ -131,12 +136,49 @@ def test_the_recipe_stores_each_block_as_chosen(tmp_path: Path) -> None:
     assert not any(line.names(["b.weight"], "vae_decoder") for line in recipe.lines)
 
 
+def test_the_recipe_prunes_what_the_chosen_forms_do(tmp_path: Path) -> None:
+    """Also of a block that was joined of two; and nothing where no such form was chosen."""
+    ledger = {
+        "units": [
+            {"unit": "a.0.conv1", "kept": 32, "width": 96},
+            {"unit": "a.0.inner.ff", "kept": 3, "width": 4},
+            {"unit": "b.conv", "kept": 1, "width": 2},
+        ]
+    }
+    names = ("a.0", "a.0.inner", "b + c", "d")
+    pruned = pruned_by_block(ledger, names)
+    assert pruned["a.0"] == (settings.Line("a.0.conv1", 0.333333),)
+    picked = dict(zip(names, ("w4", "half", "half", "half"), strict=True))
+    forms = {name: Form(picked[name], 1, 30.0, 0.001, pruned[name] * (name != "a.0")) for name in names}
+    choice = {Forms("unet", name, ()): form for name, form in forms.items()}
+    candidates = {"w4": INT4, "half": HALF}
+    text = mixed_recipe(choice, candidates, {"unet": Outcome(4, 31.5)}, "30 dB", [])
+    (tmp_path / "mixed.toml").write_text(text)
+    recipe = read_recipe(tmp_path / "mixed.toml")
+    assert recipe.prune is not None
+    found = settings.parse_pruning(recipe.prune)
+    assert found == settings.Pruning(
+        lines=(settings.Line("a.0.inner.ff", 0.75), settings.Line("b.conv", 0.5)), components=("unet",)
+    )
+    assert [line.name for line in recipe.lines] == [("a.0.*",), ("a.0.inner.*", "b.*", "c.*", "d.*")]
+    whole = {block: form for block, form in choice.items() if block.block in ("a.0", "d")}
+    assert "prune" not in mixed_recipe(whole, candidates, {"unet": Outcome(4, 31.5)}, "30 dB", [])
+
+
+def test_a_pruned_unit_in_no_block_is_refused() -> None:
+    with pytest.raises(BadConfig, match=r"ab\.conv was pruned, but is in none of the network's blocks"):
+        pruned_by_block({"units": [{"unit": "ab.conv", "kept": 1, "width": 2}]}, ["a", "b + c"])
+
+
 @pytest.mark.parametrize(
     ("recipes", "said"),
     [
         ([Recipe("two", (Line("int8"), Line("int4")))], "two is no candidate: it should have one line"),
         ([Recipe("part", (Line("int8", name=("x.*",)),))], "part is no candidate"),
-        ([Recipe("thin", (Line("int8"),), prune={"part": 1})], "thin is no candidate"),
+        ([Recipe("thin", (Line("int8"),), prune={"part": 1})], r"\[prune\] has no part"),
+        ([Recipe("fed", (Line("int8"),), prune=FED)], "fed prunes on a calibration.* give --calibration"),
+        ([HALF, Recipe("fed", (Line("int8"),), prune=FED)], "fed and half prune by another criterion"),
+        ([HALF, Recipe("not", (Line("int8"),), prune={"refit": False})], "not and half prune by another"),
         ([INT8, Recipe("off", (Line("int4"),), without=("x",))], "off and w8 switch off different rewrites"),
         ([INT8, INT8], "candidates need different names"),
         ([Recipe("float32", (Line("int8"),))], "other than float32"),
@@ -144,4 +186,4 @@ def test_the_recipe_stores_each_block_as_chosen(tmp_path: Path) -> None:
 )
 def test_candidates_that_cannot_be_mixed_are_refused(recipes: list[Recipe], said: str) -> None:
     with pytest.raises(BadConfig, match=said):
-        require_plain(recipes)
+        require_mixable(recipes, Calibration())

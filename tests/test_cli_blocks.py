@@ -11,25 +11,17 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import graph_rewrites
 from msd.blockwise.result import finite, load_block_report
 from msd.bundle import COMPONENTS
 from msd.cli.blocks import blocks
-from msd.convert import Settings, convert
-from msd.demo import CHECKPOINT
 from msd.errors import BadReport
-from msd.recipe import find_recipe
 
 FAST = ("--steps", "2", "--kept-steps", "1")
 
 
-@pytest.fixture(scope="module")
-def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("blocks")
-    recipes = {"float32": "float32", "int8": "gpu-w8"}
-    for name, recipe in recipes.items():
-        convert(CHECKPOINT, folder / name, Settings(graph_rewrites.load(), find_recipe(recipe)))
-    return {name: folder / name for name in recipes}
+@pytest.fixture(scope="session")
+def bundles(demo_float: Path, demo_int8: Path) -> dict[str, Path]:
+    return {"float32": demo_float, "int8": demo_int8}
 
 
 def call(bundle: Path, *arguments: object) -> Result:
@@ -37,15 +29,17 @@ def call(bundle: Path, *arguments: object) -> Result:
 
 
 def test_int8_blocks_of_the_demo(bundles: dict[str, Path], tmp_path: Path) -> None:
-    result = call(bundles["int8"], "--reference", bundles["float32"], *FAST, "--json", "--fail-below", 35)
+    (tmp_path / "prompts.txt").write_text("two red circles over a striped blue background\n")
+    options = (*FAST, "--calibration", tmp_path / "prompts.txt", "--json", "--fail-below", 35)
+    result = call(bundles["int8"], "--reference", bundles["float32"], *options)
     assert result.exit_code == 0, result.output
     (tmp_path / "report.json").write_text(result.stdout)
     report = load_block_report(tmp_path / "report.json")
     assert tuple(report.components) == COMPONENTS
     assert {name: part.runs for name, part in report.components.items()} == {
-        "text_encoder": 8,
-        "unet": 8,
-        "vae_decoder": 4,
+        "text_encoder": 2,
+        "unet": 2,
+        "vae_decoder": 1,
     }
     for part in report.components.values():
         assert part.median_db >= 35
@@ -82,6 +76,8 @@ def test_a_low_median_fails_the_check(bundles: dict[str, Path]) -> None:
     only = ("--component", "text_encoder", *FAST)
     result = call(bundles["int8"], "--reference", bundles["float32"], *only, "--fail-below", 70)
     assert result.exit_code == 3
+    assert "calibrated with 4 captions of the demo, 1 of 2 steps, guidance 7.5, seed 0" in result.stdout
+    assert "text_encoder, 8 inputs" in result.stdout
     assert "text_encoder: the median of" in result.stderr
 
 

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from msd.bundle import open_bundle
+from msd.calibration.drawing import draw_inputs
+from msd.cli.convert import convert
 from msd.cli.sensitivity import sensitivity
+from msd.demo.captions import captions
 from msd.recipe import read_recipe
+from msd.runtime.pipeline import Request
 
-FAST = ("--component", "text_encoder", "--steps", "1", "--kept-steps", "1")
+ONLY = ("--component", "text_encoder")
+PRUNED = """
+delegate = "litert-gpu"
+[[line]]
+store = "int8"
+[prune]
+criterion = "activation"
+components = ["text_encoder"]
+[[prune.unit]]
+name = "*.fc1"
+keep = 0.5
+"""
 
 
 def call(*arguments: object) -> Result:
@@ -20,32 +37,65 @@ def call(*arguments: object) -> Result:
 
 
 @pytest.fixture(scope="module")
-def int4(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("recipes") / "int4.toml"
-    path.write_text('[[line]]\nstore = "int4"\nalgorithm = "mse"\n')
-    return path
+def inputs(demo_float: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of captions' tokens, as the text encoder takes them."""
+    requests = [Request(caption, steps=1, guidance=1) for caption in captions("train", 6, 0)]
+    folder = tmp_path_factory.mktemp("inputs")
+    draw_inputs(open_bundle(demo_float), requests, folder)
+    return folder / "text_encoder"
 
 
-def test_a_recipe_for_an_error(int4: Path, tmp_path: Path) -> None:
+def test_a_recipe_for_an_error(inputs: Path, tmp_path: Path) -> None:
     out = tmp_path / "mixed.toml"
-    result = call(*FAST, "--candidate", "gpu-w8", "--candidate", int4, "--target-db", 32, "-o", out, "--json")
+    options = ("--calibration", inputs, "--candidate", "gpu-w8", "--candidate", "gpu-w4", "-o", out)
+    result = call(*ONLY, *options, "--target-db", 40, "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     expected, given = (found[key]["text_encoder"] for key in ("expected", "found"))
-    assert given["snr_db"] >= 32
+    assert given["snr_db"] >= 40
     assert given["snr_db"] == pytest.approx(expected["snr_db"], abs=1)
     assert given["bytes"] == pytest.approx(expected["bytes"], rel=0.02)
     whole = {name: parts["text_encoder"] for name, parts in found["whole"].items()}
-    assert whole["int4"]["snr_db"] < 32 < whole["gpu-w8"]["snr_db"]
-    assert whole["int4"]["bytes"] < given["bytes"] < whole["gpu-w8"]["bytes"]
+    assert whole["gpu-w4"]["snr_db"] < 40 < whole["gpu-w8"]["snr_db"]
+    assert whole["gpu-w4"]["bytes"] < given["bytes"] < whole["gpu-w8"]["bytes"]
     assert len(read_recipe(out).lines) >= 2
-    again = call(*FAST, "--candidate", "gpu-w8", "--target-db", 32, "-o", out)
+    assert read_recipe(out).delegate == "litert-gpu"
+    again = call(*ONLY, *options, "--target-db", 40)
     assert again.exit_code == 1
     assert "--force replaces it" in again.stderr
 
 
-def test_a_recipe_for_a_size(tmp_path: Path) -> None:
-    only = (*FAST, "--candidate", "gpu-w8", "-o", tmp_path / "mixed.toml")
+def test_a_recipe_that_prunes_some_blocks(inputs: Path, tmp_path: Path) -> None:
+    """Predicted is what is found, and msd convert makes the same file with the same calibration."""
+    (tmp_path / "half.toml").write_text(PRUNED)
+    out = tmp_path / "mixed.toml"
+    candidates = ("--candidate", "gpu-w8", "--candidate", tmp_path / "half.toml")
+    result = call(*ONLY, *candidates, "--calibration", inputs, "--target-size", "28%", "-o", out, "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    expected, given = (found[key]["text_encoder"] for key in ("expected", "found"))
+    assert given["snr_db"] == pytest.approx(expected["snr_db"], abs=1)
+    assert given["bytes"] == pytest.approx(expected["bytes"], rel=0.01)
+    chosen = [name for name, form in found["chosen"]["text_encoder"].items() if form == "half"]
+    table = tomllib.loads(out.read_text("utf-8"))["prune"]
+    units = [unit["name"] for unit in table["unit"]]
+    assert 0 < len(units) < 3
+    assert all(any(unit.startswith(f"{block}.") for block in chosen) for unit in units)
+    assert (table["criterion"], table["components"]) == ("activation", ["text_encoder"])
+    assert f"# Convert with --calibration {inputs}" in out.read_text("utf-8")
+    made = tmp_path / "made"
+    options = [*ONLY, "--recipe", out, "--calibration", inputs, "-o", made]
+    result = CliRunner().invoke(convert, [*map(str, options)])
+    assert result.exit_code == 0, result.output
+    bundle = open_bundle(made)
+    assert bundle.component("text_encoder").bytes == given["bytes"]
+    pruned = bundle.manifest.ledger["text_encoder"]["pruning"]["units"]
+    assert [unit["unit"] for unit in pruned] == units
+    assert all(unit["refitted_error"] < unit["output_error"] for unit in pruned)
+
+
+def test_a_recipe_for_a_size(inputs: Path, tmp_path: Path) -> None:
+    only = (*ONLY, "--calibration", inputs, "--candidate", "gpu-w8", "-o", tmp_path / "mixed.toml")
     result = call(*only, "--target-size", "40%")
     assert result.exit_code == 0, result.output
     assert "text_encoder: 0.8" not in result.stdout

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from msd.blockwise.labels import Labels, is_learnt, label
+from msd.blockwise.labels import Labels, Pair, is_learnt, joined, label
 from msd.ir import Graph, Op, Tensor
 
 MOVES = frozenset({"RESHAPE", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"})
@@ -34,18 +34,18 @@ class Block:
     values: dict[Tensor, Tensor]
 
 
-def blocks(reference: Graph, compressed: Graph) -> list[Block]:
+def blocks(reference: Graph, compressed: Graph, together: Collection[Pair] = ()) -> list[Block]:
     """Return the blocks of two versions of a network, in order of execution.
 
     What goes from block to block are tensors that both have, by name, shape and dtype: where one lacks them,
-    what makes them becomes part of the block that reads them. Raises ValueError for graphs whose inputs or
-    outputs differ.
+    what makes them becomes part of the block that reads them. Blocks `together` are one. Raises ValueError
+    for graphs whose inputs or outputs differ.
     """
     for what in ("inputs", "outputs"):
         ours, other = (_said(getattr(graph, what)) for graph in (reference, compressed))
         if ours != other:
             raise ValueError(f"the {what} of one are {ours} and of the other {other}")
-    labels = label(reference)
+    labels = joined(label(reference), together)
     theirs = _by_key(compressed)
     shared = {t: theirs[key] for key, t in _by_key(reference).items() if key in theirs}
     for what in ("inputs", "outputs"):
@@ -56,6 +56,18 @@ def blocks(reference: Graph, compressed: Graph) -> list[Block]:
             found.setdefault(labels[tensor.maker], []).append(tensor)
     ends = {t: shared[t] for t in (*reference.inputs, *(t for made in found.values() for t in made))}
     return [_block(name, made, reference, compressed, ends) for name, made in found.items()]
+
+
+def torn(reference: Graph, compressed: Graph) -> set[Pair]:
+    """Return the pairs of blocks between which the compressed network has not what goes between them.
+
+    That is so where a width was pruned that both have: they can only be stored alike.
+    """
+    labels, theirs = label(reference), _by_key(compressed)
+    known = set(_by_key(reference).values())
+    lost = [t for t in _crossing(reference, labels) if t in known and _key(t) not in theirs]
+    readers = [(labels[t.maker], labels[user]) for t in lost for user, _ in t.uses if user in labels]
+    return {(maker, reader) for maker, reader in readers if maker != reader}
 
 
 def _block(

@@ -11,19 +11,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from msd.pruning.settings import Line
+
 
 @dataclass(frozen=True)
 class Form:
     """One way to store a block: the candidate's name, bytes in the file, and what it costs.
 
     `snr_db` is of the block alone, None where there is no error. `noise` is what the network's result loses
-    when only this block is stored so: squared differences over squares of the reference's result.
+    when only this block is stored so: squared differences over squares of the reference's result. `pruned`
+    are the units of the block that lose something, and what share of each stays.
     """
 
     candidate: str
     bytes: int
     snr_db: float | None
     noise: float
+    pruned: tuple[Line, ...] = ()
 
 
 @dataclass(frozen=True)

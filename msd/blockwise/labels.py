@@ -20,7 +20,11 @@ NO_BLOCK = frozenset({"decoder", "encoder", "text_model", "vision_model", "model
 EVEN = 8
 """How many pieces a graph is cut into that says nothing of its blocks."""
 
+JOINT = " + "
+"""Between the names of blocks that were joined."""
+
 Labels = dict[Op, str]
+Pair = tuple[str, str]
 
 
 def label(graph: Graph) -> Labels:
@@ -48,6 +52,22 @@ def label(graph: Graph) -> Labels:
         if op not in labels:
             _follow(op, _latest_labelled(op, labels, graph), labels)
     return labels
+
+
+def joined(labels: Labels, pairs: Iterable[Pair]) -> Labels:
+    """Return `labels` in which the blocks of each pair are one, called by all their names, in order."""
+    groups = {name: [name] for name in dict.fromkeys(labels.values())}
+    order = {name: i for i, name in enumerate(groups)}
+    for one, other in pairs:
+        if groups[one] is not groups[other]:
+            both = sorted(groups[one] + groups[other], key=order.__getitem__)
+            groups |= dict.fromkeys(both, both)
+    return {op: JOINT.join(groups[name]) for op, name in labels.items()}
+
+
+def parts(block: str) -> list[str]:
+    """Return the names of the blocks that a block was joined of, or its own."""
+    return block.split(JOINT)
 
 
 def learnt(op: Op) -> Iterator[Tensor]:

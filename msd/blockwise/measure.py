@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msd import tflite
 from msd.blockwise.blocks import Block, blocks, swapped, weight_bytes
+from msd.blockwise.labels import Pair
 from msd.blockwise.result import BlockError, ComponentErrors
 from msd.calibration.activations import watch
 from msd.calibration.store import Store, running
@@ -28,6 +29,7 @@ def measure(
     inputs: Iterable[Mapping[str, Array]],
     final: bool = False,
     on_progress: OnProgress = lambda what, done, total: None,
+    together: Collection[Pair] = (),
 ) -> ComponentErrors:
     """Return the error of each block of the file `compressed` of the network in the file `reference`.
 
@@ -36,11 +38,12 @@ def measure(
     reference's squares over those of the differences, both summed over all results, elements and inputs. With
     `final`, each block also takes its place in the reference network, all else being the reference's, and the
     error of the network's results is that block's part of the whole; the compressed network runs as well.
+    Blocks `together` are one.
     Raises BadModelFile for files that are not versions of one network, or inputs that do not fit.
     """
     ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
     try:
-        every = blocks(ours, theirs)
+        every = blocks(ours, theirs, together)
     except ValueError as problem:
         raise BadModelFile(f"{compressed} is no version of {reference}: {problem}") from problem
     with tempfile.TemporaryDirectory(prefix="msd-blocks-") as folder:

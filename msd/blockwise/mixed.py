@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from msd.blockwise.choice import Choice, Form, Forms
-from msd.blockwise.sensitivity import REFERENCE, Outcome, ratio
+from msd.blockwise.candidates import REFERENCE, pruning_of
+from msd.blockwise.choice import Choice, Form
+from msd.blockwise.labels import parts
+from msd.blockwise.sensitivity import Outcome, ratio
 from msd.recipe import BITS, Line, Recipe
 
 DEFAULTS = Line("float32")
@@ -22,35 +24,41 @@ def mixed_recipe(
     """Return the text of a recipe that stores each block in the form chosen for it.
 
     Later lines override earlier ones. So blocks that others are within come first, and of the rest those of
-    more bits later: projections of several blocks that are merged get the most that one of these has. `notes`
-    are put above it all as comments.
+    more bits later: projections of several blocks that are merged get the most that one of these has. What a
+    chosen form prunes is there unit by unit. `notes` are put above it all as comments.
     """
     recipes = list(candidates.values())
     said = "; ".join(f"{name} {o.bytes / 1e6:.2f} MB, {_db(o.snr_db)}" for name, o in expected.items())
-    parts = [*(f"# {note}" for note in notes), f"# Expected: {said}.", ""]
-    parts.append(f"description = {json.dumps(f'mixed for {target}: ' + ', '.join(candidates))}")
+    text = [*(f"# {note}" for note in notes), f"# Expected: {said}.", ""]
+    text.append(f"description = {json.dumps(f'mixed for {target}: ' + ', '.join(candidates))}")
     if len({recipe.delegate for recipe in recipes}) == 1 and recipes[0].delegate:
-        parts.append(f"delegate = {json.dumps(recipes[0].delegate)}")
+        text.append(f"delegate = {json.dumps(recipes[0].delegate)}")
     if recipes[0].without:
-        parts.append(f"without = {json.dumps(list(recipes[0].without))}")
+        text.append(f"without = {json.dumps(list(recipes[0].without))}")
+    return "\n".join([*text, *_lines(choice, candidates), *_prune(choice, recipes)]) + "\n"
+
+
+def _lines(choice: Choice, candidates: Mapping[str, Recipe]) -> list[str]:
     lines = {name: recipe.lines[0] for name, recipe in candidates.items()} | {REFERENCE: DEFAULTS}
     names = sorted(lines, key=lambda name: BITS[lines[name].store])
-    around = {b for b in choice if any(_holds(b, other) for other in choice)}
-    for blocks in (around, set(choice) - around):
+    forms = {(b.component, part): form for b, form in choice.items() for part in parts(b.block)}
+    around = {name for name in forms if any(_holds(name, other) for other in forms)}
+    text = []
+    for blocks in (around, set(forms) - around):
         for name in names:
-            for component in expected:
+            for component in dict.fromkeys(component for component, _ in forms):
                 chosen = {
-                    block.block: form
-                    for block, form in choice.items()
-                    if block in blocks and block.component == component and form.candidate == name
+                    block[1]: form
+                    for block, form in forms.items()
+                    if block in blocks and block[0] == component and form.candidate == name
                 }
-                parts += _line(lines[name], component, chosen) if chosen else []
-    return "\n".join(parts) + "\n"
+                text += _line(lines[name], component, chosen) if chosen else []
+    return text
 
 
-def _holds(block: Forms, other: Forms) -> bool:
-    """Whether one block's name is the beginning of the other's."""
-    return block.component == other.component and other.block.startswith(f"{block.block}.")
+def _holds(block: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether one block's name is the beginning of the other's, in the same component."""
+    return block[0] == other[0] and other[1].startswith(f"{block[1]}.")
 
 
 def _line(line: Line, component: str, chosen: Mapping[str, Form]) -> list[str]:
@@ -70,6 +78,22 @@ def _line(line: Line, component: str, chosen: Mapping[str, Form]) -> list[str]:
         *(f"    {json.dumps(f'{block}.*')},{_cost(form)}" for block, form in chosen.items()),
         "]",
     ]
+
+
+def _prune(choice: Choice, recipes: Sequence[Recipe]) -> list[str]:
+    """Return the table [prune], with the units that the chosen forms prune; nothing where there are none."""
+    pruned = {block: form.pruned for block, form in choice.items() if form.pruned}
+    if not pruned:
+        return []
+    asked = next(p for p in map(pruning_of, recipes) if p)
+    table = ["", "[prune]", f"criterion = {json.dumps(asked.criterion)}"]
+    if asked.refit is not None:
+        table.append(f"refit = {json.dumps(asked.refit)}")
+    table.append(f"components = {json.dumps(list(dict.fromkeys(block.component for block in pruned)))}")
+    for units in pruned.values():
+        for unit in units:
+            table += ["", "[[prune.unit]]", f"name = {json.dumps(unit.name)}", f"keep = {unit.keep}"]
+    return table
 
 
 def _cost(form: Form) -> str:

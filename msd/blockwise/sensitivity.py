@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
+from msd import tflite
+from msd.blockwise.blocks import torn
+from msd.blockwise.candidates import REFERENCE, pruned_by_block, pruning_of, require_mixable
 from msd.blockwise.choice import Choice, Form, Forms, smallest, total_bytes, within_noise, within_size
 from msd.blockwise.measure import measure, result_snr
 from msd.blockwise.result import ComponentErrors, finite
@@ -18,7 +21,7 @@ from msd.convert import Settings, convert
 from msd.errors import BadConfig
 from msd.recipe import Recipe
 
-REFERENCE = "float32"
+INPUTS = "inputs"
 OnProgress = Callable[[str, str, int, int], None]
 """Called with the candidate and component, what is being done, how much is done, and of how much."""
 
@@ -40,6 +43,8 @@ class Sensitivity:
     """
 
     command: str
+    machine: str
+    versions: Mapping[str, str]
     calibration: str
     target: str
     blocks: tuple[Forms, ...]
@@ -65,6 +70,8 @@ class Study:
     outside: Mapping[str, int]
     whole: dict[str, dict[str, Outcome]]
     """What each candidate gives for each component."""
+    calibration: Calibration
+    """The inputs in files, for pruning."""
 
     def outcomes(self, choice: Choice) -> dict[str, Outcome]:
         """Return what a choice is expected to give, by component."""
@@ -91,35 +98,27 @@ def study(
 ) -> Study:
     """Return what each block of the checkpoint costs in each candidate, converted in `folder`.
 
-    `settings` say how to convert but for the recipe. Raises BadConfig for candidates that do not store all
-    weights alike, and what `convert`, `Calibration.runs` and `measure` raise.
+    `settings` say how to convert but for the recipe; what is pruned on a calibration is so on the
+    same inputs. Raises what `require_mixable`, `convert`, `Calibration.runs` and `measure` raise.
     """
-    require_plain(candidates)
+    require_mixable(candidates, calibration)
+    in_files = _in_files(calibration, folder)
     told = _converting(on_progress)
-    without = candidates[0].without
-    exact = replace(settings, recipe=Recipe(REFERENCE, (), without=without), components=COMPONENTS)
-    convert(source, folder / REFERENCE, exact, told)
-    reference = open_bundle(folder / REFERENCE)
     names = settings.components
+    # Drawing takes all networks, inputs in files none.
+    needed = names if in_files is calibration else COMPONENTS
+    exact = Recipe(REFERENCE, (), without=candidates[0].without)
+    convert(source, folder / REFERENCE, replace(settings, recipe=exact, components=needed), told)
+    reference = open_bundle(folder / REFERENCE)
     runs = calibration.runs(
-        reference, names, folder / "inputs", lambda done, of, s: on_progress("inputs", "drawing", done, of)
+        reference, names, folder / INPUTS, lambda done, of, s: on_progress("inputs", "drawing", done, of)
     )
-    found: dict[str, dict[str, ComponentErrors]] = {}
     files: dict[str, Bundle] = {REFERENCE: reference}
     for recipe in candidates:
-        convert(source, folder / recipe.name, replace(settings, recipe=recipe), told)
-        bundle = files[recipe.name] = open_bundle(folder / recipe.name)
-        found[recipe.name] = {
-            name: measure(
-                reference.path(name),
-                bundle.path(name),
-                runs[name],
-                True,
-                partial(on_progress, f"{recipe.name} {name}"),
-            )
-            for name in names
-        }
-    forms = [forms for name in names for forms in _forms(name, {c: f[name] for c, f in found.items()}, files)]
+        convert(source, folder / recipe.name, _stored_as(recipe, settings, in_files), told)
+        files[recipe.name] = open_bundle(folder / recipe.name)
+    found = {name: _measured(name, files, runs[name], on_progress) for name in names}
+    forms = [forms for name in names for forms in _forms(name, found[name], files)]
     held = {name: sum(f.forms[-1].bytes for f in forms if f.component == name) for name in names}
     return Study(
         reference,
@@ -128,26 +127,43 @@ def study(
         forms,
         {name: reference.component(name).bytes - held[name] for name in names},
         {
-            c: {n: Outcome(files[c].component(n).bytes, f[n].final_snr_db) for n in names}
-            for c, f in found.items()
+            recipe.name: {
+                name: Outcome(files[recipe.name].component(name).bytes, found[name][recipe.name].final_snr_db)
+                for name in names
+            }
+            for recipe in candidates
         },
+        in_files,
     )
 
 
-def require_plain(candidates: Sequence[Recipe]) -> None:
-    """Raise BadConfig unless each candidate stores all weights alike, and all leave the same rewrites on."""
-    for recipe in candidates:
-        line = recipe.lines[0] if len(recipe.lines) == 1 else None
-        if line is None or line.name or line.op or line.component or recipe.prune:
-            raise BadConfig(
-                f"the recipe {recipe.name} is no candidate: it should have one line, for all weights alike"
-            )
-        if recipe.without != candidates[0].without:
-            raise BadConfig(
-                f"{recipe.name} and {candidates[0].name} switch off different rewrites; a mix cannot"
-            )
-    if len({recipe.name for recipe in candidates} | {REFERENCE}) <= len(candidates):
-        raise BadConfig(f"candidates need different names, other than {REFERENCE}")
+def _measured(
+    name: str, files: Mapping[str, Bundle], runs: Runs, on_progress: OnProgress
+) -> dict[str, ComponentErrors]:
+    """Return the errors of a component's blocks in each candidate; all have the same blocks."""
+    paths = {candidate: bundle.path(name) for candidate, bundle in files.items()}
+    reference = paths.pop(REFERENCE)
+    whole = tflite.read(reference).main
+    together = {pair for path in paths.values() for pair in torn(whole, tflite.read(path).main)}
+    return {
+        candidate: measure(reference, path, runs, True, partial(on_progress, f"{candidate} {name}"), together)
+        for candidate, path in paths.items()
+    }
+
+
+def _in_files(calibration: Calibration, folder: Path) -> Calibration:
+    """Return the same inputs as a folder of them, which need not be drawn again."""
+    given = calibration.given
+    return (
+        calibration if given is not None and given.is_dir() else replace(calibration, given=folder / INPUTS)
+    )
+
+
+def _stored_as(recipe: Recipe, settings: Settings, calibration: Calibration) -> Settings:
+    """Return the settings with which to convert as a recipe says."""
+    pruning = pruning_of(recipe)
+    needed = pruning is not None and pruning.needs_calibration
+    return replace(settings, recipe=recipe, calibration=calibration if needed else None)
 
 
 def _converting(on_progress: OnProgress) -> Callable[[str, str, int, int], None]:
@@ -167,9 +183,12 @@ def _forms(name: str, found: Mapping[str, ComponentErrors], files: Mapping[str, 
             raise BadConfig(f"the candidates' {name} differ in their blocks, which no mix of them can have")
         weights = sum(b.bytes for b in part.blocks)
         share = (files[candidate].component(name).bytes - base) / max(1, weights)
+        ledger = files[candidate].manifest.ledger[name]
+        pruned = pruned_by_block(ledger.get("pruning", {}), [b.name for b in first])
         for each, block in zip(forms, part.blocks, strict=True):
             noise = 10 ** (-finite(block.final_snr_db) / 10)
-            each.append(Form(candidate, round(block.bytes * share), block.snr_db, noise))
+            size = round(block.bytes * share)
+            each.append(Form(candidate, size, block.snr_db, noise, pruned[block.name]))
     for each, block in zip(forms, first, strict=True):
         each.append(Form(REFERENCE, block.reference_bytes, None, 0.0))
     return [Forms(name, block.name, tuple(each)) for block, each in zip(first, forms, strict=True)]
@@ -211,7 +230,7 @@ def raised(aims: Mapping[str, float], target: float, given: Mapping[str, Outcome
 
 def prove(found: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path) -> dict[str, Outcome]:
     """Return what a recipe really gives, by component: the checkpoint is converted and run."""
-    convert(source, folder, replace(settings, recipe=recipe))
+    convert(source, folder, _stored_as(recipe, settings, found.calibration))
     made = open_bundle(folder)
     return {
         name: Outcome(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 import tempfile
 from dataclasses import replace
@@ -27,7 +29,7 @@ UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 EXAMPLE = """\b
 Examples:
   msd sensitivity sd21 --candidate float16 --candidate gpu-w8 --target-db 40 -o mixed.toml
-  msd sensitivity --candidate gpu-w8 --candidate int4.toml --target-size 20% -o mixed.toml
+  msd sensitivity --candidate gpu-w8 --candidate gpu-w4 --target-size 20% -o mixed.toml
   msd convert sd21 -o out --recipe mixed.toml
 """
 
@@ -55,7 +57,7 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     multiple=True,
     required=True,
     metavar="RECIPE",
-    help="A recipe that stores all weights alike; may be repeated. float32 is one always.",
+    help="A recipe that stores all weights alike, and may prune; may be repeated. float32 is one always.",
 )
 @click.option(
     "--target-size", callback=_size, metavar="SIZE", help="600MB or 60%: of the files together, at most."
@@ -120,6 +122,7 @@ def _found(
     on_progress: Any,
 ) -> Sensitivity:
     """Measure, choose, write the recipe, and prove it."""
+    from msd.blockwise.candidates import pruning_of
     from msd.blockwise.mixed import mixed_recipe
     from msd.blockwise.sensitivity import Sensitivity, prove, raised, study
     from msd.calibration.drawing import Calibration
@@ -130,6 +133,8 @@ def _found(
     recipes = [find_recipe(name) for name in candidates]
     measured = study(source, settings, recipes, calibration, folder, on_progress)
     notes = [f"Made by: {typed()}", f"Calibrated with {calibration}."]
+    if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
+        notes.append(f"Convert with --calibration {calibration.given}: what is pruned depends on it.")
     aims = dict.fromkeys(measured.outside, target[1] or 0.0)
     for attempt in range(1, ATTEMPTS + 1):
         on_progress("mixed", "converting and running", attempt, ATTEMPTS)
@@ -145,6 +150,8 @@ def _found(
         aims = higher
     return Sensitivity(
         typed(),
+        f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
+        measured.reference.manifest.versions,
         str(calibration),
         said,
         tuple(measured.blocks),

@@ -29,7 +29,7 @@ def prune(
     Weights stay described; those that are refitted are in files of the calibration's folder. Raises BadConfig
     for what is impossible, with what would be possible.
     """
-    if calibration is None and (pruning.criterion != "magnitude" or pruning.refit):
+    if calibration is None and pruning.needs_calibration:
         wants = "refitting" if pruning.refit else f"the criterion {pruning.criterion!r}"
         raise BadConfig(f"{wants} needs a calibration: give --calibration PROMPTS.txt or a folder of inputs")
     for graph in graphs.values():

@@ -44,6 +44,11 @@ class Pruning:
     refit: bool | None = None
     components: tuple[str, ...] = ("unet",)
 
+    @property
+    def needs_calibration(self) -> bool:
+        """Whether it cannot be done without one."""
+        return self.criterion != "magnitude" or bool(self.refit)
+
 
 def parse_budget(text: str) -> Budget:
     """Return the budget that "15%" or "600 MB" says; raises BadConfig for anything else."""
