@@ -23,6 +23,7 @@ LEAST = {
     "float16": 100.0,
     "float32": 120.0,
     "gpu-mixed": 40.0,
+    "gpu-w4": 30.0,
     "gpu-w8": 42.0,
     "tflite-gpu-w8": 42.0,
 }
