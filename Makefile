@@ -3,11 +3,11 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile
 BIN := .venv/bin
 
-.PHONY: help setup demo test check oracle golden bench-convert bench-report
+.PHONY: help setup demo test check oracle golden bench-convert bench-report bench-compression
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
-	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 24
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 27
 
 setup: .venv/ready-for-tests ## make .venv with all that msd and its tests need
 
@@ -32,6 +32,11 @@ bench-convert: .venv/ready-for-tests ## measure what a full-size conversion cost
 
 bench-report: .venv/ready-for-tests ## measure what the rules of delegation-report cost: a minute
 	PYTHONPATH=. $(BIN)/python scripts/bench_report.py -o docs/results/bench-report.json
+
+bench-compression: .venv/ready-for-tests ## measure what compression costs the demo checkpoint: 1600 pictures, half an hour
+	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression convert build/compression
+	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression draw build/compression
+	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression compare build/compression -o docs/results/compression.json
 
 golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
 	$(BIN)/python -m pytest --update-golden
