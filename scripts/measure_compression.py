@@ -16,6 +16,7 @@ import os
 import platform
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -59,6 +60,7 @@ criterion = "reconstruction"
 CALIBRATION = 24
 """Captions that pruning is calibrated on; none of them is drawn."""
 
+COMMAND = "python -m scripts.measure_compression"
 GPU = ", on a GPU in float16"
 STEPS, GUIDANCE, CHECKED, SHOWN = 20, 7.5, 4, 6
 CHUNK = 5
@@ -103,8 +105,19 @@ def draw(
             bundle, made = folder / place(name), place(name + GPU * gpu)
             done = list(pool.map(draw_some, [bundle] * len(chunks), chunks, [gpu] * len(chunks)))
             pixels, latents = (np.concatenate(parts) for parts in zip(*done, strict=True))
-            np.savez_compressed((output or folder) / f"{made}.npz", pixels=pixels, latents=latents)
+            values = {"pixels": pixels, "latents": latents, "machine": np.array(machine(gpu))}
+            np.savez_compressed((output or folder) / f"{made}.npz", **values)
             click.echo(f"{name}: {count} pictures, {time.perf_counter() - begun:.0f} s")
+
+
+def machine(gpu: bool = False) -> str:
+    """Return what this machine is, with its GPU if that is asked for."""
+    here = f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores"
+    if not gpu:
+        return here
+    from msd.delegate import find
+
+    return f"{here}, {find().name}"
 
 
 def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tuple[Any, Any]:
@@ -127,9 +140,10 @@ def compare(folder: Path, output: Path) -> None:
     wanted = Wanted(bundles[FLOAT], prompts[:CHECKED])
     rows = {name: row(bundles[name], wanted, made, drawn[FLOAT], prompts) for name, made in drawn.items()}
     report = {
-        "commands": [f"python -m scripts.measure_compression {c} {folder}" for c in ("convert", "draw")]
-        + ["python -m scripts.measure_compression " + " ".join(sys.argv[1:])],
-        "machine": f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
+        "commands": [f"{COMMAND} convert {folder}", f"{COMMAND} draw {folder}"]
+        + [f"{COMMAND} draw {folder} --variant {name} --gpu" for name in VARIANTS if name + GPU in rows]
+        + [f"{COMMAND} {' '.join(sys.argv[1:])}"],
+        "machine": machine(),
         "versions": {name: version(name) for name in ("ai-edge-litert", "numpy", "tensorflow")},
         "captions": len(prompts),
         "steps": STEPS,
@@ -173,6 +187,7 @@ def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Seq
     pairs = list(zip(reference["pixels"], drawn["pixels"], strict=True))
     pictures = [psnr(a / 255, b / 255) for a, b in pairs]
     return {
+        "drawn on": str(drawn["machine"]),
         "bytes": {name: part.bytes for name, part in bundle.manifest.components.items()},
         "components, least dB": {name: rounded(value) for name, value in least.items()},
         "latents, median dB": rounded(float(np.median(latents))),
@@ -205,16 +220,16 @@ def plot(pictures: Mapping[str, Any], prompts: Sequence[str], path: Path) -> Non
     for i, line in enumerate(np.atleast_2d(figure.subplots(SHOWN, len(pictures)))):
         for axes, (name, pixels) in zip(line, pictures.items(), strict=True):
             axes.imshow(pixels[i])
-            axes.set(xticks=[], yticks=[], title=name if i == 0 else "")
-        line[0].set_ylabel("\n".join(wrapped(prompts[i])), fontsize=7)
-    figure.savefig(path, dpi=110)
+            axes.set(xticks=[], yticks=[])
+            if i == 0:
+                axes.set_title(wrapped(name, 20), fontsize=9)
+        line[0].set_ylabel(wrapped(prompts[i], 30), fontsize=7)
+    figure.savefig(path, dpi=72)
 
 
-def wrapped(text: str) -> list[str]:
-    """Return a caption in lines."""
-    import textwrap
-
-    return textwrap.wrap(text, 30)
+def wrapped(text: str, width: int) -> str:
+    """Return a text in lines of at most `width` characters."""
+    return "\n".join(textwrap.wrap(text, width))
 
 
 if __name__ == "__main__":
