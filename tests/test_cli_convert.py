@@ -20,6 +20,7 @@ from msd.bundle import open_bundle
 from msd.cli.convert import convert
 from msd.recipe import shipped
 from tests import checkpoints
+from tests.tiny_disk import tiny_disk
 
 
 @pytest.fixture(scope="module")
@@ -157,16 +158,9 @@ def test_a_folder_that_cannot_be_written(source: Path) -> None:
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small disk needs root")
 def test_a_full_disk(source: Path, tmp_path: Path) -> None:
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "tmpfs", disk], check=False)
-    if mounted.returncode:
-        pytest.skip("tmpfs cannot be mounted here")
-    try:
+    with tiny_disk(tmp_path / "disk", "200k") as disk:
         assert_refused(run(source, "-o", disk / "out"), 1, "no space left")
         assert_no_debris(disk)
-    finally:
-        subprocess.run(["umount", disk], check=True)
 
 
 def test_an_interrupted_run_leaves_nothing(source: Path, tmp_path: Path) -> None:
