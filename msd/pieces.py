@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -88,3 +88,12 @@ def _leaves(graph: Graph, tensor: Tensor, inside: set[Op]) -> bool:
 
 def _named(tensors: dict[Tensor, None]) -> dict[str, Tensor]:
     return {tensor.name: tensor for tensor in tensors}
+
+
+def downstream(graph: Graph, tensors: Iterable[Tensor]) -> set[Tensor]:
+    """Return `tensors` and all that is computed from any of them."""
+    found = set(tensors)
+    for op in graph.ops:
+        if found.intersection(op.operands):
+            found.update(op.outputs)
+    return found

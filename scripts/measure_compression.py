@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import platform
 import subprocess
 import sys
 import textwrap
@@ -34,6 +33,7 @@ from msd.demo.captions import captions
 from msd.interpreter import Interpreter
 from msd.parity import psnr
 from msd.runtime.pipeline import Pipeline, Request
+from scripts.measured import machine
 
 FLOAT = "float32"
 CALIBRATED = ("--calibration", "calibration.txt")
@@ -105,19 +105,20 @@ def draw(
             bundle, made = folder / place(name), place(name + GPU * gpu)
             done = list(pool.map(draw_some, [bundle] * len(chunks), chunks, [gpu] * len(chunks)))
             pixels, latents = (np.concatenate(parts) for parts in zip(*done, strict=True))
-            values = {"pixels": pixels, "latents": latents, "machine": np.array(machine(gpu))}
+            values = {
+                "pixels": pixels,
+                "latents": latents,
+                "machine": np.array(machine() + (adapter() if gpu else "")),
+            }
             np.savez_compressed((output or folder) / f"{made}.npz", **values)
             click.echo(f"{name}: {count} pictures, {time.perf_counter() - begun:.0f} s")
 
 
-def machine(gpu: bool = False) -> str:
-    """Return what this machine is, with its GPU if that is asked for."""
-    here = f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores"
-    if not gpu:
-        return here
+def adapter() -> str:
+    """Return the GPU's name, behind a comma."""
     from msd.delegate import find
 
-    return f"{here}, {find().name}"
+    return f", {find().name}"
 
 
 def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tuple[Any, Any]:

@@ -8,8 +8,6 @@ On the CPU in float arithmetic, over what the networks are fed while pictures ar
 from __future__ import annotations
 
 import json
-import os
-import platform
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -31,6 +29,7 @@ from msd.parity import psnr
 from msd.recipe import find_recipe, shipped
 from msd.report.witness import witnesses
 from msd.weights import Array
+from scripts.measured import machine
 
 FLOAT = "float32"
 
@@ -50,7 +49,7 @@ def main(output: Path) -> None:
         }
     report = {
         "command": "python -m scripts.measure_recipes " + " ".join(sys.argv[1:]),
-        "machine": f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
+        "machine": machine(),
         "versions": {name: version(name) for name in ("ai-edge-litert", "numpy", "tflite-runtime")},
         "inputs": str(calibration),
         "recipes": rows,

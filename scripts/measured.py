@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import re
 import subprocess
 import time
@@ -63,3 +65,8 @@ def _field(pid: int, name: str) -> int:
     except OSError:
         return 0
     return int(found.group(1)) * 1024 if found else 0
+
+
+def machine() -> str:
+    """Return what this machine is, for a stored result."""
+    return f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores"

@@ -9,6 +9,7 @@ from graphlib import TopologicalSorter
 
 from msd.blockwise.labels import Labels, Pair, is_learnt, joined, label
 from msd.ir import Graph, Op, Tensor
+from msd.pieces import downstream
 
 MOVES = frozenset({"RESHAPE", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"})
 """Operators that only move numbers."""
@@ -159,7 +160,7 @@ def swapped(reference: Graph, block: Block, known: Iterable[Tensor]) -> Graph:
         into = block.values if op in inside else instead
         return [t if t is None else into.get(t, t) for t in op.inputs]
 
-    ends = set(known) - _affected(reference, instead)
+    ends = set(known) - downstream(reference, instead)
     returned = [instead.get(t, t) for t in reference.outputs]
     ops = list(_ordered(returned, read, ends))
     taken = dict.fromkeys(t for op in ops for t in read(op) if t in ends)
@@ -167,15 +168,6 @@ def swapped(reference: Graph, block: Block, known: Iterable[Tensor]) -> Graph:
     inputs = list(copies.values())
     made = [_copy(op, read(op), copies) for op in ops]
     return Graph(inputs, [copies[t] for t in returned], made, reference.name)
-
-
-def _affected(graph: Graph, tensors: Iterable[Tensor]) -> set[Tensor]:
-    """Return `tensors` and all that is made of them."""
-    affected = set(tensors)
-    for op in graph.ops:
-        if affected.intersection(op.operands):
-            affected.update(op.outputs)
-    return affected
 
 
 def _ordered(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.bundle import COMPONENTS
-from msd.cli.command import Command
+from msd.cli.command import Command, refuse_existing
 
 if TYPE_CHECKING:
     from msd.blockwise.compare import OnProgress
@@ -133,14 +133,6 @@ def blocks(
 def typed() -> str:
     """Return the command that was typed."""
     return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
-
-
-def refuse_existing(path: Path, force: bool) -> None:
-    """Raise OutputExists for a file that is there, unless it may be replaced."""
-    from msd.errors import OutputExists
-
-    if path.exists() and not force:
-        raise OutputExists(f"{path} exists; --force replaces it")
 
 
 @contextmanager

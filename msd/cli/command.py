@@ -7,11 +7,12 @@ import signal
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import IO, Any
 
 import click
 
-from msd.errors import MsdError
+from msd.errors import MsdError, OutputExists
 
 
 class Failure(click.ClickException):
@@ -58,3 +59,9 @@ class LazyGroup(click.Group):
         """Write the list of commands for --help without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, what) for name, (_, what) in self._lazy.items()])
+
+
+def refuse_existing(path: Path, force: bool) -> None:
+    """Raise OutputExists for a file that is there, unless it may be replaced."""
+    if path.exists() and not force:
+        raise OutputExists(f"{path} exists; --force replaces it")

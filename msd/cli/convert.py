@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.bundle import COMPONENTS, network_of
-from msd.cli.blocks import refuse_existing
-from msd.cli.command import Command
+from msd.cli.command import Command, refuse_existing
 from msd.cli.pruning import pruning, save_report, say_pruning
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from rich.markup import escape
 
 import msd
 from msd.bundle import COMPONENTS, LOOKUP, MANIFEST, RunsOn, open_bundle
-from msd.cli.command import Command
-from msd.errors import BadBundle, OutputExists
+from msd.cli.command import Command, refuse_existing
+from msd.errors import BadBundle
 
 if TYPE_CHECKING:
     from msd.delegate import Adapter, Verdict
@@ -159,6 +159,8 @@ def report(paths: tuple[Path, ...], setup: bool, **options: Any) -> None:
 
     files = _files(paths)
     _require_sense(files, setup, options)
+    if options["output"]:
+        refuse_existing(options["output"], options["force"])
     before, talk = _loaded(options["before"]), Console(stderr=True)
     made, adapter, verdicts = _made(paths, files, setup, options, talk)
     changes = compare(before, made) if before else []
@@ -301,8 +303,7 @@ def _write(text: str, output: Path | None, force: bool) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    if output.exists() and not force:
-        raise OutputExists(f"{output} exists; give another name, or --force to replace it")
+    refuse_existing(output, force)  # it may have come while the delegate worked
     with complete(output) as temporary:
         temporary.write_text(text, "utf-8")
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.bundle import COMPONENTS
-from msd.cli.blocks import FILE, WIDTH, calibration_options, decibels, progress, refuse_existing, typed
-from msd.cli.command import Command
+from msd.cli.blocks import FILE, WIDTH, calibration_options, decibels, progress, typed
+from msd.cli.command import Command, refuse_existing
 
 if TYPE_CHECKING:
     from msd.blockwise.choice import Choice

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.ir import Build, Graph, Op, Tensor
+from msd.pieces import downstream
 from msd.pruning.channels import Closure, follow
 from msd.pruning.layer import matrix, put_back
 from msd.pruning.passes import GRAMS, Block, Observed, gather, gram_bytes
@@ -43,7 +44,7 @@ def watched(graph: Graph, cuts: Sequence[Cut]) -> list[Block]:
 def _sources(graph: Graph, closure: Closure) -> list[Tensor]:
     """Return what the block takes that its unit's makers do not lead to, and what these make."""
     made = {op.outputs[0] for op in closure.producers}
-    inside, fed = _downstream(graph, made), _downstream(graph, set(graph.inputs))
+    inside, fed = downstream(graph, made), downstream(graph, set(graph.inputs))
     found: dict[Tensor, None] = {}
     todo, seen = [tensor_at(closure.consumers[0], 0)], set[Tensor]()
     while todo:
@@ -56,15 +57,6 @@ def _sources(graph: Graph, closure: Closure) -> list[Tensor]:
         elif tensor.producer is not None:
             todo += tensor.producer.operands
     return list(found)
-
-
-def _downstream(graph: Graph, tensors: set[Tensor]) -> set[Tensor]:
-    """Return `tensors` and all that is computed from any of them."""
-    found = set(tensors)
-    for op in graph.ops:
-        if found.intersection(op.operands):
-            found.update(op.outputs)
-    return found
 
 
 def refit(calibration: Observed, component: str, blocks: Sequence[Block], wanted: bool) -> list[Errors]:

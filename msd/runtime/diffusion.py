@@ -96,6 +96,13 @@ def require(name: str, value: object, known: Mapping[str, object] | tuple[str, .
         raise BadConfig(f"{name} {value!r} is not known; known are {', '.join(known)}")
 
 
+def refuse(scheduler: object, *names: str) -> None:
+    """Raise BadConfig where any of these settings is on."""
+    for name in names:
+        if getattr(scheduler, name):
+            raise BadConfig(f"{name} is not supported; it should be false")
+
+
 def karras(first: float, last: float, steps: int) -> Double:
     """Return `steps` sigmas from `first` down to `last` (Karras et al. 2022, arXiv 2206.00364, formula 5)."""
     ramp = np.linspace(0, 1, steps)

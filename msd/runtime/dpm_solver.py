@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.runtime.diffusion import Diffusion, Double, chosen, karras, require, timesteps_of
+from msd.runtime.diffusion import Diffusion, Double, chosen, karras, refuse, require, timesteps_of
 from msd.runtime.step import Step, Table
 
 FEW = 15
@@ -44,9 +44,7 @@ class DpmSolver:
         require("timestep_spacing", self.timestep_spacing, ("leading", "trailing", "linspace"))
         if self.solver_order not in (1, 2):
             raise BadConfig(f"DPM-Solver++ of order {self.solver_order} is not supported; 1 and 2 are")
-        for name in ("use_exponential_sigmas", "use_beta_sigmas", "use_lu_lambdas", "use_flow_sigmas"):
-            if getattr(self, name):
-                raise BadConfig(f"{name} is not supported; it should be false")
+        refuse(self, "use_exponential_sigmas", "use_beta_sigmas", "use_lu_lambdas", "use_flow_sigmas")
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> DpmSolver:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.runtime.diffusion import Diffusion, Double, chosen, karras, require, timesteps_of
+from msd.runtime.diffusion import Diffusion, Double, chosen, karras, refuse, require, timesteps_of
 from msd.runtime.step import Step, Table
 
 
@@ -38,9 +38,7 @@ class Euler:
         require("timestep_type", self.timestep_type, ("discrete",))
         require("timestep_spacing", self.timestep_spacing, ("leading", "trailing", "linspace"))
         require("final_sigmas_type", self.final_sigmas_type, ("zero", "sigma_min"))
-        for name in ("use_exponential_sigmas", "use_beta_sigmas"):
-            if getattr(self, name):
-                raise BadConfig(f"{name} is not supported; it should be false")
+        refuse(self, "use_exponential_sigmas", "use_beta_sigmas")
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Euler:
