@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from time import perf_counter
 from types import TracebackType
 from typing import Any
 
@@ -26,8 +27,9 @@ class Interpreter:
 
     `inputs` and `outputs` are its ports by name: the names of its (first) signature, or of its tensors where
     it has none. With `float_weights`, weights stored in fewer bits are brought to float32 and all arithmetic
-    is float32, as on a GPU; without it TensorFlow Lite quantises the inputs of such operations too. Raises
-    BadModelFile when the file is damaged or the CPU cannot run it.
+    is float32, as on a GPU; without it TensorFlow Lite quantises the inputs of such operations too.
+    `load_seconds` is what LiteRT took to load the file. Raises BadModelFile when the file is damaged or the
+    CPU cannot run it.
     """
 
     def __init__(self, path: Path, *, threads: int | None = None, float_weights: bool = False) -> None:
@@ -47,12 +49,14 @@ class Interpreter:
     def _load(self, file: Path, threads: int | None) -> None:
         from ai_edge_litert import interpreter
 
+        begun = perf_counter()
         try:
             with without_lines(STARTUP_LINE):
                 self._interpreter = interpreter.Interpreter(str(file), num_threads=threads)
                 self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as problem:
             raise BadModelFile(f"{self.path} cannot be loaded on the CPU: {one_line(problem)}") from problem
+        self.load_seconds = perf_counter() - begun
 
     def __enter__(self) -> Interpreter:
         return self

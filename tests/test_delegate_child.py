@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
+from msd.delegate.log import parse
 from msd.delegate.worker import LoadOnCpu, Run
 from tests import tiny_models
 
@@ -24,6 +25,27 @@ def test_it_answers_with_outputs_and_seconds(tmp_path: Path) -> None:
         done = child.ask(Run({"x0": x}))
     np.testing.assert_array_equal(done.outputs["y"], np.maximum(x, 0))
     assert done.seconds > 0
+
+
+def test_it_says_what_memory_loading_and_running_took(tmp_path: Path) -> None:
+    with Child({}, BOUNDS) as child:
+        loaded = child.ask(LoadOnCpu(tiny_models.save("copy_only", tmp_path), threads=1))
+        ran = child.ask(Run({"x0": np.zeros(tiny_models.SHAPE, np.float32)}))
+        assert 1 << 20 < loaded.before <= loaded.peak <= ran.peak < 1 << 33
+        assert loaded.seconds > 0
+
+
+def test_it_says_what_the_cpus_own_delegate_took(tmp_path: Path) -> None:
+    with Child({}, BOUNDS) as child:
+        child.ask(LoadOnCpu(tiny_models.save("whole", tmp_path)))
+        ((taken, every, _),) = parse(child.log).on_cpu
+        assert 0 < taken <= every
+
+
+def test_the_memory_of_what_it_starts_is_its_own_too() -> None:
+    with Child({}, BOUNDS, "tests.stand_in_worker") as child:
+        child.ask("1.5")
+        assert child.peak > 200_000_000
 
 
 def test_a_refusal_leaves_it_alive(tmp_path: Path) -> None:

@@ -47,7 +47,8 @@ def test_an_accepted_operation_may_stay_behind() -> None:
 
 def test_the_cpu_delegate_does_not_count() -> None:
     assert "TfLiteXNNPackDelegate" in (RECORDED / "cut_off_with_cpu.log").read_text()
-    assert recorded("cut_off_with_cpu").replaced == ((2, 4, 2),)
+    log = recorded("cut_off_with_cpu")
+    assert (log.replaced, log.on_cpu) == (((2, 4, 2),), ((1, 3, 2),))
 
 
 def test_nothing_delegated() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic
 from types import TracebackType
 
-from msd.delegate.worker import Done, Refused, Reply, Request
+from msd.delegate.worker import Done, Refused, Reply
 from msd.errors import DelegateFailed
 
 PATIENCE = 0.1
@@ -48,16 +48,22 @@ class Bounds:
 
 
 class Child:
-    """One child process; `environment` is for it alone, and `log` is all that it and its libraries print."""
+    """One child process; `environment` is for it alone, and `log` is all that it and its libraries print.
 
-    def __init__(self, environment: Mapping[str, str], bounds: Bounds) -> None:
-        self.bounds = bounds
+    `worker` is the module whose `main` serves in it. `peak`: the most resident bytes that it was seen to
+    hold, with the processes it started, at looks `PATIENCE` apart.
+    """
+
+    def __init__(
+        self, environment: Mapping[str, str], bounds: Bounds, worker: str = "msd.delegate.worker"
+    ) -> None:
+        self.bounds, self.peak = bounds, 0
         self._folder = tempfile.TemporaryDirectory(prefix="msd-delegate-", ignore_cleanup_errors=True)
         self._log = Path(self._folder.name) / "native.log"
         self._connection, theirs = Pipe()
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", f"from msd.delegate.worker import main; main({theirs.fileno()})"],
+                [sys.executable, "-c", f"from {worker} import main; main({theirs.fileno()})"],
                 env=_environment(environment, Path(self._folder.name)),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
@@ -71,7 +77,7 @@ class Child:
         """What the child has printed until now."""
         return self._log.read_text(errors="replace")
 
-    def ask(self, request: Request) -> Done:
+    def ask(self, request: object) -> Done:
         """Return the child's answer; raises ChildLost or ChildRefused."""
         try:
             self._connection.send(request)
@@ -102,7 +108,8 @@ class Child:
 
     def _wait(self, until: float) -> None:
         while not self._connection.poll(PATIENCE):
-            used = _resident(self.process.pid)
+            used = sum(map(_resident, _tree(self.process.pid)))
+            self.peak = max(self.peak, used)
             if used > self.bounds.memory:
                 self._kill()
                 limit = self.bounds.memory / GIGABYTE
@@ -145,6 +152,15 @@ def _free_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     raise DelegateFailed("/proc/meminfo does not name MemAvailable; say how much memory may be used")
+
+
+def _tree(pid: int) -> list[int]:
+    """Return process `pid` and all that it has started, and they."""
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return [pid]
+    return [pid, *(found for child in children for found in _tree(int(child)))]
 
 
 def _resident(pid: int) -> int:

@@ -35,6 +35,7 @@ class NativeLog:
     the delegate says each pair once, however many operations it holds for. `replaced` are the (delegated,
     all, partitions) triples of the graphs it took part of, which the runtime says only when it is made to.
     `initialised` is how many delegate kernels were begun. `problems` are its other errors, in order.
+    `on_cpu` are such triples of the CPU's own delegate, XNNPACK.
     """
 
     adapter: str | None
@@ -45,6 +46,7 @@ class NativeLog:
     initialised: int
     restored: bool
     problems: tuple[str, ...]
+    on_cpu: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def delegated(self) -> int:
@@ -72,18 +74,19 @@ def parse(text: str) -> NativeLog:
     return NativeLog(
         adapter["name"] if adapter else None,
         adapter["type"].strip() if adapter else None,
-        tuple(_replaced(text)),
+        tuple(_replaced(text, cpu=False)),
         tuple(_rejected(lines)),
         tuple((0 if m["gpu"] == "No" else int(m["gpu"]), int(m["cpu"])) for m in TALLY.finditer(text)),
         len(re.findall(r"Initializing \S+-based API from graph", text)),
         RESTORED in text,
         tuple(_problems(lines)),
+        tuple(_replaced(text, cpu=True)),
     )
 
 
-def _replaced(text: str) -> Iterator[tuple[int, int, int]]:
+def _replaced(text: str, cpu: bool) -> Iterator[tuple[int, int, int]]:
     for delegated, every, delegate, partitions in REPLACING.findall(text):
-        if delegate not in CPU_DELEGATES:
+        if (delegate in CPU_DELEGATES) == cpu:
             yield int(delegated), int(every), int(partitions)
 
 

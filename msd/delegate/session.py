@@ -69,12 +69,15 @@ class Session:
         except ChildLost as problem:
             raise DelegateFailed(f"The GPU delegate was lost with {self.path}: {problem}") from problem
         except ChildRefused as problem:
-            raise DelegateFailed(f"The GPU delegate refuses {self.path}: {self._why(problem)}") from problem
+            why = refusal(self._child.log, problem)
+            raise DelegateFailed(f"The GPU delegate refuses {self.path}: {why}") from problem
 
-    def _why(self, problem: ChildRefused) -> str:
-        facts = log.parse(self._child.log)
-        reasons = [f"{kind}: {reason.rstrip('.')}" for kind, reason in facts.rejected] or list(facts.problems)
-        return "; ".join(reasons) or one_line(problem)
+
+def refusal(text: str, problem: ChildRefused) -> str:
+    """Return why the delegate refuses a file, from its native log `text`; else what was raised."""
+    facts = log.parse(text)
+    reasons = [f"{kind}: {reason.rstrip('.')}" for kind, reason in facts.rejected] or list(facts.problems)
+    return "; ".join(reasons) or one_line(problem)
 
 
 def run(path: Path, inputs: Mapping[str, Array], precision: Precision = "fp32") -> dict[str, Array]:

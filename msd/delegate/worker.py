@@ -7,7 +7,7 @@ Everything the native libraries print goes to standard error, which the parent k
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from msd.memory import peak_rss
 from msd.weights import Array
 
 Precision = Literal["fp32", "fp16"]
@@ -36,9 +37,11 @@ class LoadOnGpu:
 
 @dataclass(frozen=True)
 class LoadOnCpu:
-    """Load the file on the CPU, with float arithmetic whatever its weights are stored as."""
+    """Load the file on the CPU; the rest is as `msd.interpreter.Interpreter` takes it."""
 
     path: Path
+    threads: int | None = None
+    float_weights: bool = True
 
 
 @dataclass(frozen=True)
@@ -50,10 +53,16 @@ class Run:
 
 @dataclass(frozen=True)
 class Done:
-    """What was asked is done; `outputs` are those of a run."""
+    """What was asked is done; `outputs` are those of a run.
+
+    `seconds` are the library's own: what is imported, or made of the file for it, is not counted. `peak` is
+    the peak resident memory of the process in bytes, `before` what it was when the library began to load.
+    """
 
     seconds: float
     outputs: dict[str, Array]
+    peak: int = 0
+    before: int = 0
 
 
 @dataclass(frozen=True)
@@ -113,41 +122,55 @@ class GpuModel:
         return np.asarray(values).reshape(shape)
 
 
-def serve(connection: Connection) -> None:
+class Models:
+    """The loaded model, once there is one: what this process answers its parent."""
+
+    def __init__(self) -> None:
+        self.runner: Runner | None = None
+
+    def answer(self, request: Request) -> Done:
+        """Load or run; raises whatever the library raises."""
+        if isinstance(request, Run):
+            assert self.runner is not None, "the parent loads before it runs"
+            start = perf_counter()
+            outputs = self.runner.run(request.inputs)
+            return Done(perf_counter() - start, outputs, peak_rss())
+        before, self.runner, seconds = _load(request)
+        return Done(seconds, {}, peak_rss(), before)
+
+
+def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
     """Answer requests until the other end hangs up."""
-    runner: Runner | None = None
     while True:
         try:
-            request: Request = connection.recv()
+            request = connection.recv()
         except EOFError:
             return
-        start = perf_counter()
-        outputs: dict[str, Array] = {}
+        reply: Reply
         try:
-            if isinstance(request, Run):
-                assert runner is not None, "the parent loads before it runs"
-                outputs = runner.run(request.inputs)
-            else:
-                runner = _load(request)
+            reply = answer(request)
         except Exception as problem:  # whatever it is, the parent is to know
-            connection.send(Refused(str(problem)))
-        else:
-            connection.send(Done(perf_counter() - start, outputs))
+            reply = Refused(str(problem))
+        connection.send(reply)
 
 
-def _load(request: LoadOnGpu | LoadOnCpu) -> Runner:
-    if isinstance(request, LoadOnGpu):
-        from msd.delegate.verbosity import say_partitions
-
-        say_partitions()
-        return GpuModel(request)
+def _load(request: LoadOnGpu | LoadOnCpu) -> tuple[int, Runner, float]:
+    """Return the peak memory before, the model, and the seconds that the library took to load it."""
+    from msd.delegate.verbosity import say_partitions
     from msd.interpreter import Interpreter
 
-    return Interpreter(request.path, float_weights=True)
+    say_partitions()
+    before = peak_rss()
+    if isinstance(request, LoadOnGpu):
+        start = perf_counter()
+        compiled = GpuModel(request)
+        return before, compiled, perf_counter() - start
+    loaded = Interpreter(request.path, threads=request.threads, float_weights=request.float_weights)
+    return before, loaded, loaded.load_seconds
 
 
 def main(handle: int) -> None:
     """Serve the parent over the inherited socket `handle`."""
-    serve(Connection(handle))
+    serve(Connection(handle), Models().answer)
     # The drivers' own clean-up has nothing left to save and has been seen to crash.
     os._exit(0)
