@@ -53,7 +53,7 @@ LARGE = 64
 """Weights of so many values and more are drawn anew."""
 
 WARM, TURNS = 3, 20
-WRITERS = 6
+WRITERS = 12
 PATIENCE = 300.0
 MEMORY = 64 * 10**9
 
@@ -124,22 +124,27 @@ def trace_structures(folder: Path) -> None:
 @click.option("--only", multiple=True, help="Measure these variants, and what they are measured against.")
 def measure_variants(folder: Path, output: Path, precision: Any, only: tuple[str, ...]) -> None:
     """Write every variant's row as JSON to OUTPUT."""
-    adapter = find()
-    with tempfile.TemporaryDirectory() as temporary:
-        rows = write_all(folder, Path(temporary), only)
-        bases = {row.variant.against for row in rows.values()}
-        for base in sorted(bases):
-            turns = [row for row in rows.values() if row.variant.against == base and row.variant.name != base]
-            measure_against(rows[base], turns, Path(temporary), adapter, precision)
-    report = {
+    report: dict[str, Any] = {
         "command": "python " + " ".join(sys.argv),
         "machine": machine(),
         "gpu": gpu_name(),
         "precision": precision,
         "versions": {"ai-edge-litert": version("ai-edge-litert")},
-        "rows": [asdict(row) for row in rows.values()],
+        "rows": [],
     }
-    output.write_text(json.dumps(report, indent=2) + "\n")
+    with tempfile.TemporaryDirectory() as temporary:
+        rows = write_all(folder, Path(temporary), only)
+        for row in measured_rows(rows, Path(temporary), find(), precision):
+            say(row)
+            report["rows"].append(asdict(row))
+            output.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def measured_rows(rows: dict[str, Row], folder: Path, adapter: Adapter, precision: Any) -> Iterator[Row]:
+    """Measure and yield each row, those that others are measured against first."""
+    for base in dict.fromkeys(row.variant.against for row in rows.values()):
+        turns = [row for row in rows.values() if row.variant.against == base and row.variant.name != base]
+        yield from measured_against(rows[base], turns, folder, adapter, precision)
 
 
 def variants(folder: Path) -> list[Variant]:
@@ -245,24 +250,25 @@ def strip_weights(model: Path, output: Path) -> None:
     save_structure(Structure(flatbuffer, *names, variables), output)
 
 
-def measure_against(base: Row, rows: list[Row], folder: Path, adapter: Adapter, precision: Any) -> None:
+def measured_against(
+    base: Row, rows: list[Row], folder: Path, adapter: Adapter, precision: Any
+) -> Iterator[Row]:
     """Measure `base`, then each of `rows` in turns with it."""
     with opened(base, folder, adapter, "fp32") as exact:
         assert exact is not None, base.failure
         expected = exact.warm()
     with opened(base, folder, adapter, precision) as first:
         assert first is not None, base.failure
-        base.psnr = distance(expected, first.warm())
+        base.psnr, base.ratio = distance(expected, first.warm()), 1.0
         base.seconds = float(np.median([first.time() for _ in range(TURNS)]))
-        base.ratio = 1.0
         base.gpu_bytes, base.process_bytes = first.gpu_bytes, first.resident()
-        say(base)
+        yield base
         for row in rows:
             with opened(row, folder, adapter, precision) as other:
                 if other is not None:
                     take_turns(row, first, other, expected)
-            say(row)
             path_of(row.variant, folder).unlink()
+            yield row
 
 
 def take_turns(row: Row, first: Loaded, other: Loaded, expected: Array) -> None:
