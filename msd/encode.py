@@ -16,6 +16,7 @@ import numpy as np
 
 from msd.bundle import COMPONENTS
 from msd.errors import BadConfig
+from msd.float_weights import VERSIONS
 from msd.ir import Build, Graph, Op, Quant, Tensor
 from msd.quantize import encoder
 from msd.recipe import BITS, FILTERS, INTEGERS, Line, Recipe
@@ -26,9 +27,6 @@ SMALLEST = 1024
 
 FILTER_VERSION = {"CONV_2D": {"channel": 5, "tensor": 2}, "EMBEDDING_LOOKUP": {"channel": 4, "tensor": 3}}
 """The versions that take integer weights with one scale per slice of axis 0, and with one in all."""
-
-DEQUANTIZE_VERSION = {"INT8": 2, "INT4": 6, "FLOAT16": 3}
-"""Those of DEQUANTIZE; kernels do not ask for 5, which scales per slice belong to, and delegates end at 3."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +140,7 @@ def _dequantize(graph: Graph, tensor: Tensor, stored: Tensor) -> None:
     """constant float32  =>  DEQUANTIZE(constant in fewer bits)"""
     users = [op for op, _ in tensor.uses]
     new = Build()
-    full = new.DEQUANTIZE(stored, version=DEQUANTIZE_VERSION[stored.dtype])
+    full = new.DEQUANTIZE(stored, version=VERSIONS[stored.dtype])
     full.name = tensor.name
     graph.insert_before(_first(graph, users), new.ops)
     graph.replace_tensor(tensor, full)

@@ -14,8 +14,11 @@ EXACT = frozenset({"DEQUANTIZE", "EMBEDDING_LOOKUP", "CAST", "QUANTIZE"})
 """Operations that take such a tensor and involve no arithmetic with a quantised input."""
 
 SCALED = frozenset({"INT8", "UINT8", "INT4"})
-VERSION = 6
-"""The version of DEQUANTIZE that takes all of them."""
+VERSIONS = {"INT8": 2, "UINT8": 2, "INT4": 6, "FLOAT16": 3}
+"""The lowest version of DEQUANTIZE for each: kernels do not ask for 5, which scales per slice belong to.
+
+GPU delegates end at 3.
+"""
 
 
 def give_float_weights(model: Model) -> int:
@@ -33,7 +36,7 @@ def _give(graph: Graph) -> int:
         if tensor is None or not _is_small(tensor):
             return tensor
         if tensor not in floats:
-            floats[tensor] = new.DEQUANTIZE(tensor, version=VERSION)
+            floats[tensor] = new.DEQUANTIZE(tensor, version=VERSIONS[tensor.dtype])
             floats[tensor].name = f"{tensor.name} as float32"
         return floats[tensor]
 

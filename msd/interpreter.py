@@ -1,14 +1,15 @@
-"""Run a .tflite file on the CPU with LiteRT's interpreter."""
+"""Run a .tflite file on the CPU with LiteRT's interpreter, or with an older one that has the same calls."""
 
 from __future__ import annotations
 
+import importlib
 import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -18,6 +19,12 @@ from msd.float_weights import give_float_weights
 from msd.ports import Port, Ports
 from msd.quiet import without_lines
 from msd.weights import Array
+
+Library = Literal["ai_edge_litert", "tflite_runtime"]
+"""Packages with such an interpreter: the current one and TensorFlow Lite's, which ended with 2.14.
+
+One process can load only one of the two (msd.runtime.tflite_runtime).
+"""
 
 STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for CPU\.")
 
@@ -32,23 +39,29 @@ class Interpreter:
     CPU cannot run it.
     """
 
-    def __init__(self, path: Path, *, threads: int | None = None, float_weights: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *,
+        threads: int | None = None,
+        float_weights: bool = False,
+        library: Library = "ai_edge_litert",
+    ) -> None:
         model = tflite.read(path)
         ports = Ports.of(model, path)
         self.path, self.signature = path, ports.signature
         self.inputs, self.outputs = ports.inputs, ports.outputs
         self._interpreter: Any = None
         if not (float_weights and give_float_weights(model)):
-            self._load(path, threads)
+            self._load(path, threads, library)
             return
         # Once loaded, the file is mapped into memory and its name is not needed any more.
         with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:
             tflite.write(model, Path(folder) / path.name)
-            self._load(Path(folder) / path.name, threads)
+            self._load(Path(folder) / path.name, threads, library)
 
-    def _load(self, file: Path, threads: int | None) -> None:
-        from ai_edge_litert import interpreter
-
+    def _load(self, file: Path, threads: int | None, library: Library) -> None:
+        interpreter = importlib.import_module(f"{library}.interpreter")
         begun = perf_counter()
         try:
             with without_lines(STARTUP_LINE):

@@ -9,12 +9,14 @@ import pytest
 
 from msd import tflite
 from msd.encode import SMALLEST
+from msd.errors import BadModelFile
 from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Tensor
 from msd.parity import psnr
 from msd.quantize import encoder
 from msd.recipe import Line
 from msd.report.witness import witnesses
+from msd.runtime.tflite_runtime import TfliteRuntime
 from msd.weights import Weights
 from tests.layers import (
     IDS,
@@ -273,6 +275,10 @@ def test_the_old_runtime_takes_int4_filters_for_floats(tmp_path: Path) -> None:
         False,
         "loads and runs it, but takes the int4 weights filters for float32",
     )
+    with pytest.raises(BadModelFile, match=r"takes the int4 weights filters of .* for float32; files of the"):
+        TfliteRuntime(path, float_weights=False)
+    with pytest.raises(BadModelFile, match="it has no DEQUANTIZE of version 6; files of the recipes"):
+        TfliteRuntime(path)
 
 
 def test_a_table_of_int4(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 OUT = click.Path(path_type=Path, file_okay=False)
 PICTURE = click.Path(path_type=Path, dir_okay=False)
-BACKENDS = click.Choice(["cpu", "gpu"])
+BACKENDS = click.Choice(["cpu", "gpu", "tflite-runtime"])
 PRECISIONS = click.Choice(["fp32", "fp16"])
 
 

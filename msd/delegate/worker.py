@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
+from msd.interpreter import Interpreter, Library
 from msd.memory import peak_rss
 from msd.weights import Array
 
@@ -42,6 +43,7 @@ class LoadOnCpu:
     path: Path
     threads: int | None = None
     float_weights: bool = True
+    library: Library = "ai_edge_litert"
 
 
 @dataclass(frozen=True)
@@ -156,16 +158,21 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
 
 def _load(request: LoadOnGpu | LoadOnCpu) -> tuple[int, Runner, float]:
     """Return the peak memory before, the model, and the seconds that the library took to load it."""
-    from msd.delegate.verbosity import say_partitions
-    from msd.interpreter import Interpreter
+    if isinstance(request, LoadOnGpu) or request.library == "ai_edge_litert":
+        from msd.delegate.verbosity import say_partitions
 
-    say_partitions()
+        say_partitions()
     before = peak_rss()
     if isinstance(request, LoadOnGpu):
         start = perf_counter()
         compiled = GpuModel(request)
         return before, compiled, perf_counter() - start
-    loaded = Interpreter(request.path, threads=request.threads, float_weights=request.float_weights)
+    loaded = Interpreter(
+        request.path,
+        threads=request.threads,
+        float_weights=request.float_weights,
+        library=request.library,
+    )
     return before, loaded, loaded.load_seconds
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from msd import tflite
 from msd.report.report import Witness
+from msd.runtime.tflite_runtime import int4_filter
 
 RUN = """
 import json, sys
@@ -61,15 +62,9 @@ def _runtime(path: Path, installed: str, timeout: float) -> Witness:
     if isinstance(printed, str):
         return Witness(name, False, printed)
     ok, says = json.loads(printed[-1])
-    if ok and (named := _int4_filter(path)):
+    if ok and (named := int4_filter(tflite.read(path))):
         return Witness(name, False, f"loads and runs it, but takes the int4 weights {named} for float32")
     return Witness(name, ok, " ".join(says.split()))
-
-
-def _int4_filter(path: Path) -> str | None:
-    """Return the first int4 filter of a convolution: 2.14 does not know them, and does not look."""
-    ops = [op for graph in tflite.read(path).graphs for op in graph.ops if op.kind == "CONV_2D"]
-    return next((op.operands[1].name for op in ops if op.operands[1].dtype == "INT4"), None)
 
 
 def _analyzer(path: Path, installed: str, timeout: float) -> Witness:

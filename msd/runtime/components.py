@@ -17,7 +17,7 @@ from msd.delegate.worker import Precision
 from msd.errors import BadBundle
 from msd.weights import Array
 
-Backend = Literal["cpu", "gpu"]
+Backend = Literal["cpu", "gpu", "tflite-runtime"]
 
 
 class Session(Protocol):
@@ -29,7 +29,7 @@ class Session(Protocol):
 
 @dataclass(frozen=True)
 class Engine:
-    """Where networks run.
+    """Where networks run: with LiteRT on the CPU or the GPU, or with tflite-runtime 2.14 on the CPU.
 
     `threads` and `float_weights` are for the CPU, which of itself runs int8 weights in dynamic range
     arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as
@@ -43,15 +43,19 @@ class Engine:
 
     def on(self, runs_on: RunsOn) -> Engine:
         """Return the engine for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
-        return replace(self, backend="cpu") if runs_on == "cpu" else self
+        return replace(self, backend="cpu") if runs_on == "cpu" and self.backend == "gpu" else self
 
     def load(self, path: Path) -> AbstractContextManager[Session]:
         """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""
+        threads = self.threads or os.cpu_count() or 1
         if self.backend == "cpu":
             from msd.interpreter import Interpreter
 
-            threads = self.threads or os.cpu_count() or 1
             return Interpreter(path, threads=threads, float_weights=self.float_weights)
+        if self.backend == "tflite-runtime":
+            from msd.runtime.tflite_runtime import TfliteRuntime
+
+            return TfliteRuntime(path, threads, self.float_weights)
         from msd.delegate import Session as GpuSession
 
         return GpuSession(path, self.precision)
