@@ -1,11 +1,10 @@
 """Measure on a GPU what each rewrite is worth: full-size U-Nets with one of them switched off in turn.
 
-    python scripts/ablate_gpu.py trace build                           # needs TensorFlow; some MB
-    python scripts/ablate_gpu.py measure build -o docs/results/gpu-ablation.json
+    python scripts/full_size_structures.py trace build                 # needs TensorFlow
+    python scripts/ablate_gpu.py build -o docs/results/gpu-ablation.json
 
-The two halves may run on different machines. Weights are random (`judge_full_size.draw`). All variants are
-written first, side by side; then each takes turns with the whole U-Net, some runs each, in one process per
-file. What the delegate does not take at all runs where LiteRT puts it then: partly on the CPU.
+The two halves may run on different machines. Weights are random. All variants are written first, side by side;
+then each takes turns with the whole U-Net, in a process of its own. What the delegate does not take at all runs where LiteRT puts it then: partly on the CPU.
 
 `build/sd15-litert-torch.zip`, if it is there, is the U-Net as litert-torch exports it
 (`scripts/export_litert_torch.py`), and is measured against ours of the same model and batch.
@@ -19,9 +18,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import tomllib
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -42,17 +40,15 @@ from msd.parity import psnr
 from msd.ports import Ports
 from msd.recipe import find_recipe
 from msd.rewrite import apply
-from msd.structure import Structure, VariableSpec, load_structure, save_structure
-from msd.weights import Array, Weights
-from scripts.judge_full_size import draw
+from msd.structure import Structure, load_structure
+from msd.weights import Array
+from scripts.full_size_structures import drawn
 from scripts.measured import machine
 
-STRUCTURES = {"sd21-base": 1, "sd21-base-batch2": 2, "sd15-batch2": 2}
 PEER = "sd15-litert-torch"
-LARGE = 64
-"""Weights of so many values and more are drawn anew."""
-
 WARM, TURNS = 3, 20
+TOGETHER = 9
+SLOW = 1.0
 WRITERS = 12
 PATIENCE = 300.0
 MEMORY = 64 * 10**9
@@ -90,39 +86,12 @@ class Row:
     rejected: list[str] = field(default_factory=list)
 
 
-@click.group()
-def main() -> None:
-    """Trace the structures, or measure them."""
-
-
-@main.command("trace")
-@click.argument("folder", type=click.Path(path_type=Path))
-def trace_structures(folder: Path) -> None:
-    """Write to FOLDER the U-Nets' structures."""
-    from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-    from msd.models.networks import networks
-    from msd.trace import trace
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, batch in STRUCTURES.items():
-        public = tomllib.loads(Path(f"configs/models/{name.removesuffix('-batch2')}.toml").read_text())
-        every = networks(
-            TextEncoderConfig.from_diffusers(public["text_encoder"]),
-            UNetConfig.from_diffusers(public["unet"]),
-            VaeDecoderConfig.from_diffusers(public["vae"]),
-            None,
-            None,
-            batch,
-        )
-        save_structure(trace(every["unet"].build, every["unet"].inputs), folder / f"{name}.zip")
-
-
-@main.command("measure")
+@click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--precision", type=click.Choice(["fp16", "fp32"]), default="fp16", show_default=True)
 @click.option("--only", multiple=True, help="Measure these variants, and what they are measured against.")
-def measure_variants(folder: Path, output: Path, precision: Any, only: tuple[str, ...]) -> None:
+def main(folder: Path, output: Path, precision: Any, only: tuple[str, ...]) -> None:
     """Write every variant's row as JSON to OUTPUT."""
     report: dict[str, Any] = {
         "command": "python " + " ".join(sys.argv),
@@ -183,7 +152,7 @@ def write_all(folder: Path, target: Path, only: tuple[str, ...]) -> dict[str, Ro
 
 def fired_rules(structure: Structure) -> dict[str, int]:
     """Return how often each rewrite fires in the whole U-Net."""
-    model = with_weights(structure, {k: draw(v, i) for i, (k, v) in enumerate(structure.variables.items())})
+    model = with_weights(structure, drawn(structure))
     rules = rules_of(Variant("whole", ""))
     return {name: entry.fired for name, entry in apply(model.main, rules).entries.items()}
 
@@ -204,85 +173,60 @@ def path_of(variant: Variant, folder: Path) -> Path:
 def write(variant: Variant, folder: Path, target: Path) -> Row:
     """Write a variant's file with random weights."""
     structure = load_structure(folder / f"{variant.structure}.zip")
-    drawing = draw_rows if variant.without == "peer" else draw
-    drawn = {key: drawing(spec, seed) for seed, (key, spec) in enumerate(structure.variables.items())}
-    model = with_weights(structure, drawn)
+    model = with_weights(structure, drawn(structure, variant.without == "peer"))
     recipe = find_recipe(variant.recipe)
-    operations = apply(model.main, rules_of(variant)).after
+    apply(model.main, rules_of(variant))
     if variant.without != "peer":
         encode(model.main, recipe, "unet")
     path = path_of(variant, target)
     tflite.write(model, path)
-    return Row(variant, operations, path.stat().st_size)
-
-
-def draw_rows(spec: VariableSpec, seed: int) -> Weights:
-    """Return random weights as TFLite stores them, outputs first."""
-
-    def load() -> Array:
-        normal = np.random.default_rng(seed).standard_normal(spec.shape, dtype=np.float32)
-        return normal / np.float32(np.sqrt(np.prod(spec.shape[1:])) if len(spec.shape) > 1 else 10)
-
-    return Weights(spec.shape, np.dtype(np.float32), load, f"random {spec.path}", sources=(spec.path,))
-
-
-@main.command("strip")
-@click.argument("model", type=click.Path(path_type=Path, exists=True))
-@click.argument("output", type=click.Path(path_type=Path))
-def strip_weights(model: Path, output: Path) -> None:
-    """Write to OUTPUT the structure of a .tflite file: its large weights become variables."""
-    read = tflite.read(model)
-    graph, variables = read.main, {}
-    signature = graph.signatures[0]
-    names = tuple(signature.inputs), tuple(signature.outputs)
-    graph.inputs, graph.outputs = list(signature.inputs.values()), list(signature.outputs.values())
-    for number, tensor in enumerate(graph.tensors()):
-        if tensor.data is not None and tensor.size >= LARGE:
-            tensor.name, tensor.data = f"variable_{number}", None
-            variables[tensor.name] = VariableSpec(tensor.name, tuple(tensor.shape))
-            graph.inputs.append(tensor)
-    for name, tensor in signature.inputs.items():
-        tensor.name = name
-    graph.signatures = []
-    with tempfile.TemporaryDirectory() as folder:
-        tflite.write(read, Path(folder) / "structure.tflite")
-        flatbuffer = (Path(folder) / "structure.tflite").read_bytes()
-    save_structure(Structure(flatbuffer, *names, variables), output)
+    return Row(variant, len(model.main.ops), path.stat().st_size)
 
 
 def measured_against(
     base: Row, rows: list[Row], folder: Path, adapter: Adapter, precision: Any
 ) -> Iterator[Row]:
-    """Measure `base`, then each of `rows` in turns with it."""
-    with opened(base, folder, adapter, "fp32") as exact:
+    """Measure `base`, then each of `rows` in turns with it; yields each."""
+    with opened(base, folder, adapter, "fp32") as exact, opened(base, folder, adapter, precision) as first:
         assert exact is not None, base.failure
-        expected = exact.warm()
-    with opened(base, folder, adapter, precision) as first:
         assert first is not None, base.failure
+        expected = exact.warm()
+        exact.child.close()
         base.psnr, base.ratio = distance(expected, first.warm()), 1.0
         base.seconds = float(np.median([first.time() for _ in range(TURNS)]))
-        base.gpu_bytes, base.process_bytes = first.gpu_bytes, first.resident()
+        base.process_bytes = first.resident()
         yield base
-        for row in rows:
-            with opened(row, folder, adapter, precision) as other:
+        for at in range(0, len(rows), TOGETHER):
+            batch = rows[at : at + TOGETHER]
+            for row, other in zip(batch, all_opened(batch, folder, adapter, precision), strict=True):
                 if other is not None:
                     take_turns(row, first, other, expected)
-            path_of(row.variant, folder).unlink()
-            yield row
+                    row.gpu_bytes = other.close()
+                yield row
+
+
+def all_opened(rows: list[Row], folder: Path, adapter: Adapter, precision: Any) -> list[Loaded | None]:
+    """Compile some files at the same time: half a minute each, on one core; the files go."""
+    with ThreadPoolExecutor(len(rows)) as pool:
+        loaded = list(pool.map(lambda row: load(row, folder, adapter, precision), rows))
+    for row in rows:
+        path_of(row.variant, folder).unlink()
+    return loaded
 
 
 def take_turns(row: Row, first: Loaded, other: Loaded, expected: Array) -> None:
-    """Time both in turns; a run of more than a second is not repeated as often."""
+    """Time both in turns; what takes more than a second runs once."""
     try:
-        found = other.warm()
-        slow = other.time() > 1
-        pairs = [(first.time(), other.time()) for _ in range(2 if slow else TURNS)]
+        seconds, found = other.run()
+        if seconds < SLOW:
+            found = other.warm()
+        pairs = [(first.time(), other.time()) for _ in range(TURNS if seconds < SLOW else 1)]
     except (ChildLost, ChildRefused) as problem:
         row.failure = str(problem)
         return
     row.seconds = float(np.median([theirs for _, theirs in pairs]))
     row.ratio = row.seconds / float(np.median([ours for ours, _ in pairs]))
-    row.gpu_bytes, row.process_bytes = other.gpu_bytes, other.resident()
+    row.process_bytes = other.resident()
     if row.variant.structure == "sd21-base" and first.inputs.keys() == other.inputs.keys():
         row.psnr = distance(expected, found)
 
@@ -290,25 +234,30 @@ def take_turns(row: Row, first: Loaded, other: Loaded, expected: Array) -> None:
 class Loaded:
     """A file loaded on the GPU in a child process, with inputs from a seed."""
 
-    def __init__(self, child: Child, path: Path, before: int) -> None:
-        self.child, self._before = child, before
+    def __init__(self, child: Child, path: Path) -> None:
+        self.child = child
         ports = Ports.of(tflite.read(path), path)
         self.inputs = {n: values(n, tuple(p.shape), p.dtype) for n, p in ports.inputs.items()}
 
+    def run(self) -> tuple[float, Array]:
+        """Return the seconds of one run, copies to and fro included, and the output."""
+        done = self.child.ask(Run(self.inputs))
+        (output,) = done.outputs.values()
+        return done.seconds, np.asarray(output)
+
     def time(self) -> float:
-        """Return the seconds of one run, copies to and fro included."""
-        return self.child.ask(Run(self.inputs)).seconds
+        """Return the seconds of one run."""
+        return self.run()[0]
 
     def warm(self) -> Array:
         """Run some times; return the output."""
-        for _ in range(WARM):
-            (output,) = self.child.ask(Run(self.inputs)).outputs.values()
-        return np.asarray(output)
+        return [self.run()[1] for _ in range(WARM)][-1]
 
-    @property
-    def gpu_bytes(self) -> int:
-        """How much more of the GPU's memory is used than before it was loaded."""
-        return max(0, gpu_used() - self._before)
+    def close(self) -> int:
+        """End the child; return how many bytes of the GPU's memory that frees."""
+        before = gpu_used()
+        self.child.close()
+        return before - gpu_used()
 
     def resident(self) -> int:
         """Return the child's peak resident bytes."""
@@ -320,27 +269,38 @@ class Loaded:
 
 @contextlib.contextmanager
 def opened(row: Row, folder: Path, adapter: Adapter, precision: Any) -> Iterator[Loaded | None]:
-    """Load a variant, alone on the GPU or else with the CPU's help; yields None where neither works."""
+    """Load a variant for a `with` block."""
+    loaded = load(row, folder, adapter, precision)
+    try:
+        yield loaded
+    finally:
+        if loaded is not None:
+            loaded.child.close()
+
+
+def load(row: Row, folder: Path, adapter: Adapter, precision: Any) -> Loaded | None:
+    """Load a variant, alone on the GPU or else with the CPU's help; returns None where neither works."""
     path = path_of(row.variant, folder)
+    signature = Ports.of(tflite.read(path), path).signature
     for cpu_too in (False, True):
-        before = gpu_used()
-        with Child(adapter.environment, Bounds.of(PATIENCE, MEMORY)) as child:
-            try:
-                signature = Ports.of(tflite.read(path), path).signature
-                row.compile_seconds = round(
-                    child.ask(LoadOnGpu(path, precision, signature, cpu_too)).seconds, 2
-                )
-                failure = None
-            except (ChildLost, ChildRefused) as problem:
-                failure = str(problem)
-            told = log.parse(child.log)
-            row.on_gpu, row.partitions = told.delegated, told.partitions
-            row.rejected = sorted({kind for kind, _ in told.rejected}) or row.rejected
-            if failure is None:
-                yield Loaded(child, path, before)
-                return
-            row.failure = " ".join(failure.split())[:300]
-    yield None
+        child = Child(adapter.environment, Bounds.of(PATIENCE, MEMORY))
+        try:
+            done = child.ask(LoadOnGpu(path, precision, signature, cpu_too))
+        except (ChildLost, ChildRefused) as problem:
+            row.failure = " ".join(str(problem).split())[:300]
+            note(row, log.parse(child.log))
+            child.close()
+            continue
+        row.compile_seconds = round(done.seconds, 2)
+        note(row, log.parse(child.log))
+        return Loaded(child, path)
+    return None
+
+
+def note(row: Row, told: log.NativeLog) -> None:
+    """Take over what the delegate's log says."""
+    row.on_gpu, row.partitions = told.delegated, told.partitions
+    row.rejected = sorted({kind for kind, _ in told.rejected}) or row.rejected
 
 
 def distance(expected: Array, found: Array) -> float:

@@ -2,10 +2,10 @@
 
     python scripts/export_litert_torch.py OUTPUT.tflite [--device-type cpu|gpu]
 
-Needs an environment of its own with litert-torch (0.10.0) and 16 GB of memory. What follows
-litert_torch/generative/examples/stable_diffusion/convert_to_tflite.py is the signature and its inputs: batch 2,
-64x64 latents. On "gpu" group normalisations become composites (`odml.group_norm`), on "cpu" they are
-decomposed. `scripts/ablate_gpu.py strip` makes a structure of the file.
+Needs an environment of its own with litert-torch (0.10.0) and 16 GB of memory. The signature
+and its inputs follow litert_torch/generative/examples/stable_diffusion/convert_to_tflite.py: batch 2, 64x64
+latents. On "gpu" group normalisations become composites (`odml.group_norm`), on "cpu" they are
+decomposed. `scripts/full_size_structures.py strip` makes a structure of the file.
 """
 
 from __future__ import annotations
