@@ -3,8 +3,9 @@
     python scripts/full_size_structures.py trace build                 # needs TensorFlow
     python scripts/ablate_gpu.py build -o docs/results/gpu-ablation.json
 
-The two halves may run on different machines. Weights are random. All variants are written first, side by side;
-then each takes turns with the whole U-Net, in a process of its own. What the delegate does not take at all runs where LiteRT puts it then: partly on the CPU.
+The two halves may run on different machines. Weights are random. All variants are written first, side by
+side; then each takes turns with the whole U-Net, in a process of its own. What the delegate does not take at
+all runs where LiteRT puts it then: partly on the CPU.
 
 `build/sd15-litert-torch.zip`, if it is there, is the U-Net as litert-torch exports it
 (`scripts/export_litert_torch.py`), and is measured against ours of the same model and batch.
