@@ -14,9 +14,11 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
-from msd.bundle import open_bundle
+from msd.bundle import COMPONENTS, open_bundle
 from msd.cli import msd
+from msd.runtime.execution import EXECUTIONS
 from msd.runtime.pipeline import Pipeline
+from msd.runtime.timeline import load_timeline
 
 
 def run(*arguments: str | Path) -> Result:
@@ -124,3 +126,36 @@ def test_wrong_usage_is_exit_code_2(options: list[str], bundle_folder: Path) -> 
     result = run(bundle_folder, *options)
     assert result.exit_code == 2
     assert "Usage:" in result.stderr
+
+
+def test_every_execution_writes_the_same_bytes_and_its_timeline(bundle_folder: Path, tmp_path: Path) -> None:
+    for execution, form in (("pipelined", "svg"), ("sequential", "png"), ("resident", "json")):
+        paths = tmp_path / f"{execution}.png", tmp_path / f"timeline.{form}"
+        options = ("--execution", execution, "--timeline", paths[1], "-o", paths[0])
+        assert run(bundle_folder, "--prompt", "fox", "--steps", "3", *options).exit_code == 0
+    first, *others = ((tmp_path / f"{name}.png").read_bytes() for name in EXECUTIONS)
+    assert others == [first, first]
+    assert "vae_decoder" in (tmp_path / "timeline.svg").read_text()
+    timeline = load_timeline(tmp_path / "timeline.json")
+    assert timeline.execution == "resident"
+    assert {event.component for event in timeline.events} == set(COMPONENTS)
+    with Image.open(tmp_path / "timeline.png") as image:
+        assert image.width > 500
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("timeline.txt", "is no name for a timeline; it should end in .json, .png, .svg"),
+        ("mine.svg", "exists"),
+    ],
+)
+def test_refuses_a_timeline_before_the_work(
+    name: str, reason: str, bundle_folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.svg").write_text("mine")
+    result = run(bundle_folder, "--prompt", "a", "-o", tmp_path / "a.png", "--timeline", tmp_path / name)
+    assert result.exit_code == 1
+    assert reason in result.stderr
+    assert result.stderr.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.svg"]

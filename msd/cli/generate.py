@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.cli.command import Command
+from msd.cli.command import Command, refuse_existing
 
 if TYPE_CHECKING:
     from msd.runtime.pipeline import OnStep
+    from msd.runtime.timeline import Recorder
 
 
 def _known(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
@@ -40,6 +41,7 @@ OUT = click.Path(path_type=Path, file_okay=False)
 PICTURE = click.Path(path_type=Path, dir_okay=False)
 BACKENDS = click.Choice(["cpu", "gpu", "tflite-runtime"])
 PRECISIONS = click.Choice(["fp32", "fp16"])
+EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
 
 @click.command(cls=Command)
@@ -67,6 +69,19 @@ PRECISIONS = click.Choice(["fp32", "fp16"])
     show_default=True,
     help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits too.",
 )
+@click.option(
+    "--execution",
+    type=EXECUTIONS,
+    default="pipelined",
+    show_default=True,
+    help="Load the next network while one runs, one at a time, or all at the start.",
+)
+@click.option(
+    "--timeline",
+    type=PICTURE,
+    help="Write what each network did when, and the memory: FILE.svg, .png or .json.",
+    metavar="FILE",
+)
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
 @click.option("--json", "as_json", is_flag=True, help="Say on stdout, as JSON, what was made.")
 @click.option("--force", is_flag=True, help="Replace an existing picture.")
@@ -78,6 +93,8 @@ def generate(
     precision: Any,
     threads: int | None,
     float_weights: bool,
+    execution: Any,
+    timeline: Path | None,
     verify: bool,
     as_json: bool,
     force: bool,
@@ -96,13 +113,33 @@ def generate(
 
     check_output(output, force)
     begun = time.perf_counter()
-    pipeline = Pipeline(open_bundle(out, verify), backend, threads, precision, float_weights, scheduler)
-    with _progress() as on_step:
+    engine = backend, threads, precision, float_weights
+    with (
+        _recorded(execution, timeline, force) as recorder,
+        Pipeline(open_bundle(out, verify), *engine, scheduler, execution, recorder) as pipeline,
+        _progress() as on_step,
+    ):
         picture = pipeline.generate(**request, on_step=on_step)
     save_picture(picture, output, force)
     height, width, _ = picture.pixels.shape
     report = {"picture": str(output), "width": width, "height": height, **picture.metadata}
     _say(report | {"seconds": round(time.perf_counter() - begun, 3)}, as_json)
+
+
+@contextmanager
+def _recorded(execution: str, timeline: Path | None, force: bool) -> Iterator[Recorder | None]:
+    """Record what happens within, and write it if all went well; nothing where no file is wanted."""
+    from msd.runtime.timeline import Recorder
+    from msd.runtime.timeline_plot import check_timeline, save_timeline
+
+    if timeline is None:
+        yield None
+        return
+    check_timeline(timeline)
+    refuse_existing(timeline, force)
+    with Recorder(execution) as recorder:
+        yield recorder
+    save_timeline(recorder.timeline, timeline)
 
 
 @contextmanager

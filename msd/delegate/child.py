@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from pathlib import Path
+from threading import Event
 from time import monotonic
 from types import TracebackType
 
@@ -36,15 +37,16 @@ class ChildRefused(DelegateFailed):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a child may take: seconds for each request, and bytes of resident memory."""
+    """What a child may take: seconds for each request, bytes of resident memory, and until `stop` is set."""
 
     seconds: float
     memory: int
+    stop: Event | None = None
 
     @staticmethod
-    def of(seconds: float, memory: int | None = None) -> Bounds:
+    def of(seconds: float, memory: int | None = None, stop: Event | None = None) -> Bounds:
         """Return bounds of `seconds` and `memory` bytes, or `MEMORY_SHARE` of what the machine has free."""
-        return Bounds(seconds, memory or int(_free_memory() * MEMORY_SHARE))
+        return Bounds(seconds, memory or int(_free_memory() * MEMORY_SHARE), stop)
 
 
 class Child:
@@ -116,6 +118,9 @@ class Child:
                 raise ChildLost(
                     f"its process was stopped at {used / GIGABYTE:.2f} GB of memory (allowed: {limit:.2f} GB)"
                 )
+            if self.bounds.stop is not None and self.bounds.stop.is_set():
+                self._kill()
+                raise ChildLost("its process was stopped: nobody needs it any more")
             if monotonic() > until:
                 self._kill()
                 raise ChildLost(

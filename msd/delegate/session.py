@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 
 from msd import tflite
@@ -21,9 +22,9 @@ class Session:
     """A .tflite file compiled whole for the GPU; a context manager.
 
     `inputs` and `outputs` are its ports by name. `timeout` bounds the compilation and each run in seconds,
-    `memory` the child's resident bytes. Raises BadModelFile for a file that is no model, NoDelegate without
-    an adapter, and DelegateFailed when an operation is rejected, or when the process dies or exceeds its
-    bounds.
+    `memory` the child's resident bytes, and `stop`, when set, ends it. Raises BadModelFile for a file that is
+    no model, NoDelegate without an adapter, and DelegateFailed when an operation is rejected, or when the
+    process dies or exceeds its bounds.
     """
 
     def __init__(
@@ -34,12 +35,13 @@ class Session:
         timeout: float = 600.0,
         memory: int | None = None,
         adapter: Adapter | None = None,
+        stop: Event | None = None,
     ) -> None:
         ports = Ports.of(tflite.read(path), path)
         self.path, self.precision = path, precision
         self.inputs, self.outputs = ports.inputs, ports.outputs
         self.adapter = adapter or find()
-        self._child = Child(self.adapter.environment, Bounds.of(timeout, memory))
+        self._child = Child(self.adapter.environment, Bounds.of(timeout, memory, stop))
         try:
             self._ask(LoadOnGpu(path, precision, ports.signature))
         except BaseException:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from threading import Event
 from typing import Literal, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from msd.bundle import Bundle, Component, Interface, RunsOn
 from msd.delegate.worker import Precision
 from msd.errors import BadBundle
+from msd.runtime.timeline import Watch, unwatched
 from msd.weights import Array
 
 Backend = Literal["cpu", "gpu", "tflite-runtime"]
@@ -33,13 +35,14 @@ class Engine:
 
     `threads` and `float_weights` are for the CPU, which of itself runs int8 weights in dynamic range
     arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as
-    they are not on a GPU. `precision` is for the GPU.
+    they are not on a GPU. `precision` is for the GPU. `stop`, when set, ends what runs in other processes.
     """
 
     backend: Backend = "cpu"
     threads: int | None = None
     precision: Precision = "fp32"
     float_weights: bool = True
+    stop: Event | None = None
 
     def on(self, runs_on: RunsOn) -> Engine:
         """Return the engine for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
@@ -55,20 +58,20 @@ class Engine:
         if self.backend == "tflite-runtime":
             from msd.runtime.tflite_runtime import TfliteRuntime
 
-            return TfliteRuntime(path, threads, self.float_weights)
+            return TfliteRuntime(path, threads, self.float_weights, stop=self.stop)
         from msd.delegate import Session as GpuSession
 
-        return GpuSession(path, self.precision)
+        return GpuSession(path, self.precision, stop=self.stop)
 
 
 class Network:
     """A network of a bundle that takes and gives rows, whatever its batch and the rank of its tensors."""
 
-    def __init__(self, name: str, description: Component, session: Session) -> None:
+    def __init__(self, name: str, description: Component, session: Session, watch: Watch = unwatched) -> None:
         self.name = name
         self._inputs = {i.name: i for i in description.inputs}
         self._outputs = {o.name: o for o in description.outputs}
-        self._session = session
+        self._session, self._watch = session, watch
 
     def rows(
         self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array] | None = None
@@ -88,7 +91,8 @@ class Network:
         return every
 
     def _run(self, inputs: Mapping[str, Array], output: str) -> Array:
-        produced = self._session.run(inputs)
+        with self._watch(self.name, "run"):
+            produced = self._session.run(inputs)
         if output not in produced:
             raise BadBundle(f"{self.name} gives {sorted(produced)}, not {output!r} as its manifest says")
         return produced[output]
@@ -123,11 +127,11 @@ class Network:
 
 
 @contextmanager
-def open_component(bundle: Bundle, name: str, engine: Engine) -> Iterator[Network]:
+def open_component(bundle: Bundle, name: str, engine: Engine, watch: Watch = unwatched) -> Iterator[Network]:
     """Open one network of a bundle for a `with` block; raises BadBundle and what the engine raises."""
     description = bundle.component(name)
     with engine.on(description.runs_on).load(bundle.path(name)) as session:
-        yield Network(name, description, session)
+        yield Network(name, description, session, watch)
 
 
 def _filled(rows: Array, batch: int, interface: Interface) -> Array:

@@ -9,23 +9,28 @@ arXiv 2207.12598).
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, replace
+from threading import Event
+from types import TracebackType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import msd
-from msd.bundle import COMPONENTS, LOOKUP, Bundle
+from msd.bundle import COMPONENTS, FILES, LOOKUP, Bundle
 from msd.delegate.worker import Precision
 from msd.errors import BadConfig
 from msd.runtime.components import Backend, Engine, Network, open_component
+from msd.runtime.execution import Execution, Networks
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
+from msd.runtime.timeline import Recorder, unwatched
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
 from msd.weights import Array
@@ -52,11 +57,12 @@ class Request:
 
 
 class Pipeline:
-    """Draws the pictures of one bundle, with one network in memory at a time.
+    """Draws the pictures of one bundle; a context manager, which matters where its networks are resident.
 
     The next four arguments are those of `Engine`. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or
-    None for the checkpoint's own. Raises BadBundle for a bundle that lacks a network or whose tokenizer is no
-    good, and BadConfig for a scheduler that is none of ours.
+    None for the checkpoint's own. `execution` says when networks are in memory, `recorder` records it. Raises
+    BadBundle for a bundle that lacks a network or whose tokenizer is no good, BadConfig for a scheduler that
+    is none of ours, and what `generate` raises for networks that are resident.
     """
 
     def __init__(
@@ -67,6 +73,8 @@ class Pipeline:
         precision: Precision = "fp32",
         float_weights: bool = True,
         scheduler: str | None = None,
+        execution: Execution = "pipelined",
+        recorder: Recorder | None = None,
     ) -> None:
         for name in COMPONENTS:
             bundle.component(name)
@@ -74,6 +82,21 @@ class Pipeline:
         self.engine = Engine(backend, threads, precision, float_weights)
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         self.scheduler = open_scheduler(bundle.folder / "scheduler", scheduler)
+        self.execution, self._watch = execution, recorder.watch if recorder else unwatched
+        self._resident = self._load_all() if execution == "resident" else None
+
+    def close(self) -> None:
+        """Free the networks that are resident; nothing can be drawn with them after it."""
+        if self._resident:
+            self._resident.close()
+
+    def __enter__(self) -> Pipeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
     def generate(
         self,
@@ -103,33 +126,61 @@ class Pipeline:
         """Return a picture for each request, each network loaded once for all of them."""
         for request in requests:
             self.scheduler.table(request.steps)
-        contexts = self._encode(requests)
-        with self._open("unet") as unet:
+        with self._networks() as networks:
+            contexts = self._encode(networks, requests)
+            unet = networks.take("unet")
             shape = (1, *unet.shape("latent")[1:])
             started = [noise(request.seed, shape) for request in requests] if latents is None else latents
-            told = _Counter(sum(request.steps for request in requests), on_step)
+            told = _Counter(sum(request.steps for request in requests), on_step, networks)
             ended = [
                 self._denoise(unet, request, context, _checked(latent, shape), told)
                 for request, context, latent in zip(requests, contexts, started, strict=True)
             ]
-        with self._open("vae_decoder") as decoder:
+            networks.release("unet")
+            decoder = networks.take("vae_decoder")
             images = [self._decode(decoder, latent) for latent in ended]
+            networks.release("vae_decoder")
         return [
             Picture(pixels(image), latent, self._metadata(request))
             for request, image, latent in zip(requests, images, ended, strict=True)
         ]
 
-    def _open(self, name: str) -> AbstractContextManager[Network]:
-        return open_component(self.bundle, name, self.engine)
+    def _open(self, name: str, stop: Event) -> AbstractContextManager[Network]:
+        return open_component(self.bundle, name, replace(self.engine, stop=stop), self._watch)
 
-    def _encode(self, requests: Sequence[Request]) -> list[Float]:
+    @contextmanager
+    def _networks(self) -> Iterator[Networks]:
+        """Give the networks of one call: those that are resident, else some that are freed at its end."""
+        if self._resident:
+            yield self._resident
+        else:
+            with self._no_networks() as networks:
+                yield networks
+
+    def _no_networks(self) -> Networks:
+        sizes = {name: part.bytes for name, part in self.bundle.manifest.components.items()}
+        return Networks(self._open, sizes, self.execution, self._watch)
+
+    def _load_all(self) -> Networks:
+        networks = self._no_networks()
+        try:
+            for name in filter(self.bundle.manifest.components.__contains__, FILES):
+                networks.take(name)
+        except BaseException:
+            networks.close()
+            raise
+        return networks
+
+    def _encode(self, networks: Networks, requests: Sequence[Request]) -> list[Float]:
         """Return the context of each request; first their tokens' rows, where a file of its own has them."""
         name = "tokens"
         values: list[Array] = [np.stack([*map(self.tokenizer.encode, r.prompts)]) for r in requests]
         for component, output in ((LOOKUP, LOOKUP), ("text_encoder", "context")):
             if component in self.bundle.manifest.components:
-                with self._open(component) as network:
-                    values = [network.rows(output, {name: value}) for value in values]
+                network = networks.take(component)
+                networks.prefetch("unet")
+                values = [network.rows(output, {name: value}) for value in values]
+                networks.release(component)
                 name = output
         return values
 
@@ -199,12 +250,14 @@ def _checked(latent: Float, shape: tuple[int, ...]) -> Float:
 
 
 class _Counter:
-    """Counts the steps of all pictures and passes the count on."""
+    """Counts the steps of all pictures, passes the count on, and has the decoder ready for the last one."""
 
-    def __init__(self, total: int, on_step: OnStep | None) -> None:
-        self._done, self._total, self._on_step = 0, total, on_step
+    def __init__(self, total: int, on_step: OnStep | None, networks: Networks) -> None:
+        self._done, self._total, self._on_step, self._networks = 0, total, on_step, networks
+        networks.prefetch_in_time("vae_decoder", total, math.inf)
 
     def add(self, seconds: float) -> None:
         self._done += 1
+        self._networks.prefetch_in_time("vae_decoder", self._total - self._done, seconds)
         if self._on_step:
             self._on_step(self._done, self._total, seconds)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 from types import TracebackType
 
 from msd import tflite
@@ -28,18 +29,23 @@ class TfliteRuntime:
     """A .tflite file loaded by tflite-runtime, to be run many times; a context manager that ends its process.
 
     `threads` and `float_weights` as in msd.interpreter.Interpreter; `timeout` bounds the loading and each run
-    in seconds. Raises BadModelFile for a file that is damaged or that 2.14 cannot run, and DelegateFailed
-    when its process is lost.
+    in seconds, and `stop`, when set, ends it. Raises BadModelFile for a file that is damaged or that 2.14
+    cannot run, and DelegateFailed when its process is lost.
     """
 
     def __init__(
-        self, path: Path, threads: int | None = None, float_weights: bool = True, timeout: float = 3600.0
+        self,
+        path: Path,
+        threads: int | None = None,
+        float_weights: bool = True,
+        timeout: float = 3600.0,
+        stop: Event | None = None,
     ) -> None:
         model = tflite.read(path)
         if not float_weights and (named := int4_filter(model)):
             raise BadModelFile(f"{NAME} takes the int4 weights {named} of {path} for float32; {RECIPES}")
         self.path, self.inputs = path, Ports.of(model, path).inputs
-        self._child = Child({}, Bounds.of(timeout))
+        self._child = Child({}, Bounds.of(timeout, stop=stop))
         try:
             self._ask(LoadOnCpu(path, threads, float_weights, "tflite_runtime"))
         except BaseException:

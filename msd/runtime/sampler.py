@@ -1,0 +1,53 @@
+"""Sample the resident memory of the parent process and of its other children until standard input closes.
+
+Run as a script with nothing but the standard library, so that it starts fast and stays small. Writes lines of
+three numbers: the monotonic clock's seconds, as `time.perf_counter` has them on Linux, and the two in bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from pathlib import Path
+
+PERIOD = 0.02
+"""Seconds between two samples."""
+
+PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def resident(pid: int) -> int:
+    """Return the resident bytes of process `pid`, 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def descendants(pid: int) -> list[int]:
+    """Return what process `pid`, any of its threads, has started, and they: but not this process."""
+    found: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        try:
+            found += map(int, file.read_text().split())
+        except OSError:  # a thread that has just ended
+            continue
+    children = [child for child in found if child != os.getpid()]
+    return [*children, *(deeper for child in children for deeper in descendants(child))]
+
+
+def main() -> None:
+    """Write samples until the parent closes our standard input, or has died."""
+    parent = os.getppid()
+    while resident(parent):
+        children = sum(map(resident, descendants(parent)))
+        sys.stdout.write(f"{time.perf_counter()} {resident(parent)} {children}\n")
+        sys.stdout.flush()
+        if select.select([sys.stdin], [], [], PERIOD)[0]:
+            return
+
+
+if __name__ == "__main__":
+    main()
