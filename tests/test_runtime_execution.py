@@ -1,4 +1,4 @@
-"""When networks are loaded and freed, on real interpreters and the real delegate; no picture changes by it."""
+"""When networks are loaded and freed, on real interpreters and the real delegate; no picture is changed."""
 
 from __future__ import annotations
 

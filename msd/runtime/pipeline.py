@@ -178,7 +178,7 @@ class Pipeline:
         for component, output in ((LOOKUP, LOOKUP), ("text_encoder", "context")):
             if component in self.bundle.manifest.components:
                 network = networks.take(component)
-                networks.prefetch("unet")
+                networks.prefetch(FILES[FILES.index(component) + 1])
                 values = [network.rows(output, {name: value}) for value in values]
                 networks.release(component)
                 name = output
