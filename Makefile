@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile
 BIN := .venv/bin
 
-.PHONY: help setup demo test check oracle golden bench-convert bench-report bench-compression
+.PHONY: help setup demo test check oracle golden bench-convert bench-report bench-compression bench-demo
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -37,6 +37,14 @@ bench-compression: .venv/ready-for-tests ## measure what compression costs the d
 	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression convert build/compression
 	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression draw build/compression
 	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression compare build/compression -o docs/results/compression.json
+
+bench-demo: .venv/ready ## measure how long the demo checkpoint's networks take here: ten minutes
+	$(BIN)/msd-convert -o build/demo-float16 --recipe float16 --force
+	$(BIN)/msd-convert -o build/demo-int8 --force
+	$(BIN)/msd bench build/demo-float16 --backend litert-cpu --backend litert-gpu --backend tflite-runtime \
+		-o docs/results/bench-demo.json --force
+	$(BIN)/msd bench build/demo-int8 --compare build/demo-float16 --backend litert-cpu --backend litert-gpu \
+		-o docs/results/bench-demo-int8.json --force
 
 golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
 	$(BIN)/python -m pytest --update-golden

@@ -11,6 +11,7 @@
     ├── BadReport            a stored report is missing or not one
     ├── BadCaption           a caption is not one that the demo's scenes have (msd/demo/captions.py)
     ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
+    ├── PhoneFailed          a phone could not be reached over adb, or did not run what it was asked
     └── DelegateFailed       the delegate refused a model, or its process died, hung or outgrew its bounds
 
 Each message is a sentence: what is wrong, where, and what would be right.
@@ -61,3 +62,7 @@ class NoDelegate(MsdError):
 
 class DelegateFailed(MsdError):
     """The delegate refused a model, or its process died, took too long or needed too much memory."""
+
+
+class PhoneFailed(MsdError):
+    """A phone could not be reached over adb, or did not run what it was asked."""

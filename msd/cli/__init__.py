@@ -16,6 +16,7 @@ COMMANDS = {
         "msd.cli.sensitivity:sensitivity",
         "Make a recipe that mixes forms for a size or an error.",
     ),
+    "bench": ("msd.cli.bench:bench", "Measure how long networks take, here or on a phone."),
     "generate": ("msd.cli.generate:generate", "Draw a picture with converted files."),
 }
 

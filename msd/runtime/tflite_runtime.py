@@ -42,8 +42,8 @@ class TfliteRuntime:
         stop: Event | None = None,
     ) -> None:
         model = tflite.read(path)
-        if not float_weights and (named := int4_filter(model)):
-            raise BadModelFile(f"{NAME} takes the int4 weights {named} of {path} for float32; {RECIPES}")
+        if not float_weights:
+            refuse_int4(model, path)
         self.path, self.inputs = path, Ports.of(model, path).inputs
         self._child = Child({}, Bounds.of(timeout, stop=stop))
         try:
@@ -71,13 +71,21 @@ class TfliteRuntime:
         except ChildLost as problem:
             raise DelegateFailed(f"{NAME} was lost with {self.path}: {problem}") from problem
         except ChildRefused as problem:
-            raise BadModelFile(self._why(one_line(problem))) from problem
+            raise BadModelFile(refusal(self.path, one_line(problem))) from problem
 
-    def _why(self, words: str) -> str:
-        if found := UNKNOWN_OP.search(words):
-            kind, version = found.groups()
-            return f"{NAME} cannot run {self.path}: it has no {kind} of version {version}; {RECIPES}"
-        return f"{NAME} refuses a file: {words}"
+
+def refusal(path: Path, words: str) -> str:
+    """Return why 2.14 does not run a file, from its own words."""
+    if found := UNKNOWN_OP.search(words):
+        kind, version = found.groups()
+        return f"{NAME} cannot run {path}: it has no {kind} of version {version}; {RECIPES}"
+    return f"{NAME} refuses a file: {words}"
+
+
+def refuse_int4(model: Model, path: Path) -> None:
+    """Raise BadModelFile for int4 filters, which 2.14 takes for something else."""
+    if named := int4_filter(model):
+        raise BadModelFile(f"{NAME} takes the int4 weights {named} of {path} for float32; {RECIPES}")
 
 
 def int4_filter(model: Model) -> str | None:

@@ -1,0 +1,52 @@
+"""A child process that draws one picture with the real pipeline, so that its memory is its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+
+from msd.bundle import open_bundle
+from msd.delegate import adapter
+from msd.delegate.worker import Done, Precision, serve
+from msd.memory import peak_rss
+from msd.runtime.components import Backend
+from msd.runtime.execution import Execution
+from msd.runtime.pipeline import Pipeline
+
+PROMPT = "two red circles on the left over a striped blue background"
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Draw a picture in so many steps, with guidance; the rest is as `Pipeline` takes it."""
+
+    folder: Path
+    steps: int
+    backend: Backend
+    threads: int | None
+    precision: Precision
+    float_weights: bool
+    execution: Execution
+
+
+def answer(request: Draw) -> Done:
+    """Draw; the seconds are those from the prompt to the picture, the output `steps` those of each step."""
+    bundle = open_bundle(request.folder)
+    engine = request.backend, request.threads, request.precision, request.float_weights
+    if request.backend == "gpu":
+        adapter.find()  # which driver to use is found once, before anyone waits for a picture
+    steps: list[float] = []
+    begun = perf_counter()
+    with Pipeline(bundle, *engine, execution=request.execution) as pipeline:
+        pipeline.generate(PROMPT, steps=request.steps, on_step=lambda done, total, taken: steps.append(taken))
+        seconds = perf_counter() - begun
+    return Done(seconds, {"steps": np.array(steps)}, peak_rss())
+
+
+def main(handle: int) -> None:
+    """Serve the parent over the inherited socket `handle`."""
+    serve(Connection(handle), answer)

@@ -1,0 +1,161 @@
+"""What `msd bench` measured, as an object with one JSON form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from msd import schema
+from msd.bench.timings import Effort, Timings
+from msd.machine import Machine
+from msd.runtime.execution import Execution
+
+FORMAT = 1
+
+Backend = Literal["litert-cpu", "litert-gpu", "tflite-runtime", "android"]
+"""LiteRT on the CPU and on the GPU here, TensorFlow Lite 2.14 on the CPU, and a phone's GPU over adb."""
+Precision = Literal["fp32", "fp16", "dynamic range"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Resident memory of the process in bytes: before the library began to load, and the highest of all.
+
+    None where it is not known. A GPU's own memory is not in it. On a phone `peak` is what benchmark_model
+    says of itself.
+    """
+
+    before: int | None
+    peak: int | None
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One file on one backend.
+
+    `operations` are the file's; `nodes` those of the graph that was run, of which the `delegate` took
+    `delegated` in `partitions` pieces, as the native log says; None where it does not say. `threads` are
+    the CPU's. `notes`: what a reader should know, a clause each.
+    """
+
+    component: str
+    backend: Backend
+    adapter: str
+    precision: Precision
+    threads: int | None
+    bytes: int
+    operations: int
+    delegate: str | None
+    nodes: int | None
+    delegated: int | None
+    partitions: int | None
+    timings: Timings
+    memory: Memory
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A file that a backend does not run, and why, as a sentence."""
+
+    component: str
+    backend: Backend
+    why: str
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A picture that the real pipeline drew, guided: seconds of it all, of loading too, and of each step.
+
+    `execution` says when networks were in memory (msd.runtime.execution).
+    `peak` is the most resident memory of its processes together, in bytes.
+    """
+
+    steps: int
+    execution: Execution
+    seconds: float
+    step_seconds: tuple[float, ...]
+    peak: int
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A picture of `steps` steps with guidance on one backend.
+
+    `encoding`, `step` and `decoding` are computed from the components' typical seconds: text encoding for
+    two prompts, a step with its one or two runs of the U-Net, one picture's decoding. Loading is not in them.
+    """
+
+    backend: Backend
+    steps: int
+    encoding: float
+    step: float
+    decoding: float
+    drawn: Drawn | None
+
+    @property
+    def seconds(self) -> float:
+        """The computed seconds of the whole."""
+        return self.encoding + self.steps * self.step + self.decoding
+
+
+@dataclass(frozen=True)
+class Benched:
+    """One bundle: as it was named, the hash of its files, by which recipe they are, and what was measured."""
+
+    bundle: str
+    model_hash: str
+    recipe: str
+    measurements: tuple[Measurement, ...]
+    wholes: tuple[Whole, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """The first bundle's typical seconds of a component, or of the "whole", divided by the second's."""
+
+    what: str
+    backend: Backend
+    seconds: float
+    other_seconds: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """One run of `msd bench`: of one bundle, or of two in turn. `phone` describes it, where there was one."""
+
+    command: str
+    machine: Machine
+    versions: dict[str, str]
+    effort: Effort
+    bundles: tuple[Benched, ...]
+    ratios: tuple[Ratio, ...] = ()
+    phone: dict[str, str] | None = None
+    format: int = FORMAT
+
+
+def dump_benchmark(benchmark: Benchmark) -> str:
+    """Return the benchmark as JSON, ending in a newline."""
+    return schema.dump(benchmark)
+
+
+def benchmark_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a benchmark."""
+    return schema.document(Benchmark)
+
+
+def ratios(first: Benched, second: Benched) -> tuple[Ratio, ...]:
+    """Return how the first bundle compares with the second, wherever both were measured alike."""
+    ours, theirs = _seconds(first), _seconds(second)
+    return tuple(
+        Ratio(*key, seconds, theirs[key], round(seconds / theirs[key], 4))
+        for key, seconds in ours.items()
+        if key in theirs
+    )
+
+
+def _seconds(benched: Benched) -> dict[tuple[str, Backend], float]:
+    parts = {(m.component, m.backend): m.timings.typical for m in benched.measurements}
+    return parts | {("whole", whole.backend): whole.seconds for whole in benched.wholes}

@@ -1,0 +1,310 @@
+"""Timing: how many runs there are, what is said of them, and of what is measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msd import schema
+from msd.bench.measure import measure
+from msd.bench.result import (
+    Benched,
+    Benchmark,
+    Drawn,
+    Measurement,
+    Memory,
+    Ratio,
+    Refusal,
+    Whole,
+    benchmark_schema,
+    dump_benchmark,
+    ratios,
+)
+from msd.bench.table import in_words, remarks, tables, to_markdown
+from msd.bench.timings import MOST, Effort, interleaved, summarise
+from msd.bench.trial import Place, Trial
+from msd.bench.whole import draw, whole
+from msd.bundle import open_bundle
+from msd.delegate import adapter
+from msd.errors import DelegateFailed, MsdError
+from msd.machine import Machine, this_machine
+from tests import tiny_models
+from tests.json_schema import violations
+
+DOCUMENTED = Path(__file__).parent.parent / "docs" / "bench.schema.json"
+QUICK = Effort(3, 1, 0.0, 1.0)
+
+
+def silent(words: str) -> None:
+    """Told nothing."""
+
+
+class Clockwork:
+    """Something that takes the seconds it was told to, noting in `order` when it ran."""
+
+    def __init__(self, name: str, seconds: float, order: list[str]) -> None:
+        self.name, self.seconds, self.order = name, seconds, order
+
+    def __call__(self) -> float:
+        self.order.append(self.name)
+        return self.seconds
+
+
+def runs(effort: Effort, *seconds: float) -> tuple[list[list[float]], str]:
+    order: list[str] = []
+    works = [Clockwork("abc"[i], each, order) for i, each in enumerate(seconds)]
+    return interleaved(works, effort, lambda count, taken: None), "".join(order)
+
+
+@pytest.mark.parametrize(
+    ("effort", "seconds", "count"),
+    [
+        (Effort(7, 0, 0.0, 99.0), 0.1, 7),
+        (Effort(7, 0, 2.0, 99.0), 0.125, 16),
+        (Effort(7, 0, 0.0, 0.25), 0.125, 2),
+        (Effort(7, 0, 0.0, 0.0), 5.0, 1),
+        (Effort(0, 0, 0.0, 9.0), 1.0, 0),
+        (Effort(7, 0, 99.0, 99.0), 1e-6, MOST),
+    ],
+)
+def test_runs_end_as_those_of_benchmark_model_do(effort: Effort, seconds: float, count: int) -> None:
+    (taken,), _ = runs(effort, seconds)
+    assert taken == [seconds] * count
+
+
+def test_two_take_turns_and_each_goes_first_as_often() -> None:
+    taken, order = runs(Effort(4, 0, 0.0, 99.0), 0.5, 0.25)
+    assert order == "abbaabba"
+    assert taken == [[0.5] * 4, [0.25] * 4]
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
+def test_percentiles_are_those_of_numpy(taken: list[float]) -> None:
+    times = summarise(0.5, 0.25, [], taken)
+    assert times.least <= (times.median or 0) <= (times.p90 or 0) <= times.most
+    assert times.median == pytest.approx(np.median(taken))
+    assert (times.mean, times.count) == (pytest.approx(np.mean(taken)), len(taken))
+
+
+def test_a_network_is_measured_in_a_process_of_its_own(bundle_folder: Path) -> None:
+    bundle = open_bundle(bundle_folder)
+    (m,) = measure([bundle], "unet", Place("litert-cpu", threads=1), QUICK, silent)
+    assert (m.component, m.backend, m.adapter, m.precision, m.threads) == (
+        "unet",
+        "litert-cpu",
+        "CPU",
+        "fp32",
+        1,
+    )
+    assert (m.delegate, m.bytes) == ("XNNPACK", bundle.component("unet").bytes)
+    assert m.nodes is not None
+    assert 0 < (m.delegated or 0) <= m.nodes
+    assert (len(m.timings.warmups), len(m.timings.runs)) == (1, 3)
+    assert m.timings.init > 0
+    assert 1 << 20 < (m.memory.before or 0) < (m.memory.peak or 0) < 1 << 31
+
+
+def test_the_delegates_own_log_counts(bundle_folder: Path) -> None:
+    place = Place("litert-gpu", "fp16", adapter=adapter.find())
+    (m,) = measure([open_bundle(bundle_folder)], "vae_decoder", place, QUICK, silent)
+    assert m.delegated == m.nodes == m.operations > 0
+    assert (m.partitions, m.delegate, m.threads) == (1, "ML Drift", None)
+    if adapter.find().half_floats:
+        assert (m.precision, m.notes) == ("fp16", ())
+    else:
+        assert m.precision == "fp32"
+        assert m.notes == (f"fp16 was asked for, but {adapter.find().name} computes in fp32",)
+
+
+def test_another_runtime_is_measured_too(bundle_folder: Path) -> None:
+    pytest.importorskip("tflite_runtime")
+    (m,) = measure([open_bundle(bundle_folder)], "unet", Place("tflite-runtime"), QUICK, silent)
+    assert (m.backend, m.delegated, m.precision) == ("tflite-runtime", None, "fp32")
+    assert m.timings.count == 3
+
+
+def test_two_bundles_are_measured_together(bundle_folder: Path, batch_two_folder: Path) -> None:
+    bundles = [open_bundle(bundle_folder), open_bundle(batch_two_folder)]
+    first, second = measure(bundles, "unet", Place("litert-cpu"), QUICK, silent)
+    assert (first.bytes, second.bytes) == tuple(b.component("unet").bytes for b in bundles)
+    assert first.timings.count == second.timings.count == 3
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [("cut_off", "GATHER_ND: Operation is not supported"), ("copy_only", None)]
+)
+def test_a_partial_delegation_is_refused(content: str, words: str | None, tmp_path: Path) -> None:
+    path, place = tiny_models.save(content, tmp_path), Place("litert-gpu", adapter=adapter.find())
+    if words is None:
+        with Trial("unet", path, place) as trial:
+            assert trial.run() > 0
+    else:
+        with pytest.raises(DelegateFailed, match=f"refused by litert-gpu: {words}"):
+            Trial("unet", path, place)
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "unet.tflite"
+    path.write_bytes(b"TFL3" * 100)
+    with pytest.raises(MsdError, match=r"unet\.tflite"):
+        Trial("unet", path, Place("litert-cpu"))
+
+
+@pytest.mark.parametrize(("folder", "passes"), [("bundle_folder", 2), ("batch_two_folder", 1)])
+def test_a_picture_is_computed_from_its_networks(
+    folder: str, passes: int, request: pytest.FixtureRequest
+) -> None:
+    bundle = open_bundle(request.getfixturevalue(folder))
+    seconds = {"text_encoder": 0.5, "unet": 3.0, "vae_decoder": 7.0}
+    measured = [measurement(name, taken) for name, taken in seconds.items()]
+    found = whole(bundle, Place("litert-cpu"), measured, 10, None)
+    assert found is not None
+    assert (found.encoding, found.step, found.decoding) == (passes * 0.5, passes * 3.0, 7.0)
+    assert found.seconds == passes * (0.5 + 10 * 3.0) + 7.0
+    assert whole(bundle, Place("litert-cpu"), measured[:2], 10, None) is None
+
+
+def test_the_pipeline_really_draws(bundle_folder: Path) -> None:
+    drawn = draw(open_bundle(bundle_folder), Place("litert-cpu"), 3, "sequential")
+    assert (drawn.steps, len(drawn.step_seconds), drawn.execution) == (3, 3, "sequential")
+    assert drawn.seconds > sum(drawn.step_seconds) > 0
+    assert drawn.peak > 1 << 20
+
+
+def test_a_picture_that_cannot_be_drawn_is_a_sentence(tmp_path: Path, bundle_folder: Path) -> None:
+    bundle = open_bundle(bundle_folder)
+    moved = type(bundle)(tmp_path / "gone", bundle.manifest)
+    with pytest.raises(DelegateFailed, match=r"Drawing with .*gone failed: .*gone is not a folder"):
+        draw(moved, Place("litert-cpu"), 1)
+
+
+def measurement(component: str, seconds: float, backend: str = "litert-cpu") -> Measurement:
+    times = summarise(2.0, 1.5 * seconds, [seconds], [seconds] * 3)
+    memory, notes = Memory(10**6, 123_456_789), ("warm",)
+    return Measurement(
+        component,
+        backend,
+        "CPU",
+        "fp32",
+        2,
+        99,
+        5,
+        "XNNPACK",
+        6,
+        4,
+        2,
+        times,
+        memory,
+        notes,  # type: ignore[arg-type]
+    )
+
+
+def benched(name: str, seconds: float) -> Benched:
+    measured = tuple(
+        measurement(c, seconds * i) for i, c in enumerate(("text_encoder", "unet", "vae_decoder"), 1)
+    )
+    picture = Whole(
+        "litert-cpu", 20, seconds, 4 * seconds, 3 * seconds, Drawn(2, "resident", 9.0, (0.5, 0.25), 2 * 10**8)
+    )
+    return Benched(name, "0" * 64, "gpu-w8", measured, (picture,))
+
+
+def example(load: float = 0.1) -> Benchmark:
+    both = benched("ours", 0.25), benched("theirs", 0.5)
+    machine = Machine("Linux", "x86_64", "A Processor", 2, 1 << 34, load)
+    return Benchmark("msd bench ours", machine, {"msd": "0"}, Effort(), both, ratios(*both), {"model": "P1"})
+
+
+def test_two_bundles_are_compared_where_both_were_measured() -> None:
+    found = ratios(benched("a", 0.25), benched("b", 0.5))
+    assert [(r.what, r.ratio) for r in found] == [
+        ("text_encoder", 0.5), ("unet", 0.5), ("vae_decoder", 0.5), ("whole", 0.5)
+    ]  # fmt: skip
+    assert found[-1] == Ratio("whole", "litert-cpu", 21.0, 42.0, 0.5)
+    assert ratios(benched("a", 0.25), Benched("b", "", "", (measurement("unet", 1.0, "android"),), ())) == ()
+
+
+def test_its_json_form_is_read_again_and_fits_its_schema() -> None:
+    text = dump_benchmark(example())
+    assert schema.read(Benchmark, json.loads(text), "text") == example()
+    assert list(violations(json.loads(text), benchmark_schema())) == []
+    assert list(violations({**json.loads(text), "bundles": 1}, benchmark_schema())) == [
+        "it.bundles is no array"
+    ]
+    wrong = json.loads(text.replace('"litert-cpu"', '"npu"'))
+    assert "it.ratios[0].backend is 'npu'" in list(violations(wrong, benchmark_schema()))
+
+
+def test_the_schema_in_the_documents_is_this_one() -> None:
+    """`import json, msd.bench.result as r; print(json.dumps(r.benchmark_schema(), indent=1))` makes it."""
+    assert json.loads(DOCUMENTED.read_text("utf-8")) == benchmark_schema()
+
+
+@pytest.mark.parametrize(
+    "path", sorted((DOCUMENTED.parent / "results").glob("bench-demo*.json")), ids=lambda p: p.name
+)
+def test_stored_results_are_of_this_form(path: Path) -> None:
+    stored = schema.load(Benchmark, path, 1, "a benchmark")
+    assert dump_benchmark(stored) == path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        *((None, "–"), (0.0, "0.00 ms"), (0.0012345, "1.23 ms"), (0.012345, "12.3 ms"), (0.12345, "123 ms")),
+        *((0.9994, "999 ms"), (0.9996, "1.00 s"), (12.345, "12.3 s"), (123.45, "123 s")),
+    ],
+)
+def test_times_have_three_digits(seconds: float | None, words: str) -> None:
+    assert in_words(seconds) == words
+
+
+def test_tables_say_what_was_measured() -> None:
+    first, picture, *_, compared = tables(example())
+    assert first.rows[1] == (
+        *("U-Net", "litert-cpu", "CPU, 2 threads, fp32", "4 of 6, XNNPACK", "2"),
+        *("2.00 s", "750 ms", "500 ms", "500 ms", "123 MB"),
+    )
+    assert picture.rows == (
+        (
+            "litert-cpu",
+            "250 ms",
+            "1.00 s",
+            "750 ms",
+            "21.0 s",
+            "2 steps, resident",
+            "9.00 s",
+            "500 ms",
+            "200 MB",
+        ),
+    )
+    assert "20 steps, computed" in picture.columns
+    assert compared.rows[-1] == ("picture, computed", "litert-cpu", "21.0 s", "42.0 s", "0.50")
+    assert all(len(row) == len(table.columns) for table in tables(example()) for row in table.rows)
+
+
+def test_a_refusal_has_a_row_and_a_reason() -> None:
+    made = example()
+    refused = Benched("b", "", "r", (), (), (Refusal("unet", "litert-gpu", "it is refused"),))
+    made = Benchmark(made.command, made.machine, {}, Effort(), (refused,))
+    (table,) = tables(made)
+    assert table.rows[0][:3] == ("U-Net", "litert-gpu", "refused")
+    assert "it is refused" in remarks(made)
+    assert "| U-Net | litert-gpu | refused |" in to_markdown(made)
+
+
+def test_a_busy_machine_is_said_to_be_one() -> None:
+    assert not any("at work" in remark for remark in remarks(example(0.9)))
+    assert "Others were at work: the load average was 1.5 when this began" in remarks(example(1.5))
+
+
+def test_this_machine_is_described() -> None:
+    machine = this_machine()
+    assert machine.cores >= 1
+    assert machine.memory_bytes > 1 << 28
+    assert machine.processor

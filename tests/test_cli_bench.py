@@ -1,0 +1,237 @@
+"""`msd bench` from its arguments to tables, JSON and exit codes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+from click.testing import CliRunner, Result
+
+from msd.bench import run as bench_run
+from msd.bench import whole
+from msd.bench.result import Backend, Measurement, benchmark_schema
+from msd.cli import bench as cli
+from msd.cli import msd
+from msd.delegate import adapter
+from msd.errors import DelegateFailed, NoDelegate
+from msd.runtime.execution import EXECUTIONS
+from tests.json_schema import violations
+from tests.test_bench import measurement
+from tests.test_bench_android import settings, stand_in
+
+ROOT = Path(__file__).parent.parent
+SECONDS = {"text_encoder": 0.25, "unet": 2.0, "vae_decoder": 1.0}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(msd, ["bench", *map(str, arguments)], prog_name="msd", terminal_width=100)
+
+
+@pytest.fixture
+def clockwork(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is run: every network takes its `SECONDS`, in the second bundle a tenth more."""
+
+    def measured(bundles: Any, component: str, place: Any, effort: Any, told: Any) -> list[Measurement]:
+        factors = enumerate(bundles)
+        return [measurement(component, SECONDS[component] * (1 + 0.1 * i), place.backend) for i, _ in factors]
+
+    monkeypatch.setattr(bench_run, "measure", measured)
+
+
+def test_its_choices_are_what_there_is() -> None:
+    assert (get_args(Backend), EXECUTIONS) == (cli.BACKENDS, cli.EXECUTIONS)
+
+
+def test_help(golden: Callable[[str, str], None]) -> None:
+    golden("bench-help.txt", run("--help").output)
+
+
+def test_it_measures_and_says_so_as_json(bundle_folder: Path) -> None:
+    result = run(bundle_folder, "--json", "--repeats", 2, "--min-seconds", 0, "--draw", 1, "--steps", 5)
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    (bundle,) = made["bundles"]
+    assert [m["component"] for m in bundle["measurements"]] == ["text_encoder", "unet", "vae_decoder"]
+    assert all(len(m["timings"]["runs"]) == 2 for m in bundle["measurements"])
+    (picture,) = bundle["wholes"]
+    assert (picture["steps"], picture["drawn"]["steps"]) == (5, 1)
+    assert made["machine"]["load"] >= 0
+    assert list(violations(made, benchmark_schema())) == []
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_several_backends_make_one_table(bundle_folder: Path) -> None:
+    backends = "--backend", "litert-cpu", "--backend", "litert-gpu"
+    result = run(bundle_folder, *backends, "--draw", 0)
+    assert result.exit_code == 0, result.output
+    table, _, picture = result.stdout.partition("a picture with guidance")
+    assert [table.count(name) for name in ("U-Net", "litert-cpu", "litert-gpu")] == [2, 3, 3]
+    assert picture.count("81.5 s") == 2  # 2 · 0.25 + 20 · 2 · 2 + 1
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_one_component_alone_makes_no_picture(bundle_folder: Path) -> None:
+    result = run(bundle_folder, "--component", "unet", "--json")
+    (bundle,) = json.loads(result.stdout)["bundles"]
+    assert ([m["component"] for m in bundle["measurements"]], bundle["wholes"]) == (["unet"], [])
+
+
+@pytest.mark.usefixtures("clockwork")
+@pytest.mark.parametrize(("limit", "code"), [(None, 0), (1.0, 0), (0.8, 3)])
+def test_what_is_slower_than_allowed_ends_with_3(
+    limit: float | None, code: int, bundle_folder: Path, batch_two_folder: Path
+) -> None:
+    more = [] if limit is None else ["--fail-slower", limit]
+    result = run(bundle_folder, "--compare", batch_two_folder, "--component", "unet", *more)
+    assert result.exit_code == code, result.output
+    assert "0.91" in result.stdout
+    assert ("unet on litert-cpu takes 0.91 times as long (allowed: 0.8)" in result.stderr) == (code == 3)
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_a_result_is_written_and_not_overwritten(bundle_folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "bench.json"
+    assert run(bundle_folder, "--draw", 0, "-o", output).exit_code == 0
+    assert json.loads(output.read_text())["format"] == 1
+    before = output.read_text()
+    result = run(bundle_folder, "--draw", 0, "-o", output)
+    assert (result.exit_code, output.read_text()) == (1, before)
+    assert "--force replaces it" in result.stderr
+    assert run(bundle_folder, "--draw", 0, "-o", output, "--force").exit_code == 0
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_tables_are_written_as_markdown(bundle_folder: Path, tmp_path: Path) -> None:
+    output = tmp_path / "bench.md"
+    assert run(bundle_folder, "--draw", 0, "-o", output).exit_code == 0
+    assert "| U-Net | litert-cpu | CPU, 2 threads, fp32 |" in output.read_text()
+
+
+def test_what_is_refused_is_said_and_the_rest_is_measured(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def measured(bundles: Any, component: str, place: Any, effort: Any, told: Any) -> list[Measurement]:
+        if component == "unet":
+            raise DelegateFailed("unet.tflite is refused by litert-cpu: NO_SUCH_OP")
+        return [measurement(component, 1.0) for _ in bundles]
+
+    monkeypatch.setattr(bench_run, "measure", measured)
+    output = tmp_path / "bench.json"
+    result = run(bundle_folder, "-o", output)
+    assert result.exit_code == 1
+    assert "error: unet.tflite is refused by litert-cpu: NO_SUCH_OP" in result.stderr
+    (bundle,) = json.loads(output.read_text())["bundles"]
+    assert [m["component"] for m in bundle["measurements"]] == ["text_encoder", "vae_decoder"]
+    assert (bundle["refusals"][0]["component"], bundle["wholes"]) == ("unet", [])
+
+
+def test_of_two_bundles_one_may_be_refused(
+    bundle_folder: Path, batch_two_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measured(bundles: Any, component: str, place: Any, effort: Any, told: Any) -> list[Measurement]:
+        if any(bundle.folder == batch_two_folder for bundle in bundles):
+            raise DelegateFailed("refused")
+        return [measurement(component, 1.0)]
+
+    monkeypatch.setattr(bench_run, "measure", measured)
+    result = run(bundle_folder, "--compare", batch_two_folder, "--component", "unet", "--json")
+    first, second = json.loads(result.stdout)["bundles"]
+    assert result.exit_code == 1
+    assert (len(first["measurements"]), len(first["refusals"])) == (1, 0)
+    assert (len(second["measurements"]), len(second["refusals"])) == (0, 1)
+
+
+def test_a_missing_adapter_is_a_sentence(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def find() -> None:
+        raise NoDelegate("no Vulkan adapter here carries the GPU delegate")
+
+    monkeypatch.setattr(adapter, "find", find)
+    result = run(bundle_folder, "--backend", "litert-gpu")
+    assert (result.exit_code, result.stderr.strip()) == (
+        1, "error: no Vulkan adapter here carries the GPU delegate"
+    )  # fmt: skip
+
+
+def test_a_runtime_that_is_not_installed_is_a_sentence(
+    bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bench_run, "find_spec", lambda name: None)
+    result = run(bundle_folder, "--backend", "tflite-runtime")
+    assert result.exit_code == 1
+    assert "the package tflite-runtime is not installed" in result.stderr
+
+
+@pytest.fixture
+def corrupted(bundle_folder: Path, tmp_path: Path) -> Path:
+    """A bundle with one byte of its U-Net changed."""
+    folder = tmp_path / "corrupted"
+    shutil.copytree(bundle_folder, folder)
+    content = bytearray((folder / "unet.tflite").read_bytes())
+    content[-1] ^= 1
+    (folder / "unet.tflite").write_bytes(content)
+    return folder
+
+
+@pytest.mark.usefixtures("clockwork")
+def test_a_corrupted_bundle_is_refused_unless_unasked(corrupted: Path) -> None:
+    result = run(corrupted)
+    assert result.exit_code == 1
+    assert "has another SHA-256 than manifest.json says" in result.stderr
+    assert run(corrupted, "--no-verify", "--draw", 0).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--backend", "npu"], "'npu' is not one of"),
+        (["--backend", "android"], "needs --benchmark-binary"),
+        (["--fail-slower", "1.1"], "--fail-slower compares with --compare OTHER"),
+        (["--fail-slower", "0"], "not in the range"),
+        (["--component", "vae_encoder"], "is not one of"),
+        (["--repeats", "0"], "not in the range"),
+    ],
+)
+def test_wrong_usage_ends_with_2(arguments: list[str], words: str, bundle_folder: Path) -> None:
+    result = run(bundle_folder, *arguments)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_a_folder_that_is_no_bundle_is_a_sentence(tmp_path: Path) -> None:
+    result = run(tmp_path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"error: cannot read {tmp_path}/manifest.json")
+
+
+def test_a_phone_is_measured_over_adb(bundle_folder: Path, tmp_path: Path) -> None:
+    program, binary = stand_in(tmp_path), settings(tmp_path).binary
+    phone = "--backend", "android", "--benchmark-binary", binary, "--adb", program
+    result = run(bundle_folder, *phone, "--precision", "fp16", "--json")
+    assert result.exit_code == 0, result.output
+    made = json.loads(result.stdout)
+    assert made["phone"]["GPU"] == "Adreno (TM) 740"
+    (bundle,) = made["bundles"]
+    assert [m["timings"]["median"] for m in bundle["measurements"]] == [0.4309] * 3
+    assert bundle["wholes"][0]["drawn"] is None
+    assert whole.PROMPTS == 2
+
+
+FOREIGN = ("tensorflow", "keras", "keras_cv", "h5py", "matplotlib", "safetensors", "torch")
+
+
+def test_it_needs_no_tensorflow(bundle_folder: Path, tmp_path: Path) -> None:
+    for name in FOREIGN:
+        (tmp_path / f"{name}.py").write_text("raise ImportError('is not to be imported')")
+    arguments = ["bench", bundle_folder, "--repeats", "1", "--min-seconds", "0", "--draw", "1", "--json"]
+    command = [sys.executable, "-c", "from msd.cli import msd; msd()", *map(str, arguments)]
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads(done.stdout)["bundles"][0]["measurements"]) == 3
