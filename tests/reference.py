@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from msd.runtime.guidance import EMBEDDING
 from msd.trace import InputSpecs
 
 Array = np.ndarray[Any, Any]
@@ -53,7 +54,7 @@ def _unet(modules: Modules, inputs: Mapping[str, Array]) -> Array:
         _nchw(inputs["latent"]),
         torch.from_numpy(inputs["timestep"]),
         torch.from_numpy(inputs["context"]),
-        timestep_cond=torch.from_numpy(inputs["guidance"]) if "guidance" in inputs else None,
+        timestep_cond=torch.from_numpy(inputs[EMBEDDING]) if EMBEDDING in inputs else None,
     )
     return _nhwc(noise.sample)
 

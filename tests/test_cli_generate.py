@@ -63,6 +63,16 @@ def test_draws_the_picture_it_was_asked_for(bundle_folder: Path, tmp_path: Path)
         assert image.info["model"] == bundle.model_hash
 
 
+def test_a_negative_prompt_without_use_is_warned_of(bundle_folder: Path, tmp_path: Path) -> None:
+    options = ("--prompt", "fox", "--negative-prompt", "dogs", "--steps", "1", "--json")
+    unused = run(bundle_folder, *options, "--guidance", "1", "-o", tmp_path / "a.png")
+    assert "warning: the negative prompt is not used: guidance of 1 or less needs none" in unused.stderr
+    assert json.loads(unused.stdout)["guidance_mode"] == "none"
+    used = run(bundle_folder, *options, "--guidance", "2", "-o", tmp_path / "b.png")
+    assert "warning" not in used.stderr
+    assert json.loads(used.stdout)["guidance_mode"] == "two passes"
+
+
 def test_json_says_what_was_made(bundle_folder: Path, tmp_path: Path) -> None:
     path = tmp_path / "a.png"
     result = run(bundle_folder, "--prompt", "é", "--steps", "1", "-o", path, "--json")

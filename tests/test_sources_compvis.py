@@ -168,6 +168,10 @@ ZERO = torch.zeros(1)
             "model.diffusion_model.label_emb.0.0.weight",
             "has a U-Net that is told more than a text (label_emb)",
         ),
+        (
+            "model.diffusion_model.time_embed.cond_proj.weight",
+            "has a U-Net that is told how strong guidance is (cond_proj), as latent consistency models are",
+        ),
         ("mid_block.resnets.0.x", "is one network as diffusers or transformers saves it; give the folder"),
         ("decoder.up_blocks.0.x", "is one network as diffusers or transformers saves it"),
         (

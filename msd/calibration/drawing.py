@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 
 from msd import tflite
-from msd.bundle import Bundle, file_facts
+from msd.bundle import Bundle, Component, file_facts
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
 from msd.ports import Ports
 from msd.runtime.components import Engine, Session
+from msd.runtime.guidance import Guidance
 from msd.runtime.pipeline import OnStep, Pipeline, Request
 from msd.weights import Array
 
@@ -129,7 +130,7 @@ def draw_inputs(
     picture's U-Net runs those of `steps` steps are kept, evenly along its trajectory from the first to the
     last; None for all. The same requests give the same files. Raises what `Pipeline.draw` raises.
     """
-    wanted = _wanted(requests, bundle.component("unet").inputs[0].shape[0], steps)
+    wanted = _wanted(requests, bundle.component("unet"), steps)
     seen, kept = Counter[str](), {name: list[Path]() for name in bundle.manifest.components}
     for name in kept:
         (folder / name).mkdir(parents=True)
@@ -152,11 +153,11 @@ def _draw(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnS
     pipeline.draw(requests, on_step)
 
 
-def _wanted(requests: Sequence[Request], batch: int, steps: int | None) -> set[int]:
+def _wanted(requests: Sequence[Request], unet: Component, steps: int | None) -> set[int]:
     """Return the numbers of the U-Net's runs that are kept, counted over all requests."""
     wanted, start = set[int](), 0
     for request in requests:
-        each = math.ceil(len(request.prompts) / batch)
+        each = math.ceil(Guidance.of(unet, request.guidance).rows / unet.inputs[0].shape[0])
         count = request.steps if steps is None else min(steps, request.steps)
         for step in np.linspace(0, request.steps - 1, count).round().astype(int):
             wanted.update(range(start + step * each, start + (step + 1) * each))

@@ -15,6 +15,7 @@ import click
 from msd.cli.command import Command, refuse_existing
 
 if TYPE_CHECKING:
+    from msd.runtime.guidance import Guidance
     from msd.runtime.pipeline import OnStep
     from msd.runtime.timeline import Recorder
 
@@ -117,9 +118,10 @@ def generate(
     with (
         _recorded(execution, timeline, force) as recorder,
         Pipeline(open_bundle(out, verify), *engine, scheduler, execution, recorder) as pipeline,
-        _progress() as on_step,
     ):
-        picture = pipeline.generate(**request, on_step=on_step)
+        _warn_of_unused(pipeline.guidance(request["guidance"]), request["negative_prompt"])
+        with _progress() as on_step:
+            picture = pipeline.generate(**request, on_step=on_step)
     save_picture(picture, output, force)
     height, width, _ = picture.pixels.shape
     report = {"picture": str(output), "width": width, "height": height, **picture.metadata}
@@ -157,6 +159,13 @@ def _progress() -> Iterator[OnStep]:
             progress.update(task, completed=done, total=total, seconds=seconds)
 
         yield on_step
+
+
+def _warn_of_unused(guidance: Guidance, negative_prompt: str) -> None:
+    if negative_prompt and guidance.rows == 1:
+        embedded = guidance.mode == "embedding"
+        why = "this U-Net has its guidance built in" if embedded else "guidance of 1 or less needs none"
+        click.echo(f"warning: the negative prompt is not used: {why}", err=True)
 
 
 def _say(report: dict[str, Any], as_json: bool) -> None:

@@ -42,7 +42,7 @@ def networks(
     context = ((batch, text_encoder.length, unet.context_width), "float32")
     inputs = {"latent": latent, "timestep": ((batch,), "float32"), "context": context}
     if unet.guidance_width is not None:
-        inputs["guidance"] = ((batch, unet.guidance_width), "float32")
+        inputs["guidance_embedding"] = ((batch, unet.guidance_width), "float32")
 
     latents = ((batch, rows, columns, vae_decoder.latent_channels), "float32")
     length = text_encoder.length

@@ -29,7 +29,7 @@ def unet(config: UNetConfig, height: int, width: int, length: int = 77, batch: i
 
     `latent` (batch, height, width, in_channels), `timestep` (batch,) and `context` (batch, length,
     context_width) → `noise` (batch, height, width, out_channels), all float32. A U-Net distilled for guidance
-    also has the input `guidance` (batch, guidance_width).
+    also has the input `guidance_embedding` (batch, guidance_width).
     """
     latent = keras.Input(batch_shape=(batch, height, width, config.in_channels), name="latent")
     timestep = keras.Input(batch_shape=(batch,), name="timestep")
@@ -37,7 +37,7 @@ def unet(config: UNetConfig, height: int, width: int, length: int = 77, batch: i
     inputs = [latent, timestep, context]
     guidance = None
     if config.guidance_width is not None:
-        guidance = keras.Input(batch_shape=(batch, config.guidance_width), name="guidance")
+        guidance = keras.Input(batch_shape=(batch, config.guidance_width), name="guidance_embedding")
         inputs.append(guidance)
     time = _time(config, timestep, guidance)
     skips = _down(config, conv(latent, config.channels[0], "conv_in"), time, context)

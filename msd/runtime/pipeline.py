@@ -3,8 +3,7 @@
     bundle = open_bundle("demo-out")
     picture = Pipeline(bundle).generate("a red circle", seed=1)
 
-Latent diffusion after Rombach et al. (2022, arXiv 2112.10752); guidance after Ho and Salimans (2022,
-arXiv 2207.12598).
+Latent diffusion after Rombach et al. (2022, arXiv 2112.10752).
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ from msd.delegate.worker import Precision
 from msd.errors import BadConfig
 from msd.runtime.components import Backend, Engine, Network, open_component
 from msd.runtime.execution import Execution, Networks
+from msd.runtime.guidance import EMBEDDING, Guidance
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
@@ -42,18 +42,13 @@ OnStep = Callable[[int, int, float], None]
 
 @dataclass(frozen=True)
 class Request:
-    """One picture to draw. Guidance of 1 or less means none: the negative prompt is then not used."""
+    """One picture to draw. The negative prompt is used where guidance has a pass for it (`Guidance.of`)."""
 
     prompt: str
     negative_prompt: str = ""
     seed: int = 0
     steps: int = 20
     guidance: float = 7.5
-
-    @property
-    def prompts(self) -> list[str]:
-        """What the text encoder must read: the negative prompt too where there is guidance."""
-        return [self.negative_prompt, self.prompt] if self.guidance > 1 else [self.prompt]
 
 
 class Pipeline:
@@ -145,6 +140,10 @@ class Pipeline:
             for request, image, latent in zip(requests, images, ended, strict=True)
         ]
 
+    def guidance(self, scale: float) -> Guidance:
+        """Return how a picture with guidance of `scale` is drawn: the U-Net's file decides."""
+        return Guidance.of(self.bundle.component("unet"), scale)
+
     def _open(self, name: str, stop: Event) -> AbstractContextManager[Network]:
         return open_component(self.bundle, name, replace(self.engine, stop=stop), self._watch)
 
@@ -174,7 +173,8 @@ class Pipeline:
     def _encode(self, networks: Networks, requests: Sequence[Request]) -> list[Float]:
         """Return the context of each request; first their tokens' rows, where a file of its own has them."""
         name = "tokens"
-        values: list[Array] = [np.stack([*map(self.tokenizer.encode, r.prompts)]) for r in requests]
+        texts = [self.guidance(r.guidance).prompts(r.prompt, r.negative_prompt) for r in requests]
+        values: list[Array] = [np.stack([*map(self.tokenizer.encode, each)]) for each in texts]
         for component, output in ((LOOKUP, LOOKUP), ("text_encoder", "context")):
             if component in self.bundle.manifest.components:
                 network = networks.take(component)
@@ -188,26 +188,25 @@ class Pipeline:
         self, unet: Network, request: Request, context: Float, latent: Float, told: _Counter
     ) -> Float:
         table, clean = self.scheduler.table(request.steps), None
+        guidance = self.guidance(request.guidance)
         latent = latent * np.float32(table.start)
         for i, step in enumerate(table.steps, 1):
             begun = time.perf_counter()
-            output = self._predict(unet, latent, step, context, request.guidance)
+            output = self._predict(unet, latent, step, context, guidance)
             added = noise(request.seed, latent.shape, i) if step.noise else None
             latent, clean = step.apply(latent, output, clean, added)
             told.add(time.perf_counter() - begun)
         return latent
 
-    def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: float) -> Float:
-        """Return the U-Net's output for one step; with two contexts, pushed away from the first one's."""
+    def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: Guidance) -> Float:
+        """Return the U-Net's output for one step, guided."""
         scaled = np.float32(step.scale) * latent
-        inputs = {"latent": np.repeat(scaled, len(context), 0), "context": context}
-        flat = unet.rows("noise", inputs, self._time(unet, step.timestep))
-        outputs: Float = flat.reshape(-1, *latent.shape[1:])
-        if len(outputs) == 1:
-            return outputs
-        away, towards = outputs[:1], outputs[1:]
-        guided: Float = away + np.float32(guidance) * (towards - away)
-        return guided
+        inputs = {"latent": np.repeat(scaled, guidance.rows, 0), "context": context}
+        shared = self._time(unet, step.timestep)
+        if guidance.mode == "embedding":
+            shared[EMBEDDING] = guidance.embedding(unet.shape(EMBEDDING)[-1])
+        outputs: Float = unet.rows("noise", inputs, shared).reshape(-1, *latent.shape[1:])
+        return guidance.combine(outputs)
 
     def _time(self, unet: Network, timestep: float) -> dict[str, Float]:
         """Return the timestep as this U-Net takes it: a number, or the sinusoids made of it."""
@@ -226,6 +225,7 @@ class Pipeline:
     def _metadata(self, request: Request) -> dict[str, Any]:
         return {
             **asdict(request),
+            "guidance_mode": self.guidance(request.guidance).mode,
             "scheduler": f"{name_of_kind(self.scheduler)}, {self.scheduler.diffusion.prediction_type}",
             "model": self.bundle.model_hash,
             "backend": self.engine.backend,

@@ -26,6 +26,11 @@ KINDS = (
     (r"depth_model\.", "is a Stable Diffusion that reads a depth map, which is not supported"),
     (r"low_scale_model\.", "is an upscaler, which is not supported"),
     (
+        r"(model\.diffusion_model\.)?time_embed\w*\.cond_proj\.",
+        "has a U-Net that is told how strong guidance is (cond_proj), as latent consistency models are, "
+        "which this layout has no name for; give the folder that diffusers wrote",
+    ),
+    (
         r"(model\.diffusion_model\.)?label_emb\.",
         "has a U-Net that is told more than a text (label_emb), as those of Stable Diffusion XL, unCLIP and "
         f"upscalers are, and {ONLY} without",
