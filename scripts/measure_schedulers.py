@@ -1,0 +1,89 @@
+"""Measure how far pictures are from diffusers', scheduler by scheduler, weights and noise being the same.
+
+    python -m scripts.measure_schedulers -o docs/results/scheduler-parity.json
+
+The demo checkpoint predicts noise; a small random one is taken to predict velocity. Recipe float32. Needs
+the test extra (diffusers, torch). Minutes.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+import graph_rewrites
+from msd.bundle import Bundle, open_bundle
+from msd.convert import Settings, convert
+from msd.demo import CHECKPOINT
+from msd.demo.captions import captions
+from msd.parity import psnr
+from msd.recipe import find_recipe
+from msd.runtime.pipeline import noise
+from scripts.measured import machine
+from tests import checkpoints
+from tests.drawings import KINDS, Drawing
+
+STEPS = {"lcm": 8}
+VELOCITY = (("prediction_type", "v_prediction"),)
+
+
+@click.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--captions", "count", default=4, show_default=True)
+@click.option("--steps", default=20, show_default=True, help="Of LCM 8.")
+def main(output: Path, count: int, steps: int) -> None:
+    """Write the PSNR of latents and pictures, in dB, as JSON to OUTPUT."""
+    prompts = captions("held-back", count, seed=1)
+    rows: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        random = Path(folder) / "random"
+        checkpoints.write(random, checkpoints.SD21)
+        for name, source, changes in (
+            ("demo, noise", CHECKPOINT, ()),
+            ("random, velocity", random, VELOCITY),
+        ):
+            convert(source, Path(folder) / name, Settings(graph_rewrites.load(), find_recipe("float32")))
+            bundle = open_bundle(Path(folder) / name)
+            for scheduler in KINDS:
+                each = [
+                    Drawing(scheduler, STEPS.get(scheduler, steps), 7.5, prompt, "", seed, changes)
+                    for seed, prompt in enumerate(prompts)
+                ]
+                rows[f"{name}, {scheduler}"] = measure(each, bundle, source)
+                click.echo(f"{name}, {scheduler}: {rows[f'{name}, {scheduler}']}", err=True)
+    report = {
+        "command": "python -m scripts.measure_schedulers " + " ".join(sys.argv[1:]),
+        "machine": machine(),
+        "versions": {n: version(n) for n in ("diffusers", "torch", "ai-edge-litert", "numpy")},
+        "captions": count,
+        "guidance": 7.5,
+        "PSNR in dB": rows,
+    }
+    output.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def measure(drawings: list[Drawing], bundle: Bundle, source: Path) -> dict[str, Any]:
+    """Return steps, and the median and least PSNR of latents and of pictures, 8 bits a channel."""
+    found = []
+    for drawing in drawings:
+        start = noise(drawing.seed, bundle.component("unet").inputs[0].shape)
+        latents, picture, _ = drawing.ours(bundle, start)
+        wanted, shown = drawing.theirs(source, start)
+        found.append((psnr(wanted, latents), psnr(np.rint(shown * 255) / 255, picture)))
+    median, least = np.median(found, axis=0), np.min(found, axis=0)
+    return {
+        "steps": drawings[0].steps,
+        "latents": {"median": round(float(median[0]), 1), "least": round(float(least[0]), 1)},
+        "pictures": {"median": round(float(median[1]), 1), "least": round(float(least[1]), 1)},
+    }
+
+
+if __name__ == "__main__":
+    main()
