@@ -82,6 +82,26 @@ def test_json_says_what_was_made(bundle_folder: Path, tmp_path: Path) -> None:
     assert said["seconds"] > 0
 
 
+def test_several_pictures_are_those_of_seeds_one_after_the_other(bundle_folder: Path, tmp_path: Path) -> None:
+    options = ("--prompt", "fox", "--steps", "2", "--seed", "8")
+    result = run(bundle_folder, *options, "--images", "3", "-o", tmp_path / "a.png", "--json")
+    said = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [(each["picture"], each["seed"]) for each in said] == [
+        (str(tmp_path / f"a-{seed}.png"), seed) for seed in (8, 9, 10)
+    ]
+    run(bundle_folder, *options[:-1], "9", "-o", tmp_path / "one-{seed}.png")
+    assert (tmp_path / "one-9.png").read_bytes() == (tmp_path / "a-9.png").read_bytes()
+    assert (tmp_path / "a-8.png").read_bytes() != (tmp_path / "a-9.png").read_bytes()
+
+
+def test_one_picture_of_several_in_the_way_stops_all(bundle_folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "a-2.png").write_bytes(b"mine")
+    result = run(bundle_folder, "--prompt", "fox", "--images", "3", "-o", tmp_path / "a.png")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "a-2.png exists; choose another name or give --force" in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["a-2.png"]
+
+
 def test_a_process_of_its_own_writes_the_same_bytes(bundle_folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from msd.cli import msd; msd()", "generate", str(bundle_folder)]
     for name in ("a.png", "b.png"):
@@ -125,6 +145,7 @@ def test_refuses_a_bad_bundle_in_a_sentence(tmp_path: Path) -> None:
         ["-o", "a.png"],
         ["--prompt", "fox"],
         ["--prompt", "fox", "-o", "a.png", "--steps", "0"],
+        ["--prompt", "fox", "-o", "a.png", "--images", "0"],
         ["--prompt", "fox", "-o", "a.png", "--seed", "-1"],
         ["--prompt", "fox", "-o", "a.png", "--guidance", "much"],
         ["--prompt", "fox", "-o", "a.png", "--backend", "abacus"],

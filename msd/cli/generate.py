@@ -16,6 +16,7 @@ from msd.cli.command import Command, refuse_existing
 
 if TYPE_CHECKING:
     from msd.runtime.guidance import Guidance
+    from msd.runtime.picture import Picture
     from msd.runtime.pipeline import OnStep
     from msd.runtime.timeline import Recorder
 
@@ -50,6 +51,13 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 @click.option("--prompt", callback=_utf8, required=True, help="What the picture shall show.")
 @click.option("--negative-prompt", callback=_utf8, default="", help="What it shall not show.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same picture.")
+@click.option(
+    "--images",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="How many, of seeds one after the other.",
+)
 @click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps.")
 @click.option("--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none.")
 @click.option(
@@ -58,7 +66,9 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
     metavar="NAME",
     help="ddim, dpm++, euler or lcm.  [default: the checkpoint's own, else ddim]",
 )
-@click.option("-o", "--output", type=PICTURE, required=True, help="The PNG file to write.")
+@click.option(
+    "-o", "--output", type=PICTURE, required=True, help="The PNG file to write; {seed} in it is the seed."
+)
 @click.option("--backend", type=BACKENDS, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
     "--precision", type=PRECISIONS, default="fp32", show_default=True, help="What a GPU reckons in."
@@ -84,11 +94,15 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
     metavar="FILE",
 )
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
-@click.option("--json", "as_json", is_flag=True, help="Say on stdout, as JSON, what was made.")
-@click.option("--force", is_flag=True, help="Replace an existing picture.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Say on stdout what was made: a line of JSON a picture."
+)
+@click.option("--force", is_flag=True, help="Replace existing pictures.")
 def generate(
     out: Path,
     output: Path,
+    seed: int,
+    images: int,
     scheduler: str | None,
     backend: Any,
     precision: Any,
@@ -109,10 +123,13 @@ def generate(
       msd generate demo-out --prompt "one blue star" --scheduler dpm++ --steps 10 -o star.png
     """
     from msd.bundle import open_bundle
-    from msd.runtime.picture import check_output, save_picture
-    from msd.runtime.pipeline import Pipeline
+    from msd.runtime.picture import check_output, picture_paths, save_picture
+    from msd.runtime.pipeline import Pipeline, Request
 
-    check_output(output, force)
+    requests = [Request(seed=seed + i, **request) for i in range(images)]
+    paths = picture_paths(output, [request.seed for request in requests])
+    for path in paths:
+        check_output(path, force)
     begun = time.perf_counter()
     engine = backend, threads, precision, float_weights
     with (
@@ -121,11 +138,12 @@ def generate(
     ):
         _warn_of_unused(pipeline.guidance(request["guidance"]), request["negative_prompt"])
         with _progress() as on_step:
-            picture = pipeline.generate(**request, on_step=on_step)
-    save_picture(picture, output, force)
-    height, width, _ = picture.pixels.shape
-    report = {"picture": str(output), "width": width, "height": height, **picture.metadata}
-    _say(report | {"seconds": round(time.perf_counter() - begun, 3)}, as_json)
+            pictures = pipeline.draw(requests, on_step)
+    for path, picture in zip(paths, pictures, strict=True):
+        save_picture(picture, path, force)
+    seconds = round(time.perf_counter() - begun, 3)
+    for path, picture in zip(paths, pictures, strict=True):
+        _say(path, picture, seconds, as_json)
 
 
 @contextmanager
@@ -168,7 +186,10 @@ def _warn_of_unused(guidance: Guidance, negative_prompt: str) -> None:
         click.echo(f"warning: the negative prompt is not used: {why}", err=True)
 
 
-def _say(report: dict[str, Any], as_json: bool) -> None:
+def _say(path: Path, picture: Picture, seconds: float, as_json: bool) -> None:
+    """Say what was made, and the seconds that all pictures took."""
+    height, width, _ = picture.pixels.shape
+    report = {"picture": str(path), "width": width, "height": height, **picture.metadata, "seconds": seconds}
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
     else:

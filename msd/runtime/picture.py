@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -27,6 +27,17 @@ class Picture:
     pixels: npt.NDArray[np.uint8]
     latents: Float
     metadata: Mapping[str, Any]
+
+
+def picture_paths(path: Path, seeds: Sequence[int]) -> list[Path]:
+    """Return a file for each seed: `path` with the seed for `{seed}` in its name.
+
+    A name without it is one picture's as it is; before the ending of several's the seed is put, "a-7.png".
+    """
+    name = path.name
+    if "{seed}" not in name and len(seeds) > 1:
+        name = f"{path.stem}-{{seed}}{path.suffix}"
+    return [path.with_name(name.replace("{seed}", str(seed))) for seed in seeds]
 
 
 def pixels(image: Float) -> npt.NDArray[np.uint8]:
