@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import platform
 import re
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from msd.machine import this_machine
 
 PAUSE = 0.02
 """Seconds between two looks at the memory."""
@@ -69,4 +69,5 @@ def _field(pid: int, name: str) -> int:
 
 def machine() -> str:
     """Return what this machine is, for a stored result."""
-    return f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores"
+    found = this_machine()
+    return f"{found.architecture}, {found.system}, {found.cores} cores"

@@ -83,7 +83,7 @@ class Whole:
     """A picture of `steps` steps with guidance on one backend.
 
     `encoding`, `step` and `decoding` are computed from the components' typical seconds: text encoding for
-    two prompts, a step with its one or two runs of the U-Net, one picture's decoding. Loading is not in them.
+    all that guidance needs, a step with its one or two runs of the U-Net, one decoding; no loading.
     """
 
     backend: Backend

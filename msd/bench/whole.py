@@ -13,9 +13,10 @@ from msd.errors import DelegateFailed
 from msd.interpreter import one_line
 from msd.runtime import components as runtime
 from msd.runtime.execution import Execution
+from msd.runtime.guidance import Guidance
 
-PROMPTS = 2
-"""Guidance encodes the negative prompt too, and runs the U-Net for both (arXiv 2207.12598)."""
+SCALE = 7.5
+"""How strong guidance is; what matters is whether a U-Net needs two rows for it."""
 
 BACKENDS: Mapping[Backend, runtime.Backend] = {
     "litert-cpu": "cpu",
@@ -32,7 +33,8 @@ def whole(
     seconds = {m.component: m.timings.typical for m in measured}
     if not set(bundle.manifest.components) <= set(seconds):
         return None
-    passes = -(-PROMPTS // bundle.manifest.configuration.batch)
+    rows = Guidance.of(bundle.component("unet"), SCALE).rows
+    passes = -(-rows // bundle.manifest.configuration.batch)
     encoding = seconds["text_encoder"] + seconds.get(LOOKUP, 0.0)
     return Whole(
         place.backend, steps, passes * encoding, passes * seconds["unet"], seconds["vae_decoder"], drawn
