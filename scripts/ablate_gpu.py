@@ -188,14 +188,15 @@ def measured_against(
     base: Row, rows: list[Row], folder: Path, adapter: Adapter, precision: Any
 ) -> Iterator[Row]:
     """Measure `base`, then each of `rows` in turns with it; yields each."""
+    used = gpu_used()
     with opened(base, folder, adapter, "fp32") as exact, opened(base, folder, adapter, precision) as first:
         assert exact is not None, base.failure
         assert first is not None, base.failure
         expected = exact.warm()
-        exact.child.close()
+        exact.close()
         base.psnr, base.ratio = distance(expected, first.warm()), 1.0
         base.seconds = float(np.median([first.time() for _ in range(TURNS)]))
-        base.process_bytes = first.resident()
+        base.process_bytes, base.gpu_bytes = first.resident(), gpu_used() - used
         yield base
         for at in range(0, len(rows), TOGETHER):
             batch = rows[at : at + TOGETHER]
@@ -221,6 +222,8 @@ def take_turns(row: Row, first: Loaded, other: Loaded, expected: Array) -> None:
         seconds, found = other.run()
         if seconds < SLOW:
             found = other.warm()
+        else:
+            first.warm()
         pairs = [(first.time(), other.time()) for _ in range(TURNS if seconds < SLOW else 1)]
     except (ChildLost, ChildRefused) as problem:
         row.failure = str(problem)

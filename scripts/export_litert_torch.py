@@ -32,6 +32,8 @@ def export(output: str, device_type: str) -> None:
     inputs: Any = torch.zeros(2, 4, 64, 64), torch.zeros(2, 77, 768), torch.zeros(1, 320)
     with torch.inference_mode():
         model = diffusion.Diffusion(diffusion.get_model_config(batch_size=2, device_type=device_type)).eval()
+        for parameter in model.parameters():  # They begin as zeros, and the converter then folds all away.
+            parameter.normal_(0, max(1, parameter[0].numel()) ** -0.5)
         litert_torch.signature("diffusion", model, inputs).convert().export(output)
 
 
