@@ -1,0 +1,89 @@
+"""Make a folder like msd-convert's of structures, with random weights, where there is no TensorFlow.
+
+    python scripts/judge_full_size.py trace build sd21-base            # needs TensorFlow; less than 1 MB
+    python scripts/make_random_bundle.py build sd21-base build/sd21-random --recipe gpu-w8
+
+What it draws is noise; what it costs is what Stable Diffusion costs. The tokenizer is CLIP's.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import click
+
+import graph_rewrites
+import msd
+from msd import tflite
+from msd.bundle import (
+    COMPONENTS,
+    MANIFEST,
+    Component,
+    Configuration,
+    Conversion,
+    Manifest,
+    RecipeFacts,
+    Source,
+    dump_manifest,
+)
+from msd.convert import with_weights
+from msd.encode import encode
+from msd.facts import component_of
+from msd.recipe import find_recipe
+from msd.rewrite import apply
+from msd.sources.clip_tokenizer import clip_tokenizer
+from msd.structure import load_structure
+from scripts.full_size_structures import drawn
+
+SCHEDULER = """{
+  "_class_name": "DDIMScheduler", "beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear",
+  "num_train_timesteps": 1000, "set_alpha_to_one": false, "steps_offset": 1, "prediction_type": "epsilon"
+}
+"""
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, exists=True))
+@click.argument("model")
+@click.argument("out", type=click.Path(path_type=Path))
+@click.option("--recipe", default="gpu-w8", show_default=True)
+def main(folder: Path, model: str, out: Path, recipe: str) -> None:
+    """Write to OUT what the structures of MODEL in FOLDER become, with random weights."""
+    (out / "tokenizer").mkdir(parents=True)
+    (out / "scheduler").mkdir()
+    for name, read in clip_tokenizer("!").items():
+        (out / "tokenizer" / name).write_bytes(read())
+    (out / "scheduler" / "scheduler_config.json").write_text(SCHEDULER)
+    with ProcessPoolExecutor(len(COMPONENTS)) as pool:
+        tasks = {n: pool.submit(write, folder / model / f"{n}.zip", out, n, recipe) for n in COMPONENTS}
+        parts = {name: task.result() for name, task in tasks.items()}
+    public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
+    settings = Configuration(
+        public["text_encoder"],
+        {"cosine_first": True, "frequency_shift": 0.0},
+        public["vae"],
+        512,
+        512,
+        1,
+        RecipeFacts(recipe, find_recipe(recipe).digest),
+    )
+    source = Source("random", model, {})
+    manifest = Manifest(msd.__version__, source, settings, parts, Conversion(0.0, 0))
+    (out / MANIFEST).write_text(dump_manifest(manifest))
+
+
+def write(structure: Path, out: Path, name: str, recipe: str) -> Component:
+    """Write a component and return what it is."""
+    loaded, chosen = load_structure(structure), find_recipe(recipe)
+    made = with_weights(loaded, drawn(loaded))
+    apply(made.main, [rule for rule in graph_rewrites.load() if rule.name not in chosen.without])
+    encode(made.main, chosen, name)
+    path = out / f"{name}.tflite"
+    tflite.write(made, path)
+    return component_of(path, "", "gpu")
+
+
+if __name__ == "__main__":
+    main()
