@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.machine import this_machine
+from msd.runtime.sampler import descendants
 
 PAUSE = 0.02
 """Seconds between two looks at the memory."""
@@ -45,17 +46,9 @@ def measured(command: Sequence[str | Path], env: Mapping[str, str] | None = None
 def _memory(pid: int) -> tuple[int, int]:
     """Return the highest peak of any process of the tree at `pid`, and what all hold now, in bytes."""
     peak = now = 0
-    for each in _tree(pid):
+    for each in (pid, *descendants(pid)):
         peak, now = max(peak, _field(each, "VmHWM")), now + _field(each, "VmRSS")
     return peak, now
-
-
-def _tree(pid: int) -> list[int]:
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return [pid]
-    return [pid, *(found for child in children for found in _tree(int(child)))]
 
 
 def _field(pid: int, name: str) -> int:

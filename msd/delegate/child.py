@@ -17,6 +17,7 @@ from types import TracebackType
 
 from msd.delegate.worker import Done, Refused, Reply
 from msd.errors import DelegateFailed
+from msd.runtime.sampler import descendants, resident
 
 PATIENCE = 0.1
 """Seconds between two looks at a busy child's memory."""
@@ -110,7 +111,8 @@ class Child:
 
     def _wait(self, until: float) -> None:
         while not self._connection.poll(PATIENCE):
-            used = sum(map(_resident, _tree(self.process.pid)))
+            pid = self.process.pid
+            used = resident(pid) + sum(map(resident, descendants(pid)))
             self.peak = max(self.peak, used)
             if used > self.bounds.memory:
                 self._kill()
@@ -157,20 +159,3 @@ def _free_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     raise DelegateFailed("/proc/meminfo does not name MemAvailable; say how much memory may be used")
-
-
-def _tree(pid: int) -> list[int]:
-    """Return process `pid` and all that it has started, and they."""
-    try:
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except OSError:
-        return [pid]
-    return [pid, *(found for child in children for found in _tree(int(child)))]
-
-
-def _resident(pid: int) -> int:
-    """Return the resident bytes of process `pid`, 0 when it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, IndexError):
-        return 0
