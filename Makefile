@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile
 BIN := .venv/bin
 
-.PHONY: help setup demo test check oracle golden bench-convert bench-report bench-compression bench-demo
+.PHONY: help setup demo test check regress oracle golden bench-convert bench-report bench-compression bench-demo
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -23,6 +23,10 @@ check: .venv/ready-for-tests ## lint, formatting, types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy msd graph_rewrites
+
+regress: .venv/ready ## draw the demo's pictures and compare them with golden ones: build/regress/report/index.html
+	$(BIN)/msd-convert -o build/regress/demo --force
+	$(BIN)/msd regress demo build/regress/demo -o build/regress/report --junit build/regress/junit.xml --force
 
 oracle: .venv/ready-for-tests ## ask the real GPU delegate what the rules say of it: 2700 small files, 6 minutes
 	PYTHONPATH=. $(BIN)/python scripts/oracle.py -o docs/results/oracle.json

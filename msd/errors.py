@@ -6,6 +6,7 @@
     ├── BadBundle            a folder of converted files is incomplete or does not match its manifest
     ├── BadCalibration       prompts or inputs to calibrate with are missing, damaged or of wrong shapes
     ├── BadConfig            a file under configs/, or an option, says something impossible
+    ├── BadGoldens           golden pictures are missing, damaged, or another suite's
     ├── OutputExists         a result is in the way and --force was not given
     ├── OutputUnwritable     the disk is full, or the folder cannot be written
     ├── BadReport            a stored report is missing or not one
@@ -42,6 +43,10 @@ class BadCalibration(MsdError):
 
 class BadConfig(MsdError):
     """A configuration file or an option says something impossible."""
+
+
+class BadGoldens(MsdError):
+    """Golden pictures are missing, damaged, or those of another suite."""
 
 
 class OutputExists(MsdError):

@@ -52,11 +52,9 @@ def _lock(lock: int, staging: Path, out: Path) -> None:
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise OutputUnwritable(f"another msd-convert is writing {out}; wait for it, or end it") from None
+        raise OutputUnwritable(f"another run is writing {out}; wait for it, or end it") from None
     if not staging.exists() or not os.path.samestat(os.fstat(lock), staging.stat()):
-        raise OutputUnwritable(
-            f"another msd-convert has just written {out}; run again if that is still wanted"
-        )
+        raise OutputUnwritable(f"another run has just written {out}; run again if that is still wanted")
 
 
 def _empty(folder: Path) -> None:

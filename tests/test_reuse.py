@@ -190,7 +190,7 @@ def test_two_runs_do_not_write_the_same_folder(source: Path, tmp_path: Path) -> 
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
         assert other.stdout
         other.stdout.readline()
-        with pytest.raises(OutputUnwritable, match="another msd-convert is writing"):
+        with pytest.raises(OutputUnwritable, match="another run is writing"):
             convert(source, tmp_path / "out", SETTINGS)
         assert (tmp_path / ".out.part").is_dir()
         other.kill()

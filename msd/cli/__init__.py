@@ -18,6 +18,7 @@ COMMANDS = {
     ),
     "bench": ("msd.cli.bench:bench", "Measure how long networks take, here or on a phone."),
     "generate": ("msd.cli.generate:generate", "Draw a picture with converted files."),
+    "regress": ("msd.cli.regress:regress", "Fail when pictures are worse than golden ones."),
 }
 
 

@@ -137,7 +137,7 @@ def generate(
         Pipeline(open_bundle(out, verify), *engine, scheduler, execution, recorder) as pipeline,
     ):
         _warn_of_unused(pipeline.guidance(request["guidance"]), request["negative_prompt"])
-        with _progress() as on_step:
+        with progress() as on_step:
             pictures = pipeline.draw(requests, on_step)
     for path, picture in zip(paths, pictures, strict=True):
         save_picture(picture, path, force)
@@ -163,7 +163,7 @@ def _recorded(execution: str, timeline: Path | None, force: bool) -> Iterator[Re
 
 
 @contextmanager
-def _progress() -> Iterator[OnStep]:
+def progress() -> Iterator[OnStep]:
     """Show a bar of steps on stderr, with the seconds that the last one took."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn

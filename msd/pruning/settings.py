@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from typing import Any
 
 from msd.bundle import COMPONENTS
 from msd.errors import BadConfig
+from msd.keys import require_known
 
 CRITERIA = ("magnitude", "activation", "reconstruction")
 UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -63,7 +63,7 @@ def parse_budget(text: str) -> Budget:
 def parse_pruning(table: Mapping[str, Any]) -> Pruning:
     """Return what the table [prune] of a recipe asks for; raises BadConfig for what is not known there."""
     known = {"budget", "criterion", "refit", "components", "unit"}
-    _require_known("[prune]", table, known)
+    require_known("[prune]", table, known)
     criterion, refit = table.get("criterion", "magnitude"), table.get("refit", "auto")
     components = table.get("components", ["unet"])
     if criterion not in CRITERIA:
@@ -88,17 +88,10 @@ def parse_pruning(table: Mapping[str, Any]) -> Pruning:
 
 
 def _line(table: Mapping[str, Any]) -> Line:
-    _require_known("[[prune.unit]]", table, {"name", "keep"})
+    require_known("[[prune.unit]]", table, {"name", "keep"})
     name, keep = table.get("name"), table.get("keep")
     if not isinstance(name, str) or not name:
         raise BadConfig(f'[[prune.unit]] has name = {name!r}; it is a pattern like "up_blocks.0.*.conv1"')
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
         raise BadConfig(f"[[prune.unit]] {name} has keep = {keep!r}; it is a share above 0, at most 1")
     return Line(name, float(keep))
-
-
-def _require_known(where: str, table: Mapping[str, Any], known: set[str]) -> None:
-    for key in set(table) - known:
-        close = difflib.get_close_matches(key, known, 1)
-        hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
-        raise BadConfig(f"{where} has no {key}; {hint}")

@@ -1,0 +1,230 @@
+"""The folder of golden pictures: a PNG for each of a suite's, and goldens.json, which says what they are.
+
+    configs/suites/demo/
+        goldens.json    which suite and model they come from
+        hearts.png …
+
+A new set replaces the folder as a whole, or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+
+import msd
+from msd import schema
+from msd.bundle import Bundle, RunsOn
+from msd.errors import BadGoldens, OutputExists
+from msd.files import writing
+from msd.fingerprint import fingerprint
+from msd.regress.metrics import Pixels
+from msd.regress.suite import Drawing, Suite, Thresholds
+from msd.runtime.picture import Picture, save_picture
+from msd.runtime.pipeline import Pipeline
+from msd.staging import staged
+
+FORMAT = 1
+MANIFEST = "goldens.json"
+LIBRARIES = ("ai-edge-litert", "numpy")
+RENEW = "make new ones with --update"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Which model drew pictures, and where.
+
+    `model`: `Bundle.model_hash`. `weights`: the SHA-256 of the checkpoint's files and the recipe's, the same
+    for a model that is converted again.
+    """
+
+    model: str
+    weights: str
+    source: str
+    recipe: str
+    msd: str
+    backend: RunsOn
+    precision: str
+    versions: dict[str, str]
+
+    def can_be_repeated_by(self, other: Origin) -> bool:
+        """Whether the other has the same weights, stored in the same way, and draws in the same place."""
+        places = (self.backend, self.precision), (other.backend, other.precision)
+        return self.weights == other.weights and places[0] == places[1]
+
+    @staticmethod
+    def of(pipeline: Pipeline) -> Origin:
+        """Return what a pipeline's pictures come from."""
+        manifest, engine = pipeline.bundle.manifest, pipeline.engine
+        return Origin(
+            pipeline.bundle.model_hash,
+            _weights(pipeline.bundle),
+            manifest.source.name,
+            manifest.configuration.recipe.name,
+            manifest.msd,
+            engine.backend,
+            engine.precision if engine.backend == "gpu" else "fp32",
+            {"msd": msd.__version__, **{name: version(name) for name in LIBRARIES}},
+        )
+
+
+@dataclass(frozen=True)
+class Goldens:
+    """What goldens.json says. `suite`: the drawing's SHA-256. `pixels`: each picture's, by its name."""
+
+    suite: str
+    drawing: Drawing
+    origin: Origin
+    height: int
+    width: int
+    pixels: dict[str, str]
+    thresholds: Thresholds
+    reconverted: Thresholds | None = None
+    format: int = FORMAT
+
+
+def load(folder: Path) -> Goldens:
+    """Return what a folder's goldens.json says; raises BadGoldens where there is none or it is damaged."""
+    recover(folder)
+    path = folder / MANIFEST
+    if not path.is_file():
+        raise BadGoldens(f"{folder} has no goldens ({MANIFEST} is missing); {RENEW}")
+    try:
+        goldens: Goldens = schema.load(Goldens, path, FORMAT, "a list of goldens")
+    except (OSError, ValueError) as problem:
+        raise BadGoldens(f"{problem}; restore it, or {RENEW}") from problem
+    return goldens
+
+
+def require_same_drawing(goldens: Goldens, suite: Suite, folder: Path) -> None:
+    """Raise BadGoldens, naming the first difference, for goldens of other pictures than the suite's."""
+    if goldens.suite != suite.drawing.digest:
+        difference = _difference(goldens.drawing, suite.drawing)
+        raise BadGoldens(f"{folder} has the goldens of another suite: {difference}; {RENEW}")
+
+
+def read_pictures(folder: Path, goldens: Goldens) -> dict[str, Pixels]:
+    """Return the pictures by name; raises BadGoldens for one that is missing, damaged or of another size."""
+    return {entry.name: read_picture(folder, entry.name, goldens) for entry in goldens.drawing.pictures}
+
+
+def read_picture(folder: Path, name: str, goldens: Goldens) -> Pixels:
+    """Return one picture; raises BadGoldens for one that is missing, damaged or of another size."""
+    path = folder / f"{name}.png"
+    pixels = _decoded(path)
+    if pixels.shape != (goldens.height, goldens.width, 3):
+        size = f"{pixels.shape[1]}×{pixels.shape[0]}"
+        raise BadGoldens(f"{path} is {size} and not {goldens.width}×{goldens.height}; restore it, or {RENEW}")
+    if goldens.pixels.get(name) != _digest(pixels):
+        raise BadGoldens(f"{path} is not the picture that {MANIFEST} describes; restore it, or {RENEW}")
+    return pixels
+
+
+def require_replaceable(folder: Path) -> None:
+    """Raise OutputExists for a folder with anything but goldens: it is replaced as a whole."""
+    recover(folder)
+    if not folder.exists():
+        return
+    if not folder.is_dir():
+        raise OutputExists(f"{folder} is a file; goldens are a folder")
+    found = {path.name for path in folder.iterdir()}
+    try:
+        ours = {MANIFEST, *(f"{name}.png" for name in load(folder).pixels)}
+    except BadGoldens:
+        ours = {name for name in found if name.endswith(".png")} if MANIFEST in found else set()
+    if foreign := sorted(found - ours - {MANIFEST}):
+        raise OutputExists(f"{folder} has {foreign[0]}, which is no golden; --update would take it away")
+
+
+def write(folder: Path, suite: Suite, pictures: Mapping[str, Picture], origin: Origin) -> None:
+    """Put goldens in a folder's place: all of them, or the old ones stay. Raises OutputUnwritable."""
+    height, width, _ = next(iter(pictures.values())).pixels.shape
+    digests = {name: _digest(picture.pixels) for name, picture in pictures.items()}
+    made = Goldens(
+        suite.drawing.digest,
+        suite.drawing,
+        origin,
+        height,
+        width,
+        digests,
+        suite.thresholds,
+        suite.reconverted,
+    )
+    place = folder.resolve()
+    with staged(place) as staging, writing(place, staging):
+        for name, picture in pictures.items():
+            save_picture(picture, staging / f"{name}.png")
+        (staging / MANIFEST).write_text(schema.dump(made), "utf-8")
+        _swap(staging, place)
+
+
+def recover(folder: Path) -> None:
+    """Put the old goldens back where a run was killed between taking them away and setting the new ones."""
+    place = folder.resolve()
+    before = _before(place)
+    if before.exists() and not place.exists():
+        os.rename(before, place)
+
+
+def _swap(new: Path, place: Path) -> None:
+    before = _before(place)
+    shutil.rmtree(before, ignore_errors=True)
+    if not place.exists():
+        os.rename(new, place)
+        return
+    os.rename(place, before)
+    try:
+        os.rename(new, place)
+    except BaseException:
+        os.rename(before, place)
+        raise
+    shutil.rmtree(before, ignore_errors=True)
+
+
+def _before(place: Path) -> Path:
+    return place.with_name(f".{place.name}.before")
+
+
+def _decoded(path: Path) -> Pixels:
+    """Return an RGB picture; raises BadGoldens for anything that Pillow cannot read."""
+    from PIL import Image
+
+    if not path.is_file():
+        raise BadGoldens(f"{path} is missing, though {MANIFEST} lists it; restore it, or {RENEW}")
+    try:
+        with Image.open(path, formats=["PNG"]) as image:
+            return np.asarray(image.convert("RGB"))
+    except Exception as problem:  # Pillow's readers raise a dozen kinds
+        raise BadGoldens(f"{path} is damaged ({problem}); restore it, or {RENEW}") from problem
+
+
+def _digest(pixels: Pixels) -> str:
+    return hashlib.sha256(np.ascontiguousarray(pixels).tobytes()).hexdigest()
+
+
+def _weights(bundle: Bundle) -> str:
+    source, configuration = bundle.manifest.source, bundle.manifest.configuration
+    files = sorted(file.sha256 for file in source.files.values())
+    return fingerprint([files, source.adapters, configuration.recipe.sha256, configuration.networks])
+
+
+def _difference(golden: Drawing, suite: Drawing) -> str:
+    """Return in words where two drawings differ first."""
+    for key in ("steps", "guidance", "scheduler"):
+        if (was := getattr(golden, key)) != (wanted := getattr(suite, key)):
+            return f"their {key} is {was} and the suite's is {wanted}"
+    names, wanted_names = ([entry.name for entry in drawing.pictures] for drawing in (golden, suite))
+    if names != wanted_names:
+        return f"they are of {', '.join(names)} and the suite's of {', '.join(wanted_names)}"
+    for old, new in zip(golden.pictures, suite.pictures, strict=True):
+        for key, value in asdict(new).items():
+            if (was := getattr(old, key)) != value:
+                return f"the {key} of {old.name} is {was!r} there and {value!r} in the suite"
+    return "it is said in another form"

@@ -1,0 +1,29 @@
+"""The folder of a regression's report: index.html, result.json, and the new pictures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msd import schema
+from msd.files import writing
+from msd.regress.page import to_html
+from msd.regress.run import Regression
+from msd.runtime.picture import save_picture
+from msd.staging import publish, staged
+
+PAGE, RESULT, PICTURES = "index.html", "result.json", "pictures"
+
+
+def write_report(found: Regression, folder: Path) -> None:
+    """Write the report to a folder, over an earlier one; the page comes last. Raises OutputUnwritable.
+
+    Other files there stay.
+    """
+    with staged(folder) as staging, writing(folder, staging):
+        (staging / PICTURES).mkdir()
+        for name, picture in found.new.items():
+            save_picture(picture, staging / PICTURES / f"{name}.png")
+        (staging / RESULT).write_text(schema.dump(found.result), "utf-8")
+        (staging / PAGE).write_text(to_html(found), "utf-8")
+        folder.mkdir(parents=True, exist_ok=True)
+        publish(staging, folder, PAGE)

@@ -1,0 +1,123 @@
+"""Draw a suite's pictures with a bundle, and compare them with its goldens or make them the goldens."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from msd.errors import BadGoldens
+from msd.regress import goldens as store
+from msd.regress import metrics
+from msd.regress.compare import Result, compare, decibels, require_scorer
+from msd.regress.goldens import Origin
+from msd.regress.metrics import Pixels
+from msd.regress.suite import Suite
+from msd.runtime.picture import Picture
+from msd.runtime.pipeline import OnStep, Pipeline
+
+Named = dict[str, Picture]
+
+
+@dataclass(frozen=True)
+class Regression:
+    """A result, and the pictures that it is about, by name."""
+
+    result: Result
+    golden: dict[str, Pixels]
+    new: Named
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A suite, a pipeline and goldens that fit together. `demo`: whether captions can be scored."""
+
+    suite: Suite
+    pipeline: Pipeline
+    goldens: store.Goldens
+    golden: dict[str, Pixels]
+    demo: bool
+
+    def regress(self, on_step: OnStep | None = None) -> Regression:
+        """Draw, and return how the pictures compare with the goldens; raises what `Pipeline.draw` raises."""
+        begun = time.perf_counter()
+        new = _drawn(self.suite, self.pipeline, on_step)
+        seconds = time.perf_counter() - begun
+        pixels = {name: picture.pixels for name, picture in new.items()}
+        came = Origin.of(self.pipeline)
+        result = compare(self.suite, self.goldens, self.golden, pixels, came, self.demo, seconds)
+        return Regression(result, self.golden, new)
+
+
+def guard(suite: Suite, pipeline: Pipeline, folder: Path) -> Guard:
+    """Return what a pipeline's pictures are to be compared with: the goldens in `folder`.
+
+    Raises BadGoldens for goldens that are missing, damaged, another suite's or of another size, and BadConfig
+    or BadCaption for thresholds that this model cannot be held to.
+    """
+    kept = store.load(folder)
+    store.require_same_drawing(kept, suite, folder)
+    golden = store.read_pictures(folder, kept)
+    demo = metrics.is_demo(pipeline.bundle)
+    require_scorer(suite, demo)
+    _require_size(kept, pipeline, folder)
+    return Guard(suite, pipeline, kept, golden, demo)
+
+
+def require_updatable(suite: Suite, pipeline: Pipeline, folder: Path) -> None:
+    """Raise OutputExists where the folder has other files than goldens, and as `guard` for thresholds."""
+    store.require_replaceable(folder)
+    require_scorer(suite, metrics.is_demo(pipeline.bundle))
+
+
+def update(suite: Suite, pipeline: Pipeline, folder: Path, on_step: OnStep | None = None) -> dict[str, str]:
+    """Make the pipeline's pictures the goldens; return what changed of each, in a phrase, by name.
+
+    Raises OutputExists where the folder has other files, OutputUnwritable, and what `Pipeline.draw` raises;
+    the old goldens then stay.
+    """
+    require_updatable(suite, pipeline, folder)
+    new = _drawn(suite, pipeline, on_step)
+    old = _earlier(folder)
+    store.write(folder, suite, new, Origin.of(pipeline))
+    changes = {name: _change(old.get(name), picture.pixels) for name, picture in new.items()}
+    return changes | {name: "gone" for name in old if name not in new}
+
+
+def _drawn(suite: Suite, pipeline: Pipeline, on_step: OnStep | None) -> Named:
+    pictures = pipeline.draw(suite.drawing.requests, on_step)
+    return {entry.name: picture for entry, picture in zip(suite.drawing.pictures, pictures, strict=True)}
+
+
+def _require_size(kept: store.Goldens, pipeline: Pipeline, folder: Path) -> None:
+    """Refuse a bundle of another picture size before it draws for minutes."""
+    drawn = pipeline.bundle.manifest.configuration
+    if (drawn.height, drawn.width) != (kept.height, kept.width):
+        raise BadGoldens(
+            f"{folder} has pictures of {kept.width}×{kept.height} pixels, and {pipeline.bundle.folder} draws "
+            f"{drawn.width}×{drawn.height}; convert for that size, or {store.RENEW}"
+        )
+
+
+def _earlier(folder: Path) -> dict[str, Pixels]:
+    """Return the old goldens that can still be read, by name."""
+    try:
+        kept = store.load(folder)
+    except BadGoldens:
+        return {}
+    found: dict[str, Pixels] = {}
+    for name in kept.pixels:
+        try:
+            found[name] = store.read_picture(folder, name, kept)
+        except BadGoldens:
+            continue
+    return found
+
+
+def _change(old: Pixels | None, new: Pixels) -> str:
+    if old is None:
+        return "new"
+    if old.shape != new.shape:
+        return f"{new.shape[1]}×{new.shape[0]} pixels, was {old.shape[1]}×{old.shape[0]}"
+    ratio = metrics.psnr(old, new)
+    return "as it was" if ratio == float("inf") else f"changed: {decibels(ratio)} from what it was"

@@ -1,0 +1,221 @@
+"""What is drawn to guard a model, and how much worse pictures may be: a TOML file.
+
+    steps = 12
+
+    [thresholds]
+    psnr_least = 45.0
+
+    [[picture]]
+    name = "hearts"
+    prompt = "three red hearts over a plain white background"
+
+docs/regress.md is the reference.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from msd.errors import BadConfig
+from msd.fingerprint import fingerprint
+from msd.keys import require_known
+from msd.runtime.pipeline import Request
+from msd.runtime.scheduler import SCHEDULERS
+
+FOLDER = Path(__file__).parents[2] / "configs" / "suites"
+"""The suites that come with msd: in a checkout, and beside msd where it is installed."""
+
+HASH_BITS = 64
+MOST: dict[str, float] = {
+    "psnr_least": math.inf,
+    "psnr_median": math.inf,
+    "ssim_least": 1,
+    "hash_distance_most": HASH_BITS,
+    "attributes_least": 1,
+}
+"""Each threshold's own largest value; none is below 0."""
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""What a picture may be called: its file has that name."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One picture: its name, which is its file's too, and what is its own in a request."""
+
+    name: str
+    prompt: str
+    negative_prompt: str = ""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """All that decides the pictures but the model. `scheduler` None means the checkpoint's own."""
+
+    pictures: tuple[Entry, ...]
+    steps: int = 20
+    guidance: float = 7.5
+    scheduler: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of it: goldens of another one show other pictures."""
+        return fingerprint(asdict(self))
+
+    @property
+    def requests(self) -> list[Request]:
+        """What to ask a pipeline for, in order."""
+        return [
+            Request(e.prompt, e.negative_prompt, e.seed, self.steps, self.guidance) for e in self.pictures
+        ]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """How much worse pictures may be than their goldens; None asks nothing.
+
+    Of each picture: `psnr_least` in dB, `ssim_least` up to 1, `hash_distance_most` in bits of 64. Of all:
+    `psnr_median` in dB, and `attributes_least`, the mean share of each caption that the demo's scorer reads.
+    """
+
+    psnr_least: float | None = None
+    psnr_median: float | None = None
+    ssim_least: float | None = None
+    hash_distance_most: int | None = None
+    attributes_least: float | None = None
+
+    def __bool__(self) -> bool:
+        return any(value is not None for value in asdict(self).values())
+
+
+@dataclass(frozen=True)
+class Suite:
+    """A suite file. `reconverted`: limits for the same weights, converted and drawn in the same way."""
+
+    name: str
+    drawing: Drawing
+    thresholds: Thresholds
+    reconverted: Thresholds | None = None
+    description: str = ""
+
+
+def shipped() -> list[str]:
+    """Return the names of the suites that come with msd."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def find_suite(name_or_path: str) -> Path:
+    """Return the file of the suite of that name, or the path itself; raises BadConfig listing the names."""
+    if name_or_path in shipped():
+        return FOLDER / f"{name_or_path}.toml"
+    if name_or_path.endswith(".toml") or Path(name_or_path).is_file():
+        return Path(name_or_path)
+    raise BadConfig(
+        f"no suite is called {name_or_path!r}; there are {', '.join(shipped())}, or give a .toml file"
+    )
+
+
+def read_suite(path: Path) -> Suite:
+    """Return the suite in a TOML file; raises BadConfig naming the place and the key at fault."""
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as problem:
+        raise BadConfig(f"{path} is not a suite: {problem}") from problem
+    where = str(path)
+    own = ("steps", "guidance", "scheduler")
+    require_known(where, table, ("description", "thresholds", "reconverted", "picture", *own))
+    thresholds = _thresholds(table.get("thresholds", {}), f"{where}, [thresholds]")
+    again = table.get("reconverted")
+    return Suite(
+        path.stem,
+        Drawing(_entries(table.get("picture", []), where), **_drawn(table, where)),
+        thresholds,
+        None if again is None else _thresholds(again, f"{where}, [reconverted]"),
+        _string(table, "description", where) if "description" in table else "",
+    )
+
+
+def _drawn(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return steps, guidance and scheduler, of those that are given."""
+    found: dict[str, Any] = {}
+    if "steps" in table:
+        found["steps"] = _whole(table, "steps", 1, where)
+    if "guidance" in table:
+        found["guidance"] = float(_number(table, "guidance", math.inf, where))
+    if "scheduler" in table:
+        found["scheduler"] = _string(table, "scheduler", where)
+        if found["scheduler"] not in SCHEDULERS:
+            raise BadConfig(
+                f"{where}: scheduler is {table['scheduler']!r}; choose from {', '.join(SCHEDULERS)}"
+            )
+    return found
+
+
+def _thresholds(table: object, where: str) -> Thresholds:
+    if not isinstance(table, dict):
+        raise BadConfig(f"{where} is {table!r}; a table was expected")
+    require_known(where, table, [f.name for f in fields(Thresholds)])
+    values: dict[str, Any] = {key: _number(table, key, MOST[key], where) for key in table}
+    if "hash_distance_most" in values:
+        values["hash_distance_most"] = _whole(table, "hash_distance_most", 0, where)
+    if not values:
+        raise BadConfig(f"{where} asks for nothing, so no picture could fail; give psnr_least, for one")
+    return Thresholds(**values)
+
+
+def _entries(tables: object, where: str) -> tuple[Entry, ...]:
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise BadConfig(f"{where}: picture is not a list of tables; write [[picture]] above each")
+    if not tables:
+        raise BadConfig(f"{where} has no pictures; add [[picture]] entries, each with a name and a prompt")
+    entries = tuple(_entry(table, f"{where}, picture entry {n}") for n, table in enumerate(tables, 1))
+    seen: dict[str, str] = {}
+    for entry in entries:
+        if earlier := seen.get(entry.name.lower()):
+            both = f"{earlier} and {entry.name}"
+            raise BadConfig(f"{where}: two pictures are called {both}; each needs a name of its own")
+        seen[entry.name.lower()] = entry.name
+    return entries
+
+
+def _entry(table: dict[str, Any], where: str) -> Entry:
+    require_known(where, table, [f.name for f in fields(Entry)])
+    if missing := [key for key in ("name", "prompt") if key not in table]:
+        raise BadConfig(f"{where} lacks {missing[0]}")
+    name = _string(table, "name", where)
+    if not NAME.fullmatch(name):
+        raise BadConfig(f"{where}: name is {name!r}; a file name of letters, digits, '.', '_', '-' is needed")
+    return Entry(
+        name,
+        _string(table, "prompt", where),
+        _string(table, "negative_prompt", where) if "negative_prompt" in table else "",
+        _whole(table, "seed", 0, where) if "seed" in table else 0,
+    )
+
+
+def _string(table: Mapping[str, Any], key: str, where: str) -> str:
+    if not isinstance(table[key], str):
+        raise BadConfig(f"{where}: {key} is {table[key]!r}; a string was expected")
+    return str(table[key])
+
+
+def _whole(table: Mapping[str, Any], key: str, least: int, where: str) -> int:
+    value = table[key]
+    if type(value) is not int or value < least:
+        raise BadConfig(f"{where}: {key} is {value!r}; a whole number, at least {least}, was expected")
+    return value
+
+
+def _number(table: Mapping[str, Any], key: str, most: float, where: str) -> float:
+    value = table[key]
+    if type(value) not in (int, float) or not math.isfinite(value) or not 0 <= value <= most:
+        bounds = "0 or more" if most == math.inf else f"from 0 to {most:g}"
+        raise BadConfig(f"{where}: {key} is {value!r}; a number {bounds} was expected")
+    return float(value)

@@ -1,0 +1,218 @@
+"""`msd regress` from its arguments to the exit code, on stand-in networks; and the workflow for GitHub."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from msd.cli import msd
+from tests.test_regress_views import cases
+
+ROOT = Path(__file__).parent.parent
+WORKFLOW = ROOT / "docs" / "examples" / "github-regress.yml"
+SUITE = """
+steps = 2
+[thresholds]
+psnr_least = 40
+psnr_median = 45
+[[picture]]
+name = "fox"
+prompt = "a fox"
+[[picture]]
+name = "owl"
+prompt = "an owl [b]not markup[/b]"
+seed = 2
+"""
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(msd, ["regress", *map(str, arguments)], prog_name="msd", terminal_width=100)
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Path:
+    path = tmp_path / "mine.toml"
+    path.write_text(SUITE)
+    return path
+
+
+@pytest.fixture
+def guarded(suite: Path, bundle_folder: Path) -> Path:
+    """The suite, its goldens beside it."""
+    assert run(suite, bundle_folder, "--update").exit_code == 0
+    return suite
+
+
+@pytest.fixture
+def worse(guarded: Path) -> Path:
+    """The suite, with goldens of pictures that nothing draws."""
+    import numpy as np
+    from PIL import Image
+
+    from msd.regress.goldens import _digest
+
+    path = guarded.with_suffix("") / "owl.png"
+    Image.open(path).transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(path)
+    listed = path.with_name("goldens.json")
+    goldens = json.loads(listed.read_text())
+    goldens["pixels"]["owl"] = _digest(np.asarray(Image.open(path)))
+    listed.write_text(json.dumps(goldens))
+    return guarded
+
+
+def test_help(golden: Callable[[str, str], None]) -> None:
+    golden("regress-help.txt", run("--help").output)
+
+
+def test_update_writes_goldens_and_says_what_changed(suite: Path, bundle_folder: Path) -> None:
+    result = run(suite, bundle_folder, "--update", "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {
+        "goldens": str(suite.with_suffix("")),
+        "changes": {"fox": "new", "owl": "new"},
+    }
+    assert "fox: new\nowl: new\n" in result.stderr
+    assert "mine: 2 goldens written" in result.stderr
+    assert "as it was" in run(suite, bundle_folder, "--update").stderr
+
+
+def test_the_same_pictures_are_exit_code_0(guarded: Path, bundle_folder: Path, tmp_path: Path) -> None:
+    report, junit = tmp_path / "report", tmp_path / "junit.xml"
+    result = run(guarded, bundle_folder, "-o", report, "--junit", junit)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "4/4" in result.stderr
+    assert "mine: 2 pictures in " in result.stderr
+    assert "all thresholds hold" in result.stderr
+    assert [len(case) for case in cases(junit.read_text())] == [0, 0, 0]
+    assert sorted(path.name for path in report.iterdir()) == ["index.html", "pictures", "result.json"]
+
+
+def test_a_broken_threshold_is_exit_code_3_and_named(
+    worse: Path, bundle_folder: Path, tmp_path: Path
+) -> None:
+    report, junit = tmp_path / "report", tmp_path / "report" / "junit.xml"
+    result = run(worse, bundle_folder, "-o", report, "--junit", junit, "--json")
+    assert result.exit_code == 3
+    found = json.loads(result.stdout)
+    assert [picture["name"] for picture in found["pictures"]] == ["owl", "fox"]
+    (sentence,) = found["pictures"][0]["broken"].values()
+    assert sentence.startswith("owl: PSNR is ")
+    assert sentence in result.stderr
+    assert "1 threshold broken" in result.stderr
+    assert "1 threshold broken" in (report / "index.html").read_text()
+    assert [len(case) for case in cases(junit.read_text())] == [1, 0, 0]
+    assert json.loads((report / "result.json").read_text()) == found
+
+
+def test_goldens_may_be_elsewhere(guarded: Path, bundle_folder: Path, tmp_path: Path) -> None:
+    guarded.with_suffix("").rename(tmp_path / "elsewhere")
+    assert run(guarded, bundle_folder, "--goldens", tmp_path / "elsewhere").exit_code == 0
+    result = run(guarded, bundle_folder)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(
+        f"error: {guarded.with_suffix('')} has no goldens (goldens.json is missing)"
+    )
+    assert "--update" in result.stderr
+
+
+def test_what_is_in_the_way_stays(guarded: Path, bundle_folder: Path, tmp_path: Path) -> None:
+    report, junit = tmp_path / "report", tmp_path / "junit.xml"
+    report.mkdir()
+    (report / "mine.txt").write_text("mine")
+    junit.write_text("mine")
+    for options in (("-o", report), ("--junit", junit)):
+        result = run(guarded, bundle_folder, *options)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f"error: {options[1]} exists; --force replaces it\n"
+    assert (junit.read_text(), list(report.iterdir())) == ("mine", [report / "mine.txt"])
+    assert run(guarded, bundle_folder, "-o", report, "--junit", junit, "--force").exit_code == 0
+    assert (report / "mine.txt").read_text() == "mine"
+    assert (report / "index.html").exists()
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (("steps", "step"), "has no step; did you mean steps?"),
+        (('"owl"', '"fox"'), "two pictures are called fox and fox; each needs a name of its own"),
+        (("steps = 2", "scheduler = 'heun'"), "scheduler is 'heun'; choose from ddim, dpm++, euler, lcm"),
+        (("psnr_least = 40", "psnr_least = nan"), "psnr_least is nan; a number 0 or more was expected"),
+        (("psnr_least = 40", "attributes_least = 1"), "attributes_least is for the demo checkpoint"),
+    ],
+)
+def test_a_suite_with_a_mistake_is_exit_code_1(
+    edit: tuple[str, str], message: str, guarded: Path, bundle_folder: Path
+) -> None:
+    guarded.write_text(SUITE.replace(*edit))
+    result = run(guarded, bundle_folder)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert message in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--update", "-o", "report"],
+        ["--update", "--junit", "junit.xml"],
+        ["--threads", "0"],
+        ["--backend", "abacus"],
+        ["--precision", "fp8"],
+        ["--unknown"],
+    ],
+)
+def test_wrong_usage_is_exit_code_2(options: list[str], suite: Path, bundle_folder: Path) -> None:
+    result = run(suite, bundle_folder, *options)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+
+
+def test_it_starts_without_tensorflow(guarded: Path, bundle_folder: Path) -> None:
+    code = (
+        "import sys; from msd.cli import msd\n"
+        f"try: msd(['regress', {str(guarded)!r}, {str(bundle_folder)!r}])\n"
+        "except SystemExit as end: print(end.code, {'tensorflow', 'keras', 'torch'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "0 set()\n"
+
+
+def steps() -> list[dict[str, Any]]:
+    workflow = yaml.safe_load(WORKFLOW.read_text("utf-8"))
+    assert workflow[True] == {"pull_request": None, "workflow_dispatch": None}  # YAML 1.1 reads "on" so
+    (job,) = workflow["jobs"].values()
+    found: list[dict[str, Any]] = job["steps"]
+    return found
+
+
+def test_the_workflow_for_github_calls_what_there_is() -> None:
+    lines = [line for step in steps() for line in step.get("run", "").splitlines()]
+    commands = [shlex.split(line)[1:] for line in lines if line.startswith("msd ")]
+    assert [words[0] for words in commands] == ["convert", "regress"]
+    for name, *words in commands:
+        command = msd.get_command(click.Context(msd), name)
+        assert command is not None
+        with command.make_context(name, words) as context:
+            assert not context.args
+    with pytest.raises(click.NoSuchOption):
+        msd.get_command(click.Context(msd), "regress").make_context("regress", ["a", "b", "--junitt", "c"])  # type: ignore[union-attr]
+
+
+def test_the_workflow_keeps_the_report_where_it_is_written() -> None:
+    *_, regress, upload = steps()
+    words = shlex.split(regress["run"])
+    folder, junit = (words[words.index(option) + 1] for option in ("-o", "--junit"))
+    assert upload["if"] == "always()"
+    assert upload["with"]["path"] == folder
+    assert Path(junit).parent == Path(folder)
+    assert "continue-on-error" not in regress

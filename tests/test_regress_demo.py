@@ -1,0 +1,95 @@
+"""The suite that comes with msd, on the demo checkpoint: faults put in are seen, other changes pass.
+
+docs/regress.md has the figures of every fault, from scripts/measure_regress.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import graph_rewrites
+from msd.bundle import open_bundle
+from msd.convert import Settings, convert
+from msd.demo import CHECKPOINT, score
+from msd.device import Target
+from msd.ir import Model
+from msd.recipe import find_recipe
+from msd.regress import metrics
+from msd.regress.compare import Result
+from msd.regress.run import guard
+from msd.regress.suite import find_suite, read_suite
+from msd.runtime.pipeline import Pipeline
+from tests.faults import edited, scaled, swapped, untouched
+
+
+def held(bundle: Path) -> Result:
+    """Return what the demo's suite says of a bundle."""
+    path = find_suite("demo")
+    suite = read_suite(path)
+    pipeline = Pipeline(open_bundle(bundle), scheduler=suite.drawing.scheduler)
+    return guard(suite, pipeline, path.with_suffix("")).regress().result
+
+
+def converted(folder: Path, recipe: str, clip: float = 10.0) -> Path:
+    target = Target(gelu_clip=clip)
+    convert(CHECKPOINT, folder, Settings(graph_rewrites.load(), find_recipe(recipe), target=target))
+    return folder
+
+
+def worst(result: Result) -> float:
+    return result.pictures[0].rank[0]
+
+
+def broken(result: Result) -> set[str]:
+    """Return which thresholds are broken, by the worst picture or by all."""
+    return {*result.pictures[0].broken, *(check.threshold for check in result.checks if check.broken)}
+
+
+def test_a_re_export_passes(demo_int8: Path, tmp_path: Path) -> None:
+    """Converted again, then read and written again: all that may differ is how this CPU rounds."""
+    result = held(edited(demo_int8, tmp_path / "again", "unet", untouched))
+    assert result.broken == []
+    assert result.reconverted
+    assert worst(result) > 85
+
+
+def test_other_weights_for_the_same_model_pass(tmp_path: Path) -> None:
+    result = held(converted(tmp_path / "half", "float16"))
+    assert result.broken == []
+    assert not result.reconverted
+    assert 47 < worst(result) < 60
+
+
+@pytest.mark.parametrize(
+    ("component", "fault", "below"),
+    [
+        ("unet", scaled("mid_block.attentions.0.proj_in/kernel", 1.05), 75),
+        ("unet", swapped("mid_block.resnets.0.conv1/kernel", "mid_block.resnets.1.conv1/kernel"), 75),
+    ],
+    ids=["scale", "swapped"],
+)
+def test_a_fault_is_seen(
+    component: str, fault: Callable[[Model], None], below: float, demo_int8: Path, tmp_path: Path
+) -> None:
+    result = held(edited(demo_int8, tmp_path / "faulty", component, fault))
+    assert result.reconverted
+    assert worst(result) < below
+    assert broken(result) >= {"psnr_least", "psnr_median"}
+
+
+def test_a_gelu_that_is_clipped_too_early_is_seen(tmp_path: Path) -> None:
+    result = held(converted(tmp_path / "clipped", "gpu-w8", clip=1.0))
+    assert worst(result) < 40
+    assert len([p for p in result.pictures if p.broken]) == 8
+
+
+def test_attributes_are_the_scorers(demo_int8: Path) -> None:
+    assert metrics.is_demo(open_bundle(demo_int8))
+    grey = np.full((128, 128, 3), 128, np.uint8)
+    caption = "a red circle over a grey background"
+    assert metrics.attributes(grey, caption) == score(grey, caption) > 0
+    assert metrics.attributes(grey, "an astronaut") is None
