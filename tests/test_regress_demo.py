@@ -5,7 +5,6 @@ docs/regress.md has the figures of every fault, from scripts/measure_regress.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,6 @@ from msd.bundle import open_bundle
 from msd.convert import Settings, convert
 from msd.demo import CHECKPOINT, score
 from msd.device import Target
-from msd.ir import Model
 from msd.recipe import find_recipe
 from msd.regress import metrics
 from msd.regress.compare import Result
@@ -64,20 +62,19 @@ def test_other_weights_for_the_same_model_pass(tmp_path: Path) -> None:
     assert 47 < worst(result) < 60
 
 
-@pytest.mark.parametrize(
-    ("component", "fault", "below"),
-    [
-        ("unet", scaled("mid_block.attentions.0.proj_in/kernel", 1.05), 75),
-        ("unet", swapped("mid_block.resnets.0.conv1/kernel", "mid_block.resnets.1.conv1/kernel"), 75),
-    ],
-    ids=["scale", "swapped"],
-)
-def test_a_fault_is_seen(
-    component: str, fault: Callable[[Model], None], below: float, demo_int8: Path, tmp_path: Path
-) -> None:
-    result = held(edited(demo_int8, tmp_path / "faulty", component, fault))
+FAULTS = {
+    "one scale is 5 % off": scaled("up_blocks.1.resnets.1.time_emb_proj/kernel", 1.05),
+    "two layers are swapped": swapped(
+        "down_blocks.1.resnets.1.conv2/kernel", "down_blocks.2.resnets.0.conv2/kernel"
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_seen(fault: str, demo_int8: Path, tmp_path: Path) -> None:
+    result = held(edited(demo_int8, tmp_path / "faulty", "unet", FAULTS[fault]))
     assert result.reconverted
-    assert worst(result) < below
+    assert worst(result) < 70
     assert broken(result) >= {"psnr_least", "psnr_median"}
 
 
