@@ -21,12 +21,13 @@ import numpy as np
 
 import msd
 from msd import schema
-from msd.bundle import Bundle, RunsOn
+from msd.bundle import Bundle
 from msd.errors import BadGoldens, OutputExists
 from msd.files import writing
 from msd.fingerprint import fingerprint
 from msd.regress.metrics import Pixels
 from msd.regress.suite import Drawing, Suite, Thresholds
+from msd.runtime.components import Backend
 from msd.runtime.picture import Picture, save_picture
 from msd.runtime.pipeline import Pipeline
 from msd.staging import staged
@@ -50,7 +51,7 @@ class Origin:
     source: str
     recipe: str
     msd: str
-    backend: RunsOn
+    backend: Backend
     precision: str
     versions: dict[str, str]
 
