@@ -45,7 +45,7 @@ from msd.memory import peak_rss
 from msd.models import keras_cv
 from msd.models.networks import Network, latent_size, networks
 from msd.parts import parts_of
-from msd.pruning.observing import observe
+from msd.pruning.observing import Networks, observe
 from msd.pruning.plan import prune
 from msd.pruning.report import Report
 from msd.pruning.settings import Pruning, parse_pruning
@@ -271,7 +271,8 @@ class _Work:
         graphs = {name: model.main for name, model in models.items()}
         observed = None
         if settings.calibration:
-            observed = observe(settings.calibration, graphs, self.fed, self.plain, Path(self._scratch.name))
+            networks = Networks(self.fed, self.plain, settings.applied, settings.aim)
+            observed = observe(settings.calibration, graphs, networks, Path(self._scratch.name))
         return models, prune(graphs, wanted, partial(stored_bytes, settings.recipe), observed)
 
     def fed(self, name: str) -> Model:

@@ -1,4 +1,4 @@
-"""Scores and least squares on arrays: against definitions, and against what is left when units really go."""
+"""Scores on arrays: against definitions, and against what is left when units really go."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from msd.ir import Build
 from msd.pruning.criteria import Scores, activation, energies, magnitude, reconstruction
 from msd.pruning.layer import matrix, patches, put_back, rows
 from msd.pruning.layout import Layout
-from msd.pruning.refit import HELD_OUT, Moments, Samples
 from msd.pruning.relations import tensor_at
 from msd.pruning.units import find_units
 from msd.weights import Array, Weights
@@ -119,43 +118,6 @@ def test_reconstruction_by_groups_and_blocks() -> None:
     members = np.arange(8).reshape(2, 2, 2)
     kept = sorted(members[np.arange(2)[:, None], scores.kept(1)].reshape(-1).tolist())
     assert scores.cost[:, :1].sum() == pytest.approx(lost(z, w, kept), rel=1e-4)
-
-
-def test_refitting_recovers_what_can_be_recovered() -> None:
-    """Inputs that go are sums of those that stay, plus a constant: the refit is exact, bias and all."""
-    z, w = samples(False)
-    z[:, 6:] = z[:, :2] @ normal(2, 2, seed=4) + np.float32(3)
-    y, kept, found = z @ w.T, [0, 1, 2, 3, 4, 5], Samples.none(6, 5, 6)
-    for part in range(0, 300, 50):
-        found.add(z[part : part + 50, kept], y[part : part + 50])
-    before = found.judge.error(w[:, kept])
-    made, after = found.refit(w[:, kept], bias=True)
-    assert before > 0.1
-    assert after < 1e-6
-    np.testing.assert_allclose(z[:, kept] @ made[:, :-1].T + made[:, -1], y, atol=5e-3)
-
-
-def test_too_little_to_learn_from_does_no_harm() -> None:
-    """Noisy outputs of more inputs than samples: held out, nothing is better than the weights as they are."""
-    found, w = Samples.none(40, 3, HELD_OUT), normal(3, 40, seed=5)
-    for run in range(HELD_OUT):
-        z = normal(4, 40, seed=run)
-        found.add(z, z @ w.T + 0.01 * normal(4, 3, seed=50 + run))
-    before = found.judge.error(w)
-    made, after = found.refit(w, bias=False)
-    assert after <= before
-    np.testing.assert_allclose(made, w, atol=0.2)
-
-
-def test_errors_are_those_of_the_samples() -> None:
-    z, w = samples(False)
-    moments = Moments.zero(8, 5)
-    y = z @ w.T
-    moments.add(z, y)
-    other = w + np.float32(0.1)
-    want = np.square(y - z @ other.T).sum() / np.square(y).sum()
-    assert moments.error(other) == pytest.approx(want, rel=1e-4)
-    assert moments.error(w) == pytest.approx(0, abs=1e-6)
 
 
 @pytest.mark.parametrize("same", [True, False])

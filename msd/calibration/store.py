@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,7 +65,7 @@ def running(graph: Graph, folder: Path) -> Iterator[Run]:
         return {t: made[names[t]] for t in part.outputs}
 
     try:
-        with Interpreter(file, float_weights=True) as network:
+        with Interpreter(file, threads=os.cpu_count(), float_weights=True) as network:
             yield run
     finally:
         file.unlink()

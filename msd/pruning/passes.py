@@ -20,7 +20,7 @@ from msd.pruning.channels import Seed, follow
 from msd.pruning.criteria import Scores, activation, reconstruction
 from msd.pruning.layer import matrix, rows
 from msd.pruning.layout import Layout
-from msd.pruning.refit import EXACT, Samples
+from msd.pruning.refit import EXACT, Spool
 from msd.pruning.relations import tensor_at
 from msd.weights import Array
 
@@ -32,19 +32,31 @@ GRAMS = 1 << 30
 class Observed:
     """The whole network at work: a component's graph, fed as its runs are, and each run's inputs by name.
 
-    `folder` takes weights that are refitted: it stays until they are written.
+    `folder` takes weights that are refitted: it stays until they are written. `simplify` makes a graph faster
+    in place; its inputs and outputs stay what they are.
     """
 
     graph: Callable[[str], Graph]
     runs: Mapping[str, Runs]
     folder: Path
+    simplify: Callable[[Graph], object] = lambda graph: None
 
     def watch(self, component: str, names: Sequence[str], on_value: Callable[[str, Array], None]) -> None:
         """Tell the value of each tensor called one of `names`, run after run."""
         graph = self.graph(component)
+        given = {t.name: t for t in graph.inputs}
         every = {t.name: t for op in graph.ops for t in op.outputs}
-        tensors = [every[name] for name in dict.fromkeys(names)]
-        watch(graph, self.runs[component], tensors, lambda tensor, value: on_value(tensor.name, value))
+        made = [name for name in dict.fromkeys(names) if name not in given]
+        graph.outputs, graph.signatures[0].outputs = [every[name] for name in made], {}
+        graph.remove_dead()
+        self.simplify(graph)
+        name_of = dict(zip(graph.outputs, made, strict=True)) | {given[n]: n for n in names if n in given}
+        watch(
+            graph,
+            self.runs[component],
+            list(name_of),
+            lambda tensor, value: on_value(name_of[tensor], value),
+        )
 
 
 @dataclass(frozen=True)
@@ -164,12 +176,12 @@ class Block:
     sources: tuple[str, ...]
     target: str
     cuts: dict[str, list[tuple[Layout, Array]]]
-    samples: Samples | None = None
+    spool: Spool | None = None
     waiting: dict[str, list[Array]] = field(default_factory=dict)
 
 
 def gather(calibration: Observed, component: str, blocks: Sequence[Block]) -> None:
-    """Add up, for each block, what its pruned form makes of the whole graph's values, and what it should."""
+    """Spool, for each block, what its pruned form makes of the whole graph's values, and what it should."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="msd-pruning-")))
         networks = [_network(stack, folder / f"{i}.tflite", block) for i, block in enumerate(blocks)]
@@ -185,15 +197,15 @@ def gather(calibration: Observed, component: str, blocks: Sequence[Block]) -> No
 
 
 def _advance(block: Block, network: Interpreter) -> None:
-    """Add a run up once all of its values are there."""
+    """Spool a run once all of its values are there."""
     names = (*block.sources, block.target)
     if not all(block.waiting.get(name) for name in names):
         return
     values = {name: block.waiting[name].pop(0) for name in names}
     y = values.pop(block.target)
     (z,) = network.run({str(i): values[name] for i, name in enumerate(block.sources)}).values()
-    assert block.samples is not None
-    block.samples.add(rows(block.op, z), y.reshape(-1, y.shape[-1]))
+    assert block.spool is not None
+    block.spool.add(rows(block.op, z), y.reshape(-1, y.shape[-1]))
 
 
 def sliced(value: Array, cuts: Sequence[tuple[Layout, Array]]) -> Array:

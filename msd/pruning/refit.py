@@ -1,17 +1,22 @@
 """Least squares: the weights of a layer, refitted so that with fewer inputs it makes what it made with all.
 
-With inputs z' that remain and outputs y that there were, the new weights are those of
+With inputs z that remain and r = y - W₀ z, what the weights that remain, W₀, lack of the outputs y that there
+were, the new weights are W₀ + D with the D of
 
-    min |y - W z' - b|² + λ |W - W₀|²,   W = (Σ y z'ᵀ + λ W₀) (Σ z' z'ᵀ + λ)⁻¹,
+    min |r - D z|² + λ |D|²,    D = Rᵀ Z (Zᵀ Z + λ)⁻¹ = Rᵀ (Z Zᵀ + λ)⁻¹ Z,
 
-W₀ the weights that remain: channel pruning's reconstruction (He et al., arXiv:1707.06168; ThiNet,
-arXiv:1707.06342), with a ridge towards W₀ where the calibration says little. λ is the one of `RIDGES` that
-does best on runs that were held out.
+Z and R having a row for each sample: channel pruning's reconstruction (He et al., arXiv:1707.06168; ThiNet,
+arXiv:1707.06342), with a ridge towards W₀ where the calibration says little. Both forms are the same numbers;
+the second is for fewer samples than inputs (Saunders et al. 1998, ridge regression in dual variables). λ is
+the one of `RIDGES` that does best on runs that were held out.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 
@@ -23,97 +28,140 @@ RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 HELD_OUT = 4
 """Of all runs, the last 1/4 are held out: other pictures than the rest, not other steps of the same."""
 
+SAMPLES = 8192
+"""About the most samples of a layer: as many of each run, at places that chance chose once and for all."""
+
 EXACT = 4000
-"""Up to so many inputs sums are float64; beyond, float32: 11520 inputs take 0.5 GB then."""
+"""Up to so many rows products of samples are float64; beyond, float32, which takes half the memory."""
 
 
 @dataclass
-class Moments:
-    """Sums over samples: of products of inputs (inputs, inputs), outputs by inputs, and squared outputs.
+class Ridge:
+    """Ridge regression of `residuals` (n, outputs) on `inputs` (n, k), for any λ.
 
-    The last input is 1 throughout, for the bias.
+    `dual`: with products of samples (n, n) in place of products of inputs (k, k).
     """
 
     inputs: Array
-    cross: Array
-    energy: float = 0.0
+    residuals: Array
+    dual: bool
 
     @staticmethod
-    def zero(inputs: int, outputs: int) -> Moments:
-        """Return the sums of no sample."""
-        dtype = np.float64 if inputs <= EXACT else np.float32
-        return Moments(np.zeros((inputs + 1, inputs + 1), dtype), np.zeros((outputs, inputs + 1), dtype))
+    def of(inputs: Array, residuals: Array) -> Ridge:
+        """Return the form with the smaller matrix, its products in float64 up to `EXACT` rows."""
+        dtype = np.float64 if min(inputs.shape) <= EXACT else np.float32
+        exact = (array.astype(dtype, copy=False) for array in (inputs, residuals))
+        return Ridge(*exact, len(inputs) < inputs.shape[1])
 
-    def add(self, rows: Array, outputs: Array) -> None:
-        """Add samples: inputs (n, inputs) and outputs (n, outputs)."""
-        dtype = self.inputs.dtype
-        z = np.concatenate([rows, np.ones((len(rows), 1), rows.dtype)], axis=1, dtype=dtype)
-        y = outputs.astype(dtype, copy=False)
-        self.inputs += z.T @ z
-        self.cross += y.T @ z
-        self.energy += float(np.square(y, dtype=np.float64).sum())
+    @cached_property
+    def _products(self) -> tuple[Array, Array]:
+        z = self.inputs
+        return (z @ z.T, self.residuals) if self.dual else (z.T @ z, z.T @ self.residuals)
 
-    def error(self, weights: Array) -> float:
-        """Return the squared error of `weights`, (outputs, inputs) or with a bias, of the outputs' energy."""
-        w = np.zeros_like(self.cross)
-        w[:, : weights.shape[1]] = weights
-        off = self.energy - 2 * float(np.sum(w * self.cross)) + float(np.sum((w @ self.inputs) * w))
-        return max(0.0, off) / self.energy if self.energy else 0.0
-
-    def solve(self, weights: Array, bias: bool, ridge: float) -> Array:
-        """Return the refitted weights (outputs, inputs), float32, and if `bias` a column to add to the bias.
-
-        `weights` (outputs, inputs) are those that it starts from.
-        """
-        size = len(self.inputs) if bias else len(self.inputs) - 1
-        left, right = self.inputs[:size, :size].copy(), self.cross[:, :size].copy()
-        amount = ridge * float(np.trace(self.inputs[:-1, :-1])) / max(1, len(self.inputs) - 1)
-        right[:, : weights.shape[1]] += amount * weights
+    def solve(self, amount: float) -> Array:
+        """Return the coefficients for λ = `amount`: of samples if dual, (n, outputs), else of inputs."""
+        left, right = self._products
+        left = left.copy()
         left[np.diag_indices_from(left)] += max(amount, float(np.finfo(np.float32).tiny))
-        return np.asarray(np.linalg.solve(left, right.T).T, np.float32)
+        return np.asarray(np.linalg.solve(left, right))
 
-    def __iadd__(self, other: Moments) -> Moments:
-        self.inputs += other.inputs
-        self.cross += other.cross
-        self.energy += other.energy
-        return self
+    def change(self, coefficients: Array) -> Array:
+        """Return D for coefficients, float32 (outputs, k)."""
+        made = self.inputs.T @ coefficients if self.dual else coefficients
+        return np.asarray(made.T, np.float32)
+
+    def seen(self, inputs: Array) -> Array:
+        """Return what times coefficients is D z for each of `inputs` (m, k)."""
+        return np.asarray(inputs @ self.inputs.T if self.dual else inputs)
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What a layer takes, float32 (n, inputs + 1), and makes (n, outputs); `fitted` come first.
+
+    The last input is 1 throughout, for the bias. Errors are told on the others, of runs held out, or on all
+    where there are none.
+    """
+
+    inputs: Array
+    outputs: Array
+    fitted: int
+
+    def residuals(self, weights: Array) -> Array:
+        """Return what `weights` (outputs, inputs + 1), the bias last, lack of the outputs."""
+        lacking: Array = self.outputs - self.inputs @ weights.T
+        return lacking
+
+    @property
+    def judged(self) -> slice:
+        """The samples that errors are told on."""
+        return slice(self.fitted if self.fitted < len(self.outputs) else 0, None)
+
+    def error(self, residuals: Array) -> float:
+        """Return the squares of the `judged` residuals, over those of the outputs."""
+        energy = _squares(self.outputs[self.judged])
+        return _squares(residuals) / energy if energy else 0.0
+
+    def refit(self, weights: Array, bias: bool) -> tuple[Array, float]:
+        """Return what to add to `weights` (outputs, inputs + 1), the bias last, and the error that is left.
+
+        The bias changes only if `bias`. The ridge is chosen on the runs held out, then all are fitted to.
+        Where no ridge does better than `weights` as they are, nothing is added.
+        """
+        lacking, change = self.residuals(weights), np.zeros_like(weights)
+        inputs = self.inputs if bias else self.inputs[:, :-1]
+        errors = self._errors(inputs, lacking)
+        best, before = min(errors, key=lambda ridge: errors[ridge]), self.error(lacking[self.judged])
+        if errors[best] >= before:
+            return change, before
+        known = Ridge.of(inputs, lacking)
+        change[:, : inputs.shape[1]] = known.change(known.solve(self._amount(best, len(inputs))))
+        return change, errors[best]
+
+    def _errors(self, inputs: Array, lacking: Array) -> dict[float, float]:
+        """Return the error of each ridge, fitted without the runs held out."""
+        known = Ridge.of(inputs[: self.fitted], lacking[: self.fitted])
+        seen, left = known.seen(inputs[self.judged]), lacking[self.judged]
+        amounts = {ridge: self._amount(ridge, self.fitted) for ridge in RIDGES}
+        return {ridge: self.error(left - seen @ known.solve(amount)) for ridge, amount in amounts.items()}
+
+    def _amount(self, ridge: float, count: int) -> float:
+        """Return λ for the first `count` samples."""
+        inputs = self.inputs[:count, :-1]
+        return ridge * _squares(inputs) / max(1, inputs.shape[1])
+
+
+def _squares(values: Array) -> float:
+    return float(np.square(values, dtype=np.float64).sum())
 
 
 @dataclass
-class Samples:
-    """Sums over the runs to fit to, and over those held out."""
+class Spool:
+    """Samples of a layer, run by run, in the file `path`: about `SAMPLES` of all `runs` at most."""
 
-    fitted: Moments
-    held: Moments
-    first_held: int
-    """How many runs are fitted to."""
-    runs: int = 0
+    path: Path
+    runs: int
+    counts: list[int] = field(default_factory=list)
+    widths: tuple[int, int] = (0, 0)
 
-    @staticmethod
-    def none(inputs: int, outputs: int, runs: int) -> Samples:
-        """Return the sums of none of `runs` runs that will be added."""
-        return Samples(Moments.zero(inputs, outputs), Moments.zero(inputs, outputs), runs - runs // HELD_OUT)
+    def add(self, inputs: Array, outputs: Array) -> None:
+        """Add a run: inputs (n, inputs) and outputs (n, outputs), or of these as many as a run may have."""
+        chosen = _some(len(inputs), math.ceil(SAMPLES / self.runs), len(self.counts))
+        parts = inputs[chosen], np.ones((len(chosen), 1)), outputs[chosen]
+        with self.path.open("ab") as file:
+            file.write(np.concatenate(parts, axis=1, dtype=np.float32).data)
+        self.counts.append(len(chosen))
+        self.widths = inputs.shape[1] + 1, outputs.shape[1]
 
-    def add(self, rows: Array, outputs: Array) -> None:
-        """Add a run: inputs (n, inputs) and outputs (n, outputs)."""
-        (self.fitted if self.runs < self.first_held else self.held).add(rows, outputs)
-        self.runs += 1
+    def samples(self) -> Samples:
+        """Return what was added, read from the file."""
+        both = np.fromfile(self.path, np.float32).reshape(-1, sum(self.widths))
+        fitted = sum(self.counts[: self.runs - self.runs // HELD_OUT])
+        return Samples(both[:, : self.widths[0]], both[:, self.widths[0] :], fitted)
 
-    @property
-    def judge(self) -> Moments:
-        """What errors are told on: the runs held out, or all where there are too few."""
-        return self.held if self.held.energy else self.fitted
 
-    def refit(self, weights: Array, bias: bool) -> tuple[Array, float]:
-        """Return the refitted weights as `Moments.solve` does, and their error where it is judged.
-
-        The ridge is chosen on the runs held out, then all are fitted to. Where no ridge does better than
-        `weights` as they are, these are returned. The sums are spent.
-        """
-        errors = {ridge: self.judge.error(self.fitted.solve(weights, bias, ridge)) for ridge in RIDGES}
-        best = min(errors, key=lambda ridge: errors[ridge])
-        before = self.judge.error(weights)
-        if errors[best] >= before:
-            return np.pad(weights, ((0, 0), (0, int(bias)))), before
-        self.fitted += self.held
-        return self.fitted.solve(weights, bias, best), errors[best]
+def _some(count: int, most: int, run: int) -> Array:
+    """Return at most `most` of `count` places, ascending: others in each run, in no pattern."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(run).choice(count, most, replace=False))

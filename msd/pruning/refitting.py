@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +11,8 @@ from msd.ir import Build, Graph, Op, Tensor
 from msd.pieces import downstream
 from msd.pruning.channels import Closure, follow
 from msd.pruning.layer import matrix, put_back
-from msd.pruning.passes import GRAMS, Block, Observed, gather, gram_bytes
-from msd.pruning.refit import Samples
+from msd.pruning.passes import Block, Observed, gather
+from msd.pruning.refit import Spool
 from msd.pruning.relations import tensor_at
 from msd.pruning.removal import Cut
 from msd.weights import Array, Weights
@@ -64,49 +64,39 @@ def refit(calibration: Observed, component: str, blocks: Sequence[Block], wanted
 
     The graph is pruned already. Refitted weights go to files in the calibration's folder.
     """
-    errors: list[Errors] = []
-    for batch in _batches(blocks):
-        for block in batch:
-            outputs, inputs = matrix(block.op).shape
-            block.samples = Samples.none(inputs, outputs, len(calibration.runs[component]))
-        gather(calibration, component, batch)
-        for block in batch:
-            path = calibration.folder / f"{component}.{len(errors)}.npy"
-            errors.append(_refit(block, path, wanted))
-            block.samples = None
-    return errors
-
-
-def _batches(blocks: Sequence[Block]) -> Iterator[list[Block]]:
-    batch: list[Block] = []
-    used = 0
-    for block in blocks:
-        size = 2 * gram_bytes(matrix(block.op).shape[1])
-        if batch and used + size > GRAMS:
-            yield batch
-            batch, used = [], 0
-        batch.append(block)
-        used += size
-    if batch:
-        yield batch
+    for number, block in enumerate(blocks):
+        path = calibration.folder / f"{component}.{number}.samples"
+        block.spool = Spool(path, len(calibration.runs[component]))
+    gather(calibration, component, blocks)
+    paths = [calibration.folder / f"{component}.{number}.npy" for number in range(len(blocks))]
+    return [_refit(block, path, wanted) for block, path in zip(blocks, paths, strict=True)]
 
 
 def _refit(block: Block, path: Path, wanted: bool) -> Errors:
-    assert block.samples is not None
+    assert block.spool is not None
+    samples = block.spool.samples()
+    block.spool.path.unlink()
     described = matrix(block.op)
-    weights = described.load()
-    before = block.samples.judge.error(weights)
+    weights = np.concatenate([described.load(), _own_bias(block.op)], axis=1)
+    before = samples.error(samples.residuals(weights)[samples.judged])
     if not wanted:
         return before, None
     bias = _bias(block.op)
-    made, after = block.samples.refit(weights, bias is not None)
-    np.save(path, made[:, : weights.shape[1]])
+    change, after = samples.refit(weights, bias is not None)
+    np.save(path, weights[:, :-1] + change[:, :-1])
     recipe = f"{described.recipe} | refitted"
     spooled = Weights(described.shape, np.dtype(np.float32), lambda: np.load(path), recipe)
     put_back(block.op, spooled, described.sources)
     if bias is not None:
-        _add(*bias, made[:, -1])
+        _add(*bias, change[:, -1])
     return before, after
+
+
+def _own_bias(op: Op) -> Array:
+    """Return what the layer itself adds to its outputs, (outputs, 1)."""
+    if len(op.inputs) > 2 and op.inputs[2] is not None:
+        return tensor_at(op, 2).values().reshape(-1, 1)
+    return np.zeros((op.outputs[0].shape[-1], 1), np.float32)
 
 
 def _bias(op: Op) -> tuple[Op, int] | None:
