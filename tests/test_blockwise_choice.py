@@ -22,7 +22,8 @@ from msd.blockwise.choice import (
     within_size,
 )
 from msd.blockwise.mixed import mixed_recipe
-from msd.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised
+from msd.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
+from msd.blockwise.target import Size, Snr
 from msd.calibration.drawing import Calibration
 from msd.errors import BadConfig
 from msd.pruning import settings
@@ -97,6 +98,41 @@ def test_a_size_that_cannot_be_reached_says_what_can() -> None:
     assert raised({"unet": 9}, 9, {"unet": Outcome(1, 9.5)}) is None
     assert raised({"unet": 9}, 9, {"unet": Outcome(1, None)}) is None
     assert raised({"unet": 10}, 9, {"unet": Outcome(1, 8.5)}) == {"unet": 10.5}
+
+
+@pytest.mark.parametrize(("over", "aims"), [(0, [1060]), (15, [1060, 1045]), (400, [1060, 1030])])
+def test_a_size_that_was_exceeded_is_aimed_below(over: int, aims: list[int]) -> None:
+    """By as much, until files are as small as asked for, or as small as they can be."""
+    blocks = [forms("a", (10, 0.5), (25, 0.2), (40, 0.0)), forms("b", (20, 0.1), (80, 0.0))]
+    study = Study(None, {}, {}, blocks, {"unet": 1000}, {}, Calibration())  # type: ignore[arg-type]
+    assert study.least == 1030
+    aim: Size | None = Size(1060, 2000, 1060)
+    for wanted in aims:
+        assert aim is not None
+        assert aim.aim == wanted
+        assert str(aim) == "0.00 MB, 53% of float32"
+        expected = study.outcomes(aim.choice(study))["unet"].bytes
+        aim = aim.closer(study, {"unet": Outcome(expected, 10.0), "vae_decoder": Outcome(over, 10.0)})
+    assert aim is None
+
+
+def test_an_error_that_was_exceeded_is_aimed_above() -> None:
+    aim = Snr(9, {"unet": 9})
+    closer = aim.closer(None, {"unet": Outcome(1, 8.5)})  # type: ignore[arg-type]
+    assert closer == Snr(9, {"unet": 9.5})
+    assert str(closer) == "9 dB"
+    assert closer.closer(None, {"unet": Outcome(1, 9.1)}) is None  # type: ignore[arg-type]
+
+
+def test_a_pruning_candidate_that_prunes_nothing_is_called_by_what_it_is() -> None:
+    unpruned = Form("half", 1, 30.0, 0.1)
+    pruned = Form("half", 1, 30.0, 0.1, (settings.Line("a", 0.5),))
+    alike = {"half": HALF, "w4": INT4, "w8": INT8}
+    assert called(pruned, alike) == "half"
+    assert called(unpruned, alike) == "w8"
+    assert called(unpruned, {"half": HALF, "w4": INT4}) == "half, not pruned"
+    assert called(Form("float32", 1, None, 0.0), alike) == "float32"
+    assert called(Form("w4", 1, 9.0, 0.5), alike) == "w4"
 
 
 def test_what_was_taken_before_a_large_step_may_go_again() -> None:

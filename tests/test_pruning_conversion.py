@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 import graph_rewrites
 from msd import tflite
-from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.bundle import open_bundle
 from msd.calibration.drawing import Calibration, draw_inputs
 from msd.cli.convert import convert as command
 from msd.convert import Settings, convert
@@ -35,21 +35,13 @@ FLOAT = Settings(graph_rewrites.load(), find_recipe("float32"), ("unet",))
 
 
 @pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    """The demo checkpoint in float32, nothing pruned."""
-    folder = tmp_path_factory.mktemp("plain") / "bundle"
-    convert(CHECKPOINT, folder, replace(FLOAT, components=COMPONENTS))
-    return open_bundle(folder)
-
-
-@pytest.fixture(scope="module")
-def inputs(plain: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
-    """A folder of the U-Net's inputs to calibrate on, and others to measure on."""
+def inputs(demo_float: Path, tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    """A folder of inputs to calibrate on, and others of the U-Net to measure on."""
     folder = tmp_path_factory.mktemp("inputs")
     both = [("calibration", captions("train", 12, 2)), ("measured", captions("held-back", 3, 1))]
     for name, prompts in both:
-        requests = [Request(p, seed=i, steps=2) for i, p in enumerate(prompts)]
-        drawn = draw_inputs(plain, requests, folder / name)
+        requests = [Request(p, seed=i, steps=2, guidance=1) for i, p in enumerate(prompts)]
+        drawn = draw_inputs(open_bundle(demo_float), requests, folder / name)
     return folder / "calibration", list(drawn["unet"])
 
 
@@ -58,8 +50,8 @@ def outputs(path: Path, inputs: Sequence[Mapping[str, Array]]) -> list[Array]:
         return [network.run(each)["noise"] for each in inputs]
 
 
-def decibels(plain: Bundle, pruned: Path, inputs: Sequence[Mapping[str, Array]]) -> float:
-    wanted, found = outputs(plain.path("unet"), inputs), outputs(pruned / "unet.tflite", inputs)
+def decibels(plain: Path, pruned: Path, inputs: Sequence[Mapping[str, Array]]) -> float:
+    wanted, found = outputs(plain / "unet.tflite", inputs), outputs(pruned / "unet.tflite", inputs)
     return float(np.median([psnr(a, b) for a, b in zip(wanted, found, strict=True)]))
 
 
@@ -67,19 +59,18 @@ def run(*args: object) -> Result:
     return CliRunner().invoke(command, list(map(str, args)))
 
 
-def test_the_recipe_halves_the_five_widest_blocks(tmp_path: Path) -> None:
+def test_the_recipe_halves_the_five_widest_blocks(demo_int8: Path, tmp_path: Path) -> None:
     """And nothing else: the other components' bytes are as without it, and the U-Net's other constants."""
     report = tmp_path / "report.json"
     result = run("-o", tmp_path / "pruned", "--recipe", "gpu-w8-pruned", "--prune-report", report)
     assert result.exit_code == 0, result.output
     assert "0.7 M of 8.1 M parameters went, 8.5%" in result.output
-    assert run("-o", tmp_path / "whole").exit_code == 0
     done = json.loads(report.read_text("utf-8"))
     assert [(u["unit"], u["kept"], u["width"]) for u in done["unet"]["units"]] == [
         (f"{name}.conv1", 48, 96) for name in WIDE
     ]
     assert done["unet"]["removed"] == sum(u["parameters"] for u in done["unet"]["units"]) == 684480
-    pruned, whole = (open_bundle(tmp_path / name) for name in ("pruned", "whole"))
+    pruned, whole = open_bundle(tmp_path / "pruned"), open_bundle(demo_int8)
     for name in ("text_encoder", "vae_decoder"):
         assert pruned.component(name).sha256 == whole.component(name).sha256
     assert pruned.manifest.ledger["unet"]["pruning"] == done["unet"]
@@ -103,14 +94,14 @@ def assert_only_changed(pruned: Path, whole: Path) -> None:
     assert len([name for name in narrower if "conv1" in name or "conv2" in name]) == 10
 
 
-def test_refitting_helps(plain: Bundle, inputs: Inputs, tmp_path: Path) -> None:
+def test_refitting_helps(demo_float: Path, inputs: Inputs, tmp_path: Path) -> None:
     """Two thirds of three blocks out: on other pictures than those calibrated on, it is worth decibels."""
     folder, measured = inputs
     lines, found = (Line("up_blocks.2.resnets.*.conv1", 1 / 3),), {}
-    for refit in (False, None):
+    for refit, calibration in [(False, None), (None, Calibration(folder))]:
         pruning, out = Pruning(lines=lines, refit=refit), tmp_path / str(refit)
-        manifest = convert(CHECKPOINT, out, replace(FLOAT, pruning=pruning, calibration=Calibration(folder)))
-        found[refit] = decibels(plain, out, measured)
+        manifest = convert(CHECKPOINT, out, replace(FLOAT, pruning=pruning, calibration=calibration))
+        found[refit] = decibels(demo_float, out, measured)
     units = manifest.ledger["unet"]["pruning"]["units"]
     assert len(units) == 3
     for unit in units:
@@ -118,14 +109,28 @@ def test_refitting_helps(plain: Bundle, inputs: Inputs, tmp_path: Path) -> None:
     assert found[None] > found[False] + 1, found
 
 
+def test_without_a_refit_errors_are_told_and_weights_stay(inputs: Inputs, tmp_path: Path) -> None:
+    """With a calibration the file is the one that there is without."""
+    pruning = Pruning(lines=(Line("*.fc1", 0.5),), refit=False, components=("text_encoder",))
+    only = replace(FLOAT, components=("text_encoder",), pruning=pruning)
+    told = convert(CHECKPOINT, tmp_path / "told", replace(only, calibration=Calibration(inputs[0])))
+    units = told.ledger["text_encoder"]["pruning"]["units"]
+    assert len(units) == 4
+    for unit in units:
+        assert 0 < unit["output_error"] < 1
+        assert unit["refitted_error"] is None
+    untold = convert(CHECKPOINT, tmp_path / "untold", only)
+    assert told.components["text_encoder"].sha256 == untold.components["text_encoder"].sha256
+
+
 @pytest.mark.parametrize("criterion", ["activation", "reconstruction"])
 def test_criteria_that_look_at_what_passes(
-    criterion: str, plain: Bundle, inputs: Inputs, tmp_path: Path
+    criterion: str, demo_float: Path, inputs: Inputs, tmp_path: Path
 ) -> None:
     folder, measured = inputs
     pruning = Pruning(lines=(Line("up_blocks.1.resnets.1.conv1", 2 / 3),), criterion=criterion)
     convert(CHECKPOINT, tmp_path / "out", replace(FLOAT, pruning=pruning, calibration=Calibration(folder)))
-    assert decibels(plain, tmp_path / "out", measured) > 40
+    assert decibels(demo_float, tmp_path / "out", measured) > 40
 
 
 def test_pruning_decides_what_a_file_is(tmp_path: Path) -> None:

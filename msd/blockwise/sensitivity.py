@@ -73,6 +73,11 @@ class Study:
     calibration: Calibration
     """The inputs in files, for pruning."""
 
+    @property
+    def least(self) -> int:
+        """The fewest bytes that the files can take together."""
+        return sum(self.outside.values()) + total_bytes(smallest(self.blocks))
+
     def outcomes(self, choice: Choice) -> dict[str, Outcome]:
         """Return what a choice is expected to give, by component."""
         found = {}
@@ -200,8 +205,7 @@ def for_size(found: Study, budget: int) -> Choice:
     The error is the sum of the components', each over its own signal. Raises BadConfig, with what can be
     reached, for a size that is too small.
     """
-    outside = sum(found.outside.values())
-    least = outside + total_bytes(smallest(found.blocks))
+    outside, least = sum(found.outside.values()), found.least
     most = outside + sum(block.forms[-1].bytes for block in found.blocks)
     if budget < least:
         raise BadConfig(
@@ -228,9 +232,29 @@ def raised(aims: Mapping[str, float], target: float, given: Mapping[str, Outcome
     return {name: aims[name] + short for name, short in missing.items()} if any(missing.values()) else None
 
 
+def names(choice: Choice, candidates: Mapping[str, Recipe]) -> dict[str, dict[str, str]]:
+    """Return what the form chosen for each block is called, by component and block."""
+    found: dict[str, dict[str, str]] = {}
+    for block, form in choice.items():
+        found.setdefault(block.component, {})[block.block] = called(form, candidates)
+    return found
+
+
+def called(form: Form, candidates: Mapping[str, Recipe]) -> str:
+    """Return the candidate's name; where it would prune and does not here, of one that stores alike."""
+    recipe = candidates.get(form.candidate)
+    if recipe is None or recipe.prune is None or form.pruned:
+        return form.candidate
+    alike = [name for name, c in candidates.items() if c.prune is None and c.lines == recipe.lines]
+    return alike[0] if alike else f"{form.candidate}, not pruned"
+
+
 def prove(found: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path) -> dict[str, Outcome]:
-    """Return what a recipe really gives, by component: the checkpoint is converted and run."""
-    convert(source, folder, _stored_as(recipe, settings, found.calibration))
+    """Return what a recipe really gives, by component: the checkpoint is converted and run.
+
+    What is in `folder` already is replaced.
+    """
+    convert(source, folder, replace(_stored_as(recipe, settings, found.calibration), force=True))
     made = open_bundle(folder)
     return {
         name: Outcome(

@@ -6,7 +6,6 @@ import os
 import platform
 import re
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from msd.cli.blocks import FILE, WIDTH, calibration_options, decibels, progress,
 from msd.cli.command import Command, refuse_existing
 
 if TYPE_CHECKING:
-    from msd.blockwise.choice import Choice
+    from msd.blockwise import target
     from msd.blockwise.sensitivity import Sensitivity, Study
     from msd.convert import Settings
 
@@ -115,7 +114,7 @@ def _found(
     source: Path,
     settings: Settings,
     candidates: tuple[str, ...],
-    target: tuple[Size | None, float | None],
+    asked: tuple[Size | None, float | None],
     calibrating: dict[str, Any],
     output: Path,
     folder: Path,
@@ -124,7 +123,7 @@ def _found(
     """Measure, choose, write the recipe, and prove it."""
     from msd.blockwise.candidates import pruning_of
     from msd.blockwise.mixed import mixed_recipe
-    from msd.blockwise.sensitivity import Sensitivity, prove, raised, study
+    from msd.blockwise.sensitivity import Sensitivity, names, prove, study
     from msd.calibration.drawing import Calibration
     from msd.files import complete
     from msd.recipe import find_recipe, read_recipe
@@ -135,44 +134,41 @@ def _found(
     notes = [f"Made by: {typed()}", f"Calibrated with {calibration}."]
     if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
         notes.append(f"Convert with --calibration {calibration.given}: what is pruned depends on it.")
-    aims = dict.fromkeys(measured.outside, target[1] or 0.0)
+    aim = _target(measured, *asked)
     for attempt in range(1, ATTEMPTS + 1):
         on_progress("mixed", "converting and running", attempt, ATTEMPTS)
-        choice, said = _choice(measured, target[0], target[1], aims)
+        choice = aim.choice(measured)
         expected = measured.outcomes(choice)
         with complete(output) as temporary:
-            temporary.write_text(mixed_recipe(choice, measured.candidates, expected, said, notes), "utf-8")
-        mixed = replace(settings, force=True)
-        given = prove(measured, source, mixed, read_recipe(output), folder / "mixed")
-        higher = raised(aims, target[1], given) if target[1] is not None else None
-        if higher is None:
+            text = mixed_recipe(choice, measured.candidates, expected, str(aim), notes)
+            temporary.write_text(text, "utf-8")
+        given = prove(measured, source, settings, read_recipe(output), folder / "mixed")
+        if not (closer := aim.closer(measured, given)):
             break
-        aims = higher
+        aim = closer
     return Sensitivity(
         typed(),
         f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
         measured.reference.manifest.versions,
         str(calibration),
-        said,
+        str(aim),
         tuple(measured.blocks),
-        {c: {b.block: f.candidate for b, f in choice.items() if b.component == c} for c in expected},
+        names(choice, measured.candidates),
         measured.whole,
         expected,
         given,
     )
 
 
-def _choice(
-    measured: Study, size: Size | None, snr_db: float | None, aims: dict[str, float]
-) -> tuple[Choice, str]:
-    """Return what to store how, and the target in words."""
-    from msd.blockwise.sensitivity import for_size, for_snr
+def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.Size | target.Snr:
+    """Return what is asked for: a share of the reference's files as bytes, or an error of each component."""
+    from msd.blockwise import target
 
     if size is None:
-        return for_snr(measured, aims), f"{snr_db:g} dB"
+        return target.Snr(snr_db or 0.0, dict.fromkeys(measured.outside, snr_db or 0.0))
     whole = sum(measured.reference.component(name).bytes for name in measured.outside)
-    budget = round(size[0] * whole if size[1] else size[0])
-    return for_size(measured, budget), f"{budget / 1e6:.2f} MB, {budget / whole:.0%} of float32"
+    wanted = round(size[0] * whole if size[1] else size[0])
+    return target.Size(wanted, whole, wanted)
 
 
 def _settings(components: tuple[str, ...]) -> Settings:

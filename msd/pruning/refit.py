@@ -50,8 +50,8 @@ class Ridge:
     def of(inputs: Array, residuals: Array) -> Ridge:
         """Return the form with the smaller matrix, its products in float64 up to `EXACT` rows."""
         dtype = np.float64 if min(inputs.shape) <= EXACT else np.float32
-        exact = (array.astype(dtype, copy=False) for array in (inputs, residuals))
-        return Ridge(*exact, len(inputs) < inputs.shape[1])
+        z, r = inputs.astype(dtype, copy=False), residuals.astype(dtype, copy=False)
+        return Ridge(z, r, len(inputs) < inputs.shape[1])
 
     @cached_property
     def _products(self) -> tuple[Array, Array]:
