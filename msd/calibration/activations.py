@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 
-from msd.calibration.store import Store, running
+from msd.calibration.store import Store, Written, opened, write
 from msd.interpreter import check
 from msd.ir import Graph, Model, Op, Tensor
 from msd.pieces import cut
@@ -34,9 +36,9 @@ def watch(
     `inputs` are named as the graph's first signature does, or as its tensors where it has none; they are gone
     through once. Every tensor's values come in the order of inputs; tensors in about the order in which they
     are made. Weights stored in fewer bits count as what they mean, in float arithmetic. The graph stays as it
-    is. In memory are one piece of it, of about `piece` weights, and one run's values in that piece; what goes
-    from piece to piece is kept in temporary files. Raises ValueError for a tensor that the graph does not
-    make, or variables; BadModelFile for inputs that do not fit.
+    is. In memory are one piece of it, of about `piece` weights, and one run's values in that piece; the next
+    piece, and what goes from piece to piece, are kept in temporary files. Raises ValueError for a tensor that
+    the graph does not make, or variables; BadModelFile for inputs that do not fit.
     """
     needed = _needed(graph, tensors)
     weights = sum(t.size for t in needed.tensors() if t.data is not None)
@@ -49,9 +51,26 @@ def watch(
         for tensor in dict.fromkeys(t for t in tensors if t in graph.inputs):
             for run in range(store.runs):
                 on_value(tensor, store.load(run, tensor))
-        for number, part in enumerate(pieces, 1):
-            later = {t for rest in pieces[number:] for t in rest.inputs}
-            _run(part, later, set(tensors), store, on_value)
+        with closing(_written(pieces, set(tensors), store.folder)) as parts:
+            for part, later in parts:
+                _run(part, later, set(tensors), store, on_value)
+
+
+def _written(
+    pieces: Sequence[Graph], watched: set[Tensor], folder: Path
+) -> Generator[tuple[Written, set[Tensor]], None, None]:
+    """Yield each piece with what later ones take of it; meanwhile another core writes the next."""
+    parts = []
+    for number, piece in enumerate(pieces, 1):
+        later = {t for rest in pieces[number:] for t in rest.inputs}
+        given = [t for op in piece.ops for t in op.outputs if t in later or t in watched]
+        parts.append((Graph(piece.inputs, given, piece.ops, f"piece{number}"), later))
+    with ThreadPoolExecutor(1) as ahead:
+        coming = [ahead.submit(write, part, folder) for part, _ in parts[:1]]
+        for number, (_, later) in enumerate(parts, 1):
+            written = coming.pop().result()
+            coming += [ahead.submit(write, part, folder) for part, _ in parts[number : number + 1]]
+            yield written, later
 
 
 def _fed(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[dict[Tensor, Array]]:
@@ -95,16 +114,16 @@ def _place(op: Op, ordered: dict[Op, None]) -> None:
     ordered[op] = None
 
 
-def _run(piece: Graph, later: set[Tensor], watched: set[Tensor], store: Store, on_value: OnValue) -> None:
+def _run(part: Written, later: set[Tensor], watched: set[Tensor], store: Store, on_value: OnValue) -> None:
     """Run a piece over all inputs; drops what no `later` piece takes."""
-    given = [t for op in piece.ops for t in op.outputs if t in later or t in watched]
-    with running(Graph(piece.inputs, given, piece.ops, "piece"), store.folder) as run:
+    inputs = part.graph.inputs
+    with opened(part) as run:
         for number in range(store.runs):
-            for tensor, value in run({t: store.load(number, t) for t in piece.inputs}).items():
+            for tensor, value in run({t: store.load(number, t) for t in inputs}).items():
                 if tensor in watched:
                     on_value(tensor, value)
                 if tensor in later:
                     store.add(tensor, value)
-    for tensor in piece.inputs:
+    for tensor in inputs:
         if tensor not in later:
             store.drop(tensor)

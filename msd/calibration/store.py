@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -53,19 +54,45 @@ def running(graph: Graph, folder: Path) -> Iterator[Run]:
 
     It is written once, to a file in `folder`; the graph stays as it is. Raises BadModelFile.
     """
+    with opened(write(graph, folder)) as run:
+        yield run
+
+
+@dataclass(frozen=True)
+class Written:
+    """A graph in a file; its ports are called by their numbers, inputs first."""
+
+    graph: Graph
+    file: Path
+
+
+def write(graph: Graph, folder: Path) -> Written:
+    """Write a graph, which stays as it is, to a file of its name in `folder`."""
     part = Graph(graph.inputs, graph.outputs, graph.ops, graph.name)
-    names = {tensor: str(i) for i, tensor in enumerate((*graph.inputs, *graph.outputs))}
-    named = [{names[t]: t for t in side} for side in (graph.inputs, graph.outputs)]
+    named = [
+        {name: t for t, name in _names(graph).items() if t in side} for side in (part.inputs, part.outputs)
+    ]
     part.signatures = [Signature("serving_default", *named)]
-    file = folder / f"{graph.name}.tflite"
-    tflite.write(Model([part]), file)
+    written = Written(graph, folder / f"{graph.name}.tflite")
+    tflite.write(Model([part]), written.file)
+    return written
+
+
+@contextmanager
+def opened(written: Written) -> Iterator[Run]:
+    """Open a graph that was written, as `running` does; the file is gone afterwards."""
+    graph, names = written.graph, _names(written.graph)
 
     def run(inputs: Mapping[Tensor, Array]) -> dict[Tensor, Array]:
-        made = network.run({names[t]: inputs[t] for t in part.inputs})
-        return {t: made[names[t]] for t in part.outputs}
+        made = network.run({names[t]: inputs[t] for t in graph.inputs})
+        return {t: made[names[t]] for t in graph.outputs}
 
     try:
-        with Interpreter(file, threads=os.cpu_count(), float_weights=True) as network:
+        with Interpreter(written.file, threads=os.cpu_count(), float_weights=True) as network:
             yield run
     finally:
-        file.unlink()
+        written.file.unlink()
+
+
+def _names(graph: Graph) -> dict[Tensor, str]:
+    return {tensor: str(i) for i, tensor in enumerate((*graph.inputs, *graph.outputs))}
