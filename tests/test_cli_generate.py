@@ -102,6 +102,22 @@ def test_one_picture_of_several_in_the_way_stops_all(bundle_folder: Path, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["a-2.png"]
 
 
+def test_previews_on_the_way(bundle_folder: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "way"
+    options = ("--prompt", "fox", "--steps", "5", "--seed", "7", "--images", "2", "--preview-every", "2")
+    arguments = (bundle_folder, *options, "--previews", folder, "-o", tmp_path / "a.png")
+    assert run(*arguments).exit_code == 0
+    names = ["7-002.png", "7-004.png", "8-002.png", "8-004.png"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    with Image.open(folder / "8-004.png") as image:
+        assert (image.size, image.info) == ((48, 32), {"seed": "8", "step": "4", "steps": "5"})
+    for path in tmp_path.glob("a-*.png"):
+        path.unlink()
+    refused = run(*arguments)
+    assert (refused.exit_code, [*tmp_path.iterdir()]) == (1, [folder])
+    assert "7-002.png exists; choose another name or give --force" in refused.stderr
+
+
 def test_a_process_of_its_own_writes_the_same_bytes(bundle_folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from msd.cli import msd; msd()", "generate", str(bundle_folder)]
     for name in ("a.png", "b.png"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,8 @@ from msd.cli.command import Command, refuse_existing
 if TYPE_CHECKING:
     from msd.runtime.guidance import Guidance
     from msd.runtime.picture import Picture
-    from msd.runtime.pipeline import OnStep
+    from msd.runtime.pipeline import OnStep, Request
+    from msd.runtime.preview import OnPreview, Preview
     from msd.runtime.timeline import Recorder
 
 
@@ -93,6 +94,12 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
     help="Write what each network did when, and the memory: FILE.svg, .png or .json.",
     metavar="FILE",
 )
+@click.option(
+    "--previews", type=OUT, metavar="FOLDER", help="Write there what the picture looks like on the way."
+)
+@click.option(
+    "--preview-every", type=click.IntRange(1), default=5, show_default=True, help="After every so many steps."
+)
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Say on stdout what was made: a line of JSON a picture."
@@ -110,6 +117,8 @@ def generate(
     float_weights: bool,
     execution: Any,
     timeline: Path | None,
+    previews: Path | None,
+    preview_every: int,
     verify: bool,
     as_json: bool,
     force: bool,
@@ -130,6 +139,7 @@ def generate(
     paths = picture_paths(output, [request.seed for request in requests])
     for path in paths:
         check_output(path, force)
+    on_preview = _previewing(previews, preview_every, requests, force) if previews else None
     begun = time.perf_counter()
     engine = backend, threads, precision, float_weights
     with (
@@ -138,7 +148,7 @@ def generate(
     ):
         _warn_of_unused(pipeline.guidance(request["guidance"]), request["negative_prompt"])
         with progress() as on_step:
-            pictures = pipeline.draw(requests, on_step)
+            pictures = pipeline.draw(requests, on_step, on_preview=on_preview)
     for path, picture in zip(paths, pictures, strict=True):
         save_picture(picture, path, force)
     seconds = round(time.perf_counter() - begun, 3)
@@ -177,6 +187,28 @@ def progress() -> Iterator[OnStep]:
             progress.update(task, completed=done, total=total, seconds=seconds)
 
         yield on_step
+
+
+def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
+    """Return what writes previews to a folder, SEED-STEP.png; refuse those that are there."""
+    from msd.files import writing
+    from msd.runtime.picture import Picture, check_output, save_picture
+
+    def path(seed: int, number: int) -> Path:
+        return folder / f"{seed}-{number:03}.png"
+
+    def write(preview: Preview) -> None:
+        if preview.number % every == 0:
+            metadata = {"seed": preview.seed, "step": preview.number, "steps": preview.total}
+            shown = Picture(preview.pixels(), preview.latents, metadata)
+            save_picture(shown, path(preview.seed, preview.number), force)
+
+    with writing(folder, folder):
+        folder.mkdir(exist_ok=True)
+    for request in requests:
+        for number in range(every, request.steps + 1, every):
+            check_output(path(request.seed, number), force)
+    return write
 
 
 def _warn_of_unused(guidance: Guidance, negative_prompt: str) -> None:

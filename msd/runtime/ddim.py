@@ -64,7 +64,8 @@ class Ddim:
         if self.clip_sample:
             clip = self.clip_sample_range
             return Step(timestep, noise * noise_x, noise * noise_o, clean, clean_x, clean_o, clip)
-        return Step(timestep, clean * clean_x + noise * noise_x, clean * clean_o + noise * noise_o)
+        both = clean * clean_x + noise * noise_x, clean * clean_o + noise * noise_o
+        return Step(timestep, *both, clean_latent=clean_x, clean_output=clean_o)
 
 
 def _leading(total: int, steps: int) -> npt.NDArray[np.int64]:

@@ -82,5 +82,7 @@ class Euler:
             timestep,
             share + (1 - share) * clean_x * scale,
             (1 - share) * clean_o,
+            clean_latent=clean_x * scale,
+            clean_output=clean_o,
             scale=scale,
         )

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from threading import Event
 from types import TracebackType
 from typing import Any
@@ -28,6 +29,7 @@ from msd.runtime.components import Backend, Engine, Network, open_component
 from msd.runtime.execution import Execution, Networks
 from msd.runtime.guidance import EMBEDDING, Guidance
 from msd.runtime.picture import Picture, pixels
+from msd.runtime.preview import OnPreview, Preview
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
 from msd.runtime.timeline import Recorder, unwatched
@@ -38,6 +40,8 @@ from msd.weights import Array
 Float = npt.NDArray[np.float32]
 OnStep = Callable[[int, int, float], None]
 """Told, after each step: how many are done, how many there are in all, and the seconds this one took."""
+
+_Show = Callable[[Any, int, float, Float], None]
 
 
 @dataclass(frozen=True)
@@ -103,20 +107,25 @@ class Pipeline:
         guidance: float = 7.5,
         on_step: OnStep | None = None,
         latents: Float | None = None,
+        on_preview: OnPreview | None = None,
     ) -> Picture:
         """Return one picture. `latents`: what to start from instead of `noise(seed, …)`, of the same shape.
+
+        `on_preview`: the decoder is loaded when the first preview's pixels are asked for. It then stays
+        beside the U-Net, unless execution is sequential.
 
         Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
         fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
         request = Request(prompt, negative_prompt, seed, steps, guidance)
-        return self.draw([request], on_step, None if latents is None else [latents])[0]
+        return self.draw([request], on_step, None if latents is None else [latents], on_preview)[0]
 
     def draw(
         self,
         requests: Sequence[Request],
         on_step: OnStep | None = None,
         latents: Sequence[Float] | None = None,
+        on_preview: OnPreview | None = None,
     ) -> list[Picture]:
         """Return a picture for each request, each network loaded once for all of them."""
         for request in requests:
@@ -127,8 +136,9 @@ class Pipeline:
             shape = (1, *unet.shape("latent")[1:])
             started = [noise(request.seed, shape) for request in requests] if latents is None else latents
             told = _Counter(sum(request.steps for request in requests), on_step, networks)
+            show = on_preview and partial(self._show, on_preview, networks)
             ended = [
-                self._denoise(unet, request, context, _checked(latent, shape), told)
+                self._denoise(unet, request, context, _checked(latent, shape), told, show)
                 for request, context, latent in zip(requests, contexts, started, strict=True)
             ]
             networks.release("unet")
@@ -185,7 +195,13 @@ class Pipeline:
         return values
 
     def _denoise(
-        self, unet: Network, request: Request, context: Float, latent: Float, told: _Counter
+        self,
+        unet: Network,
+        request: Request,
+        context: Float,
+        latent: Float,
+        told: _Counter,
+        show: _Show | None,
     ) -> Float:
         table, clean = self.scheduler.table(request.steps), None
         guidance = self.guidance(request.guidance)
@@ -195,8 +211,28 @@ class Pipeline:
             output = self._predict(unet, latent, step, context, guidance)
             added = noise(request.seed, latent.shape, i) if step.noise else None
             latent, clean = step.apply(latent, output, clean, added)
-            told.add(time.perf_counter() - begun)
+            seconds = time.perf_counter() - begun
+            if show:
+                show(request, i, seconds, clean)
+            told.add(seconds)
         return latent
+
+    def _show(
+        self,
+        on_preview: OnPreview,
+        networks: Networks,
+        request: Request,
+        number: int,
+        seconds: float,
+        clean: Float,
+    ) -> None:
+        def decode(latents: Float) -> Float:
+            image = self._decode(networks.take("vae_decoder"), latents)
+            if networks.execution == "sequential":
+                networks.release("vae_decoder")
+            return image
+
+        on_preview(Preview(request.seed, number, request.steps, seconds, clean, decode))
 
     def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: Guidance) -> Float:
         """Return the U-Net's output for one step, guided."""

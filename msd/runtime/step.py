@@ -33,8 +33,8 @@ class Step:
 
     def apply(
         self, latent: Float, output: Float, previous: Float | None = None, noise: Float | None = None
-    ) -> tuple[Float, Float | None]:
-        """Return the next latents and what is clean, where that counts; float32 of the same shape."""
+    ) -> tuple[Float, Float]:
+        """Return the next latents and what is clean; float32 of the same shape."""
         following: Float = np.float32(self.latent) * latent + np.float32(self.output) * output
         clean = self._clean(latent, output)
         for size, value in ((self.clean, clean), (self.previous, previous), (self.noise, noise)):
@@ -42,9 +42,7 @@ class Step:
                 following += np.float32(size) * value
         return following, clean
 
-    def _clean(self, latent: Float, output: Float) -> Float | None:
-        if not self.clean_latent and not self.clean_output:
-            return None
+    def _clean(self, latent: Float, output: Float) -> Float:
         clean: Float = np.float32(self.clean_latent) * latent + np.float32(self.clean_output) * output
         return clean if self.clip is None else np.clip(clean, -self.clip, self.clip)
 

@@ -1,0 +1,52 @@
+"""Previews: what a step takes to be clean, against diffusers', and the decoder beside the U-Net."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd.bundle import open_bundle
+from msd.runtime.execution import EXECUTIONS, Execution
+from msd.runtime.pipeline import Pipeline, noise
+from msd.runtime.preview import Preview
+from msd.runtime.scheduler import make_scheduler
+from tests import stand_in
+
+
+@pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
+@pytest.mark.parametrize(("name", "kind"), [("ddim", "DDIMScheduler"), ("euler", "EulerDiscreteScheduler")])
+def test_what_is_clean_is_what_diffusers_takes_for_it(name: str, kind: str, prediction: str) -> None:
+    import diffusers
+    import torch
+
+    config = {**stand_in.SCHEDULER, "prediction_type": prediction}
+    theirs = getattr(diffusers, kind).from_config(config)
+    theirs.set_timesteps(5)
+    table = make_scheduler(config, name).table(5)
+    latent = noise(1, (1, 4, 6, 4)) * np.float32(table.start)
+    for i, (timestep, step) in enumerate(zip(theirs.timesteps, table.steps, strict=True)):
+        output = noise(2, latent.shape, i)
+        theirs.scale_model_input(torch.from_numpy(latent), timestep)
+        done = theirs.step(torch.from_numpy(output), timestep, torch.from_numpy(latent))
+        latent, clean = step.apply(latent, output)
+        wanted = done.pred_original_sample.numpy()
+        np.testing.assert_allclose(clean, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_previews_end_in_the_picture_and_do_not_change_it(execution: Execution, bundle_folder: Path) -> None:
+    shown: list[tuple[int, int, np.ndarray]] = []
+
+    def keep(preview: Preview) -> None:
+        assert preview.seconds > 0
+        assert preview.latents.shape == (1, 4, 6, 4)
+        shown.append((preview.number, preview.total, preview.pixels()))
+
+    with Pipeline(open_bundle(bundle_folder), scheduler="euler", execution=execution) as pipeline:
+        picture = pipeline.generate("a red dog", steps=4, on_preview=keep)
+        assert np.array_equal(picture.pixels, pipeline.generate("a red dog", steps=4).pixels)
+    assert [each[:2] for each in shown] == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    np.testing.assert_array_equal(shown[-1][2], picture.pixels)
+    assert not np.array_equal(shown[0][2], picture.pixels)
