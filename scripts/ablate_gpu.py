@@ -46,6 +46,7 @@ from msd.weights import Array
 from scripts.full_size_structures import drawn
 from scripts.measured import machine
 
+MODEL = "sd21-base"
 PEER = "sd15-litert-torch"
 WARM, TURNS = 3, 20
 TOGETHER = 9
@@ -119,12 +120,11 @@ def measured_rows(rows: dict[str, Row], folder: Path, adapter: Adapter, precisio
 
 def variants(folder: Path) -> list[Variant]:
     """Return the whole U-Net, it without each rewrite, and the pairs that answer another question."""
-    main_ = "sd21-base"
-    plain = [Variant("whole", main_), Variant("no rewrites", main_, without="*")]
+    plain = [Variant("whole", MODEL), Variant("no rewrites", MODEL, without="*")]
     for recipe in ("float32", "float16", "gpu-mixed"):
-        plain.append(Variant(recipe, main_, recipe))
-    plain.append(Variant("batch 2", f"{main_}-batch2"))
-    off = [Variant(f"without {rule.name}", main_, without=rule.name) for rule in graph_rewrites.load()]
+        plain.append(Variant(recipe, MODEL, recipe))
+    plain.append(Variant("batch 2", f"{MODEL}-batch2"))
+    off = [Variant(f"without {rule.name}", MODEL, without=rule.name) for rule in graph_rewrites.load()]
     if not (folder / f"{PEER}.zip").exists():
         return [*plain, *off]
     ours = Variant("SD 1.5, batch 2", "sd15-batch2", "float32", against="SD 1.5, batch 2")
@@ -139,7 +139,7 @@ def write_all(folder: Path, target: Path, only: tuple[str, ...]) -> dict[str, Ro
         bases = {v.against for v in chosen if v.name in only}
         chosen = [v for v in chosen if v.name in only or v.name in bases]
     rows: dict[str, Row] = {}
-    fired = fired_rules(load_structure(folder / "sd21-base.zip"))
+    fired = fired_rules(load_structure(folder / f"{MODEL}.zip"))
     chosen = [v for v in chosen if not v.name.startswith("without ") or fired.get(v.without or "")]
     with ProcessPoolExecutor(WRITERS) as pool:
         tasks = {pool.submit(write, v, folder, target): v for v in chosen}
@@ -189,11 +189,9 @@ def measured_against(
 ) -> Iterator[Row]:
     """Measure `base`, then each of `rows` in turns with it; yields each."""
     used = gpu_used()
-    with opened(base, folder, adapter, "fp32") as exact, opened(base, folder, adapter, precision) as first:
-        assert exact is not None, base.failure
+    expected = reference(base, folder, adapter)
+    with opened(base, folder, adapter, precision) as first:
         assert first is not None, base.failure
-        expected = exact.warm()
-        exact.close()
         base.psnr, base.ratio = distance(expected, first.warm()), 1.0
         base.seconds = float(np.median([first.time() for _ in range(TURNS)]))
         base.process_bytes, base.gpu_bytes = first.resident(), gpu_used() - used
@@ -207,6 +205,15 @@ def measured_against(
                 yield row
 
 
+def reference(base: Row, folder: Path, adapter: Adapter) -> Array | None:
+    """Return the output in fp32, of the U-Net that rewrites are switched off in; None for others."""
+    if base.variant.structure != MODEL:
+        return None
+    with opened(base, folder, adapter, "fp32") as exact:
+        assert exact is not None, base.failure
+        return exact.warm()
+
+
 def all_opened(rows: list[Row], folder: Path, adapter: Adapter, precision: Any) -> list[Loaded | None]:
     """Compile some files at the same time: half a minute each, on one core; the files go."""
     with ThreadPoolExecutor(len(rows)) as pool:
@@ -216,7 +223,7 @@ def all_opened(rows: list[Row], folder: Path, adapter: Adapter, precision: Any) 
     return loaded
 
 
-def take_turns(row: Row, first: Loaded, other: Loaded, expected: Array) -> None:
+def take_turns(row: Row, first: Loaded, other: Loaded, expected: Array | None) -> None:
     """Time both in turns; what takes more than a second runs once."""
     try:
         seconds, found = other.run()
@@ -231,7 +238,7 @@ def take_turns(row: Row, first: Loaded, other: Loaded, expected: Array) -> None:
     row.seconds = float(np.median([theirs for _, theirs in pairs]))
     row.ratio = row.seconds / float(np.median([ours for ours, _ in pairs]))
     row.process_bytes = other.resident()
-    if row.variant.structure == "sd21-base" and first.inputs.keys() == other.inputs.keys():
+    if row.variant.structure == MODEL and first.inputs.keys() == other.inputs.keys():
         row.psnr = distance(expected, found)
 
 
@@ -307,8 +314,10 @@ def note(row: Row, told: log.NativeLog) -> None:
     row.rejected = sorted({kind for kind, _ in told.rejected}) or row.rejected
 
 
-def distance(expected: Array, found: Array) -> float:
-    """Return the PSNR in dB; 0 where something found is not a number."""
+def distance(expected: Array | None, found: Array) -> float | None:
+    """Return the PSNR in dB, 0 where something found is not a number; None where nothing is expected."""
+    if expected is None:
+        return None
     whole = bool(np.isfinite(found).all())
     return round(float(psnr(expected.reshape(found.shape), found)), 1) if whole else 0.0
 
