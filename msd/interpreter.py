@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import re
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
@@ -16,6 +17,7 @@ import numpy as np
 from msd import tflite
 from msd.errors import BadModelFile
 from msd.float_weights import give_float_weights
+from msd.ir import Model
 from msd.ports import Port, Ports
 from msd.quiet import without_lines
 from msd.weights import Array
@@ -52,13 +54,8 @@ class Interpreter:
         self.path, self.signature = path, ports.signature
         self.inputs, self.outputs = ports.inputs, ports.outputs
         self._interpreter: Any = None
-        if not (float_weights and give_float_weights(model)):
-            self._load(path, threads, library)
-            return
-        # Once loaded, the file is mapped into memory and its name is not needed any more.
-        with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:
-            tflite.write(model, Path(folder) / path.name)
-            self._load(Path(folder) / path.name, threads, library)
+        with file_to_load(model, path, float_weights) as file:
+            self._load(file, threads, library)
 
     def _load(self, file: Path, threads: int | None, library: Library) -> None:
         interpreter = importlib.import_module(f"{library}.interpreter")
@@ -98,6 +95,20 @@ class Interpreter:
         self._interpreter.invoke()
         details: list[dict[str, Any]] = self._interpreter.get_output_details()
         return {detail["name"]: self._interpreter.get_tensor(detail["index"]) for detail in details}
+
+
+@contextmanager
+def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path]:
+    """Give the file at `path`, read as `model`, or one with float weights made of it, which changes `model`.
+
+    Loaded files are mapped into memory: the name of such a temporary one is not needed after it.
+    """
+    if not (float_weights and give_float_weights(model)):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:
+        tflite.write(model, Path(folder) / path.name)
+        yield Path(folder) / path.name
 
 
 def check(inputs: Mapping[str, Array], ports: Mapping[str, Port], path: Path) -> None:

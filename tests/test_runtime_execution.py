@@ -15,7 +15,7 @@ import pytest
 from msd.bundle import open_bundle
 from msd.errors import BadModelFile
 from msd.runtime.execution import EXECUTIONS, Execution, Networks
-from msd.runtime.pipeline import Pipeline, Request
+from msd.runtime.pipeline import LARGE, Pipeline, Request
 from msd.runtime.timeline import Recorder, Timeline
 
 REQUESTS = [Request("three red circles", seed=1, steps=4), Request("dogs", "grey", 2, 3, guidance=1.0)]
@@ -39,8 +39,14 @@ def when(timeline: Timeline, component: str, activity: str) -> list[tuple[float,
     ]
 
 
-@pytest.mark.parametrize("folder", ["batch_two_folder", "sinusoids_folder", "demo_int8"])
-def test_every_execution_draws_the_same_bits(folder: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    ("folder", "large"), [("batch_two_folder", LARGE), ("sinusoids_folder", 0), ("demo_int8", LARGE)]
+)
+def test_every_execution_draws_the_same_bits(
+    folder: str, large: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of networks in this process, and of networks with processes of their own."""
+    monkeypatch.setattr("msd.runtime.pipeline.LARGE", large)
     path = request.getfixturevalue(folder)
     pipelined, sequential, resident = (drawn(path, execution)[0] for execution in EXECUTIONS)
     assert len(pipelined) == 3

@@ -146,7 +146,12 @@ class Child:
 
 def _environment(extra: Mapping[str, str], folder: Path) -> dict[str, str]:
     """Return this process's environment with `extra`, our own packages and a usable XDG_RUNTIME_DIR."""
-    environment = {**os.environ, **extra, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    environment = {
+        **os.environ,
+        **extra,
+        "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        "TMPDIR": str(folder),  # what a child that was killed leaves goes with its log
+    }
     runtime = environment.get("XDG_RUNTIME_DIR")
     if not runtime or not os.access(runtime, os.W_OK):
         environment["XDG_RUNTIME_DIR"] = str(folder)

@@ -7,8 +7,10 @@ Everything the native libraries print goes to standard error, which the parent k
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
@@ -16,7 +18,8 @@ from typing import Any, Literal, Protocol
 
 import numpy as np
 
-from msd.interpreter import Interpreter, Library
+from msd import tflite
+from msd.interpreter import Interpreter, Library, file_to_load
 from msd.memory import peak_rss
 from msd.weights import Array
 
@@ -47,6 +50,19 @@ class LoadOnCpu:
 
 
 @dataclass(frozen=True)
+class CompileForCpu:
+    """Load the file on the CPU as LiteRT's compiled model, its packed weights in a file that is mapped.
+
+    `threads` and `float_weights` as in LoadOnCpu, `signature` as in LoadOnGpu.
+    """
+
+    path: Path
+    threads: int
+    float_weights: bool
+    signature: str | None = None
+
+
+@dataclass(frozen=True)
 class Run:
     """Run the loaded model on these inputs."""
 
@@ -74,7 +90,8 @@ class Refused:
     words: str
 
 
-Request = LoadOnGpu | LoadOnCpu | Run
+Load = LoadOnGpu | LoadOnCpu | CompileForCpu
+Request = Load | Run
 Reply = Done | Refused
 
 
@@ -86,27 +103,29 @@ class Runner(Protocol):
         ...
 
 
-class GpuModel:
-    """A model compiled by LiteRT's GPU accelerator, with buffers for one signature."""
+class Compiled:
+    """A model compiled by LiteRT as `options` say, with buffers for one signature."""
 
-    def __init__(self, request: LoadOnGpu) -> None:
-        from ai_edge_litert.compiled_model import CompiledModel, GpuOptions, HardwareAccelerator, Options
+    def __init__(self, path: Path, options: Any, signature: str | None) -> None:
+        from ai_edge_litert.compiled_model import CompiledModel
 
-        wanted = HardwareAccelerator.GPU
-        if request.cpu_too:
-            wanted |= HardwareAccelerator.CPU
-        gpu = GpuOptions(enforce_f32=request.precision == "fp32")
-        self.model = CompiledModel.from_file(str(request.path), options=Options(wanted, gpu_options=gpu))
-        unnamed = request.signature is None
-        self.signature = self.model.get_signature_by_index(0)["key"] if unnamed else request.signature
-        self.inputs = {name: self._input(name) for name in self._details("input")}
-        self.outputs = {name: self._output(name) for name in self._details("output")}
+        self.model = CompiledModel.from_file(str(path), options=options)
+        unnamed = signature is None
+        self.signature = self.model.get_signature_by_index(0)["key"] if unnamed else signature
+
+    @cached_property
+    def buffers(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Those of inputs and outputs; on the CPU, what is computed with is allocated with them."""
+        inputs = {name: self._input(name) for name in self._details("input")}
+        return inputs, {name: self._output(name) for name in self._details("output")}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        given, made = self.buffers
         for name, value in inputs.items():
-            self.inputs[name].write(value)
-        self.model.run_by_name(self.signature, self.inputs, self.outputs)
-        return {name: self._read(name, detail) for name, detail in self._details("output").items()}
+            given[name].write(value)
+        self.model.run_by_name(self.signature, given, made)
+        details = self._details("output").items()
+        return {name: self._read(made[name], detail) for name, detail in details}
 
     def _details(self, side: str) -> dict[str, Any]:
         details: dict[str, Any] = getattr(self.model, f"get_{side}_tensor_details")(self.signature)
@@ -118,10 +137,40 @@ class GpuModel:
     def _output(self, name: str) -> Any:
         return self.model.create_output_buffer_by_name(self.signature, name)
 
-    def _read(self, name: str, detail: Mapping[str, Any]) -> Array:
+    def _read(self, buffer: Any, detail: Mapping[str, Any]) -> Array:
         shape = tuple(detail["shape"])
-        values = self.outputs[name].read(int(np.prod(shape, dtype=np.int64)), np.dtype(detail["dtype"]))
+        values = buffer.read(int(np.prod(shape, dtype=np.int64)), np.dtype(detail["dtype"]))
         return np.asarray(values).reshape(shape)
+
+
+def compile_for_gpu(request: LoadOnGpu) -> Compiled:
+    """Return the model as LiteRT's GPU accelerator compiles it."""
+    from ai_edge_litert.compiled_model import GpuOptions, HardwareAccelerator, Options
+
+    wanted = HardwareAccelerator.GPU
+    if request.cpu_too:
+        wanted |= HardwareAccelerator.CPU
+    gpu = GpuOptions(enforce_f32=request.precision == "fp32")
+    compiled = Compiled(request.path, Options(wanted, gpu_options=gpu), request.signature)
+    assert compiled.buffers, "made now: what the GPU refuses, it refuses when it loads"
+    return compiled
+
+
+def compile_for_cpu(request: CompileForCpu) -> Compiled:
+    """Return the model as XNNPACK runs it: the same numbers as those of the interpreter, in less memory.
+
+    XNNPACK packs each weight into a file as it loads, which the model maps: neither the weights as they were
+    nor two copies of a packed one stay in memory. What is computed with is allocated in the first run only.
+    Where the weights are given as floats, the file would be four times as large as the model; it is left out.
+    """
+    from ai_edge_litert.compiled_model import CpuOptions, HardwareAccelerator, Options
+
+    with tempfile.TemporaryDirectory(prefix="msd-packed-weights-") as folder:
+        packed = "" if request.float_weights else f"{folder}/weights"
+        cpu = CpuOptions(num_threads=request.threads, xnnpack_weight_cache_path=packed)
+        options = Options(HardwareAccelerator.CPU, cpu_options=cpu)
+        with file_to_load(tflite.read(request.path), request.path, request.float_weights) as file:
+            return Compiled(file, options, request.signature)
 
 
 class Models:
@@ -156,17 +205,17 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
         connection.send(reply)
 
 
-def _load(request: LoadOnGpu | LoadOnCpu) -> tuple[int, Runner, float]:
+def _load(request: Load) -> tuple[int, Runner, float]:
     """Return the peak memory before, the model, and the seconds that the library took to load it."""
-    if isinstance(request, LoadOnGpu) or request.library == "ai_edge_litert":
+    if not isinstance(request, LoadOnCpu) or request.library == "ai_edge_litert":
         from msd.delegate.verbosity import say_partitions
 
         say_partitions()
-    before = peak_rss()
+    before, start = peak_rss(), perf_counter()
     if isinstance(request, LoadOnGpu):
-        start = perf_counter()
-        compiled = GpuModel(request)
-        return before, compiled, perf_counter() - start
+        return before, compile_for_gpu(request), perf_counter() - start
+    if isinstance(request, CompileForCpu):
+        return before, compile_for_cpu(request), perf_counter() - start
     loaded = Interpreter(
         request.path,
         threads=request.threads,

@@ -35,7 +35,8 @@ class Engine:
 
     `threads` and `float_weights` are for the CPU, which of itself runs int8 weights in dynamic range
     arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as
-    they are not on a GPU. `precision` is for the GPU. `stop`, when set, ends what runs in other processes.
+    they are not on a GPU. `precision` is for the GPU. `stop`, when set, ends what runs in other
+    processes; `apart` gives each file a process of its own on the CPU too.
     """
 
     backend: Backend = "cpu"
@@ -43,6 +44,7 @@ class Engine:
     precision: Precision = "fp32"
     float_weights: bool = True
     stop: Event | None = None
+    apart: bool = False
 
     def on(self, runs_on: RunsOn) -> Engine:
         """Return the engine for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
@@ -51,6 +53,10 @@ class Engine:
     def load(self, path: Path) -> AbstractContextManager[Session]:
         """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""
         threads = self.threads or os.cpu_count() or 1
+        if self.backend == "cpu" and self.apart:
+            from msd.runtime.cpu_process import CpuProcess
+
+            return CpuProcess(path, threads, self.float_weights, stop=self.stop)
         if self.backend == "cpu":
             from msd.interpreter import Interpreter
 

@@ -38,6 +38,9 @@ from msd.runtime.tokenizer import open_tokenizer
 from msd.weights import Array
 
 Float = npt.NDArray[np.float32]
+LARGE = 1 << 28
+"""Bytes of a bundle's files from which on each of them runs in a process of its own, on the CPU too."""
+
 OnStep = Callable[[int, int, float], None]
 """Told, after each step: how many are done, how many there are in all, and the seconds this one took."""
 
@@ -78,7 +81,8 @@ class Pipeline:
         for name in COMPONENTS:
             bundle.component(name)
         self.bundle = bundle
-        self.engine = Engine(backend, threads, precision, float_weights)
+        apart = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
+        self.engine = Engine(backend, threads, precision, float_weights, apart=apart)
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         self.scheduler = open_scheduler(bundle.folder / "scheduler", scheduler)
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched

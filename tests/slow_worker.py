@@ -1,0 +1,23 @@
+"""The worker of msd.delegate, but it never ends loading a decoder: it writes its process id to $LOADING."""
+
+from __future__ import annotations
+
+import os
+import time
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+from msd.delegate.worker import CompileForCpu, Done, Models, serve
+
+
+def main(handle: int) -> None:
+    models = Models()
+
+    def answer(request: Any) -> Done:
+        if isinstance(request, CompileForCpu) and "vae_decoder" in request.path.name:
+            Path(os.environ["LOADING"]).write_text(f"{os.getpid()}\n")
+            time.sleep(600)
+        return models.answer(request)
+
+    serve(Connection(handle), answer)
