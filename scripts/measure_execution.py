@@ -3,14 +3,15 @@
     msd-convert path/to/stable-diffusion-2-1-base -o sd21
     python scripts/measure_execution.py sd21 -o docs/results/execution.json -- --dynamic-range --steps 4
 
-Each picture is drawn by a process of its own, which `--timeline` of `msd generate` records, its children's memory
-with it. A figure of the last three runs is written beside the result.
+Each picture is drawn by a process of its own, and recorded as `msd generate --timeline` does. A figure of the
+last three runs is written beside the result.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -27,6 +28,7 @@ from msd.runtime.timeline import Timeline, load_timeline
 from msd.runtime.timeline_plot import save_plot
 from scripts.measured import machine
 
+MEASURED = ("seconds", "cpu_seconds", "peak_bytes")
 PROMPT = "an astronaut on a horse"
 
 
@@ -42,9 +44,11 @@ def main(bundle: Path, options: tuple[str, ...], output: Path, repeats: int) -> 
     for repeat in range(repeats):
         order = EXECUTIONS if repeat % 2 == 0 else EXECUTIONS[::-1]
         for execution in order:
+            before = busy()
             last[execution], picture = draw(bundle, execution, options)
-            assert picture == runs[0]["picture"] if runs else True, "every execution draws the same picture"
-            runs.append(row(last[execution]) | {"picture": picture})
+            cpu = round(busy() - before, 2)
+            runs.append(row(last[execution]) | {"cpu_seconds": cpu, "picture": picture})
+            assert picture == runs[0]["picture"], "every execution draws the same picture"
             click.echo(json.dumps(runs[-1]), err=True)
     report = {
         "command": "python " + " ".join(sys.argv),
@@ -70,6 +74,12 @@ def draw(bundle: Path, execution: str, options: tuple[str, ...]) -> tuple[Timeli
         return load_timeline(timeline), file_facts(picture).sha256
 
 
+def busy() -> float:
+    """Return the seconds that all cores together have spent on processes we started and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def row(timeline: Timeline) -> dict[str, Any]:
     """Return what one run took, the peak of its memory in bytes, and how busy the machine was after it."""
     spent = {
@@ -90,9 +100,9 @@ def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for execution in EXECUTIONS:
         mine = [run for run in runs if run["execution"] == execution]
-        found[execution] = {key: median(run[key] for run in mine) for key in ("seconds", "peak_bytes")}
+        found[execution] = {key: median(run[key] for run in mine) for key in MEASURED}
     for values in found.values():
-        for key in ("seconds", "peak_bytes"):
+        for key in MEASURED:
             values[f"{key}_of_resident"] = round(values[key] / found["resident"][key], 3)
     return found
 
