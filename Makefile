@@ -46,9 +46,9 @@ bench-demo: .venv/ready ## measure how long the demo checkpoint's networks take 
 	$(BIN)/msd-convert -o build/demo-float16 --recipe float16 --force
 	$(BIN)/msd-convert -o build/demo-int8 --force
 	$(BIN)/msd bench build/demo-float16 --backend litert-cpu --backend litert-gpu --backend tflite-runtime \
-		-o docs/results/bench-demo.json --force
+		--threads 1 --max-seconds 10 -o docs/results/bench-demo.json --force
 	$(BIN)/msd bench build/demo-int8 --compare build/demo-float16 --backend litert-cpu --backend litert-gpu \
-		-o docs/results/bench-demo-int8.json --force
+		--threads 1 --max-seconds 10 -o docs/results/bench-demo-int8.json --force
 
 golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
 	$(BIN)/python -m pytest --update-golden

@@ -88,6 +88,7 @@ def test_percentiles_are_those_of_numpy(taken: list[float]) -> None:
     times = summarise(0.5, 0.25, [], taken)
     assert times.least <= (times.median or 0) <= (times.p90 or 0) <= times.most
     assert times.median == pytest.approx(np.median(taken))
+    assert times.p90 == pytest.approx(np.percentile(taken, 90))
     assert (times.mean, times.count) == (pytest.approx(np.mean(taken)), len(taken))
 
 

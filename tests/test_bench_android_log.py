@@ -84,6 +84,12 @@ def test_a_delegate_that_was_not_used_is_not_whole(applied: str) -> None:
     assert parse(words).whole is False
 
 
+@pytest.mark.parametrize(("counts", "whole"), [((9, 9, 1), True), ((8, 9, 1), False), ((9, 9, 2), False)])
+def test_whole_is_every_operation_in_one_piece(counts: tuple[int, int, int], whole: bool) -> None:
+    words = "Replacing {} out of {} node(s) with delegate (LITERT_CL) node, yielding {} partitions"
+    assert parse(words.format(*counts)).whole is whole
+
+
 def test_flags_that_are_not_known_are_named() -> None:
     assert parse("WARN: Unconsumed cmdline flags: --allow_fp16=true").unconsumed == "--allow_fp16=true"
 

@@ -233,3 +233,24 @@ def test_it_needs_no_tensorflow(bundle_folder: Path, tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=tmp_path, env=path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["bundles"][0]["measurements"]) == 3
+
+
+@pytest.mark.usefixtures("clockwork")
+@pytest.mark.parametrize("backends", [("litert-cpu", "litert-gpu"), ("litert-gpu", "litert-cpu")])
+def test_a_file_for_the_cpu_is_measured_there_once(
+    backends: tuple[str, str], bundle_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "bundle"
+    shutil.copytree(bundle_folder, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["components"]["text_encoder"]["runs_on"] = "cpu"
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+    def measured(bundles: Any, component: str, place: Any, effort: Any, told: Any) -> list[Measurement]:
+        return [measurement(component, SECONDS[component], place.of(b, component).backend) for b in bundles]
+
+    monkeypatch.setattr(bench_run, "measure", measured)
+    result = run(folder, "--backend", backends[0], "--backend", backends[1], "--draw", 0, "--json")
+    (bundle,) = json.loads(result.stdout)["bundles"]
+    encoders = [m["backend"] for m in bundle["measurements"] if m["component"] == "text_encoder"]
+    assert (encoders, len(bundle["measurements"]), len(bundle["wholes"])) == (["litert-cpu"], 5, 2)

@@ -93,6 +93,9 @@ class _Work:
         self._told(f"{backend}: setting up")
         place = self._place(backend)
         for component in self.components:
+            if self._measured(component, place):
+                self.done += 1
+                continue
             told = self._teller(f"{component} on {backend}")
 
             def in_turn(parts: list[Bundle], part: str = component, told: Told = told) -> list[Measurement]:
@@ -100,6 +103,12 @@ class _Work:
 
             self._keep(component, backend, in_turn)
         self._whole(place)
+
+    def _measured(self, component: str, place: Place) -> bool:
+        """Whether a file for the CPU has been measured there for another backend."""
+        there = {(m.component, m.backend) for m in self.measurements[0]}
+        parts = self.bundles[0].manifest.components
+        return component in parts and (component, place.of(self.bundles[0], component).backend) in there
 
     def _on_phone(self) -> None:
         assert self.settings.phone is not None, "the command asks for what a phone needs"
