@@ -97,8 +97,9 @@ def test_a_threshold_holds_at_its_own_value() -> None:
     new = {"fox": waves(0) ^ 1, "owl": waves(1) ^ 1}
     exact = 20 * math.log10(255)
     for below, broken in ((0.01, False), (-0.01, True)):
-        limits = Thresholds(psnr_least=exact - below, psnr_median=exact - below)
-        assert bool(judged(new, replace(SUITE, thresholds=limits)).broken) == broken
+        for key in ("psnr_least", "psnr_median"):
+            limits = Thresholds(**{key: exact - below})
+            assert bool(judged(new, replace(SUITE, thresholds=limits)).broken) == broken, key
 
 
 def test_the_median_is_over_equal_pictures_too() -> None:
