@@ -12,6 +12,8 @@ import graph_rewrites
 from msd.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.recipe import find_recipe
+from tests.app_bundles import write_app
+from tests.jvm import Jvm, start
 from tests.stand_in import write_bundle
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -86,3 +88,16 @@ def demo_int8(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "int8"
     convert(CHECKPOINT, folder, Settings(graph_rewrites.load(), find_recipe("gpu-w8")))
     return folder
+
+
+@pytest.fixture(scope="session")
+def kotlin() -> Iterator[Jvm]:
+    """A JVM with the Kotlin sources; skips where there is none."""
+    with start() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def plain_app(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A bundle of sums with its app's manifest and tokenizer in the same folder; read only."""
+    return write_app(tmp_path_factory.mktemp("app") / "plain")

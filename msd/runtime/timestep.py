@@ -22,9 +22,16 @@ def embed_timestep(
     `cosine_first` and `frequency_shift` are diffusers' `flip_sin_to_cos` and `freq_shift`.
     """
     half = width // 2
-    exponents = -math.log(PERIOD) * np.arange(half, dtype=np.float32) / np.float32(half - frequency_shift)
-    angles = np.float32(timestep) * np.exp(exponents.astype(np.float32))
+    angles = np.float32(timestep) * frequencies(width, frequency_shift)
     waves = (np.cos(angles), np.sin(angles)) if cosine_first else (np.sin(angles), np.cos(angles))
     embedding = np.zeros(width, np.float32)
     embedding[: 2 * half] = np.concatenate(waves)
     return embedding
+
+
+def frequencies(width: int, shift: float = 0.0) -> npt.NDArray[np.float32]:
+    """Return the float32 frequencies of `width` sinusoids, shape (width // 2,), from 1 downwards."""
+    half = width // 2
+    exponents = -math.log(PERIOD) * np.arange(half, dtype=np.float32) / np.float32(half - shift)
+    made: npt.NDArray[np.float32] = np.exp(exponents.astype(np.float32))
+    return made

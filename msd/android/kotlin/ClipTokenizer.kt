@@ -1,0 +1,163 @@
+package dev.msd.runtime
+
+import java.io.File
+import java.text.Normalizer
+import java.util.Locale
+
+/**
+ * CLIP's byte-level BPE tokenizer: Radford et al., "Learning Transferable Visual Models From Natural Language
+ * Supervision" (2021), section 2.4.
+ *
+ * [vocabulary] has the id of each symbol, [merges] the pairs that merge, "left right", the earliest first.
+ */
+public class ClipTokenizer(
+    private val facts: TokenizerFacts,
+    private val vocabulary: Map<String, Int>,
+    merges: List<String>,
+) {
+    private val ranks: Map<String, Int> = HashMap<String, Int>(2 * merges.size).apply {
+        merges.forEachIndexed { rank, pair -> put(pair, rank) }
+    }
+    private val early = facts.specials.filterNot { it.normalized }.sortedBy { -it.content.length }
+    private val late = facts.specials.filter { it.normalized }.sortedBy { -it.content.length }
+
+    /** Returns the ids of [text], cut so that the end token stays, padded to the model's length. */
+    public fun encode(text: String): IntArray {
+        val inner = ids(text).take(facts.length - 2)
+        val ids = IntArray(facts.length) { facts.pad }
+        ids[0] = facts.start
+        inner.forEachIndexed { i, id -> ids[i + 1] = id }
+        ids[inner.size + 1] = facts.end
+        return ids
+    }
+
+    private fun ids(text: String): List<Int> = cut(text, early).flatMap { (piece, special) ->
+        if (special != null) listOf(special.id) else cut(clean(piece), late).flatMap { (part, known) ->
+            if (known != null) listOf(known.id) else words(part).flatMap(::merged)
+        }
+    }
+
+    /** Returns the ids of one word: its bytes, neighbours merged, the pair of the lowest rank first. */
+    private fun merged(word: String): List<Int> {
+        var symbols = word.toByteArray().map { ALPHABET[it.toInt() and 0xFF].toString() }
+        symbols = symbols.dropLast(1) + (symbols.last() + "</w>")
+        while (true) {
+            val pairs = symbols.zipWithNext { left, right -> "$left $right" }
+            val best = pairs.minByOrNull { ranks[it] ?: Int.MAX_VALUE }
+            if (best == null || best !in ranks) break
+            symbols = merge(symbols, pairs, best)
+        }
+        return symbols.map { vocabulary[it] ?: facts.unknown }
+    }
+
+    private fun merge(symbols: List<String>, pairs: List<String>, best: String): List<String> {
+        val made = ArrayList<String>(symbols.size)
+        var i = 0
+        while (i < symbols.size) {
+            val merges = i < pairs.size && pairs[i] == best
+            made += if (merges) symbols[i] + symbols[i + 1] else symbols[i]
+            i += if (merges) 2 else 1
+        }
+        return made
+    }
+
+    public companion object {
+        /** Returns the tokenizer of a model in [folder]; throws [BadManifest] for a vocabulary that is none. */
+        public fun open(manifest: Manifest, folder: File): ClipTokenizer {
+            val vocabulary = Json.parse(File(folder, manifest.file("vocabulary").name).readText())
+            val ids = (vocabulary as? Map<*, *>)?.entries?.associate { (token, id) ->
+                (token as String) to (id as? Double ?: throw BadManifest("the vocabulary's ids are not numbers")).toInt()
+            }
+            val merges = File(folder, manifest.file("merges").name).readLines().filter(String::isNotEmpty)
+            return ClipTokenizer(manifest.tokenizer, ids ?: throw BadManifest("the vocabulary is no object"), merges)
+        }
+    }
+}
+
+/** Yields the pieces of [text] from left to right, special tokens with what they are. */
+private fun cut(text: String, specials: List<SpecialToken>): List<Pair<String, SpecialToken?>> {
+    val pieces = ArrayList<Pair<String, SpecialToken?>>()
+    var begun = 0
+    var at = 0
+    while (at < text.length && specials.isNotEmpty()) {
+        val found = specials.find { text.startsWith(it.content, at) }
+        if (found == null) {
+            at++
+            continue
+        }
+        pieces += text.substring(begun, at) to null
+        pieces += found.content to found
+        at += found.content.length
+        begun = at
+    }
+    return pieces.apply { add(text.substring(begun) to null) }
+}
+
+/** Returns [text] composed (NFC), each run of white space one blank, lower-cased letter by letter. */
+internal fun clean(text: String): String = buildString {
+    var blank = false
+    for (letter in codePoints(Normalizer.normalize(text, Normalizer.Form.NFC))) {
+        val isBlank = kind(letter) == Kind.SPACE
+        if (!isBlank) append(lowercase(letter)) else if (!blank) append(' ')
+        blank = isBlank
+    }
+}
+
+/** Returns the words of cleaned text: contractions, runs of letters, digits, runs of other signs. */
+internal fun words(text: String): List<String> {
+    val found = ArrayList<String>()
+    var at = 0
+    while (at < text.length) {
+        val fixed = FIXED.find { text.startsWith(it, at) }
+        val kind = kind(text.codePointAt(at))
+        val end = when {
+            fixed != null -> at + fixed.length
+            kind == Kind.LETTER || kind == Kind.OTHER -> endOfRun(text, at, kind)
+            else -> at + Character.charCount(text.codePointAt(at))
+        }
+        val word = text.substring(at, end)
+        // Spelled in capitals these are no special tokens; the reference then cuts them a second time.
+        if (fixed in MARKERS) found += listOf("<|", word.substring(2, word.length - 2), "|>")
+        else if (kind != Kind.SPACE) found += word
+        at = end
+    }
+    return found
+}
+
+private fun endOfRun(text: String, start: Int, kind: Kind): Int {
+    var at = start
+    while (at < text.length && kind(text.codePointAt(at)) == kind) at += Character.charCount(text.codePointAt(at))
+    return at
+}
+
+internal enum class Kind { LETTER, NUMBER, SPACE, OTHER }
+
+/** Returns what a code point is to the tokenizer: \p{L}, \p{N}, white space (Unicode's White_Space), or else. */
+internal fun kind(letter: Int): Kind = when (Character.getType(letter).toByte()) {
+    Character.UPPERCASE_LETTER, Character.LOWERCASE_LETTER, Character.TITLECASE_LETTER,
+    Character.MODIFIER_LETTER, Character.OTHER_LETTER -> Kind.LETTER
+    Character.DECIMAL_DIGIT_NUMBER, Character.LETTER_NUMBER, Character.OTHER_NUMBER -> Kind.NUMBER
+    Character.SPACE_SEPARATOR, Character.LINE_SEPARATOR, Character.PARAGRAPH_SEPARATOR -> Kind.SPACE
+    else -> if (letter in 9..13 || letter == 0x85) Kind.SPACE else Kind.OTHER
+}
+
+internal fun lowercase(letter: Int): String = String(Character.toChars(letter)).lowercase(Locale.ROOT)
+
+private fun codePoints(text: String): Sequence<Int> = sequence {
+    var at = 0
+    while (at < text.length) {
+        val letter = text.codePointAt(at)
+        yield(letter)
+        at += Character.charCount(letter)
+    }
+}
+
+private val MARKERS = listOf("<|startoftext|>", "<|endoftext|>")
+private val FIXED = MARKERS + listOf("'s", "'t", "'re", "'ve", "'m", "'ll", "'d")
+
+/** The printable letter that stands for each of the 256 bytes (GPT-2's `bytes_to_unicode`). */
+private val ALPHABET: CharArray = run {
+    val plain = ('!'..'~') + ('¡'..'¬') + ('®'..'ÿ')
+    var spare = 256
+    CharArray(256) { if (it.toChar() in plain) it.toChar() else (spare++).toChar() }
+}

@@ -1,0 +1,6 @@
+/** Stubs of android.content.res. */
+package android.content.res
+
+class Configuration
+
+class AssetManager

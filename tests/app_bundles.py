@@ -1,0 +1,132 @@
+"""Bundles whose networks are a few sums in NumPy, the same as in tests/kotlin/Fakes.kt."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msd.android.manifest import describe, write_manifest
+from msd.bundle import (
+    Component,
+    Configuration,
+    Conversion,
+    File,
+    Interface,
+    Manifest,
+    RecipeFacts,
+    Source,
+    dump_manifest,
+    file_facts,
+    open_bundle,
+)
+from msd.runtime.components import Engine
+from tests.clip_files import write_tokenizer
+from tests.stand_in import SCHEDULER
+
+STEPS = (2, 6, 20)
+HEIGHT, WIDTH, CONTEXT = 4, 6, 5
+SETTINGS = {"cosine_first": False, "frequency_shift": 1.0}
+
+
+def write_bundle(
+    folder: Path,
+    batch: int = 1,
+    embeddings: dict[str, int] | None = None,
+    scheduler: dict[str, Any] | None = None,
+    tokenizer: dict[str, Any] | None = None,
+) -> Path:
+    """Write a bundle that NumPy draws with; `embeddings`: the widths of the U-Net's inputs by name."""
+    folder.mkdir(parents=True)
+    latent, context = (batch, HEIGHT, WIDTH, 4), (batch, 1, 77, CONTEXT)
+    extra = {name: (batch, width) for name, width in (embeddings or {}).items()}
+    if "timestep_embedding" not in extra:
+        extra["timestep"] = (1,)
+    parts = {
+        "text_encoder": _write(folder, "text_encoder", {"tokens": (batch, 77)}, ("context", context)),
+        "unet": _write(folder, "unet", {"latent": latent, "context": context, **extra}, ("noise", latent)),
+        "vae_decoder": _write(
+            folder, "vae_decoder", {"latent": (1, *latent[1:])}, ("image", (1, HEIGHT * 8, WIDTH * 8, 3))
+        ),
+    }
+    write_tokenizer(folder / "tokenizer", tokenizer)
+    (folder / "scheduler").mkdir()
+    (folder / "scheduler" / "scheduler_config.json").write_text(
+        json.dumps({**SCHEDULER, **(scheduler or {})})
+    )
+    configuration = Configuration({}, SETTINGS, {}, HEIGHT * 8, WIDTH * 8, batch, RecipeFacts("gpu-w8", ""))
+    source = Source("stand-in", "sums", {"unet.safetensors": File("ab" * 32, 7)})
+    manifest = Manifest("0", source, configuration, parts, Conversion(0.0, 0), versions={"numpy": "1"})
+    (folder / "manifest.json").write_text(dump_manifest(manifest))
+    return folder
+
+
+def write_app(folder: Path, sampler: str | None = None, **settings: Any) -> Path:
+    """Write a bundle, and its app's files in the same folder."""
+    bundle = open_bundle(write_bundle(folder, **settings))
+    write_manifest(describe(bundle, STEPS, sampler), bundle, folder)
+    return folder
+
+
+def _write(
+    folder: Path, name: str, inputs: dict[str, tuple[int, ...]], output: tuple[str, tuple[int, ...]]
+) -> Component:
+    path = folder / f"{name}.tflite"
+    path.write_bytes(name.encode() * 1000)
+    facts = file_facts(path)
+    ports = [Interface(n, s, "int32" if n == "tokens" else "float32", "") for n, s in inputs.items()]
+    return Component(
+        path.name, facts.sha256, facts.bytes, 1, tuple(ports), (Interface(*output, "float32", ""),)
+    )
+
+
+@dataclass(frozen=True)
+class Sums:
+    """A session that computes in float64 and rounds once."""
+
+    name: str
+    output: Interface
+
+    def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        made = {"text_encoder": encode, "unet": predict, "vae_decoder": decode}[self.name](**inputs)
+        return {self.output.name: made.reshape(self.output.shape).astype(np.float32)}
+
+
+@contextmanager
+def _load(self: Engine, path: Path) -> Iterator[Sums]:
+    yield Sums(path.stem, open_bundle(path.parent).component(path.stem).outputs[0])
+
+
+def draw_with_sums(monkeypatch: Any) -> None:
+    """Let msd.runtime draw with `Sums` wherever it would load a file."""
+    monkeypatch.setattr(Engine, "load", _load)
+
+
+def encode(tokens: np.ndarray) -> np.ndarray:
+    column, place = np.arange(1, CONTEXT + 1), np.arange(77)
+    return (tokens[..., None] * column * 31 + place[:, None] * 7) % 97 / 97.0 - 0.5
+
+
+def predict(latent: np.ndarray, context: np.ndarray, **told: np.ndarray) -> np.ndarray:
+    batch = len(latent)
+    rows = latent.reshape(batch, -1).astype(np.float64)
+    text = context.reshape(batch, -1).astype(np.float64)
+    words = (text * (np.arange(text.shape[1]) % 5 + 1)).sum(1, keepdims=True) / text.shape[1]
+    shift = sum(_told(value) for value in told.values())
+    following = np.roll(latent.reshape(batch, -1), -1, 1).astype(np.float64)
+    return 0.6 * rows + 0.3 * following + words + shift
+
+
+def _told(value: np.ndarray) -> float:
+    row = value.reshape(-1, value.shape[-1])[0].astype(np.float64)
+    return float((row * np.arange(1, len(row) + 1)).sum() / (len(row) * 1000))
+
+
+def decode(latent: np.ndarray) -> np.ndarray:
+    wide = latent[0].astype(np.float64)
+    return (0.4 * wide[..., :3] + 0.1 * wide[..., 3:]).repeat(8, 0).repeat(8, 1)

@@ -1,0 +1,131 @@
+"""The Kotlin sources compiled by the real compiler, and one JVM that runs them for all tests."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[1]
+CACHE = ROOT / "build" / "kotlin"
+PACKAGE = "kotlin-compiler@2.4.20"
+COMPILER = CACHE / "node_modules" / "kotlin-compiler"
+SOURCES = sorted((ROOT / "msd" / "android" / "kotlin").glob("*.kt"))
+STUBS = sorted((ROOT / "tests" / "android_stubs").glob("*.kt"))
+TESTS = sorted((ROOT / "tests" / "kotlin").glob("*.kt"))
+FLAGS = ("-Werror", "-jvm-target", "11", "-no-reflect")
+NEEDS = "Kotlin runs with a Java runtime and npm; on Debian 12: apt-get install openjdk-17-jre-headless npm"
+
+
+class Jvm:
+    """A process that answers commands of tests/kotlin/Main.kt; a context manager."""
+
+    def __init__(self, jar: Path, stubs: Path) -> None:
+        path = os.pathsep.join(map(str, (jar, stubs, COMPILER / "lib" / "kotlin-stdlib.jar")))
+        self._process = subprocess.Popen(
+            ["java", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-cp", path, "dev.msd.runtime.MainKt"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def ask(self, do: str, **command: Any) -> Any:
+        """Return what the command gives; raises Refused with the exception's name and message."""
+        answer = self._answer({"do": do, **command})
+        if "error" in answer:
+            raise Refused(f"{answer['error']}: {answer['message']}")
+        return answer["ok"]
+
+    def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, f"the JVM ended with {self._process.wait()}"
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def __enter__(self) -> Jvm:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate(timeout=60)
+
+
+class Refused(Exception):
+    """An exception of the Kotlin sources."""
+
+
+def start() -> Jvm:
+    """Return a JVM with the sources as they are, compiled if they have changed; skips without a compiler."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        _require_compiler()
+        stubs = _compiled("stubs", STUBS)
+        jar = _compiled("sources", [*SOURCES, *TESTS], "-Xexplicit-api=strict", "-cp", str(stubs))
+    return Jvm(jar, stubs)
+
+
+def floats(text: str) -> np.ndarray:
+    """Return float32 numbers as the JVM sends them."""
+    return np.frombuffer(base64.b64decode(text), "<f4")
+
+
+def sent(values: np.ndarray) -> str:
+    """Return float32 numbers as the JVM takes them."""
+    return base64.b64encode(np.ascontiguousarray(values, "<f4").tobytes()).decode()
+
+
+def _require_compiler() -> None:
+    if not shutil.which("java"):
+        pytest.skip(NEEDS)
+    if (COMPILER / "bin" / "kotlinc").exists():
+        return
+    if not shutil.which("npm"):
+        pytest.skip(NEEDS)
+    got = subprocess.run(
+        ["npm", "install", "--no-audit", "--no-fund", "--prefix", str(CACHE), PACKAGE],
+        capture_output=True,
+        text=True,
+    )
+    if got.returncode:
+        pytest.skip(f"npm could not fetch {PACKAGE}: {got.stderr.strip().splitlines()[-1:]}")
+
+
+def _compiled(name: str, sources: Iterable[Path], *flags: str) -> Path:
+    """Return the jar of these sources: one that is there already, or a new one in its place."""
+    digest = hashlib.sha256(" ".join([PACKAGE, *FLAGS, *flags]).encode())
+    for path in sources:
+        digest.update(path.name.encode() + path.read_bytes())
+    jar = CACHE / f"{name}-{digest.hexdigest()[:16]}.jar"
+    if not jar.exists():
+        _compile(sources, jar, flags)
+        for old in CACHE.glob(f"{name}-*.jar"):
+            if old != jar:
+                old.unlink()
+    return jar
+
+
+def _compile(sources: Iterable[Path], jar: Path, flags: tuple[str, ...]) -> None:
+    part = jar.with_suffix(f".{os.getpid()}.jar")
+    command = ["bash", str(COMPILER / "bin" / "kotlinc"), *FLAGS, *flags, "-d", str(part), *map(str, sources)]
+    settings = {**os.environ, "JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    made = subprocess.run(command, capture_output=True, text=True, env=settings)
+    assert made.returncode == 0, made.stdout + made.stderr
+    part.rename(jar)

@@ -1,0 +1,170 @@
+"""What the Kotlin sources, run on a JVM, make of manifests and files, whole and damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from msd.android import manifest as app
+from msd.bundle import Interface
+from tests.jvm import Jvm, Refused
+
+
+def edited(folder: Path, path: Path, **changes: Any) -> Path:
+    """A folder with only a manifest, that of `folder` with changes."""
+    path.mkdir()
+    said = json.loads((folder / app.NAME).read_text("utf-8"))
+    (path / app.NAME).write_text(json.dumps({**said, **changes}))
+    return path
+
+
+def ports(side: tuple[Interface, ...]) -> list[list[Any]]:
+    return [[port.name, list(port.shape), port.dtype, port.layout] for port in side]
+
+
+def test_the_manifest_is_read_as_it_was_written(kotlin: Jvm, plain_app: Path) -> None:
+    said = app.load_manifest(plain_app / app.NAME)
+    found = kotlin.ask("manifest", folder=str(plain_app))
+    files = [
+        [f.name, f.role, f.bytes, f.sha256, f.signature, ports(f.inputs), ports(f.outputs)]
+        for f in said.files
+    ]
+    assert found["files"] == files
+    assert (found["model"], found["size"], found["latent"]) == (said.model, [32, 48], [1, 4, 6, 4])
+    assert found["said"] == ["epsilon", "ddim", "fp16", app.RUNTIME]
+    assert found["guidance"] == 7.5
+
+
+REFUSED_MANIFESTS = [
+    ({"format": 2}, "has format 2 and this library reads up to 1; update the app"),
+    ({"schedules": [{"count": 2, "start": 1.0, "steps": []}]}, "a schedule of 2 steps has 0"),
+    ({"latent": [1, 2.5]}, "manifest.latent is 2.5, which is no whole number"),
+    ({"height": "tall"}, "manifest.height is tall, which is of the wrong kind"),
+    ({"tokenizer": None}, 'manifest lacks "tokenizer"'),
+    ({"files": 3}, "manifest.files is 3.0, which is of the wrong kind"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), REFUSED_MANIFESTS)
+def test_a_senseless_manifest_is_refused(
+    changes: dict[str, Any], message: str, kotlin: Jvm, plain_app: Path, tmp_path: Path
+) -> None:
+    folder = edited(plain_app, tmp_path / "app", **changes)
+    with pytest.raises(Refused, match=re.escape(message)):
+        kotlin.ask("manifest", folder=str(folder))
+
+
+def test_a_missing_component_and_a_name_that_leads_away_are_refused(
+    kotlin: Jvm, plain_app: Path, tmp_path: Path
+) -> None:
+    files = json.loads((plain_app / app.NAME).read_text())["files"]
+    few = edited(plain_app, tmp_path / "few", files=[file for file in files if file["role"] != "vae_decoder"])
+    with pytest.raises(Refused, match="BadManifest: the manifest lists no file with the role vae_decoder"):
+        kotlin.ask("manifest", folder=str(few))
+    for i, name in enumerate(["../unet.tflite", "..", "", "a\\b", "/etc/passwd"]):
+        away = edited(plain_app, tmp_path / f"away{i}", files=[{**files[0], "name": name}, *files[1:]])
+        with pytest.raises(Refused, match="which is not a plain file name"):
+            kotlin.ask("manifest", folder=str(away))
+
+
+def test_a_manifest_cut_anywhere_is_refused(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
+    text = (plain_app / app.NAME).read_text().rstrip()
+    path = tmp_path / app.NAME
+    with pytest.raises(Refused, match=r"BadManifest: cannot read .*; msd export-android writes one"):
+        kotlin.ask("manifest", folder=str(tmp_path))
+    for length in [0, 1, *range(2, len(text), len(text) // 50), len(text) - 1]:
+        path.write_text(text[:length])
+        with pytest.raises(
+            Refused, match=r"BadManifest: the JSON (ends in the middle|is wrong at character)"
+        ):
+            kotlin.ask("manifest", folder=str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{}",
+        "[]",
+        " [1, -2.5e3, 0, true, false, null] ",
+        '{"a": {"b": ["c", "\\u00e9\\n\\"\\\\\\/"]}}',
+        '"\\ud83e\\udd8a🦊"',
+    ],
+)
+def test_json_is_read_as_python_reads_it(text: str, kotlin: Jvm) -> None:
+    assert kotlin.ask("json", text=text) == json.loads(text)
+
+
+BAD_JSON = [
+    "", "{", "[1,]", '{"a" 1}', "01", "+1", "nul", '"a', '"\\x"', '"\\u12g4"', "[1] 2", "{a: 1}",
+    '{"a":1,"a":2}', "'a'", "NaN", '"a\nb"', "[" * 200 + "]" * 200, ".5", "1.", "-",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_JSON)
+def test_what_is_no_json_is_refused(text: str, kotlin: Jvm) -> None:
+    with pytest.raises(Refused, match="BadManifest: the JSON"):
+        kotlin.ask("json", text=text)
+
+
+def copied(plain_app: Path, folder: Path) -> Path:
+    folder.mkdir()
+    for path in plain_app.iterdir():
+        if path.is_file():
+            (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def test_files_are_hashed_once_and_again_when_they_change(
+    kotlin: Jvm, plain_app: Path, tmp_path: Path
+) -> None:
+    folder, notes = copied(plain_app, tmp_path / "app"), tmp_path / "notes"
+    ask = {"folder": str(folder), "notes": str(notes)}
+    kotlin.ask("check", **ask)
+    unet = folder / "unet.tflite"
+    whole, times = unet.read_bytes(), unet.stat()
+    spoiled = whole[:-1] + b"!"
+    unet.write_bytes(spoiled)
+    os.utime(unet, ns=(times.st_atime_ns, times.st_mtime_ns))
+    kotlin.ask("check", **ask)
+    os.utime(unet, (1, 1))
+    with pytest.raises(Refused, match=r"BadFile: .*unet\.tflite has another SHA-256 than the manifest says"):
+        kotlin.ask("check", **ask)
+    unet.write_bytes(whole[:-1])
+    with pytest.raises(Refused, match=r"has 3999 bytes and the manifest says 4000; install the model again"):
+        kotlin.ask("check", **ask)
+    unet.unlink()
+    with pytest.raises(Refused, match=r"unet\.tflite is missing, though the manifest lists it"):
+        kotlin.ask("check", **ask)
+    unet.write_bytes(whole)
+    kotlin.ask("check", **ask)
+
+
+def test_a_model_is_installed_whole_or_not_at_all(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
+    ask = {"from": str(plain_app), "folder": str(tmp_path / "app"), "notes": str(tmp_path / "notes")}
+    needed = sum(file.bytes for file in app.load_manifest(plain_app / app.NAME).files)
+    with pytest.raises(
+        Refused, match=f"NoSpace: .*needs {needed} bytes more and the disk has {needed - 1}; free some"
+    ):
+        kotlin.ask("install", **ask, free=needed - 1)
+    assert [*(tmp_path / "app").iterdir()] == []
+    assert len(kotlin.ask("install", **ask, free=needed)) == 5
+    for path in (tmp_path / "app").iterdir():
+        assert path.read_bytes() == (plain_app / path.name).read_bytes()
+    assert kotlin.ask("install", **ask, free=0) == []
+
+
+def test_a_spoiled_source_leaves_no_file_behind(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
+    source = copied(plain_app, tmp_path / "source")
+    (source / "unet.tflite").write_bytes(b"spoiled")
+    ask = {"from": str(source), "folder": str(tmp_path / "app"), "notes": str(tmp_path / "notes")}
+    with pytest.raises(Refused, match=r"BadFile: the source's unet\.tflite has another SHA-256"):
+        kotlin.ask("install", **ask, free=2**40)
+    assert [path.name for path in (tmp_path / "app").iterdir()] == ["text_encoder.tflite"]
+    (source / "unet.tflite").unlink()
+    with pytest.raises(Refused, match=r"BadFile: cannot install .*unet\.tflite"):
+        kotlin.ask("install", **ask, free=2**40)

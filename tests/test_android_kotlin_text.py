@@ -1,0 +1,107 @@
+"""The Kotlin tokenizer, run on a JVM, against msd.runtime.tokenizer: token by token, letter by letter."""
+
+from __future__ import annotations
+
+import functools
+import random
+import unicodedata
+from pathlib import Path
+from typing import Any
+
+import pytest
+import regex
+
+from msd.android import manifest as app
+from msd.bundle import open_bundle
+from msd.runtime.tokenizer import END, START, open_tokenizer
+from msd.sources.clip_tokenizer import clip_tokenizer
+from tests.app_bundles import write_app
+from tests.clip_files import SD15, SD21, added
+from tests.jvm import Jvm
+
+EXTRA = [
+    "ΑΣ", "İ", "é", "e\u0301", "ﬁ", "🦊", "👩\u200d🚀",
+    "日本", "１２", "²", "\u3000", "\x85", "\x00", "\ufeff", "ǅ",
+    "ŉ", "ß", "ẞ", "क्षि",
+    "ไทย", "한국", "\u1112\u1161\u11ab", "Ⅻ", "½", "\u1680", "\u202f", "\u180e", "\u200b", "\x1c", "\x1f",
+]  # fmt: skip
+PIECES = [
+    "the", "'s", "'LL", "don't", "'re", "'", "''ve", "!", "!!", "  ", "\t\n", "\r\n", START, END, END.upper(),
+    START.title(), "<|", "|>", "cat", "Cat2", "photograph", "x" * 300, "astronaut-riding", "1999",
+    "(masterpiece:1.2)", *EXTRA,
+]  # fmt: skip
+
+
+@functools.cache
+def letters() -> list[str]:
+    """What Unicode 3.2 had: older than any Java's."""
+    old = unicodedata.ucd_3_2_0
+    return [c for c in map(chr, range(0x2FFFF)) if old.category(c) not in ("Cn", "Cs")]
+
+
+def captions(count: int, seed: int) -> list[str]:
+    """Random texts of such pieces and of single letters."""
+    chance = random.Random(seed)
+    made = []
+    for _ in range(count):
+        parts = [
+            chance.choice([chance.choice(PIECES), chance.choice(letters()), " "])
+            for _ in range(chance.randint(0, 60))
+        ]
+        made.append("".join(parts))
+    return made
+
+
+@pytest.mark.parametrize(
+    "config",
+    [None, {**SD15, "pad_token": added("!", normalized=False)}, SD21, {**SD15, "model_max_length": 9}],
+    ids=["sd15", "other pad", "late specials", "short"],
+)
+def test_every_caption_has_the_same_tokens(
+    config: dict[str, Any] | None, kotlin: Jvm, tmp_path: Path
+) -> None:
+    folder = write_app(tmp_path / "app", tokenizer=config)
+    texts = captions(1000, 1)
+    found = kotlin.ask("tokens", folder=str(folder), texts=[{"text": text} for text in texts])
+    ours = open_tokenizer(folder / "tokenizer")
+    for text, ids in zip(texts, found, strict=True):
+        assert ids == ours.encode(text).tolist(), repr(text)
+    assert len({tuple(ids) for ids in found}) > 800
+
+
+def test_the_vocabulary_of_clip_makes_the_same_tokens(kotlin: Jvm, tmp_path: Path) -> None:
+    """49 408 tokens and 48 894 merges, from the package's own copy of CLIP's."""
+    folder = write_app(tmp_path / "app")
+    for file in (folder / "tokenizer").iterdir():
+        file.unlink()
+    for name, read in clip_tokenizer("!").items():
+        (folder / "tokenizer" / name).write_bytes(read())
+    bundle = open_bundle(folder)
+    app.write_manifest(app.describe(bundle, (2,)), bundle, folder)
+    texts = [
+        *captions(300, 2),
+        "a photograph of an astronaut riding a horse",
+        "Müller's Straße, 東京 2024!!!",
+    ]
+    found = kotlin.ask("tokens", folder=str(folder), texts=[{"text": text} for text in texts])
+    ours = open_tokenizer(folder / "tokenizer")
+    assert found == [ours.encode(text).tolist() for text in texts]
+    assert max(max(ids) for ids in found) == 49407
+
+
+def test_every_letter_is_of_the_same_kind(kotlin: Jvm) -> None:
+    """Every code point that the JVM's Unicode has; newer letters are other signs to it."""
+    kinds, lower = kotlin.ask("kinds"), kotlin.ask("lowercase")
+    assert len(kinds) == 0x110000
+    known = [
+        c for c, kind in zip(map(chr, range(0x110000)), kinds, strict=True) if kind != "-" and not is_half(c)
+    ]
+    assert len(known) > 140_000
+    for kind, pattern in (("L", r"\p{L}"), ("N", r"\p{N}"), ("S", r"\s"), ("O", r"[^\s\p{L}\p{N}]")):
+        assert [c for c in known if kinds[ord(c)] == kind] == regex.findall(pattern, "".join(known))
+    assert {str(ord(c)): c.lower() for c in known if c.lower() != c} == lower
+
+
+def is_half(c: str) -> bool:
+    """Whether it is half of a pair of UTF-16: no letter, and Python has none in a text that it decoded."""
+    return 0xD800 <= ord(c) < 0xE000
