@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -25,6 +25,7 @@ SOURCES = sorted((ROOT / "msd" / "android" / "kotlin").glob("*.kt"))
 STUBS = sorted((ROOT / "tests" / "android_stubs").glob("*.kt"))
 TESTS = sorted((ROOT / "tests" / "kotlin").glob("*.kt"))
 FLAGS = ("-Werror", "-jvm-target", "11", "-no-reflect")
+Serve = Callable[[str, dict[str, np.ndarray]], np.ndarray]
 NEEDS = "Kotlin runs with a Java runtime and npm; on Debian 12: apt-get install openjdk-17-jre-headless npm"
 
 
@@ -41,21 +42,30 @@ class Jvm:
             encoding="utf-8",
         )
 
-    def ask(self, do: str, **command: Any) -> Any:
-        """Return what the command gives; raises Refused with the exception's name and message."""
-        answer = self._answer({"do": do, **command})
+    def ask(self, do: str, serve: Serve | None = None, **command: Any) -> Any:
+        """Return what the command gives; raises Refused with the exception's name and message.
+
+        `serve` gives the output of a network that the command runs, from its role and its inputs.
+        """
+        answer = self._answer(json.dumps({"do": do, **command}))
+        while serve is not None and "run" in answer:
+            given = {
+                name: np.array(v, np.int32) if isinstance(v, list) else floats(v)
+                for name, v in answer["inputs"].items()
+            }
+            answer = self._answer(sent(serve(answer["run"], given)))
         if "error" in answer:
             raise Refused(f"{answer['error']}: {answer['message']}")
         return answer["ok"]
 
-    def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
+    def _answer(self, line: str) -> dict[str, Any]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        assert line, f"the JVM ended with {self._process.wait()}"
-        answer: dict[str, Any] = json.loads(line)
+        said = self._process.stdout.readline()
+        assert said, f"the JVM ended with {self._process.wait()}"
+        answer: dict[str, Any] = json.loads(said)
         return answer
 
     def __enter__(self) -> Jvm:

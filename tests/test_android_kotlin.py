@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,8 @@ import numpy as np
 import pytest
 
 from msd.android import manifest as app
-from msd.bundle import open_bundle
+from msd.bundle import COMPONENTS, open_bundle
+from msd.runtime.components import Engine
 from msd.runtime.pipeline import Pipeline
 from tests.app_bundles import draw_with_sums, write_app
 from tests.jvm import Jvm, Refused, floats
@@ -54,11 +56,34 @@ def test_a_picture_is_the_runtime_s(
     )
     latents = wanted.latents.ravel()
     np.testing.assert_allclose(floats(found["latents"]), latents, rtol=0, atol=1e-5 * np.abs(latents).max())
-    argb = np.array(found["argb"], np.int64) & 0xFFFFFFFF
+    argb = np.array(found["argb"], np.int64)
     shown = np.stack([argb >> 16 & 255, argb >> 8 & 255, argb & 255], 1).reshape(*found["size"], 3)
     assert shown.shape == wanted.pixels.shape
     assert np.abs(shown - wanted.pixels.astype(int)).max() <= 1
     assert len(np.unique(shown)) > 20
+
+
+def test_the_demo_s_picture_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_path: Path) -> None:
+    """The whole pipeline in Kotlin with the real networks, which LiteRT's interpreter runs for it here."""
+    bundle, prompt = open_bundle(demo_int8), "two red circles on the left over a striped blue background"
+    app.write_manifest(app.describe(bundle), bundle, tmp_path)
+    with ExitStack() as stack:
+        opened = {name: stack.enter_context(Engine(threads=1).load(bundle.path(name))) for name in COMPONENTS}
+
+        def serve(role: str, given: dict[str, np.ndarray]) -> np.ndarray:
+            part = bundle.component(role)
+            shaped = {port.name: given[port.name].reshape(port.shape) for port in part.inputs}
+            return opened[role].run(shaped)[part.outputs[0].name]
+
+        found = kotlin.ask(
+            "draw served", serve, folder=str(tmp_path), prompt=prompt, negative="", seed=7, steps=20
+        )
+    wanted = Pipeline(bundle, threads=1).generate(prompt, seed=7)
+    np.testing.assert_allclose(floats(found["latents"]), wanted.latents.ravel(), rtol=0, atol=1e-4)
+    argb = np.array(found["argb"], np.int64)
+    shown = np.stack([argb >> 16 & 255, argb >> 8 & 255, argb & 255], 1).reshape(wanted.pixels.shape)
+    assert np.abs(shown - wanted.pixels.astype(int)).max() <= 1
+    assert wanted.pixels.std() > 20
 
 
 def test_networks_are_opened_run_and_freed_in_turn(kotlin: Jvm, plain_app: Path) -> None:

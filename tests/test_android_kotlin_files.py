@@ -12,7 +12,7 @@ import pytest
 
 from msd.android import manifest as app
 from msd.bundle import Interface
-from tests.jvm import Jvm, Refused
+from tests.jvm import SOURCES, STUBS, TESTS, Jvm, Refused
 
 
 def edited(folder: Path, path: Path, **changes: Any) -> Path:
@@ -25,6 +25,15 @@ def edited(folder: Path, path: Path, **changes: Any) -> Path:
 
 def ports(side: tuple[Interface, ...]) -> list[list[Any]]:
     return [[port.name, list(port.shape), port.dtype, port.layout] for port in side]
+
+
+def test_every_source_is_short_and_says_its_package() -> None:
+    for path in (*SOURCES, *STUBS, *TESTS):
+        lines = path.read_text("utf-8").splitlines()
+        assert len(lines) < 400, path
+        assert max(map(len, lines)) <= 120, path
+        assert path in STUBS or "package dev.msd.runtime" in lines, path
+    assert len(SOURCES) > 10
 
 
 def test_the_manifest_is_read_as_it_was_written(kotlin: Jvm, plain_app: Path) -> None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from msd.android.manifest import NAME, Schedule, dump_manifest, load_manifest
 from msd.bundle import open_bundle
 from msd.runtime.picture import pixels
 from msd.runtime.pipeline import Pipeline, noise
+from msd.runtime.step import Step
 from msd.runtime.timestep import embed_timestep
 from tests.app_bundles import STEPS, write_app
 from tests.jvm import Jvm, floats, sent
@@ -82,7 +85,7 @@ def normal_of(*drawn: int) -> np.ndarray:
 def test_every_layer_of_the_ziggurat_is_numpy_s(kotlin: Jvm) -> None:
     """The largest distance inside a layer is taken as it is; the next one asks for more bits."""
     tables = kotlin.ask("ziggurat")
-    width, inside, density = floats(tables["width"]), tables["inside"], floats(tables["density"])
+    width, inside, density = floats(tables[0]), tables[1], floats(tables[2])
     second = normal_of(5 << 9 | 200)[0]
     for layer in range(256):
         if inside[layer]:
@@ -120,6 +123,30 @@ def test_every_table_and_trajectory_is_the_runtime_s(
     )
     clean = None
     for i, step in enumerate(chosen.table(20).steps, 1):
+        latents, clean = step.apply(latents, outputs[i - 1], clean, noise(7, latents.shape, i))
+    assert floats(found).tobytes() == latents.tobytes()
+
+
+def test_steps_of_any_numbers_are_the_runtime_s(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
+    """With everything that a step can have: what is clean is cut, and there is a step without it."""
+    random = np.random.default_rng(4)
+    names = ("latent", "output", "clean", "previous", "noise", "scale")
+    steps = [
+        Step(float(i), **dict(zip(names, random.normal(size=6).tolist(), strict=True))) for i in range(5)
+    ]
+    sizes = {"clean_latent": 0.7, "clean_output": -0.4}
+    steps = [
+        replace(step, **sizes, clip=clip)
+        for step, clip in zip(steps, (None, 0.5, 0.25, None, 0.1), strict=True)
+    ]
+    steps[3] = replace(steps[3], clean_latent=0.0, clean_output=0.0)
+    said = replace(load_manifest(plain_app / NAME), schedules=(Schedule(5, 1.5, tuple(steps)),))
+    (tmp_path / NAME).write_text(dump_manifest(said))
+    latents = random.normal(size=(3, 7)).astype(np.float32)
+    outputs = random.normal(size=(5, 3, 7)).astype(np.float32)
+    ask = {"folder": str(tmp_path), "steps": 5, "latents": sent(latents), "outputs": sent(outputs)}
+    found, clean = kotlin.ask("trajectory", **ask), None
+    for i, step in enumerate(steps, 1):
         latents, clean = step.apply(latents, outputs[i - 1], clean, noise(7, latents.shape, i))
     assert floats(found).tobytes() == latents.tobytes()
 

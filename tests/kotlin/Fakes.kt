@@ -48,6 +48,11 @@ private fun decode(latent: FloatArray, shape: IntArray): FloatArray {
     }
 }
 
+internal fun Tensor.numbers(): Any = when (this) {
+    is Tensor.Floats -> values
+    is Tensor.Ints -> values
+}
+
 /** Opens fakes, and notes what is opened, run and freed, on which thread. */
 private class Fakes(private val refused: String) : Opener {
     val events: MutableList<String> = Collections.synchronizedList(ArrayList())
@@ -58,7 +63,7 @@ private class Fakes(private val refused: String) : Opener {
         return object : Network {
             override fun run(inputs: Map<String, Tensor>): FloatArray {
                 note("run", file)
-                return compute(file, inputs.mapValues { (_, value) -> (value as? Tensor.Ints)?.values ?: (value as Tensor.Floats).values })
+                return compute(file, inputs.mapValues { it.value.numbers() })
             }
 
             override fun close() = note("close", file)
@@ -68,7 +73,10 @@ private class Fakes(private val refused: String) : Opener {
     /** Waits until a network has been opened after event [start]; who waits in vain sees it in the events. */
     fun awaitOpened(role: String, start: Int) {
         val end = System.nanoTime() + 10_000_000_000
-        while (System.nanoTime() < end && events.toList().drop(start).none { it.startsWith("open $role") }) Thread.sleep(1)
+        while (System.nanoTime() < end) {
+            if (events.toList().drop(start).any { it.startsWith("open $role") }) return
+            Thread.sleep(1)
+        }
     }
 
     private fun note(what: String, file: ModelFile) {
@@ -76,8 +84,10 @@ private class Fakes(private val refused: String) : Opener {
     }
 }
 
-private fun Members.request() =
-    Request(text("prompt"), text("negative"), whole("seed"), int("steps"), if (has("guidance")) number("guidance") else null)
+internal fun Members.request(): Request {
+    val guidance = if (has("guidance")) number("guidance") else null
+    return Request(text("prompt"), text("negative"), whole("seed"), int("steps"), guidance)
+}
 
 /** Draws `times` pictures with fakes; cancels the first after `cancel` steps, closes the pipeline after `close`. */
 internal fun draw(command: Members): Any {
@@ -103,14 +113,20 @@ internal fun draw(command: Members): Any {
     if (command.flag("trim")) pipeline.trim()
     pipeline.close()
     awaitThreads()
-    return mapOf("pictures" to results, "told" to told.toList(), "events" to fakes.events.toList(), "after" to drawn { pipeline.draw(command.request()) })
+    return mapOf(
+        "pictures" to results,
+        "told" to told.toList(),
+        "events" to fakes.events.toList(),
+        "after" to drawn { pipeline.draw(command.request()) },
+    )
 }
 
 private fun drawn(drawing: Drawing): Map<String, Any?> = drawn { drawing }
 
-private fun drawn(drawing: () -> Drawing): Map<String, Any?> = try {
+internal fun drawn(drawing: () -> Drawing): Map<String, Any?> = try {
     val picture = drawing().await()
-    mapOf("argb" to picture.argb.toList(), "latents" to sent(picture.latents), "size" to listOf(picture.height, picture.width))
+    val size = listOf(picture.height, picture.width)
+    mapOf("argb" to picture.argb.toList(), "latents" to sent(picture.latents), "size" to size)
 } catch (problem: RuntimeFailure) {
     mapOf("error" to problem.javaClass.simpleName, "message" to problem.message)
 }
@@ -162,7 +178,8 @@ internal fun onAndroid(command: Members): Any {
     return mapOf(
         "pictures" to listOf(first, second),
         "opened" to Device.opened.map { (name, accelerators, gpu) ->
-            listOf(name, accelerators.map { it.name }, gpu?.precision?.name, gpu?.serializationDir, gpu?.modelCacheKey, gpu?.serializeProgramCache)
+            val cache = listOf(gpu?.serializationDir, gpu?.modelCacheKey, gpu?.serializeProgramCache)
+            listOf(name, accelerators.map { it.name }, gpu?.precision?.name) + cache
         },
         "held" to held,
         "left" to Device.handles.get(),

@@ -1,4 +1,4 @@
-/** Answers one JSON command per line of standard input with one JSON line: `{"ok": …}` or `{"error": …, "message": …}`. */
+/** Answers each line of input, a JSON command, with a line: `{"ok": …}` or `{"error": …, "message": …}`. */
 package dev.msd.runtime
 
 import java.io.File
@@ -9,21 +9,22 @@ import java.util.Base64
 
 private val COMMANDS: Map<String, (Members) -> Any?> = mapOf(
     "json" to { Json.parse(it.text("text")) },
-    "manifest" to { summary(Manifest.open(File(it.text("folder")))) },
-    "schedules" to { Manifest.open(File(it.text("folder"))).schedules.mapKeys { (n, _) -> "$n" }.mapValues { (_, s) -> table(s) } },
+    "manifest" to { summary(manifest(it)) },
+    "schedules" to ::schedules,
     "trajectory" to ::trajectory,
     "tokens" to ::tokens,
     "kinds" to { kinds() },
-    "lowercase" to { (0..0x10FFFF).filter { c -> lowercase(c) != String(Character.toChars(c)) }.associate { c -> "$c" to lowercase(c) } },
+    "lowercase" to { lowered() },
     "noise" to { sent(noise(it.whole("seed"), it.int("size"), it.int("step"))) },
     "noise hash" to { hash(noise(it.whole("seed"), it.int("size"), it.int("step"))) },
-    "ziggurat" to { mapOf("width" to sent(Ziggurat.WIDTH), "inside" to Ziggurat.INSIDE.toList(), "density" to sent(Ziggurat.DENSITY)) },
+    "ziggurat" to { listOf(sent(Ziggurat.WIDTH), Ziggurat.INSIDE.toList(), sent(Ziggurat.DENSITY)) },
     "log1p" to { sent(floats(it.text("values")).map(::log1p).toFloatArray()) },
     "sinusoids" to ::sinusoids,
     "pixels" to { pixels(floats(it.text("image"))).toList() },
-    "check" to { Verify(File(it.text("notes"))).check(Manifest.open(File(it.text("folder"))), File(it.text("folder"))) },
+    "check" to { Verify(File(it.text("notes"))).check(manifest(it), File(it.text("folder"))) },
     "install" to ::install,
     "draw" to ::draw,
+    "draw served" to ::drawServed,
     "android" to ::onAndroid,
 )
 
@@ -39,12 +40,17 @@ private fun answer(command: Members): Map<String, Any?> = try {
     mapOf("error" to "unexpected", "message" to problem.stackTraceToString())
 }
 
-private fun dumped(value: Any?): String = when (value) {
-    is Map<*, *> -> value.entries.joinToString(",", "{", "}") { (key, item) -> quoted(key as String) + ":" + dumped(item) }
+internal fun dumped(value: Any?): String = when (value) {
+    is Map<*, *> -> value.entries.joinToString(",", "{", "}") { quoted(it.key as String) + ":" + dumped(it.value) }
     is List<*> -> value.joinToString(",", "[", "]", transform = ::dumped)
     is String -> quoted(value)
     else -> value.toString()
 }
+
+internal fun manifest(command: Members) = Manifest.open(File(command.text("folder")))
+
+private fun schedules(command: Members): Any =
+    manifest(command).schedules.entries.associate { (count, schedule) -> "$count" to table(schedule) }
 
 internal fun sent(values: FloatArray): String = Base64.getEncoder().encodeToString(bytes(values))
 
@@ -54,14 +60,16 @@ private fun hash(values: FloatArray): String =
 private fun bytes(values: FloatArray): ByteArray =
     ByteBuffer.allocate(4 * values.size).order(ByteOrder.LITTLE_ENDIAN).also { it.asFloatBuffer().put(values) }.array()
 
-private fun floats(text: String): FloatArray {
+internal fun floats(text: String): FloatArray {
     val buffer = ByteBuffer.wrap(Base64.getDecoder().decode(text)).order(ByteOrder.LITTLE_ENDIAN).asFloatBuffer()
     return FloatArray(buffer.remaining()).also { buffer.get(it) }
 }
 
 private fun summary(manifest: Manifest) = mapOf(
     "model" to manifest.model,
-    "files" to manifest.files.map { listOf(it.name, it.role, it.bytes, it.sha256, it.signature, it.inputs.map(::port), it.outputs.map(::port)) },
+    "files" to manifest.files.map {
+        listOf(it.name, it.role, it.bytes, it.sha256, it.signature, it.inputs.map(::port), it.outputs.map(::port))
+    },
     "size" to listOf(manifest.height, manifest.width),
     "latent" to manifest.latent.toList(),
     "said" to listOf(manifest.prediction, manifest.scheduler, manifest.precision, manifest.runtime),
@@ -86,7 +94,7 @@ private fun table(schedule: Schedule) = mapOf(
 )
 
 private fun trajectory(command: Members): Any {
-    val schedule = Manifest.open(File(command.text("folder"))).schedules.getValue(command.int("steps"))
+    val schedule = manifest(command).schedules.getValue(command.int("steps"))
     var latents = floats(command.text("latents"))
     val outputs = floats(command.text("outputs"))
     var clean: FloatArray? = null
@@ -101,7 +109,7 @@ private fun trajectory(command: Members): Any {
 
 private fun tokens(command: Members): Any {
     val folder = File(command.text("folder"))
-    val tokenizer = ClipTokenizer.open(Manifest.open(folder), folder)
+    val tokenizer = ClipTokenizer.open(manifest(command), folder)
     return command.texts("texts").map { tokenizer.encode(it).toList() }
 }
 
@@ -112,8 +120,13 @@ private fun kinds(): String = buildString {
     for (c in 0..0x10FFFF) append(if (Character.isDefined(c)) kind(c).name[0] else '-')
 }
 
+private fun lowered(): Map<String, String> {
+    val changed = (0..0x10FFFF).filter { lowercase(it) != String(Character.toChars(it)) }
+    return changed.associate { "$it" to lowercase(it) }
+}
+
 private fun sinusoids(command: Members): Any {
-    val manifest = Manifest.open(File(command.text("folder")))
+    val manifest = manifest(command)
     val which = if (command.flag("guidance")) manifest.guidanceEmbedding else manifest.timestep
     return sent(which!!.of(command.number("t")))
 }

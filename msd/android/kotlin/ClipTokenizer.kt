@@ -64,12 +64,10 @@ public class ClipTokenizer(
     public companion object {
         /** Returns the tokenizer of a model in [folder]; throws [BadManifest] for a vocabulary that is none. */
         public fun open(manifest: Manifest, folder: File): ClipTokenizer {
-            val vocabulary = Json.parse(File(folder, manifest.file("vocabulary").name).readText())
-            val ids = (vocabulary as? Map<*, *>)?.entries?.associate { (token, id) ->
-                (token as String) to (id as? Double ?: throw BadManifest("the vocabulary's ids are not numbers")).toInt()
-            }
-            val merges = File(folder, manifest.file("merges").name).readLines().filter(String::isNotEmpty)
-            return ClipTokenizer(manifest.tokenizer, ids ?: throw BadManifest("the vocabulary is no object"), merges)
+            fun text(role: String) = File(folder, manifest.file(role).name).readText()
+            val ids = Members(Json.parse(text("vocabulary")), "vocabulary")
+            val merges = text("merges").lines().filter(String::isNotEmpty)
+            return ClipTokenizer(manifest.tokenizer, ids.names.associateWith(ids::int), merges)
         }
     }
 }

@@ -7,7 +7,10 @@ import android.os.Build
 import android.os.PowerManager
 
 /** Makes a pipeline rest while the device is too warm, and free the U-Net when memory runs out; until [close]. */
-public class Hooks(private val context: Context, private val pipeline: Pipeline) : ComponentCallbacks2, AutoCloseable {
+public class Hooks(
+    private val context: Context,
+    private val pipeline: Pipeline,
+) : ComponentCallbacks2, AutoCloseable {
     private val power: PowerManager? = context.getSystemService(PowerManager::class.java)
     private val thermal: PowerManager.OnThermalStatusChangedListener? =
         if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.Q) {
@@ -18,7 +21,9 @@ public class Hooks(private val context: Context, private val pipeline: Pipeline)
 
     init {
         context.registerComponentCallbacks(this)
-        if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.Q && thermal != null) power?.addThermalStatusListener(thermal)
+        if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.Q && thermal != null) {
+            power?.addThermalStatusListener(thermal)
+        }
     }
 
     override fun onTrimMemory(level: Int) {
@@ -32,7 +37,9 @@ public class Hooks(private val context: Context, private val pipeline: Pipeline)
 
     override fun close() {
         context.unregisterComponentCallbacks(this)
-        if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.Q && thermal != null) power?.removeThermalStatusListener(thermal)
+        if (Build.VERSION.SDK_INT >= Build.VERSION_CODES.Q && thermal != null) {
+            power?.removeThermalStatusListener(thermal)
+        }
     }
 }
 

@@ -4,7 +4,12 @@ import java.io.File
 import java.io.IOException
 
 /** An input or output of a network: [dtype] is "float32" or "int32", [layout] "NHWC" for pictures and latents. */
-public class Port(public val name: String, public val shape: IntArray, public val dtype: String, public val layout: String) {
+public class Port(
+    public val name: String,
+    public val shape: IntArray,
+    public val dtype: String,
+    public val layout: String,
+) {
     /** How many elements it has. */
     public val size: Int get() = shape.fold(1, Int::times)
 }
@@ -91,7 +96,9 @@ public class Manifest(
             val members = Members(Json.parse(text), "manifest")
             val format = members.int("format")
             if (format > FORMAT) {
-                throw BadManifest("the manifest has format $format and this library reads up to $FORMAT; update the app")
+                throw BadManifest(
+                    "the manifest has format $format and this library reads up to $FORMAT; update the app",
+                )
             }
             return read(members).also { manifest -> ROLES.forEach(manifest::file) }
         }
@@ -105,9 +112,9 @@ public class Manifest(
             prediction = from.text("prediction"),
             scheduler = from.text("scheduler"),
             schedules = from.children("schedules").map(Schedule::read).associateBy { it.steps.size },
-            timestep = if (from.has("timestep")) sinusoids(from.child("timestep")) else null,
+            timestep = sinusoids(from, "timestep"),
             guidance = from.child("guidance").number("scale"),
-            guidanceEmbedding = from.child("guidance").run { if (has("embedding")) sinusoids(child("embedding")) else null },
+            guidanceEmbedding = sinusoids(from.child("guidance"), "embedding"),
             tokenizer = tokenizer(from.child("tokenizer")),
             precision = from.text("precision"),
             runtime = from.text("runtime"),
@@ -132,8 +139,9 @@ public class Manifest(
         private fun port(from: Members) =
             Port(from.text("name"), from.ints("shape"), from.text("dtype"), from.text("layout"))
 
-        private fun sinusoids(from: Members) =
-            Sinusoids(from.text("input"), from.int("width"), from.flag("cosine_first"), from.floats("frequencies"))
+        private fun sinusoids(from: Members, name: String): Sinusoids? = if (!from.has(name)) null else {
+            from.child(name).run { Sinusoids(text("input"), int("width"), flag("cosine_first"), floats("frequencies")) }
+        }
 
         private fun tokenizer(from: Members) = TokenizerFacts(
             start = from.int("start"),

@@ -37,7 +37,7 @@ internal fun Network.rows(
     val known = file.inputs.map(Port::name).toSet()
     if (names != known) throw BadManifest("${file.name} should take ${names.sorted()}, not ${known.sorted()}")
     val batch = file.batch(rows[0])
-    val common = shared.mapValues { (name, value) -> Tensor.Floats(repeated(value, file.port(name).size)) }
+    val common = shared.mapValues { (name, value) -> file.repeated(name, value) }
     return rows.chunked(batch).flatMap { chunk ->
         val filled = List(batch) { chunk[minOf(it, chunk.size - 1)] }
         val stacked = rows[0].keys.associateWith { name -> stacked(filled.map { it.getValue(name) }) }
@@ -54,10 +54,11 @@ private fun ModelFile.port(name: String): Port =
 private fun ModelFile.batch(row: Map<String, Tensor>): Int {
     val batches = row.map { (name, value) ->
         val (whole, one) = port(name).size to sizeOf(value)
-        if (whole % one != 0) throw BadManifest("${this.name} takes $whole numbers as $name, which rows of $one do not fit")
+        if (whole % one != 0) misfit(name, whole, one)
         whole / one
     }
-    return batches.distinct().singleOrNull() ?: throw BadManifest("the inputs of ${this.name} have unlike batches: $batches")
+    return batches.distinct().singleOrNull()
+        ?: throw BadManifest("the inputs of ${this.name} have unlike batches: $batches")
 }
 
 private fun sizeOf(tensor: Tensor): Int = when (tensor) {
@@ -81,4 +82,11 @@ private fun joined(parts: List<FloatArray>): FloatArray {
     return made
 }
 
-private fun repeated(value: FloatArray, size: Int): FloatArray = FloatArray(size) { value[it % value.size] }
+private fun ModelFile.repeated(name: String, value: FloatArray): Tensor {
+    val size = port(name).size
+    if (size % value.size != 0) misfit(name, size, value.size)
+    return Tensor.Floats(FloatArray(size) { value[it % value.size] })
+}
+
+private fun ModelFile.misfit(input: String, whole: Int, row: Int): Nothing =
+    throw BadManifest("${this.name} takes $whole numbers as $input, which rows of $row do not fit")

@@ -3,6 +3,7 @@ package dev.msd.runtime
 import android.content.Context
 import com.google.ai.edge.litert.Accelerator
 import com.google.ai.edge.litert.CompiledModel
+import com.google.ai.edge.litert.CompiledModel.GpuOptions
 import com.google.ai.edge.litert.Environment
 import com.google.ai.edge.litert.LiteRtException
 import com.google.ai.edge.litert.TensorBuffer
@@ -31,8 +32,8 @@ public class GpuOpener(private val folder: File, private val cache: File, privat
     override fun open(file: ModelFile): Network {
         cache.mkdirs()
         val options = CompiledModel.Options(Accelerator.GPU)
-        options.gpuOptions = CompiledModel.GpuOptions(
-            precision = if (precision == "fp32") CompiledModel.GpuOptions.Precision.FP32 else CompiledModel.GpuOptions.Precision.FP16,
+        options.gpuOptions = GpuOptions(
+            precision = if (precision == "fp32") GpuOptions.Precision.FP32 else GpuOptions.Precision.FP16,
             serializationDir = cache.absolutePath,
             modelCacheKey = file.sha256,
             serializeProgramCache = true,
@@ -83,5 +84,6 @@ private class GpuNetwork(private val file: ModelFile, private val model: Compile
 private inline fun <T> explained(file: ModelFile, done: String, action: () -> T): T = try {
     action()
 } catch (problem: LiteRtException) {
-    throw NoGpu("${file.name} cannot be $done on this device's GPU: ${problem.message}; nothing was drawn on the CPU instead", problem)
+    val why = "${file.name} cannot be $done on this device's GPU: ${problem.message}"
+    throw NoGpu("$why; nothing was drawn on the CPU instead", problem)
 }

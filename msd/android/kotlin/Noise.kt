@@ -84,12 +84,11 @@ internal class Pcg64(entropy: IntArray) : Bits {
     }
 }
 
-/** Returns four 64-bit words made of any number of words of entropy: NumPy's SeedSequence, after O'Neill (2015). */
+/** Returns four 64-bit words made of up to four words of entropy: NumPy's SeedSequence, after O'Neill (2015). */
 private fun seedState(entropy: IntArray): LongArray {
     val hash = Hash(0x43b0d7e5, 0x931e8875.toInt())
     val pool = IntArray(4) { hash.of(if (it < entropy.size) entropy[it] else 0) }
     for (from in 0..3) for (to in 0..3) if (from != to) pool[to] = mix(pool[to], hash.of(pool[from]))
-    for (i in 4 until entropy.size) for (to in 0..3) pool[to] = mix(pool[to], hash.of(entropy[i]))
     val state = Hash(0x8b51f9dd.toInt(), 0x58f38ded)
     val words = IntArray(8) { state.of(pool[it % 4]) }
     return LongArray(4) { (words[2 * it].toLong() and 0xFFFFFFFFL) or (words[2 * it + 1].toLong() shl 32) }

@@ -69,8 +69,9 @@ public class Pipeline(
      */
     @Synchronized
     public fun draw(request: Request, progress: Progress = Progress { _, _ -> }): Drawing {
-        val schedule = manifest.schedules[request.steps] ?: throw BadRequest(
-            "there is no schedule for ${request.steps} steps; there are ${manifest.schedules.keys.sorted().joinToString()}",
+        val known = manifest.schedules
+        val schedule = known[request.steps] ?: throw BadRequest(
+            "there is no schedule for ${request.steps} steps; there are ${known.keys.sorted().joinToString()}",
         )
         if (request.seed < 0) throw BadRequest("the seed ${request.seed} is negative; it should be 0 or more")
         checkOpen()

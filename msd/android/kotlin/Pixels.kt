@@ -1,7 +1,12 @@
 package dev.msd.runtime
 
 /** A picture: [argb] has one opaque colour per pixel, row by row, as Bitmap.createBitmap takes them. */
-public class Picture(public val argb: IntArray, public val width: Int, public val height: Int, public val latents: FloatArray)
+public class Picture(
+    public val argb: IntArray,
+    public val width: Int,
+    public val height: Int,
+    public val latents: FloatArray,
+)
 
 /** Returns an opaque ARGB colour for each pixel of an RGB [image] (NHWC, one row) in [-1, 1], cut and rounded. */
 public fun pixels(image: FloatArray): IntArray = IntArray(image.size / 3) {

@@ -28,18 +28,19 @@ public class Verify(private val notes: File, private val freeBytes: (File) -> Lo
         folder.mkdirs()
         val missing = manifest.files.filterNot { isNoted(it, File(folder, it.name)) }
         val (needed, free) = missing.sumOf(ModelFile::bytes) to freeBytes(folder)
-        if (needed > free) throw NoSpace("$folder needs $needed bytes more and the disk has $free; free some and try again")
+        if (needed > free) {
+            throw NoSpace("$folder needs $needed bytes more and the disk has $free; free some and try again")
+        }
         for (file in missing) copy(file, File(folder, file.name), source)
     }
 
     private fun check(file: ModelFile, path: File) {
         if (isNoted(file, path)) return
-        if (!path.isFile) throw BadFile("$path is missing, though the manifest lists it; install the model again")
-        if (path.length() != file.bytes) {
-            throw BadFile("$path has ${path.length()} bytes and the manifest says ${file.bytes}; install the model again")
-        }
+        if (!path.isFile) throw spoiled("$path is missing, though the manifest lists it")
+        val bytes = path.length()
+        if (bytes != file.bytes) throw spoiled("$path has $bytes bytes and the manifest says ${file.bytes}")
         val found = path.inputStream().use { digest(it) { _, _, _ -> } }
-        if (found != file.sha256) throw BadFile("$path has another SHA-256 than the manifest says; install the model again")
+        if (found != file.sha256) throw spoiled("$path has another SHA-256 than the manifest says")
         note(file, path)
     }
 
@@ -47,7 +48,9 @@ public class Verify(private val notes: File, private val freeBytes: (File) -> Lo
         val part = File(path.path + ".part")
         try {
             val found = part.outputStream().use { to -> source(file.name).use { digest(it, to::write) } }
-            if (found != file.sha256) throw BadFile("the source's ${file.name} has another SHA-256 than the manifest says")
+            if (found != file.sha256) {
+                throw BadFile("the source's ${file.name} has another SHA-256 than the manifest says")
+            }
             if (!part.renameTo(path)) throw IOException("cannot rename it")
             note(file, path)
         } catch (problem: IOException) {
@@ -56,6 +59,8 @@ public class Verify(private val notes: File, private val freeBytes: (File) -> Lo
             part.delete()
         }
     }
+
+    private fun spoiled(what: String) = BadFile("$what; install the model again")
 
     private fun digest(from: InputStream, seen: (ByteArray, Int, Int) -> Unit): String {
         val hash = MessageDigest.getInstance("SHA-256")
@@ -79,7 +84,10 @@ public class Verify(private val notes: File, private val freeBytes: (File) -> Lo
         marker(path).writeText(facts(file, path))
     }
 
-    private fun marker(path: File) = File(notes, "${path.name}.${path.absolutePath.hashCode().toUInt().toString(16)}.verified")
+    private fun marker(path: File): File {
+        val place = path.absolutePath.hashCode().toUInt().toString(16)
+        return File(notes, "${path.name}.$place.verified")
+    }
 
     private fun facts(file: ModelFile, path: File) =
         "${path.absolutePath}\n${path.length()}\n${path.lastModified()}\n${file.sha256}\n"
