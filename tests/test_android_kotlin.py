@@ -138,6 +138,13 @@ def test_a_network_that_the_gpu_refuses_is_reported_and_nothing_stays_open(
     assert opened.count(role) == 2
 
 
+def test_what_a_request_leaves_open_is_the_manifest_s(kotlin: Jvm, plain_app: Path) -> None:
+    """Two steps, which come first in it, and guidance 7.5."""
+    (found,) = drawn(kotlin, plain_app, steps=None, guidance=None)["pictures"]
+    (said,) = drawn(kotlin, plain_app, steps=2, guidance=7.5)["pictures"]
+    assert found == said
+
+
 def test_impossible_requests_are_refused_at_once(kotlin: Jvm, plain_app: Path) -> None:
     with pytest.raises(Refused, match="BadRequest: there is no schedule for 7 steps; there are 2, 6, 20"):
         drawn(kotlin, plain_app, steps=7)

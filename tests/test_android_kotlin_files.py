@@ -52,6 +52,7 @@ def test_the_manifest_is_read_as_it_was_written(kotlin: Jvm, plain_app: Path) ->
 REFUSED_MANIFESTS = [
     ({"format": 2}, "has format 2 and this library reads up to 1; update the app"),
     ({"schedules": [{"count": 2, "start": 1.0, "steps": []}]}, "a schedule of 2 steps has 0"),
+    ({"schedules": []}, "the manifest has no schedule"),
     ({"latent": [1, 2.5]}, "manifest.latent is 2.5, which is no whole number"),
     ({"height": "tall"}, "manifest.height is tall, which is of the wrong kind"),
     ({"tokenizer": None}, 'manifest lacks "tokenizer"'),

@@ -52,11 +52,22 @@ def captions(count: int, seed: int) -> list[str]:
     return made
 
 
-@pytest.mark.parametrize(
-    "config",
-    [None, {**SD15, "pad_token": added("!", normalized=False)}, SD21, {**SD15, "model_max_length": 9}],
-    ids=["sd15", "other pad", "late specials", "short"],
-)
+OVERLAPPING = {
+    "0": added("!", normalized=False),
+    "33": added("!!", normalized=False),
+    "34": added("ca"),
+    "35": added("cat"),
+}
+TOKENIZERS = {
+    "sd15": None,
+    "other pad": {**SD15, "pad_token": added("!", normalized=False)},
+    "late specials": SD21,
+    "overlapping specials": {**SD15, "added_tokens_decoder": OVERLAPPING},
+    "short": {**SD15, "model_max_length": 9},
+}
+
+
+@pytest.mark.parametrize("config", TOKENIZERS.values(), ids=TOKENIZERS)
 def test_every_caption_has_the_same_tokens(
     config: dict[str, Any] | None, kotlin: Jvm, tmp_path: Path
 ) -> None:

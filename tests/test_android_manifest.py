@@ -57,7 +57,7 @@ def test_the_manifest_of_the_demo_says_what_its_files_are(demo_int8: Path) -> No
         assert {port.name: port.shape for port in file.inputs} == {
             n: t.shape for n, t in signature.inputs.items()
         }
-    assert [schedule.count for schedule in said.schedules] == [20, 25]
+    assert [schedule.count for schedule in said.schedules] == [25, 20]
     assert said.latent == next(port.shape for port in said.files[1].inputs if port.name == "latent")
     assert said.latent[1] * 8 == said.height
     assert (said.prediction, said.scheduler, said.recipe) == ("epsilon", "ddim", "gpu-w8")

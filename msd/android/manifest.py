@@ -164,7 +164,7 @@ def describe(
     licence: str | None = None,
     report: Report | None = None,
 ) -> AppManifest:
-    """Return what an app is told of a bundle, with a schedule for each number of `steps`.
+    """Return what an app is told of a bundle, with a schedule for each number of `steps`, the default first.
 
     Raises BadBundle for a bundle that lacks a file or is for TensorFlow Lite's delegate, and BadConfig for an
     impossible number of steps, precision or tokenizer.
@@ -175,7 +175,7 @@ def describe(
     tokenizer = open_tokenizer(bundle.folder / "tokenizer")
     unet, settings = bundle.component("unet"), configuration.unet
     order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
-    tables = {count: chosen.table(count) for count in sorted({*steps})}
+    tables = {count: chosen.table(count) for count in dict.fromkeys(steps)}
     hashes = {name: file.sha256 for name, file in source.files.items()}
     return AppManifest(
         model=bundle.model_hash,

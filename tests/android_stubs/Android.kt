@@ -1,6 +1,4 @@
 /** Stubs of Android's classes, with the signatures of API level 36 that the sources use. */
-@file:Suppress("unused")
-
 package android.content
 
 import android.content.res.Configuration
@@ -28,7 +26,6 @@ interface ComponentCallbacks2 : ComponentCallbacks {
     fun onTrimMemory(level: Int)
 
     companion object {
-        const val TRIM_MEMORY_UI_HIDDEN: Int = 20
         const val TRIM_MEMORY_BACKGROUND: Int = 40
     }
 }

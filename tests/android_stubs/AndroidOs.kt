@@ -28,8 +28,6 @@ class PowerManager {
     }
 
     companion object {
-        const val THERMAL_STATUS_NONE: Int = 0
-        const val THERMAL_STATUS_MODERATE: Int = 2
         const val THERMAL_STATUS_SEVERE: Int = 3
         const val THERMAL_STATUS_CRITICAL: Int = 4
     }

@@ -2,5 +2,3 @@
 package android.content.res
 
 class Configuration
-
-class AssetManager

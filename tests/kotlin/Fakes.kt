@@ -85,8 +85,9 @@ private class Fakes(private val refused: String) : Opener {
 }
 
 internal fun Members.request(): Request {
+    val steps = if (has("steps")) int("steps") else null
     val guidance = if (has("guidance")) number("guidance") else null
-    return Request(text("prompt"), text("negative"), whole("seed"), int("steps"), guidance)
+    return Request(text("prompt"), text("negative"), whole("seed"), steps, guidance)
 }
 
 /** Draws `times` pictures with fakes; cancels the first after `cancel` steps, closes the pipeline after `close`. */

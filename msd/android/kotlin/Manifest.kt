@@ -100,7 +100,10 @@ public class Manifest(
                     "the manifest has format $format and this library reads up to $FORMAT; update the app",
                 )
             }
-            return read(members).also { manifest -> ROLES.forEach(manifest::file) }
+            return read(members).also { manifest ->
+                ROLES.forEach(manifest::file)
+                if (manifest.schedules.isEmpty()) throw BadManifest("the manifest has no schedule")
+            }
         }
 
         private fun read(from: Members) = Manifest(

@@ -7,12 +7,15 @@ import java.util.concurrent.ExecutorService
 import java.util.concurrent.Executors
 import java.util.concurrent.Future
 
-/** One picture to draw; [guidance] is the manifest's where it is null. The negative prompt needs guidance above 1. */
+/**
+ * One picture to draw; [steps] are those of the manifest's first schedule where they are null, and [guidance] is the
+ * manifest's. The negative prompt needs guidance above 1.
+ */
 public class Request(
     public val prompt: String,
     public val negativePrompt: String = "",
     public val seed: Long = 0,
-    public val steps: Int = 20,
+    public val steps: Int? = null,
     public val guidance: Double? = null,
 )
 
@@ -70,7 +73,7 @@ public class Pipeline(
     @Synchronized
     public fun draw(request: Request, progress: Progress = Progress { _, _ -> }): Drawing {
         val known = manifest.schedules
-        val schedule = known[request.steps] ?: throw BadRequest(
+        val schedule = known[request.steps ?: known.keys.first()] ?: throw BadRequest(
             "there is no schedule for ${request.steps} steps; there are ${known.keys.sorted().joinToString()}",
         )
         if (request.seed < 0) throw BadRequest("the seed ${request.seed} is negative; it should be 0 or more")
