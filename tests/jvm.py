@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -83,13 +84,32 @@ class Refused(Exception):
 
 def start() -> Jvm:
     """Return a JVM with the sources as they are, compiled if they have changed; skips without a compiler."""
+    with _compiler():
+        stubs, jar = _library()
+    return Jvm(jar, stubs)
+
+
+def compile_app(sources: Iterable[Path]) -> Path:
+    """Return the jar of an app's sources, compiled beside the library; skips without a compiler."""
+    with _compiler():
+        path = os.pathsep.join(map(str, _library()))
+        return _compiled("app", sources, "-Xexplicit-api=strict", "-cp", path)
+
+
+@contextmanager
+def _compiler() -> Iterator[None]:
+    """Make sure that there is a compiler, which nobody else runs meanwhile."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         _require_compiler()
-        stubs = _compiled("stubs", STUBS)
-        jar = _compiled("sources", [*SOURCES, *TESTS], "-Xexplicit-api=strict", "-cp", str(stubs))
-    return Jvm(jar, stubs)
+        yield
+
+
+def _library() -> tuple[Path, Path]:
+    """Return the jars of the stubs, and of the sources with their tests."""
+    stubs = _compiled("stubs", STUBS)
+    return stubs, _compiled("sources", [*SOURCES, *TESTS], "-Xexplicit-api=strict", "-cp", str(stubs))
 
 
 def floats(text: str) -> np.ndarray:

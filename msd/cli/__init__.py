@@ -19,6 +19,8 @@ COMMANDS = {
     "bench": ("msd.cli.bench:bench", "Measure how long networks take, here or on a phone."),
     "generate": ("msd.cli.generate:generate", "Draw a picture with converted files."),
     "regress": ("msd.cli.regress:regress", "Fail when pictures are worse than golden ones."),
+    "export-android": ("msd.cli.export:export_android", "Write a part of an Android project that draws."),
+    "export-ios": ("msd.cli.export:export_ios", "Write the files as resources of an iOS app."),
 }
 
 

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Puts the model into the app's own folder on a device, for development: the app finds it there before all else.
+# The app must be installed, and debuggable. ADB names another adb; ANDROID_SERIAL chooses among devices.
+set -eu
+
+package='@@{package}'
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+adb=${ADB:-adb}
+stage=/data/local/tmp/sd-models
+
+"$adb" shell "mkdir -p $stage && run-as $package sh -c 'mkdir -p files/sd-models && rm -f files/sd-models/*'" </dev/null
+for file in \
+@@{files}
+do
+    name=${file##*/}
+    echo "$name"
+    "$adb" push "$here/$file" "$stage/$name" </dev/null
+    "$adb" shell "run-as $package cp $stage/$name files/sd-models/$name && rm $stage/$name" </dev/null
+done

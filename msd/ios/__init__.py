@@ -1,0 +1,1 @@
+"""What an iOS app needs of a bundle: its files, and a manifest."""

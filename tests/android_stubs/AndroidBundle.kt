@@ -1,0 +1,4 @@
+/** A stub of android.os.Bundle. */
+package android.os
+
+class Bundle

@@ -1,0 +1,90 @@
+"""`msd export-android` and `msd export-ios`, as they are called."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from msd.android import manifest as app
+from msd.bundle import open_bundle
+from msd.cli import msd
+from tests.app_bundles import write_bundle
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_bundle(tmp_path_factory.mktemp("bundle") / "one", embeddings={"timestep_embedding": 8})
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(msd, [str(argument) for argument in arguments])
+
+
+def test_android_is_exported_with_every_option(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    options = "--delivery ai-pack --package com.example.painter --min-ram 7.5 --steps 20 --steps 6"
+    drawing = "--scheduler lcm --guidance 1 --licence MIT --json"
+    result = run("export-android", folder, "-o", out, *options.split(), *drawing.split())
+    assert result.exit_code == 0, result.output
+    said = json.loads(result.stdout)
+    networks = ["text_encoder.tflite", "unet.tflite", "vae_decoder.tflite"]
+    assert (said["output"], said["packs"]) == (str(out), {"sd-models": networks})
+    bundle = open_bundle(folder)
+    assert said["model"] == bundle.model_hash
+    written = app.load_manifest(out / "sd-models/src/main/assets/sd_models#group_enough_memory" / app.NAME)
+    assert written == app.describe(bundle, (20, 6), "lcm", 1.0, licence="MIT")
+    assert 'ram-min-bytes="7500000000"' in (out / "sample/device-targeting.xml").read_text()
+
+
+def test_talk_goes_to_stderr_and_an_unknown_licence_is_said(folder: Path, tmp_path: Path) -> None:
+    result = run("export-android", folder, "-o", tmp_path / "out")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "the licence of the weights is unknown; --licence says it in NOTICE" in result.stderr
+    assert "README.md says in five steps how to include it" in result.stderr
+
+
+def test_ios_gets_the_same_files_and_manifest(folder: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    result = run("export-ios", folder, "-o", out, "--steps", 6, "--guidance", 3)
+    assert result.exit_code == 0, result.output
+    models = out / "SDModels"
+    assert app.load_manifest(models / app.NAME) == app.describe(open_bundle(folder), (6,), guidance=3.0)
+    done = subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=models, check=False)
+    assert done.returncode == 0
+    text = (out / "README.md").read_text()
+    assert "48×32 pixels" in text
+    assert "unknown; the checkpoint does not say" in text
+    assert "$" not in text
+    again = run("export-ios", folder, "-o", out)
+    assert (again.exit_code, "is an earlier export" in again.stderr) == (1, True)
+    assert run("export-ios", folder, "-o", out, "--force").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--delivery", "pigeon"], 2, "'pigeon' is not one of"),
+        (["--min-ram", "0"], 2, "0.0 is not in the range"),
+        (["--steps", "0"], 2, "0 is not in the range"),
+        (["--package", "painter"], 1, "error: 'painter' is no package of an app"),
+        (["--min-ram", "8"], 1, "error: only AI packs choose devices by their memory"),
+        (["--steps", "1001"], 1, "can take 1 to 1000"),
+        (["--scheduler", "pndm"], 1, "pndm"),
+    ],
+)
+def test_refusals_are_one_line(
+    options: list[str], code: int, message: str, folder: Path, tmp_path: Path
+) -> None:
+    result = run("export-android", folder, "-o", tmp_path / "out", *options)
+    assert (result.exit_code, message in result.stderr) == (code, True), result.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("command", ["export-android", "export-ios"])
+def test_a_folder_that_is_no_bundle_is_refused(command: str, tmp_path: Path) -> None:
+    result = run(command, tmp_path, "-o", tmp_path / "out")
+    assert (result.exit_code, "msd-convert writes one" in result.stderr) == (1, True)

@@ -1,0 +1,332 @@
+"""What `msd export-android` writes, file by file, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from msd.android import manifest as app
+from msd.android.export import export_android, plan
+from msd.android.packs import Pack, divide, require_small
+from msd.android.settings import DELIVERIES, Settings
+from msd.android.versions import LIMITS
+from msd.bundle import LOOKUP, Bundle, dump_manifest, open_bundle
+from msd.errors import BadBundle, BadConfig, OutputExists, OutputUnwritable
+from msd.exported import NOTE
+from tests.app_bundles import write_bundle
+from tests.json_schema import violations
+from tests.tiny_disk import tiny_disk
+
+NETWORKS = ("text_encoder.tflite", "unet.tflite", "vae_decoder.tflite")
+PACKED = "sd-models/src/main/assets/sd_models"
+PLACES = {
+    "asset-pack": PACKED,
+    "ai-pack": PACKED,
+    "download": "download",
+    "assets": "sd-runtime/src/main/assets/sd-models",
+}
+TARGETED = Settings("ai-pack", "com.example.painter", 8 * 10**9, (6, 2), "euler", 5.0, "MIT")
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    folder = tmp_path_factory.mktemp("bundle") / "one"
+    return open_bundle(write_bundle(folder, embeddings={"timestep_embedding": 8}))
+
+
+@pytest.fixture(scope="module")
+def exports(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """An export by each delivery, and one with all settings; read only."""
+    folder = tmp_path_factory.mktemp("exports")
+    settings = {kind: Settings(kind) for kind in DELIVERIES} | {"targeted": TARGETED}
+    for name, each in settings.items():
+        export_android(bundle, folder / name, each)
+    return {name: folder / name for name in settings}
+
+
+def sparse(bundle: Bundle, folder: Path, **sizes: int) -> Bundle:
+    """The bundle with files of these sizes, which hold nothing and take no space."""
+    folder.mkdir()
+    parts = dict(bundle.manifest.components)
+    for name, part in parts.items():
+        with (folder / part.file).open("wb") as file:
+            os.truncate(file.fileno(), sizes.get(name, part.bytes))
+        parts[name] = dataclasses.replace(part, bytes=sizes.get(name, part.bytes))
+    for name in ("tokenizer", "scheduler"):
+        (folder / name).symlink_to(bundle.folder / name)
+    manifest = dataclasses.replace(bundle.manifest, components=parts)
+    (folder / "manifest.json").write_text(dump_manifest(manifest))
+    return open_bundle(folder)
+
+
+def files(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("delivery", DELIVERIES)
+def test_the_model_is_where_its_delivery_takes_it_from_whole(
+    delivery: str, bundle: Bundle, exports: dict[str, Path]
+) -> None:
+    place = exports[delivery] / PLACES[delivery]
+    said = app.load_manifest(place / app.NAME)
+    assert {file.name for file in said.files} == {*NETWORKS, app.VOCABULARY, app.MERGES}
+    for file in said.files:
+        content = (place / file.name).read_bytes()
+        assert (len(content), hashlib.sha256(content).hexdigest()) == (file.bytes, file.sha256)
+    for name in NETWORKS:
+        assert (place / name).read_bytes() == (bundle.folder / name).read_bytes()
+    networks = {path for path in files(exports[delivery]) if path.endswith(".tflite")}
+    assert networks == {f"{PLACES[delivery]}/{name}" for name in NETWORKS}
+    assert not list(violations(json.loads((place / app.NAME).read_text()), app.manifest_schema()))
+
+
+def test_settings_are_in_the_manifest_and_the_sample(bundle: Bundle, exports: dict[str, Path]) -> None:
+    out = exports["targeted"]
+    said = app.load_manifest(out / f"{PACKED}#group_enough_memory" / app.NAME)
+    expected = app.describe(bundle, (6, 2), "euler", 5.0, licence="MIT")
+    assert said == expected
+    sample = (out / "sample/src/main/kotlin/com/example/painter/DrawActivity.kt").read_text()
+    assert sample.startswith("package com.example.painter\n")
+    assert "Licence of the weights: MIT\n" in (out / "NOTICE").read_text()
+
+
+def test_a_device_with_little_memory_gets_packs_without_files(exports: dict[str, Path]) -> None:
+    out = exports["targeted"]
+    folders = {path.name for path in (out / "sd-models/src/main/assets").iterdir()}
+    assert folders == {"sd_models#group_enough_memory", "sd_models#group_other"}
+    assert files(out / "sd-models/src/main/assets/sd_models#group_other") == {".gitkeep"}
+    tree = ElementTree.parse(out / "sample/device-targeting.xml").getroot()
+    config = "{http://schemas.android.com/apk/config}"
+    (group,) = tree.findall(f"{config}device-group")
+    (selector,) = group.findall(f"{config}device-selector")
+    assert (group.get("name"), selector.get("ram-min-bytes")) == ("enough_memory", "8000000000")
+    assert (
+        'deviceTargetingConfig = file("device-targeting.xml")'
+        in (out / "sample/build.gradle.kts").read_text()
+    )
+
+
+def test_the_download_s_checksums_hold_and_the_app_has_its_manifest(exports: dict[str, Path]) -> None:
+    out = exports["download"]
+    done = subprocess.run(
+        ["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=out / "download", check=False
+    )
+    assert done.returncode == 0
+    inside = out / "sd-runtime/src/main/assets/sd-models" / app.NAME
+    assert inside.read_bytes() == (out / "download" / app.NAME).read_bytes()
+    assert "android.permission.INTERNET" in (out / "sd-runtime/src/main/AndroidManifest.xml").read_text()
+
+
+def test_every_text_is_whole(exports: dict[str, Path]) -> None:
+    """Gaps are filled, XML is well-formed, brackets are balanced, the package is where it should be."""
+    for out in exports.values():
+        for name in files(out):
+            path = out / name
+            if path.suffix in (".tflite", ".json", ".txt"):
+                continue
+            text = path.read_text("utf-8")
+            assert "@@" not in text, name
+            if path.suffix == ".xml":
+                ElementTree.fromstring(text)
+            if path.suffix == ".kts":
+                code = re.sub(r'"[^"]*"|//.*', "", text)
+                assert all(code.count(a) == code.count(b) for a, b in ("{}", "()", "[]")), name
+
+
+def test_gradle_knows_the_modules_and_packs_that_are_there(exports: dict[str, Path]) -> None:
+    for name, out in exports.items():
+        modules = {path.parent.name for path in out.glob("*/build.gradle.kts")}
+        snippet = (out / "settings.snippet.gradle.kts").read_text()
+        assert set(re.findall(r'"([^"$]+)"', snippet.split("listOf")[1].splitlines()[0])) == modules
+        packs = {module for module in modules if module.startswith("sd-models")}
+        said = re.search(r"assetPacks \+= listOf\((.*)\)", (out / "sample/build.gradle.kts").read_text())
+        assert ({m.strip('" :') for m in said[1].split(",")} if said else set()) == packs
+        assert bool(packs) == (name in ("asset-pack", "ai-pack", "targeted"))
+        plugin = "com.android.asset-pack" if name == "asset-pack" else "com.android.ai-pack"
+        for pack in packs:
+            build = (out / pack / "build.gradle.kts").read_text()
+            assert f'id("{plugin}")' in build
+            assert f'packName.set("{pack.replace("-", "_")}")' in build
+            assert 'deliveryType.set("fast-follow")' in build
+            assert f'id("{plugin}") version' in (out / "README.md").read_text()
+        for module in ("sd-runtime", "sample"):
+            assert 'noCompress += "tflite"' in (out / module / "build.gradle.kts").read_text()
+
+
+def test_files_that_one_pack_cannot_hold_are_in_two(bundle: Bundle) -> None:
+    sizes = {"a": 900, "b": 599, "c": 1, "d": 1500, "e": 2}
+    million = 10**6
+    given = [app.ModelFile(name, name, count * million, "") for name, count in sizes.items()]
+    assert divide(given) == (
+        Pack("sd_models", ("a", "b", "c")),
+        Pack("sd_models_2", ("d",)),
+        Pack("sd_models_3", ("e",)),
+    )
+    assert [pack.files for pack in divide(given[:3], 1)] == [("a", "b"), ("c",)]
+    assert divide(given)[2].folder == "sd-models-3"
+
+
+def test_several_packs_are_written_and_named_everywhere(
+    bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = dataclasses.replace(LIMITS, pack=sum(bundle.component(n).bytes for n in ("unet", "vae_decoder")))
+    monkeypatch.setattr("msd.android.packs.LIMITS", small)
+    made = export_android(bundle, tmp_path / "out", Settings())
+    assert len(made.packs) > 1
+    models = (tmp_path / "out/sd-runtime/src/main/kotlin/dev/msd/delivery/Models.kt").read_text()
+    script = (tmp_path / "out/install-to-device.sh").read_text()
+    for pack in made.packs:
+        assert f'"{pack.name}"' in models
+        for name in pack.files:
+            path = f"{pack.folder}/src/main/assets/{pack.name}/{name}"
+            assert (tmp_path / "out" / path).is_file()
+            assert path in script
+
+
+def test_a_file_larger_than_a_pack_is_refused_before_anything_is_copied(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    large = sparse(bundle, tmp_path / "large", unet=1_600_000_000)
+    with pytest.raises(
+        BadBundle, match=r"unet\.tflite has 1\.6 GB, and a pack at most 1\.5 GB; convert with"
+    ):
+        export_android(large, tmp_path / "out", Settings())
+    assert not (tmp_path / "out").exists()
+    assert plan(large, Settings("download")).packs == ()
+
+
+def test_more_than_play_takes_in_all_is_refused(bundle: Bundle, tmp_path: Path) -> None:
+    size = 1_400_000_000
+    large = sparse(bundle, tmp_path / "large", text_encoder=size, unet=size, vae_decoder=size)
+    with pytest.raises(BadBundle, match=r"the model has 4\.2 GB, and Play takes 4 GB in all packs"):
+        plan(large, Settings())
+
+
+def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> None:
+    with pytest.raises(BadBundle, match=r"the model has 201 MB, and an app with its assets 200 MB at most"):
+        plan(sparse(bundle, tmp_path / "large", unet=201_000_000), Settings("assets"))
+    require_small([app.ModelFile("unet.tflite", "unet", LIMITS.app, "")])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"package": "painter"}, "'painter' is no package of an app"),
+        ({"package": "com.example.sd; rm -rf"}, "is no package of an app"),
+        ({"package": "com.1example"}, "is no package of an app"),
+        ({"package": "com.in.sd"}, "has 'in' in it, a word of Kotlin or Java"),
+        ({"package": "dev.msd.runtime"}, "is where the library's own classes are"),
+        ({"delivery": "pigeon"}, "no delivery is called 'pigeon'; there are asset-pack, ai-pack"),
+        ({"min_ram": 8 * 10**9}, "--min-ram goes with --delivery ai-pack"),
+        ({"min_ram": 0, "delivery": "ai-pack"}, "should be more than nothing"),
+        ({"steps": ()}, "at least one number of steps"),
+    ],
+)
+def test_refuses_settings_that_no_app_can_have(changes: dict[str, Any], message: str, bundle: Bundle) -> None:
+    with pytest.raises(BadConfig, match=message):
+        plan(bundle, Settings(**changes))
+
+
+def test_refuses_a_bundle_for_another_delegate_and_names_that_mislead(bundle: Bundle) -> None:
+    parts = bundle.manifest.components
+
+    def with_parts(**changed: Any) -> Bundle:
+        manifest = dataclasses.replace(bundle.manifest, components={**parts, **changed})
+        return Bundle(bundle.folder, manifest)
+
+    with pytest.raises(BadBundle, match="is for TensorFlow Lite's delegate"):
+        plan(with_parts(**{LOOKUP: parts["unet"]}), Settings())
+    named = dataclasses.replace(parts["unet"], file="$(reboot).tflite")
+    with pytest.raises(BadBundle, match=r"is no name for a file of an app; it should be like unet\.tflite"):
+        plan(with_parts(unet=named), Settings())
+
+
+def test_refuses_a_damaged_file_and_leaves_nothing(bundle: Bundle, tmp_path: Path) -> None:
+    damaged = sparse(bundle, tmp_path / "damaged")
+    with pytest.raises(
+        BadBundle, match=r"text_encoder\.tflite has another SHA-256 than the bundle's manifest"
+    ):
+        export_android(damaged, tmp_path / "out", Settings())
+    assert [path.name for path in tmp_path.iterdir()] == ["damaged"]
+
+
+def test_refuses_folders_that_hold_something(bundle: Bundle, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / "mine.txt").write_text("mine")
+    with pytest.raises(OutputExists, match="is not empty and not an export; give another folder, or --force"):
+        export_android(bundle, out, Settings())
+    export_android(bundle, out, Settings("ai-pack"), force=True)
+    with pytest.raises(OutputExists, match="is an earlier export; --force replaces it"):
+        export_android(bundle, out, Settings())
+    with pytest.raises(OutputExists, match="is a file; give a folder to write to"):
+        export_android(bundle, out / "mine.txt", Settings(), force=True)
+
+
+def test_another_export_in_its_place_leaves_no_file_of_the_first(bundle: Bundle, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    export_android(bundle, out, Settings("ai-pack", min_ram=10**9))
+    (out / "mine.txt").write_text("mine")
+    export_android(bundle, out, Settings("download"), force=True)
+    export_android(bundle, tmp_path / "fresh", Settings("download"))
+    assert files(out) == files(tmp_path / "fresh") | {"mine.txt"}
+    assert not (out / "sd-models").exists()
+
+
+def test_a_note_cannot_have_files_removed_elsewhere(bundle: Bundle, tmp_path: Path) -> None:
+    out, victim = tmp_path / "out", tmp_path / "victim"
+    export_android(bundle, out, Settings())
+    victim.write_text("")
+    note = json.loads((out / NOTE).read_text())
+    (out / NOTE).write_text(json.dumps(note | {"files": ["../victim", str(victim)]}))
+    export_android(bundle, out, Settings(), force=True)
+    assert victim.exists()
+
+
+def test_a_full_disk_is_a_sentence(bundle: Bundle, tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk", "32k") as disk:
+        with pytest.raises(OutputUnwritable, match="no space left to write"):
+            export_android(bundle, disk / "out", Settings())
+        assert list(disk.iterdir()) == []
+
+
+def test_the_licence_is_said_to_be_unknown(exports: dict[str, Path]) -> None:
+    for name in ("NOTICE", "README.md"):
+        assert "unknown; the checkpoint does not say" in (exports["assets"] / name).read_text()
+
+
+@pytest.fixture
+def adb(tmp_path: Path) -> Path:
+    """A program that notes what it is asked."""
+    program = tmp_path / "a db"
+    program.write_text('#!/bin/sh\ncat > /dev/null\nprintf "%s|" "$@" >> "$0.log"\necho >> "$0.log"\n')
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.parametrize("name", ["assets", "targeted", "download"])
+def test_the_script_pushes_every_file(name: str, exports: dict[str, Path], adb: Path, tmp_path: Path) -> None:
+    """From a folder whose name has a blank and a quote in it."""
+    moved = tmp_path / "it's here"
+    moved.symlink_to(exports[name])
+    script = moved / "install-to-device.sh"
+    subprocess.run(["sh", "-n", script], check=True)
+    subprocess.run([script], env={**os.environ, "ADB": str(adb)}, check=True, stdout=subprocess.DEVNULL)
+    asked = [line.split("|")[:-1] for line in Path(f"{adb}.log").read_text().splitlines()]
+    pushed = [words for words in asked if words[0] == "push"]
+    assert [Path(target).name for _, _, target in pushed] == [*NETWORKS, "vocab.json", "merges.txt", app.NAME]
+    assert all(Path(source).is_file() for _, source, _ in pushed)
+    package = "com.example.painter" if name == "targeted" else "com.example.sd"
+    commands = [words[1] for words in asked if words[0] == "shell"]
+    assert all(f"run-as {package} " in command for command in commands)
+    for command in commands:
+        subprocess.run(["sh", "-n", "-c", command], check=True)

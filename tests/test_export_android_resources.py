@@ -1,0 +1,89 @@
+"""Exported manifests, resources and assets, linked by aapt2 and packed as Gradle's plugin would."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from msd.android import manifest as app
+from msd.android.export import export_android
+from msd.android.settings import Settings
+from msd.bundle import open_bundle
+from tests.android_resources import badging, link, offsets
+
+PACKAGE = "com.example.painter"
+
+
+@pytest.fixture(scope="module")
+def exported(demo_int8: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo checkpoint as assets of the app; read only."""
+    folder = tmp_path_factory.mktemp("app") / "android"
+    export_android(open_bundle(demo_int8), folder, Settings("assets", PACKAGE))
+    return folder
+
+
+def kept_as_they_are(out: Path) -> list[str]:
+    """The endings that the app's Gradle file says not to compress, as aapt2's options."""
+    said = re.findall(r'noCompress \+= "(.*)"', (out / "sample/build.gradle.kts").read_text())
+    return [word for ending in said for word in ("-0", ending)]
+
+
+def test_the_sample_links_and_its_networks_are_stored(exported: Path, tmp_path: Path) -> None:
+    main = exported / "sample/src/main"
+    assets = exported / "sd-runtime/src/main/assets"
+    packing = ["-A", str(assets), *kept_as_they_are(exported)]
+    apk = link(main / "AndroidManifest.xml", PACKAGE, tmp_path, main / "res", packing)
+    said = badging(apk)
+    assert f"package: name='{PACKAGE}'" in said
+    assert f"launchable-activity: name='{PACKAGE}.DrawActivity'" in said
+    with zipfile.ZipFile(apk) as archive:
+        entries = {entry.filename: entry for entry in archive.infolist()}
+        for file in app.load_manifest(assets / "sd-models" / app.NAME).files:
+            entry = entries[f"assets/sd-models/{file.name}"]
+            assert entry.file_size == file.bytes
+            assert (entry.compress_type == zipfile.ZIP_STORED) == file.name.endswith(".tflite")
+            assert archive.read(entry) == (assets / "sd-models" / file.name).read_bytes()
+        assert any(name.startswith("res/layout") for name in entries)
+    _aligned(apk, tmp_path / "aligned.apk")
+
+
+def test_the_library_links_and_asks_for_opencl(exported: Path, tmp_path: Path) -> None:
+    apk = link(exported / "sd-runtime/src/main/AndroidManifest.xml", "dev.msd.runtime", tmp_path)
+    said = badging(apk)
+    for name in ("libOpenCL.so", "libOpenCL-car.so", "libOpenCL-pixel.so", "libvndksupport.so"):
+        assert f"uses-native-library-not-required:'{name}'" in said
+    assert "permission" not in said
+
+
+def test_the_library_for_downloads_may_use_the_network(demo_int8: Path, tmp_path: Path) -> None:
+    export_android(open_bundle(demo_int8), tmp_path / "out", Settings("download", PACKAGE))
+    apk = link(tmp_path / "out/sd-runtime/src/main/AndroidManifest.xml", "dev.msd.runtime", tmp_path)
+    assert "uses-permission: name='android.permission.INTERNET'" in badging(apk)
+
+
+def test_a_resource_that_is_not_there_does_not_link(exported: Path, tmp_path: Path) -> None:
+    """The check can fail."""
+    res = tmp_path / "res"
+    shutil.copytree(exported / "sample/src/main/res", res)
+    strings = res / "values/strings.xml"
+    strings.write_text(strings.read_text().replace('name="cancel"', 'name="stop"'))
+    with pytest.raises(AssertionError, match=r"string/cancel"):
+        link(exported / "sample/src/main/AndroidManifest.xml", PACKAGE, tmp_path, res)
+
+
+def _aligned(apk: Path, aligned: Path) -> None:
+    """Align an APK with Android's tool, where there is one: every stored network begins at four bytes."""
+    program = shutil.which("zipalign")
+    if not program:
+        return
+    subprocess.run([program, "-f", "4", apk, aligned], check=True)
+    found = offsets(aligned)
+    networks = [name for name in found if name.endswith(".tflite")]
+    assert len(networks) == 3
+    assert all(found[name] % 4 == 0 for name in networks)
+    subprocess.run([program, "-c", "4", aligned], check=True)
