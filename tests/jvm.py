@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[1]
 CACHE = ROOT / "build" / "kotlin"
 PACKAGE = "kotlin-compiler@2.4.20"
 COMPILER = CACHE / "node_modules" / "kotlin-compiler"
+STANDARD = COMPILER / "lib" / "kotlin-stdlib.jar"
 SOURCES = sorted((ROOT / "msd" / "android" / "kotlin").glob("*.kt"))
 STUBS = sorted((ROOT / "tests" / "android_stubs").glob("*.kt"))
 TESTS = sorted((ROOT / "tests" / "kotlin").glob("*.kt"))
@@ -34,7 +35,7 @@ class Jvm:
     """A process that answers commands of tests/kotlin/Main.kt; a context manager."""
 
     def __init__(self, jar: Path, stubs: Path) -> None:
-        path = os.pathsep.join(map(str, (jar, stubs, COMPILER / "lib" / "kotlin-stdlib.jar")))
+        path = os.pathsep.join(map(str, (jar, stubs, STANDARD)))
         self._process = subprocess.Popen(
             ["java", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-cp", path, "dev.msd.runtime.MainKt"],
             stdin=subprocess.PIPE,
@@ -94,6 +95,11 @@ def compile_app(sources: Iterable[Path]) -> Path:
     with _compiler():
         path = os.pathsep.join(map(str, _library()))
         return _compiled("app", sources, "-Xexplicit-api=strict", "-cp", path)
+
+
+def class_path(app: Path) -> str:
+    """Return what a JVM needs to run an app's jar, which `compile_app` has made."""
+    return os.pathsep.join(map(str, (app, *_library(), STANDARD)))
 
 
 @contextmanager

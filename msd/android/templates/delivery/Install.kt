@@ -24,7 +24,11 @@ internal fun installed(context: Context, arrival: Arrival, source: (String) -> I
     val folder = File(context.noBackupFilesDir, "sd-models")
     val count = Count(manifest.files.sumOf { it.bytes }, arrival)
     Verify(File(context.noBackupFilesDir, "msd")).install(manifest, folder) { Counted(source(it), count) }
-    File(folder, Manifest.NAME).writeText(text)
+    try {
+        File(folder, Manifest.NAME).writeText(text)
+    } catch (problem: IOException) {
+        throw BadFile("cannot write ${Manifest.NAME} to $folder; free some space and try again", problem)
+    }
     return folder
 }
 
