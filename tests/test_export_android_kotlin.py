@@ -63,7 +63,7 @@ class Exports:
 
 @pytest.fixture(scope="module")
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Exports:
-    """All deliveries, each in a package of its own, so that one compilation takes them all; two packs."""
+    """All deliveries, each in a package of its own, so that one compilation takes them all; several packs."""
     folder = tmp_path_factory.mktemp("app")
     bundle = open_bundle(write_bundle(folder / "bundle", embeddings={"timestep_embedding": 8}))
     sizes = [part.bytes for part in bundle.manifest.components.values()]

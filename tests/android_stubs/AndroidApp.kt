@@ -19,6 +19,8 @@ open class Activity : Context() {
 
     override fun unregisterComponentCallbacks(callback: ComponentCallbacks) = Unit
 
+    val isDestroyed: Boolean get() = false
+
     protected open fun onCreate(savedInstanceState: Bundle?) = Unit
 
     protected open fun onDestroy() = Unit

@@ -47,20 +47,22 @@ public class DrawActivity : Activity() {
 
     private fun draw() {
         val prompt = findViewById<EditText>(R.id.prompt).text.toString()
-        busy(true)
+        enable(draw = false, cancel = false)
         worker.execute {
             try {
                 val begun = opened().draw(Request(prompt, seed = System.nanoTime() ushr 1)) { done, total ->
                     show(done, total, getString(R.string.step, done, total))
                 }
                 drawing = begun
+                if (isDestroyed) begun.cancel()
+                runOnUiThread { enable(draw = false, cancel = true) }
                 val picture = begun.await()
                 runOnUiThread { show(picture) }
             } catch (problem: RuntimeFailure) {
                 show(0, 1, problem.message.orEmpty())
             } finally {
                 drawing = null
-                runOnUiThread { busy(false) }
+                runOnUiThread { enable(draw = true, cancel = false) }
             }
         }
     }
@@ -91,8 +93,8 @@ public class DrawActivity : Activity() {
         findViewById<TextView>(R.id.status).text = text
     }
 
-    private fun busy(yes: Boolean) {
-        findViewById<Button>(R.id.draw).isEnabled = !yes
-        findViewById<Button>(R.id.cancel).isEnabled = yes
+    private fun enable(draw: Boolean, cancel: Boolean) {
+        findViewById<Button>(R.id.draw).isEnabled = draw
+        findViewById<Button>(R.id.cancel).isEnabled = cancel
     }
 }

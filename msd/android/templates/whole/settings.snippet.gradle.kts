@@ -1,5 +1,5 @@
-// To the end of settings.gradle.kts. The folder's path is as seen from there.
-val exported = file("@@{folder}")
+// To the end of settings.gradle.kts, beside which the folder lies.
+val exported = rootDir.resolve("@@{folder}")
 
 for (name in listOf(@@{modules})) {
     include(":$name")
