@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
@@ -102,6 +103,13 @@ def class_path(app: Path) -> str:
     return os.pathsep.join(map(str, (app, *_library(), STANDARD)))
 
 
+def misspelt(sources: Iterable[Path]) -> set[str]:
+    """Return the names of those files that are no Kotlin, whatever they mean; skips without a compiler."""
+    with _compiler():
+        said = _kotlinc("-d", str(CACHE / "nothing.jar"), *map(str, sources)).stderr
+    return {Path(found).name for found in re.findall(r"^(.+?\.kt):.*error: syntax error", said, re.MULTILINE)}
+
+
 @contextmanager
 def _compiler() -> Iterator[None]:
     """Make sure that there is a compiler, which nobody else runs meanwhile."""
@@ -160,8 +168,12 @@ def _compiled(name: str, sources: Iterable[Path], *flags: str) -> Path:
 
 def _compile(sources: Iterable[Path], jar: Path, flags: tuple[str, ...]) -> None:
     part = jar.with_suffix(f".{os.getpid()}.jar")
-    command = ["bash", str(COMPILER / "bin" / "kotlinc"), *FLAGS, *flags, "-d", str(part), *map(str, sources)]
-    settings = {**os.environ, "JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-    made = subprocess.run(command, capture_output=True, text=True, env=settings)
+    made = _kotlinc(*FLAGS, *flags, "-d", str(part), *map(str, sources))
     assert made.returncode == 0, made.stdout + made.stderr
     part.rename(jar)
+
+
+def _kotlinc(*arguments: str) -> subprocess.CompletedProcess[str]:
+    settings = {**os.environ, "JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+    command = ["bash", str(COMPILER / "bin" / "kotlinc"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=settings)

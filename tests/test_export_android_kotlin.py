@@ -18,7 +18,7 @@ from msd.android.settings import DELIVERIES, Settings
 from msd.android.versions import LIMITS
 from msd.bundle import open_bundle
 from tests.app_bundles import write_bundle
-from tests.jvm import SOURCES, class_path, compile_app
+from tests.jvm import SOURCES, class_path, compile_app, misspelt
 
 APP = Path(__file__).parent / "kotlin_app"
 
@@ -96,6 +96,15 @@ def test_the_kotlin_of_every_delivery_compiles_without_a_warning(exports: Export
     for name in ("assetpack", "aipack", "download", "assets"):
         assert f"com/example/{name}/DrawActivity.class" in names
         assert f"dev/msd/{name}/Models.class" in names
+
+
+def test_gradle_files_are_kotlin(exports: Exports, tmp_path: Path) -> None:
+    """As far as the parser goes: what Gradle's own names mean, only Gradle knows."""
+    scripts = {path.relative_to(exports.folder): path.read_text() for path in exports.folder.rglob("*.kts")}
+    assert len(scripts) > 12
+    for i, text in enumerate([*scripts.values(), "android { compileSdk = }"]):
+        (tmp_path / f"script{i}.kt").write_text(f"fun script{i}() {{\n{text}\n}}\n")
+    assert misspelt(tmp_path.glob("*.kt")) == {f"script{len(scripts)}.kt"}
 
 
 def test_packs_arrive_and_are_one_folder_of_links(exports: Exports, tmp_path: Path) -> None:
