@@ -50,7 +50,11 @@ def say_pruning(manifest: Manifest) -> None:
         if not (done := row.get("pruning")):
             continue
         refitted = any(unit["output_error"] is not None for unit in done["units"])
-        table = Table("unit", "kept", "parameters", "error", title=f"{name}: pruned by {done['criterion']}")
+        title = f"{name}: pruned by {done['criterion']}"
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, title=title)
+        table.add_column("unit", overflow="fold")
+        for column in ("kept", "parameters", "error"):
+            table.add_column(column, no_wrap=True)
         if refitted:
             table.add_column("output")
             table.add_column("refitted")
