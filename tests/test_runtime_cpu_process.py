@@ -109,7 +109,10 @@ def test_an_interruption_during_a_load_leaves_no_process_and_no_file(
         children = sampler.descendants(process.pid)
         assert pid in children
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        try:
+            _, said = process.communicate(timeout=60)
+        finally:
+            process.kill()
     assert process.returncode == code, said
     assert "Traceback" not in said
     assert not [child for child in children if sampler.resident(child)]
