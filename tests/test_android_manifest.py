@@ -23,7 +23,7 @@ from msd.android.manifest import (
     write_manifest,
 )
 from msd.bundle import LOOKUP, Bundle, file_facts, open_bundle
-from msd.errors import BadBundle, BadConfig
+from msd.errors import BadBundle, BadConfig, BadReport
 from msd.report.report import FileReport, Report
 from msd.runtime.scheduler import open_scheduler
 from msd.runtime.timestep import embed_timestep
@@ -122,6 +122,8 @@ def test_a_report_s_figures_go_with_the_file_that_they_are_of(bundle: Bundle) ->
     said = describe(bundle, report=Report("1", tuple(files)))
     assert said.delegation == (Delegation("unet", "Mali", "fp16", 9, 9, 1, 51.5),)
     assert describe(bundle).delegation == ()
+    with pytest.raises(BadReport, match="no run of a file of"):
+        describe(bundle, report=Report("1", tuple(files[1:])))
 
 
 def test_the_schema_in_the_documents_is_this_one() -> None:

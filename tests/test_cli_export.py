@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 from msd.android import manifest as app
 from msd.bundle import open_bundle
 from msd.cli import msd
+from msd.report.report import FileReport, Report, dump_report
 from tests.app_bundles import write_bundle
 
 
@@ -38,6 +39,33 @@ def test_android_is_exported_with_every_option(folder: Path, tmp_path: Path) -> 
     written = app.load_manifest(out / "sd-models/src/main/assets/sd_models#group_enough_memory" / app.NAME)
     assert written == app.describe(bundle, (20, 6), "lcm", 1.0, licence="MIT")
     assert 'ram-min-bytes="7500000000"' in (out / "sample/device-targeting.xml").read_text()
+
+
+def test_a_report_s_figures_are_in_the_manifest(folder: Path, tmp_path: Path) -> None:
+    unet, report = open_bundle(folder).component("unet"), tmp_path / "report.json"
+    run_on_gpu = {"adapter": "Mali", "precision": "fp16", "operations": 9, "delegated": 9, "partitions": 1}
+    file = FileReport(unet.file, unet.sha256, 1, 9, {}, (), {**run_on_gpu, "psnr_db": 51.5, "log": []})
+    report.write_text(dump_report(Report("1", (file,))))
+    for command, place in (
+        ("export-android", "sd-models/src/main/assets/sd_models"),
+        ("export-ios", "SDModels"),
+    ):
+        result = run(command, folder, "-o", tmp_path / command, "--report", report)
+        assert result.exit_code == 0, result.output
+        (found,) = app.load_manifest(tmp_path / command / place / app.NAME).delegation
+        assert (found.role, found.adapter, found.delegated, found.psnr_db) == ("unet", "Mali", 9, 51.5)
+
+
+def test_a_report_that_is_none_or_of_other_files_is_refused(folder: Path, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    report.write_text("{")
+    result = run("export-android", folder, "-o", tmp_path / "out", "--report", report)
+    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
+    report.write_text(dump_report(Report("1", ())))
+    result = run("export-android", folder, "-o", tmp_path / "out", "--report", report)
+    assert result.exit_code == 1
+    assert "the report has no run of a file of" in result.stderr
+    assert not (tmp_path / "out").exists()
 
 
 def test_talk_goes_to_stderr_and_an_unknown_licence_is_said(folder: Path, tmp_path: Path) -> None:

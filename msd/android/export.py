@@ -40,7 +40,12 @@ def plan(bundle: Bundle, settings: Settings) -> Plan:
     """
     check(settings)
     manifest = describe(
-        bundle, settings.steps, settings.scheduler, settings.guidance, licence=settings.licence
+        bundle,
+        settings.steps,
+        settings.scheduler,
+        settings.guidance,
+        licence=settings.licence,
+        report=settings.report,
     )
     found = networks(manifest)
     packs: tuple[Pack, ...] = ()

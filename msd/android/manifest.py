@@ -20,7 +20,7 @@ import msd
 from msd import schema
 from msd.bundle import COMPONENTS, LOOKUP, Bundle, Component, Interface, network_of
 from msd.convert import SIGNATURE
-from msd.errors import BadBundle, BadConfig
+from msd.errors import BadBundle, BadConfig, BadReport
 from msd.files import complete
 from msd.report.report import FileReport, Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
@@ -166,7 +166,8 @@ def describe(
 ) -> AppManifest:
     """Return what an app is told of a bundle, with a schedule for each number of `steps`, the default first.
 
-    Raises BadBundle for a bundle that lacks a file or is for TensorFlow Lite's delegate, and BadConfig for an
+    `report`: what the delegate made of the bundle's files. Raises BadBundle for a bundle that lacks a file or
+    is for TensorFlow Lite's delegate, BadReport for a report of none of its files, and BadConfig for an
     impossible number of steps, precision or tokenizer.
     """
     _check(bundle, steps, precision)
@@ -298,7 +299,10 @@ def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]
     """Return what a report measured of this bundle's files: they are known by their SHA-256."""
     roles = {part.sha256: network_of(name) for name, part in bundle.manifest.components.items()}
     files = report.files if report else ()
-    return tuple(_judged(roles[file.sha256], file) for file in files if file.sha256 in roles and file.run)
+    judged = tuple(_judged(roles[file.sha256], file) for file in files if file.sha256 in roles and file.run)
+    if report and not judged:
+        raise BadReport(f"the report has no run of a file of {bundle.folder}; delegation-report makes one")
+    return judged
 
 
 def _judged(role: str, file: FileReport) -> Delegation:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from msd.errors import BadConfig
+from msd.report.report import Report
 
 Delivery = Literal["asset-pack", "ai-pack", "download", "assets"]
 DELIVERIES: tuple[Delivery, ...] = get_args(Delivery)
@@ -26,7 +27,8 @@ KEYWORDS = """
 class Settings:
     """How to export for Android; `package` is the app's, `min_ram` the bytes of memory that it takes.
 
-    `steps`, `scheduler` and `guidance` as in `msd.android.manifest.describe`; `licence`: of the weights.
+    `steps`, `scheduler`, `guidance` and `report` as in `msd.android.manifest.describe`; `licence`: of the
+    weights.
     """
 
     delivery: Delivery = "asset-pack"
@@ -36,6 +38,7 @@ class Settings:
     scheduler: str | None = None
     guidance: float = 7.5
     licence: str | None = None
+    report: Report | None = None
 
 
 def check(settings: Settings) -> None:

@@ -15,10 +15,17 @@ from msd.cli.command import Command
 if TYPE_CHECKING:
     from msd.android.export import Plan
     from msd.copies import OnProgress
+    from msd.report.report import Report
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
 DELIVERIES = click.Choice(["asset-pack", "ai-pack", "download", "assets"])
 GB = 10**9
+
+
+def _loaded(path: Path | None) -> Report | None:
+    from msd.report.report import load_report
+
+    return load_report(path) if path else None
 
 
 def _drawing(command: Any) -> Any:
@@ -48,6 +55,11 @@ def _drawing(command: Any) -> Any:
                 help="The app's default; 1 or less: none.",
             ),
             click.option("--licence", metavar="TEXT", help="The licence of the weights."),
+            click.option(
+                "--report",
+                type=click.Path(path_type=Path, dir_okay=False),
+                help="What delegation-report --format json said of these files, for the manifest.",
+            ),
             click.option("--force", is_flag=True, help="Replace what is in the folder."),
         )
     ):
@@ -75,7 +87,13 @@ def _drawing(command: Any) -> Any:
 )
 @click.option("--json", "as_json", is_flag=True, help="Say on stdout what was written, as JSON.")
 def export_android(
-    bundle: Path, output: Path, min_ram: float | None, force: bool, as_json: bool, **options: Any
+    bundle: Path,
+    output: Path,
+    min_ram: float | None,
+    report: Path | None,
+    force: bool,
+    as_json: bool,
+    **options: Any,
 ) -> None:
     """Write a part of an Android project that draws with the folder BUNDLE.
 
@@ -92,7 +110,8 @@ def export_android(
     from msd.android.settings import Settings
     from msd.bundle import open_bundle
 
-    settings = Settings(min_ram=None if min_ram is None else round(min_ram * GB), **options)
+    ram = None if min_ram is None else round(min_ram * GB)
+    settings = Settings(min_ram=ram, report=_loaded(report), **options)
     with _progress() as on_progress:
         made = export.export_android(open_bundle(bundle), output, settings, force, on_progress)
     _say(made, output, as_json)
@@ -100,7 +119,7 @@ def export_android(
 
 @click.command("export-ios", cls=Command)
 @_drawing
-def export_ios(bundle: Path, output: Path, force: bool, **options: Any) -> None:
+def export_ios(bundle: Path, output: Path, report: Path | None, force: bool, **options: Any) -> None:
     """Write the folder BUNDLE as resources of an iOS app: the files and a manifest, no Swift code.
 
     \b
@@ -112,8 +131,9 @@ def export_ios(bundle: Path, output: Path, force: bool, **options: Any) -> None:
     from msd.ios import export
 
     opened = open_bundle(bundle)
+    manifest = describe(opened, report=_loaded(report), **options)
     with _progress() as on_progress:
-        export.export_ios(opened, output, describe(opened, **options), force, on_progress)
+        export.export_ios(opened, output, manifest, force, on_progress)
     click.echo(f"{output}: README.md says how to include it", err=True)
 
 
