@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from msd import schema
 from msd.errors import BadBundle
+from msd.files import schema
 
 FORMAT = 2
 OLDEST = 2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msd.weights import Array
+from msd.ir.weights import Array
 
 
 def psnr(reference: Array, found: Array) -> float:

@@ -31,18 +31,18 @@ import numpy as np
 
 import graph_rewrites
 from msd import tflite
-from msd.convert import with_weights
-from msd.delegate import log
-from msd.delegate.adapter import Adapter, find
-from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
-from msd.delegate.worker import LoadOnGpu, Run
-from msd.encode import encode
+from msd.conversion.convert import with_weights
+from msd.encoding.encode import encode
+from msd.encoding.recipe import find_recipe
+from msd.ir.interface import Ports
+from msd.ir.weights import Array
+from msd.models.structure import Structure, load_structure
 from msd.parity import psnr
-from msd.ports import Ports
-from msd.recipe import find_recipe
 from msd.rewrite import apply
-from msd.structure import Structure, load_structure
-from msd.weights import Array
+from msd.runners import native_log
+from msd.runners.adapter import Adapter, find
+from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.runners.worker import LoadOnGpu, Run
 from scripts.full_size_structures import drawn
 from scripts.measured import machine
 
@@ -299,16 +299,16 @@ def load(row: Row, folder: Path, adapter: Adapter, precision: Any) -> Loaded | N
             done = child.ask(LoadOnGpu(path, precision, signature, cpu_too))
         except (ChildLost, ChildRefused) as problem:
             row.failure = " ".join(str(problem).split())[:300]
-            note(row, log.parse(child.log))
+            note(row, native_log.parse(child.log))
             child.close()
             continue
         row.compile_seconds = round(done.seconds, 2)
-        note(row, log.parse(child.log))
+        note(row, native_log.parse(child.log))
         return Loaded(child, path)
     return None
 
 
-def note(row: Row, told: log.NativeLog) -> None:
+def note(row: Row, told: native_log.NativeLog) -> None:
     """Take over what the delegate's log says."""
     row.on_gpu, row.partitions = told.delegated, told.partitions
     row.rejected = sorted({kind for kind, _ in told.rejected}) or row.rejected

@@ -18,8 +18,8 @@ import click
 import numpy as np
 
 from msd import tflite
-from msd.device import find_device
 from msd.ir import Build, Graph, Model, Signature, Tensor
+from msd.prediction.device import find_device
 from msd.report.examine import examine
 
 ASKED = 2.0

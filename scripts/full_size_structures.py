@@ -15,8 +15,8 @@ import click
 import numpy as np
 
 from msd import tflite
-from msd.structure import Structure, VariableSpec, save_structure
-from msd.weights import Array, Weights
+from msd.ir.weights import Array, Weights
+from msd.models.structure import Structure, VariableSpec, save_structure
 
 STRUCTURES = {"sd21-base": 1, "sd21-base-batch2": 2, "sd15-batch2": 2}
 """The batch of each."""
@@ -36,7 +36,7 @@ def trace_structures(folder: Path) -> None:
     """Write to FOLDER the U-Nets' structures."""
     from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
     from msd.models.networks import networks
-    from msd.trace import trace
+    from msd.models.trace import trace
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, batch in STRUCTURES.items():

@@ -24,15 +24,16 @@ import numpy as np
 
 import graph_rewrites
 from msd import tflite
-from msd.convert import Settings, with_weights
-from msd.delegate import Session, judge
-from msd.encode import encode, stored_bytes
+from msd.conversion.convert import Settings, with_weights
+from msd.encoding.encode import encode, stored_bytes
+from msd.encoding.recipe import find_recipe
+from msd.ir.weights import Array, Weights
+from msd.judging import judge
+from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.pruning.plan import prune
-from msd.recipe import find_recipe
 from msd.rewrite import apply
+from msd.runners.gpu_process import Session
 from msd.sources.binding import tensor_name
-from msd.structure import Structure, VariableSpec, load_structure, save_structure
-from msd.weights import Array, Weights
 
 COMPONENTS = ("text_encoder", "unet", "vae_decoder")
 RUNS = 10
@@ -50,7 +51,7 @@ def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
     """Write to FOLDER the three structures of each of MODELS, which configs/models/ describes."""
     from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
     from msd.models.networks import networks
-    from msd.trace import trace
+    from msd.models.trace import trace
 
     for model in models:
         public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())

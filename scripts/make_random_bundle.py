@@ -28,13 +28,13 @@ from msd.bundle import (
     Source,
     dump_manifest,
 )
-from msd.convert import with_weights
-from msd.encode import encode
-from msd.facts import component_of
-from msd.recipe import find_recipe
+from msd.conversion.convert import with_weights
+from msd.conversion.manifest import component_of
+from msd.encoding.encode import encode
+from msd.encoding.recipe import find_recipe
+from msd.models.structure import load_structure
 from msd.rewrite import apply
 from msd.sources.clip_tokenizer import clip_tokenizer
-from msd.structure import load_structure
 from scripts.full_size_structures import drawn
 
 SCHEDULER = """{

@@ -16,10 +16,10 @@ import click
 import h5py
 import numpy as np
 
+from msd.ir.weights import Array
 from msd.models.keras_cv import layer_variables
+from msd.models.trace import unallocated
 from msd.runtime.tokenizer import LENGTH
-from msd.trace import unallocated
-from msd.weights import Array
 
 PIXELS = 512
 MODELS = ("sd21-base", "sd14")

@@ -30,8 +30,8 @@ from msd.bundle import COMPONENTS, Bundle, open_bundle
 from msd.calibration.drawing import gather
 from msd.demo import score
 from msd.demo.captions import captions
-from msd.interpreter import Interpreter
 from msd.parity import psnr
+from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline, Request
 from scripts.measured import machine
 
@@ -116,7 +116,7 @@ def draw(
 
 def adapter() -> str:
     """Return the GPU's name, behind a comma."""
-    from msd.delegate import find
+    from msd.runners.adapter import find
 
     return f", {find().name}"
 

@@ -23,11 +23,11 @@ import numpy as np
 
 import graph_rewrites
 from msd.bundle import COMPONENTS, open_bundle
-from msd.convert import Settings, convert
-from msd.interpreter import Interpreter
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import find_recipe
 from msd.models.networks import networks
 from msd.parity import psnr
-from msd.recipe import find_recipe
+from msd.runners.interpreter import Interpreter
 from msd.runtime.timestep import embed_timestep
 from msd.sources.formats import open_checkpoint
 from scripts.measure_parity import VARIANTS

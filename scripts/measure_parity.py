@@ -21,12 +21,12 @@ import numpy as np
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT, score
 from msd.demo.captions import captions
-from msd.interpreter import Interpreter
+from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
-from msd.recipe import find_recipe
+from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline, Request, noise
 from msd.runtime.timestep import embed_timestep
 

@@ -21,14 +21,14 @@ import graph_rewrites
 from msd.bundle import COMPONENTS, Bundle, open_bundle
 from msd.calibration.drawing import Calibration
 from msd.calibration.inputs import Inputs
-from msd.convert import Settings, convert
-from msd.delegate import judge
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
-from msd.interpreter import Interpreter
+from msd.encoding.recipe import find_recipe, shipped
+from msd.ir.weights import Array
+from msd.judging import judge
 from msd.parity import psnr
-from msd.recipe import find_recipe, shipped
 from msd.report.witness import witnesses
-from msd.weights import Array
+from msd.runners.interpreter import Interpreter
 from scripts.measured import machine
 
 FLOAT = "float32"

@@ -78,10 +78,10 @@ def main(folder: Path, output: Path, every: int, processes: int, convert_only: b
 def convert(folder: Path, name: str) -> None:
     """Convert the demo checkpoint by the recipe or with the clip that `name` says."""
     import graph_rewrites
-    from msd.convert import Settings, convert
+    from msd.conversion.convert import Settings, convert
     from msd.demo import CHECKPOINT
-    from msd.device import Device, Target
-    from msd.recipe import find_recipe
+    from msd.encoding.recipe import find_recipe
+    from msd.prediction.device import Device, Target
 
     clip = float(name.removeprefix("clip-")) if name.startswith("clip-") else 10.0
     recipe = find_recipe(BASE if name.startswith("clip-") else name)

@@ -20,11 +20,11 @@ import numpy as np
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.demo.captions import captions
+from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
-from msd.recipe import find_recipe
 from msd.runtime.pipeline import noise
 from scripts.measured import machine
 from tests import checkpoints

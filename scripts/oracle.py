@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from msd.delegate import Adapter, find
+from msd.runners.adapter import Adapter, find
 from tests.oracle.ask import in_turn
 from tests.oracle.compare import Compared, compared, every_case
 

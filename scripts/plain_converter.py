@@ -13,9 +13,9 @@ from pathlib import Path
 import tensorflow as tf
 
 from msd.models.networks import networks
+from msd.models.structure import VariableSpec
 from msd.sources.binding import bind
 from msd.sources.formats import open_checkpoint
-from msd.structure import VariableSpec
 
 
 def main(source: Path, component: str, out: Path) -> None:

@@ -25,9 +25,9 @@ import transformers
 from msd.demo.captions import scenes
 from msd.demo.scenes import draw
 from msd.demo.scorer import read
-from msd.demo.training import architecture, autoencoding, data, denoising, export, vocabulary
-from msd.demo.training.loop import OutOfTime, Run, load, save
-from msd.demo.training.recipe import FULL, SMOKE, Recipe
+from scripts.demo_training import architecture, autoencoding, data, denoising, export, vocabulary
+from scripts.demo_training.loop import OutOfTime, Run, load, save
+from scripts.demo_training.recipe import FULL, SMOKE, Recipe
 
 
 def versions(device: str) -> dict[str, str]:

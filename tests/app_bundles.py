@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from msd.android.manifest import describe, write_manifest
 from msd.bundle import (
     Component,
     Configuration,
@@ -25,6 +24,7 @@ from msd.bundle import (
     file_facts,
     open_bundle,
 )
+from msd.export.android.manifest import describe, write_manifest
 from msd.runtime.components import Engine
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER

@@ -16,10 +16,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import graph_rewrites
-from msd import opset
-from msd.ir import Build, Graph, Signature, Tensor
-from msd.pattern import ANY, Pat, const, op, var
+from msd.ir import Build, Graph, Signature, Tensor, opset
 from msd.rewrite import Rewrite, Rule
+from msd.rewrite.pattern import ANY, Pat, const, op, var
 from tests.hints import HINTS, generic, select
 
 SHAPES: dict[int, list[tuple[int, ...]]] = {

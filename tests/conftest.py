@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import graph_rewrites
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
-from msd.recipe import find_recipe
+from msd.encoding.recipe import find_recipe
 from tests.app_bundles import write_app
 from tests.jvm import Jvm, start
 from tests.stand_in import write_bundle

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from msd.ir import Graph, Op, Tensor
-from msd.weights import Array
+from msd.ir.weights import Array
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "NONE": lambda x: x,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from msd import tflite
-from msd.interpreter import Interpreter
 from msd.ir import NUMPY, Build, Graph, Model, Op, Quant, Signature, Tensor
+from msd.ir.weights import Array
 from msd.rewrite import Ledger, Rewrite, Target, apply
-from msd.weights import Array
+from msd.runners.interpreter import Interpreter
 
 Feeds = Mapping[str, Array]
 Spell = Callable[..., Tensor | tuple[Tensor, ...]]

@@ -1,4 +1,4 @@
-"""The part of JSON Schema that msd.schema writes, checked."""
+"""The part of JSON Schema that msd.files.schema writes, checked."""
 
 from __future__ import annotations
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from msd import tflite
-from msd.encode import encode as encode_with
+from msd.encoding.encode import encode as encode_with
+from msd.encoding.recipe import Line, Recipe, find_recipe
 from msd.ir import Build, Graph, Model, Tensor
-from msd.recipe import Line, Recipe, find_recipe
-from msd.weights import Weights
+from msd.ir.weights import Weights
 from tests.on_cpu import graph, normal
 
 Array = np.ndarray[Any, Any]

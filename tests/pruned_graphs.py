@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from msd.ir import Build, Tensor
-from msd.weights import Array, Weights
+from msd.ir.weights import Array, Weights
 from tests.harness import conv, normal
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from msd.models.trace import InputSpecs
 from msd.runtime.guidance import EMBEDDING
-from msd.trace import InputSpecs
 
 Array = np.ndarray[Any, Any]
 Modules = Mapping[str, torch.nn.Module]

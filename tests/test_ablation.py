@@ -18,15 +18,15 @@ from click.testing import CliRunner
 import graph_rewrites
 from msd.bundle import COMPONENTS
 from msd.cli.report import report
-from msd.delegate import judge
-from msd.device import Device, Target
-from msd.interpreter import Interpreter
+from msd.judging import judge
 from msd.models.networks import networks
+from msd.models.trace import trace
 from msd.parity import psnr
+from msd.prediction.device import Device, Target
 from msd.rewrite import Ledger
+from msd.runners.interpreter import Interpreter
 from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
-from msd.trace import trace
 from tests import checkpoints, keras_cv_networks
 from tests.reference import Array, draw, timestep_embedding
 from tests.traced import Traced, trace_random

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msd.android import manifest as app
 from msd.bundle import COMPONENTS, open_bundle
+from msd.export.android import manifest as app
 from msd.runtime.components import Engine
 from msd.runtime.pipeline import Pipeline
 from tests.app_bundles import draw_with_sums, write_app

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from msd.android import manifest as app
 from msd.bundle import Interface
+from msd.export.android import manifest as app
 from tests.jvm import SOURCES, STUBS, TESTS, Jvm, Refused
 
 

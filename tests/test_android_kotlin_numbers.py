@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msd.android.manifest import NAME, Schedule, dump_manifest, load_manifest
 from msd.bundle import open_bundle
+from msd.export.android.manifest import NAME, Schedule, dump_manifest, load_manifest
 from msd.runtime.picture import pixels
 from msd.runtime.pipeline import Pipeline, noise
 from msd.runtime.step import Step

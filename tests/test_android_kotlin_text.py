@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import regex
 
-from msd.android import manifest as app
 from msd.bundle import open_bundle
+from msd.export.android import manifest as app
 from msd.runtime.tokenizer import END, START, open_tokenizer
 from msd.sources.clip_tokenizer import clip_tokenizer
 from tests.app_bundles import write_app

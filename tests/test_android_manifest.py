@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.android.manifest import (
+from msd.bundle import LOOKUP, Bundle, file_facts, open_bundle
+from msd.errors import BadBundle, BadConfig, BadReport
+from msd.export.android.manifest import (
     MERGES,
     NAME,
     VOCABULARY,
@@ -22,8 +24,6 @@ from msd.android.manifest import (
     manifest_schema,
     write_manifest,
 )
-from msd.bundle import LOOKUP, Bundle, file_facts, open_bundle
-from msd.errors import BadBundle, BadConfig, BadReport
 from msd.report.report import FileReport, Report
 from msd.runtime.scheduler import open_scheduler
 from msd.runtime.timestep import embed_timestep

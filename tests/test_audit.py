@@ -9,16 +9,16 @@ import pytest
 
 import graph_rewrites
 from msd import tflite
-from msd.audit import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
-from msd.convert import Settings, convert
-from msd.delegate.inputs import random_inputs
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
-from msd.encode import encode
+from msd.encoding.encode import encode
+from msd.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
-from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Model, Tensor
-from msd.recipe import find_recipe
-from msd.weights import Array, Weights
+from msd.ir.weights import Array, Weights
+from msd.report.fp16_audit import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
+from msd.runners.interpreter import Interpreter
+from msd.runners.random_inputs import random_inputs
 from tests.harness import build
 
 RANDOM = np.random.default_rng(5)

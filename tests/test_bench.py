@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd import schema
 from msd.bench.measure import measure
 from msd.bench.result import (
     Benched,
@@ -30,9 +29,10 @@ from msd.bench.timings import MOST, Effort, interleaved, summarise
 from msd.bench.trial import Place, Trial
 from msd.bench.whole import draw, whole
 from msd.bundle import open_bundle
-from msd.delegate import adapter
 from msd.errors import DelegateFailed, MsdError
-from msd.machine import Machine, this_machine
+from msd.files import schema
+from msd.runners import adapter
+from msd.runners.machine import Machine, this_machine
 from tests import tiny_models
 from tests.json_schema import violations
 

@@ -12,12 +12,12 @@ from msd import tflite
 from msd.blockwise.blocks import blocks, swapped, torn, weight_bytes
 from msd.blockwise.labels import block_of, joined, label, parts
 from msd.blockwise.measure import measure
-from msd.encode import encode
+from msd.encoding.encode import encode
+from msd.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Tensor
+from msd.ir.weights import Array, Weights
 from msd.parity import Error
-from msd.recipe import find_recipe
-from msd.weights import Array, Weights
 from tests.harness import build, normal
 from tests.on_cpu import run_graph
 

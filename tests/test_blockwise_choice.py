@@ -25,9 +25,9 @@ from msd.blockwise.mixed import mixed_recipe
 from msd.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
 from msd.blockwise.target import Size, Snr
 from msd.calibration.drawing import Calibration
+from msd.encoding.recipe import Line, Recipe, read_recipe
 from msd.errors import BadConfig
 from msd.pruning import settings
-from msd.recipe import Line, Recipe, read_recipe
 
 
 def forms(name: str, *costs: tuple[int, float]) -> Forms:

@@ -10,20 +10,20 @@ import pytest
 from graph_rewrites.feed_timestep_embedding import feed_timestep_embedding
 from msd.bundle import COMPONENTS
 from msd.calibration.activations import watch
-from msd.convert import with_weights
-from msd.delegate.inputs import random_inputs
+from msd.conversion.convert import with_weights
 from msd.demo import CHECKPOINT
-from msd.encode import encode
+from msd.encoding.encode import encode
+from msd.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Tensor
+from msd.ir.interface import Ports
+from msd.ir.weights import Array, Weights
 from msd.models.networks import networks
-from msd.ports import Ports
-from msd.recipe import find_recipe
+from msd.models.structure_cache import structure_of
 from msd.rewrite import apply
+from msd.runners.random_inputs import random_inputs
 from msd.sources.binding import bind
 from msd.sources.formats import open_checkpoint
-from msd.structure_cache import structure_of
-from msd.weights import Array, Weights
 from tests.harness import build, normal
 
 SHAPE = (1, 5, 7, 6)

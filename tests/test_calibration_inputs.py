@@ -10,8 +10,8 @@ import pytest
 
 from msd.calibration.inputs import open_folder, read_run
 from msd.errors import BadCalibration
-from msd.ports import Port
-from msd.weights import Array
+from msd.ir.interface import Port
+from msd.ir.weights import Array
 
 LATENT = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
 TOKENS = np.array([[1, 6, 0]], np.int32)

@@ -19,14 +19,14 @@ from msd.bundle import COMPONENTS, FILES, LOOKUP, Bundle, Manifest, open_bundle
 from msd.calibration.drawing import draw_inputs, gather
 from msd.cli.convert import convert as convert_command
 from msd.cli.report import report as report_command
-from msd.convert import Settings, convert, plan
-from msd.delegate import judge
-from msd.device import Device, Target, find_device, shipped
+from msd.conversion.convert import Settings, convert, plan
+from msd.encoding.recipe import find_recipe, read_recipe
 from msd.errors import BadBundle, OutputExists
-from msd.interpreter import Interpreter
-from msd.recipe import find_recipe, read_recipe
+from msd.judging import judge
+from msd.prediction.device import Device, Target, find_device, shipped
 from msd.report.examine import examine
 from msd.report.words import fails
+from msd.runners.interpreter import Interpreter
 from msd.runtime.components import Engine
 from msd.runtime.pipeline import Pipeline, Request
 from tests import checkpoints

@@ -18,8 +18,8 @@ from msd.bench import run as bench_run
 from msd.bench.result import Backend, Measurement, benchmark_schema
 from msd.cli import bench as cli
 from msd.cli import msd
-from msd.delegate import adapter
 from msd.errors import DelegateFailed, NoDelegate
+from msd.runners import adapter
 from msd.runtime.execution import EXECUTIONS
 from tests.json_schema import violations
 from tests.test_bench import measurement

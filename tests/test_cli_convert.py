@@ -18,7 +18,7 @@ from safetensors.numpy import load_file, save_file
 from msd import tflite
 from msd.bundle import open_bundle
 from msd.cli.convert import convert
-from msd.recipe import shipped
+from msd.encoding.recipe import shipped
 from tests import checkpoints
 from tests.tiny_disk import tiny_disk
 
@@ -166,7 +166,7 @@ def test_a_full_disk(source: Path, tmp_path: Path) -> None:
 def test_an_interrupted_run_leaves_nothing(source: Path, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
-        "import msd.convert as c\n"
+        "import msd.conversion.convert as c\n"
         "inner = c._copy_extras\n"
         "def interrupt(*a):\n"
         "    inner(*a)\n"

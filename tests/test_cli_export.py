@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.android import manifest as app
 from msd.bundle import open_bundle
 from msd.cli import msd
+from msd.export.android import manifest as app
 from msd.report.report import FileReport, Report, dump_report
 from tests.app_bundles import write_bundle
 

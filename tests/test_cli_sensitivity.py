@@ -15,7 +15,7 @@ from msd.calibration.drawing import draw_inputs
 from msd.cli.convert import convert
 from msd.cli.sensitivity import sensitivity
 from msd.demo.captions import captions
-from msd.recipe import read_recipe
+from msd.encoding.recipe import read_recipe
 from msd.runtime.pipeline import Request
 
 ONLY = ("--component", "text_encoder")

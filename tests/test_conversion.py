@@ -15,12 +15,12 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import COMPONENTS, Bundle, open_bundle
-from msd.convert import Settings, convert
-from msd.delegate import judge
-from msd.interpreter import Interpreter
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import find_recipe
+from msd.judging import judge
 from msd.models.networks import networks
 from msd.parity import psnr
-from msd.recipe import find_recipe
+from msd.runners.interpreter import Interpreter
 from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.reference import Array, draw, reference, timestep_embedding

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from msd import tflite
-from msd.delegate import adapter, probe, swiftshader, verbosity
 from msd.errors import NoDelegate
-from msd.interpreter import Interpreter
+from msd.runners import adapter, probe, swiftshader, verbosity
+from msd.runners.interpreter import Interpreter
 
 
 @pytest.fixture

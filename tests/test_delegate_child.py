@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
-from msd.delegate.log import parse
-from msd.delegate.worker import LoadOnCpu, Run
+from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.runners.native_log import parse
+from msd.runners.worker import LoadOnCpu, Run
 from tests import tiny_models
 
 BOUNDS = Bounds.of(30)

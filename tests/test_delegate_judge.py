@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from msd import tflite
-from msd.delegate import Rejection, judge
-from msd.delegate.child import Child
-from msd.delegate.worker import Done, Request
 from msd.errors import BadModelFile
-from msd.executed import executed
 from msd.ir import Model
+from msd.ir.executed import executed
+from msd.judging import Rejection, judge
+from msd.runners.child import Child
+from msd.runners.worker import Done, Request
 from tests import edited_models, tiny_models
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.delegate import Session, run
-from msd.delegate.inputs import random_inputs
 from msd.errors import BadModelFile, DelegateFailed
-from msd.interpreter import Interpreter
+from msd.runners.gpu_process import Session, run
+from msd.runners.interpreter import Interpreter
+from msd.runners.random_inputs import random_inputs
 from tests import edited_models, tiny_models
 
 

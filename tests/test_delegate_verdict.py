@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from msd.delegate.rejection import Rejection
-from msd.delegate.verdict import Verdict, distance
+from msd.judging.rejection import Rejection
+from msd.judging.verdict import Verdict, distance
 
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-4, 4, width=32))
 

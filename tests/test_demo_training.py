@@ -15,10 +15,10 @@ from safetensors import safe_open
 from msd.demo import CHECKPOINT
 from msd.demo.captions import parse
 from msd.demo.scenes import draw
-from msd.demo.training import data
-from msd.demo.training.autoencoding import normalised
-from msd.demo.training.loop import OutOfTime, Run, load, save, train
-from msd.demo.training.recipe import FULL, SMOKE, Stage
+from scripts.demo_training import data
+from scripts.demo_training.autoencoding import normalised
+from scripts.demo_training.loop import OutOfTime, Run, load, save, train
+from scripts.demo_training.recipe import FULL, SMOKE, Stage
 
 ROOT = Path(__file__).parent.parent
 STAGE = Stage(steps=40, batch=4, rate=0.1, warmup=3, average=0.9)

@@ -5,8 +5,8 @@ from transformers import CLIPTokenizer
 
 from msd.demo import CHECKPOINT
 from msd.demo.captions import captions
-from msd.demo.training import data
-from msd.demo.training.vocabulary import END, LENGTH, START, byte_letters, grow, write
+from scripts.demo_training import data
+from scripts.demo_training.vocabulary import END, LENGTH, START, byte_letters, grow, write
 
 
 @pytest.fixture(scope="module")

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd import recipe
-from msd.device import LIMITS, ConvSize, Device, Target, find_device, read_device, shipped
+from msd.encoding import recipe
 from msd.errors import BadConfig
+from msd.prediction.device import LIMITS, ConvSize, Device, Target, find_device, read_device, shipped
 
 ROOT = Path(__file__).parents[1]
 DEVICES = sorted((ROOT / "configs" / "devices").glob("*.toml"))

@@ -11,13 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd import tflite
-from msd.delegate import judge
-from msd.device import Delegate, Device, find_device, shipped
-from msd.device_limits import SizeProblem, convolutions, size_problems
-from msd.gpu_memory import estimate
 from msd.ir import Build, Graph, Model, Op, Tensor
-from msd.partition import partition
-from msd.weights import Weights
+from msd.ir.weights import Weights
+from msd.judging import judge
+from msd.prediction.device import Delegate, Device, find_device, shipped
+from msd.prediction.memory import estimate
+from msd.prediction.partition import partition
+from msd.prediction.size_limits import SizeProblem, convolutions, size_problems
 
 
 def described(*shape: int) -> Weights:

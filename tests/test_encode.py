@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 
 from msd import tflite
-from msd.encode import SMALLEST
+from msd.encoding.encode import SMALLEST
+from msd.encoding.quantize import encoder
+from msd.encoding.recipe import Line
 from msd.errors import BadModelFile
-from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Tensor
+from msd.ir.weights import Weights
 from msd.parity import psnr
-from msd.quantize import encoder
-from msd.recipe import Line
 from msd.report.witness import witnesses
-from msd.runtime.tflite_runtime import TfliteRuntime
-from msd.weights import Weights
+from msd.runners.interpreter import Interpreter
+from msd.runners.tflite_runtime import TfliteRuntime
 from tests.layers import (
     IDS,
     KERNEL,

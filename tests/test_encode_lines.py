@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msd.encode import SMALLEST, require_matched, stored_bits
-from msd.encode import encode as encode_with
+from msd.encoding.encode import SMALLEST, require_matched, stored_bits
+from msd.encoding.encode import encode as encode_with
+from msd.encoding.recipe import Line
 from msd.errors import BadConfig
 from msd.ir import Build, Graph, Tensor
-from msd.recipe import Line
 from tests.layers import (
     KERNEL,
     conv_graph,

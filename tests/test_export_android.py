@@ -14,14 +14,14 @@ from xml.etree import ElementTree
 
 import pytest
 
-from msd.android import manifest as app
-from msd.android.export import export_android, plan
-from msd.android.packs import Pack, divide, require_small
-from msd.android.settings import DELIVERIES, Settings
-from msd.android.versions import LIMITS
 from msd.bundle import LOOKUP, Bundle, dump_manifest, open_bundle
 from msd.errors import BadBundle, BadConfig, OutputExists, OutputUnwritable
-from msd.exported import NOTE
+from msd.export.android import manifest as app
+from msd.export.android.export import export_android, plan
+from msd.export.android.packs import Pack, divide, require_small
+from msd.export.android.settings import DELIVERIES, Settings
+from msd.export.android.versions import LIMITS
+from msd.export.folder import NOTE
 from tests.app_bundles import write_bundle
 from tests.json_schema import violations
 from tests.tiny_disk import tiny_disk
@@ -179,7 +179,7 @@ def test_several_packs_are_written_and_named_everywhere(
     bundle: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small = dataclasses.replace(LIMITS, pack=sum(bundle.component(n).bytes for n in ("unet", "vae_decoder")))
-    monkeypatch.setattr("msd.android.packs.LIMITS", small)
+    monkeypatch.setattr("msd.export.android.packs.LIMITS", small)
     made = export_android(bundle, tmp_path / "out", Settings())
     assert len(made.packs) > 1
     models = (tmp_path / "out/sd-runtime/src/main/kotlin/dev/msd/delivery/Models.kt").read_text()

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from msd.android.export import export_android
-from msd.android.manifest import NAME, load_manifest
-from msd.android.settings import DELIVERIES, Settings
-from msd.android.versions import LIMITS
 from msd.bundle import open_bundle
+from msd.export.android.export import export_android
+from msd.export.android.manifest import NAME, load_manifest
+from msd.export.android.settings import DELIVERIES, Settings
+from msd.export.android.versions import LIMITS
 from tests.app_bundles import write_bundle
 from tests.jvm import SOURCES, class_path, compile_app, misspelt
 
@@ -69,7 +69,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Exports:
     sizes = [part.bytes for part in bundle.manifest.components.values()]
     sources = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("msd.android.packs.LIMITS", dataclasses.replace(LIMITS, pack=sum(sizes) - 1))
+        patch.setattr("msd.export.android.packs.LIMITS", dataclasses.replace(LIMITS, pack=sum(sizes) - 1))
         for delivery in DELIVERIES:
             name = delivery.replace("-", "")
             export_android(bundle, folder / delivery, Settings(delivery, f"com.example.{name}"))

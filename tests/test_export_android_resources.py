@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from msd.android import manifest as app
-from msd.android.export import export_android
-from msd.android.settings import Settings
 from msd.bundle import open_bundle
+from msd.export.android import manifest as app
+from msd.export.android.export import export_android
+from msd.export.android.settings import Settings
 from tests.android_resources import badging, link, offsets
 
 PACKAGE = "com.example.painter"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from msd.errors import OutputUnwritable
-from msd.files import complete
+from msd.files.atomic import complete
 from tests.tiny_disk import tiny_disk
 
 

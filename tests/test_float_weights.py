@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from msd import tflite
-from msd.float_weights import give_float_weights
-from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Model, Quant, Tensor
-from msd.weights import Weights
+from msd.ir.float_weights import give_float_weights
+from msd.ir.weights import Weights
+from msd.runners.interpreter import Interpreter
 from tests import edited_models, tiny_models
 
 

@@ -8,9 +8,9 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.device import Device, find_device
-from msd.gpu_memory import GpuMemory, Placed, estimate
 from msd.ir import Build, Graph, Tensor
+from msd.prediction.device import Device, find_device
+from msd.prediction.memory import GpuMemory, Placed, estimate
 from tests.test_gpu_weights import ADRENO, conv
 
 PLAIN = replace(ADRENO, winograd_tiles=1000, litert_winograd_tiles=1000)

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msd.device import Delegate, Device, find_device
-from msd.gpu_weights import Kept, convolution, kept_weights
 from msd.ir import Build, Graph, Quant, Tensor
-from msd.weights import Weights
+from msd.ir.weights import Weights
+from msd.prediction.constants import Kept, convolution, kept_weights
+from msd.prediction.device import Delegate, Device, find_device
 from tests.sd_convolutions import unet
 
 ADRENO = Device(name="adreno", winograd_input_slices=2, winograd_output_slices=3, winograd_tiles=4)

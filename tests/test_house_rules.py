@@ -19,9 +19,9 @@ FOLDERS = ("msd", "graph_rewrites", "scripts", "tests")
 FILE_LINES, FUNCTION_LINES = 400, 40
 FRAMEWORKS = {"diffusers", "keras", "keras_cv", "peft", "tensorflow", "torch", "transformers"}
 FOR_TESTS = {"diffusers", "peft", "torch", "transformers"}
-SCHEMA_USERS = ("msd.tflite", "msd.opset")
+SCHEMA_USERS = ("msd.tflite", "msd.ir.opset")
 FOR_COMMANDS = {"click", "rich"}
-FOR_REWRITES = {"msd.rewrite", "msd.device", "msd.opset"}
+FOR_REWRITES = {"msd.rewrite", "msd.prediction.device", "msd.ir.opset"}
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -96,7 +96,7 @@ def imports_upwards(modules: Modules) -> list[str]:
     for name, module in modules.items():
         for other in imports(module, modules):
             in_rewrites = in_folder(name, "graph_rewrites") and in_folder(other, "msd")
-            in_training = in_folder(name, "msd.demo.training")
+            in_training = in_folder(name, "scripts.demo_training")
             in_engine = in_folder(name, "msd") and not in_folder(name, "msd.cli")
             if (
                 (in_rewrites and other not in FOR_REWRITES)
@@ -186,8 +186,8 @@ BREAKS = [
     ),
     (
         heavy_commands,
-        {"msd.cli.convert": "from msd import trace", "msd.trace": "import keras.ops"},
-        "msd.cli.convert reaches keras through msd.trace",
+        {"msd.cli.convert": "from msd import trace", "msd.models.trace": "import keras.ops"},
+        "msd.cli.convert reaches keras through msd.models.trace",
     ),
     (long_files, {"msd.a": "\n" * 401}, "msd.a has 401 lines"),
     (long_functions, {"msd.a": LONG_BODY}, "msd.a.f has 41 lines"),
@@ -207,7 +207,7 @@ def test_each_check_finds_what_it_is_for(
 FINE = {
     "msd.cli.convert": "import click\ndef f():\n    from msd import trace\n    print(1)",
     "msd.tflite.read": "from ai_edge_litert import schema_py_generated as schema",
-    "msd.trace": "import keras\nif TYPE_CHECKING:\n    import msd.cli.convert",
+    "msd.models.trace": "import keras\nif TYPE_CHECKING:\n    import msd.cli.convert",
     "graph_rewrites.r": "from msd.rewrite import rule",
     "msd.rewrite": "",
     "tests.t": "import torch",

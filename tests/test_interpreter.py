@@ -9,7 +9,7 @@ import pytest
 
 from msd import tflite
 from msd.errors import BadModelFile
-from msd.interpreter import Interpreter, require_loadable
+from msd.runners.interpreter import Interpreter, require_loadable
 from tests import edited_models, tiny_models
 
 

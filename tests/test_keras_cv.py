@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 import graph_rewrites
-from msd.delegate import judge
-from msd.interpreter import Interpreter
 from msd.ir import Op
+from msd.judging import judge
 from msd.parity import psnr
 from msd.rewrite import apply
+from msd.runners.interpreter import Interpreter
 from tests import keras_cv_networks as networks
 from tests.traced import Traced, trace_random
 

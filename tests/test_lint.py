@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import graph_rewrites
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
-from msd.encode import encode
+from msd.encoding.encode import encode
+from msd.encoding.lint import require_right
+from msd.encoding.recipe import Line, Recipe
 from msd.errors import BadConfig
 from msd.ir import Build, Graph, Model, Tensor
-from msd.lint import require_right
-from msd.recipe import Line, Recipe
-from msd.weights import Weights
+from msd.ir.weights import Weights
 from tests.on_cpu import graph, normal
 
 

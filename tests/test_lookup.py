@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.ir import Build, Graph, Model, Tensor
-from msd.lookup import split_lookup
+from msd.ir.embedding_lookup import split_lookup
 from tests.harness import Ints, Spell, build, evaluate, feeds_for
 
 ROWS, WIDTH = 9, 4

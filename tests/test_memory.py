@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 
-from msd.memory import peak_rss
+from msd.runners.peak_memory import peak_rss
 
 
 def test_it_grows_with_what_is_touched() -> None:
@@ -18,6 +18,6 @@ def test_it_grows_with_what_is_touched() -> None:
 
 def test_a_small_program_started_by_a_large_one_is_small() -> None:
     ballast = np.ones(1 << 28, np.uint8)
-    code = "from msd.memory import peak_rss; print(peak_rss())"
+    code = "from msd.runners.peak_memory import peak_rss; print(peak_rss())"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert 1 << 20 < int(said) < ballast.size

@@ -9,7 +9,7 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.memory_plan import Life, needed, offsets
+from msd.prediction.memory_plan import Life, needed, offsets
 
 STEPS = 12
 

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
+from msd.ir.weights import Weights
 from msd.models.networks import networks
+from msd.models.structure import VariableSpec
+from msd.models.trace import trace
 from msd.parity import psnr
 from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
-from msd.structure import VariableSpec
-from msd.trace import trace
-from msd.weights import Weights
 from tests import checkpoints
 from tests.reference import draw, reference
 

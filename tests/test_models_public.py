@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import torch
 
+from msd.ir.weights import Array, Weights
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.networks import networks
+from msd.models.trace import trace
 from msd.sources.binding import bind
-from msd.trace import trace
-from msd.weights import Array, Weights
 from tests import checkpoints
 
 MODELS = Path(__file__).parent.parent / "configs" / "models"

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd import tflite
-from msd.delegate import judge
 from msd.ir import Build, Graph, Model, Op, Tensor
-from msd.partition import Copy, Partitions, Piece, partition
+from msd.judging import judge
+from msd.prediction.partition import Copy, Partitions, Piece, partition
 from tests import tiny_models
 
 SHAPE = (1, 4, 3, 8)

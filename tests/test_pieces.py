@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 import graph_rewrites
 from msd import tflite
 from msd.cli.report import report
-from msd.convert import Settings, convert
-from msd.delegate.inputs import random_inputs
-from msd.delegate.pieces import combined, judge_pieces
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
-from msd.interpreter import Interpreter
 from msd.ir import Build, Model, Tensor
-from msd.pieces import cut
+from msd.ir.split import cut
+from msd.judging.pieces import combined, judge_pieces
+from msd.runners.interpreter import Interpreter
+from msd.runners.random_inputs import random_inputs
 from tests.harness import build, normal
 
 

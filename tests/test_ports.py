@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd import tflite
-from msd.delegate.inputs import SMALL_INTEGERS, random_inputs
 from msd.errors import BadModelFile
-from msd.executed import executed
-from msd.float_weights import give_float_weights
 from msd.ir import Graph, Model, Tensor
-from msd.ports import Port, Ports
+from msd.ir.executed import executed
+from msd.ir.float_weights import give_float_weights
+from msd.ir.interface import Port, Ports
+from msd.runners.random_inputs import SMALL_INTEGERS, random_inputs
 from tests import edited_models, tiny_models
 
 

@@ -16,17 +16,17 @@ from msd import tflite
 from msd.bundle import open_bundle
 from msd.calibration.drawing import Calibration, draw_inputs
 from msd.cli.convert import convert as command
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.demo.captions import captions
+from msd.encoding.recipe import find_recipe
 from msd.errors import BadCalibration, OutputExists
-from msd.interpreter import Interpreter
 from msd.ir import Tensor
+from msd.ir.weights import Array
 from msd.parity import psnr
 from msd.pruning.settings import Budget, Line, Pruning
-from msd.recipe import find_recipe
+from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Request
-from msd.weights import Array
 
 WIDE = ("up_blocks.0.resnets.0", "up_blocks.0.resnets.1", "up_blocks.0.resnets.2",
         "up_blocks.1.resnets.0", "up_blocks.1.resnets.1")  # fmt: skip

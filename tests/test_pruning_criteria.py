@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.ir import Build
+from msd.ir.weights import Array, Weights
 from msd.pruning.criteria import Scores, activation, energies, magnitude, reconstruction
 from msd.pruning.layer import matrix, patches, put_back, rows
 from msd.pruning.layout import Layout
 from msd.pruning.relations import tensor_at
 from msd.pruning.units import find_units
-from msd.weights import Array, Weights
 from tests.harness import build, conv, dense, evaluate, normal
 from tests.pruned_graphs import geglu, resnet
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msd.ir.weights import Array
 from msd.pruning import refit
 from msd.pruning.refit import HELD_OUT, RIDGES, Ridge, Samples, Spool
-from msd.weights import Array
 from tests.harness import normal
 
 

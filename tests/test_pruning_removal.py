@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.ir import Build, Graph, Tensor
+from msd.ir.weights import Array
 from msd.pruning.channels import Seed, follow
 from msd.pruning.relations import tensor_at
 from msd.pruning.removal import remove
 from msd.pruning.units import Unit, find_units
-from msd.weights import Array
 from tests.harness import Spell, assert_close, build, evaluate, feeds_for, normal
 from tests.pruned_graphs import attention, dense, geglu, resnet, sliced_geglu, two_convolutions
 

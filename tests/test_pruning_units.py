@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 import pytest
 
-from msd import convert
-from msd.convert import Settings, with_weights
+from msd.conversion import convert
+from msd.conversion.convert import Settings, with_weights
 from msd.demo import CHECKPOINT
 from msd.ir import Build, Graph, Tensor
+from msd.ir.weights import Array
+from msd.models.structure_cache import structure_of
 from msd.pruning.channels import Seed
 from msd.pruning.removal import remove
 from msd.pruning.units import find_units
 from msd.sources.binding import bind
-from msd.structure_cache import structure_of
-from msd.weights import Array
 from tests.harness import assert_close, build, evaluate, normal, quantised
 from tests.keras_cv_networks import transformer_block
 from tests.pruned_graphs import attention, geglu

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from msd.quantize import RANGES, SMALLEST_BOUND, encoder
+from msd.encoding.quantize import RANGES, SMALLEST_BOUND, encoder
 from tests.on_cpu import normal
 
 Array = np.ndarray[Any, Any]
@@ -79,7 +79,7 @@ def test_the_best_clip_gives_an_outlier_up(outlier: float, times: float) -> None
 def test_the_best_clip_is_found_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
     values = normal(7, 33)
     whole = encoder("int4", algorithm="mse")(values)
-    monkeypatch.setattr("msd.quantize.AT_ONCE", 70)
+    monkeypatch.setattr("msd.encoding.quantize.AT_ONCE", 70)
     parts = encoder("int4", algorithm="mse")(values)
     assert all(map(np.array_equal, whole, parts))
 

@@ -15,10 +15,10 @@ from ai_edge_quantizer.algorithm_manager import AlgorithmName
 from ai_edge_quantizer.qtyping import QuantGranularity, TFLOperationName
 
 from msd import tflite
-from msd.encode import encode
+from msd.encoding.encode import encode
+from msd.encoding.recipe import Line, Recipe
 from msd.ir import Build, Graph, Model, Tensor
-from msd.recipe import Line, Recipe
-from msd.weights import Weights
+from msd.ir.weights import Weights
 from tests.on_cpu import graph, normal
 
 Array = np.ndarray[Any, Any]

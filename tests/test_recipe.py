@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from msd.encoding.recipe import DEFAULT, Line, Recipe, find_recipe, read_recipe, shipped
 from msd.errors import BadConfig
-from msd.recipe import DEFAULT, Line, Recipe, find_recipe, read_recipe, shipped
 
 EVERYTHING = """
 description = "mine"

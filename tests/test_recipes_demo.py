@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 import graph_rewrites
-from msd.convert import Settings, convert, plan
-from msd.delegate import judge
-from msd.delegate.inputs import random_inputs
+from msd.conversion.convert import Settings, convert, plan
 from msd.demo import CHECKPOINT
-from msd.interpreter import Interpreter
+from msd.encoding.recipe import find_recipe
+from msd.ir.weights import Array
+from msd.judging import judge
 from msd.parity import psnr
-from msd.recipe import find_recipe
 from msd.report.witness import witnesses
-from msd.weights import Array
+from msd.runners.interpreter import Interpreter
+from msd.runners.random_inputs import random_inputs
 
 LEAST = {
     "cpu-w8": 42.0,

@@ -12,10 +12,10 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import open_bundle
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT, score
-from msd.device import Target
-from msd.recipe import find_recipe
+from msd.encoding.recipe import find_recipe
+from msd.prediction.device import Target
 from msd.regress import metrics
 from msd.regress.compare import Result
 from msd.regress.run import guard

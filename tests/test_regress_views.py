@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from msd import schema
 from msd.errors import OutputUnwritable
+from msd.files import schema
 from msd.regress.compare import Compared, Result
 from msd.regress.junit import to_junit
 from msd.regress.page import amplified, to_html

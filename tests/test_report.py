@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd import tflite
-from msd.device import find_device
 from msd.errors import BadModelFile, BadReport
 from msd.ir import Build, Model, Tensor
+from msd.prediction.device import find_device
+from msd.prediction.rules.finding import Finding
 from msd.report.compare import compare, missing
 from msd.report.examine import disagreements, examine
 from msd.report.explorer import to_explorer
@@ -31,7 +32,6 @@ from msd.report.report import (
     load_report,
     report_schema,
 )
-from msd.rules.finding import Finding
 from tests import tiny_models
 from tests.harness import build
 

@@ -9,13 +9,13 @@ import pytest
 
 import graph_rewrites
 from msd import tflite
-from msd.device import find_device, shipped
-from msd.interpreter import Interpreter
-from msd.lookup import split_lookup
+from msd.ir.embedding_lookup import split_lookup
+from msd.ir.weights import Array
+from msd.prediction.device import find_device, shipped
 from msd.report.examine import examine
 from msd.report.report import FAILING, Prediction
 from msd.rewrite import apply
-from msd.weights import Array
+from msd.runners.interpreter import Interpreter
 from tests import keras_cv_networks as networks
 from tests.traced import Traced, trace_random
 

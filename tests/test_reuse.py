@@ -15,10 +15,10 @@ from safetensors.numpy import load_file, save_file
 
 import graph_rewrites
 from msd.bundle import COMPONENTS, Manifest, open_bundle
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import find_recipe
 from msd.errors import OutputExists, OutputUnwritable
-from msd.recipe import find_recipe
-from msd.staging import staged
+from msd.files.staging import staged
 from tests import checkpoints
 
 SETTINGS = Settings(graph_rewrites.load())
@@ -164,7 +164,7 @@ def test_older_manifests_say_less(source: Path, out: Path) -> None:
 def test_a_killed_run_leaves_no_result_and_the_next_cleans_up(source: Path, tmp_path: Path) -> None:
     script = (
         "import os, signal, sys\n"
-        "import msd.convert as c\n"
+        "import msd.conversion.convert as c\n"
         "write = c._Work.write\n"
         "def kill(self, name, *a):\n"
         "    if name == 'vae_decoder':\n"
@@ -184,7 +184,7 @@ def test_a_killed_run_leaves_no_result_and_the_next_cleans_up(source: Path, tmp_
 
 
 def test_two_runs_do_not_write_the_same_folder(source: Path, tmp_path: Path) -> None:
-    script = "import sys, time\nfrom msd.staging import staged\nfrom pathlib import Path\n"
+    script = "import sys, time\nfrom msd.files.staging import staged\nfrom pathlib import Path\n"
     script += "with staged(Path(sys.argv[1])):\n    print('ready', flush=True)\n    time.sleep(60)\n"
     command = [sys.executable, "-c", script, str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import graph_rewrites
 from graph_rewrites.feed_timestep_embedding import NAME
-from msd.device import Device
 from msd.errors import BadModelFile
 from msd.ir import Graph, Signature
+from msd.ir.weights import Array
+from msd.prediction.device import Device
 from msd.rewrite import Ledger, Target, apply
-from msd.weights import Array
 from tests.around import RULES, graphs_around
 from tests.harness import assert_close, evaluate, feeds_for, fingerprint, interface
 

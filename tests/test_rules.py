@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 import graph_rewrites
-from msd import opset, tflite
+from msd import tflite
 from msd.errors import BadConfig
-from msd.ir import Graph, Model, Op, Tensor
-from msd.rules import RULE_SETS, Finding, predict
-from msd.rules.checks import Check
-from msd.rules.ruleset import RuleSet
-from msd.rules.view import View, broadcast, from_left, from_right
+from msd.ir import Graph, Model, Op, Tensor, opset
+from msd.prediction.rules import RULE_SETS, Finding, predict
+from msd.prediction.rules.checks import Check
+from msd.prediction.rules.ruleset import RuleSet
+from msd.prediction.rules.view import View, broadcast, from_left, from_right
 from tests import edited_models, tiny_models, varied_models
 from tests.oracle.case import given, ints, model, numbers, op
 from tests.oracle.compare import every_case
@@ -103,7 +103,7 @@ def test_every_builtin_is_taken_rejected_or_unknown(delegate: str) -> None:
 
 
 def test_operations_count_over_all_graphs_that_run() -> None:
-    """Its body and its condition are two more graphs, and taken; `msd.delegate` counts the same way."""
+    """Its body and its condition are two more graphs, and taken; `msd.judging` counts the same way."""
     found = predict(tflite.parse(tiny_models.model("loop")), "litert-gpu")
     assert [(f.op, f.kind) for f in found] == [(0, "WHILE")]
 

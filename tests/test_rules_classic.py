@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from msd.ir import Model, Op, Tensor
-from msd.rules import Finding, predict
+from msd.prediction.rules import Finding, predict
 from tests.oracle.case import given, ints, model, numbers, op, scalar
 
 S = (2, 3, 5, 8)

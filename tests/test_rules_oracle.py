@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from msd.delegate import find
-from msd.rules import RULE_SETS
+from msd.prediction.rules import RULE_SETS
+from msd.runners.adapter import find
 from tests.oracle.ask import Answer, Asker
 from tests.oracle.case import Case, given, model, op
 from tests.oracle.compare import Compared, compared, every_case

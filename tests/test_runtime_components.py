@@ -10,7 +10,7 @@ import pytest
 
 from msd.bundle import Bundle, Component, Interface, open_bundle
 from msd.errors import BadBundle, BadModelFile
-from msd.interpreter import Interpreter
+from msd.runners.interpreter import Interpreter
 from msd.runtime.components import Engine, Network, open_component
 from tests import stand_in
 

@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 
 from msd.bundle import COMPONENTS, open_bundle
-from msd.delegate.child import Child
 from msd.errors import BadModelFile, DelegateFailed
-from msd.interpreter import Interpreter
-from msd.runtime import sampler
-from msd.runtime.cpu_process import CpuProcess
+from msd.runners import memory_sampler
+from msd.runners.child import Child
+from msd.runners.cpu_process import CpuProcess
+from msd.runners.interpreter import Interpreter
 from tests import tiny_models
 
 INTERRUPTED = """
 import functools, sys
-import msd.runtime.cpu_process as cpu_process
+import msd.runners.cpu_process as cpu_process
 import msd.runtime.pipeline as pipeline
 from msd.cli import msd
 pipeline.LARGE = 0
@@ -86,7 +86,7 @@ def test_a_load_that_nobody_waits_for_ends(
 ) -> None:
     stop = Event()
     monkeypatch.setenv("LOADING", str(tmp_path / "loading"))
-    monkeypatch.setattr("msd.runtime.cpu_process.Child", partial(Child, worker="tests.slow_worker"))
+    monkeypatch.setattr("msd.runners.cpu_process.Child", partial(Child, worker="tests.slow_worker"))
     Timer(0.5, stop.set).start()
     with pytest.raises(DelegateFailed, match="nobody needs it any more"):
         CpuProcess(open_bundle(bundle_folder).path("vae_decoder"), 1, False, stop=stop)
@@ -106,7 +106,7 @@ def test_an_interruption_during_a_load_leaves_no_process_and_no_file(
         [*map(str, command)], stderr=subprocess.PIPE, text=True, env=environment
     ) as process:
         pid = _number_in(tmp_path / "loading")
-        children = sampler.descendants(process.pid)
+        children = memory_sampler.descendants(process.pid)
         assert pid in children
         process.send_signal(number)
         try:
@@ -115,7 +115,7 @@ def test_an_interruption_during_a_load_leaves_no_process_and_no_file(
             process.kill()
     assert process.returncode == code, said
     assert "Traceback" not in said
-    assert not [child for child in children if sampler.resident(child)]
+    assert not [child for child in children if memory_sampler.resident(child)]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["loading", "temporary"]
     assert list(folder.iterdir()) == []
 

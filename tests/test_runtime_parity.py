@@ -10,10 +10,10 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
+from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
-from msd.recipe import find_recipe
 from msd.runtime.pipeline import noise
 from tests import checkpoints
 from tests.drawings import KINDS, Drawing

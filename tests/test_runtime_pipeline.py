@@ -12,7 +12,7 @@ import pytest
 
 from msd.bundle import Bundle, open_bundle
 from msd.errors import BadBundle, BadConfig
-from msd.interpreter import Interpreter
+from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline, Request, noise
 from msd.runtime.tokenizer import open_tokenizer
 from tests import stand_in
@@ -165,7 +165,7 @@ def test_one_network_is_in_memory_at_a_time(bundle_folder: Path, monkeypatch: py
             current[self.name] = "closed"
 
     current: dict[str, str] = {}
-    monkeypatch.setattr("msd.interpreter.Interpreter", Watched)
+    monkeypatch.setattr("msd.runners.interpreter.Interpreter", Watched)
     Pipeline(open_bundle(bundle_folder), execution="sequential").generate(PROMPT, steps=3)
     assert opened == ["text_encoder", "unet", "vae_decoder"]
     assert set(current.values()) == {"closed"}

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from msd.bundle import open_bundle
-from msd.delegate.inputs import random_inputs
 from msd.errors import BadModelFile, DelegateFailed
-from msd.interpreter import Interpreter
 from msd.parity import psnr
+from msd.runners.interpreter import Interpreter
+from msd.runners.random_inputs import random_inputs
+from msd.runners.tflite_runtime import TfliteRuntime
 from msd.runtime.components import Engine, open_component
 from msd.runtime.pipeline import Pipeline
-from msd.runtime.tflite_runtime import TfliteRuntime
 from tests import tiny_models
 
 OLD = Engine("tflite-runtime", threads=2)

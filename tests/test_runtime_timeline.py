@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from msd import schema
 from msd.errors import BadConfig, BadReport
-from msd.runtime import sampler
+from msd.files import schema
+from msd.runners import memory_sampler
 from msd.runtime.timeline import Event, Recorder, Sample, Timeline, load_timeline, without_plateaus
 from msd.runtime.timeline_plot import save_plot, save_timeline
 
@@ -72,8 +72,8 @@ def test_the_sampler_ends_with_the_recording() -> None:
     with Recorder("resident") as recorder:
         assert recorder._sampler is not None
         pid = recorder._sampler.pid
-        assert sampler.resident(pid)
-    assert not sampler.resident(pid)
+        assert memory_sampler.resident(pid)
+    assert not memory_sampler.resident(pid)
 
 
 def test_the_sampler_ends_when_its_parent_is_killed() -> None:
@@ -82,12 +82,12 @@ def test_the_sampler_ends_when_its_parent_is_killed() -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())
-        assert sampler.resident(pid)
+        assert memory_sampler.resident(pid)
         process.kill()
     until = time.monotonic() + 30
-    while sampler.resident(pid) and time.monotonic() < until:
+    while memory_sampler.resident(pid) and time.monotonic() < until:
         time.sleep(0.05)
-    assert not sampler.resident(pid)
+    assert not memory_sampler.resident(pid)
 
 
 def test_plateaus_lose_their_middle_and_peaks_and_slow_growth_stay() -> None:

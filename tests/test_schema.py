@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd import schema
+from msd.files import schema
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from msd.errors import BadCheckpoint
+from msd.ir.weights import Weights
+from msd.models.structure import VariableSpec
 from msd.sources.binding import bind
-from msd.structure import VariableSpec
-from msd.weights import Weights
 
 VARIABLES = {
     "x0": VariableSpec("conv/kernel", (3, 2, 5, 7)),

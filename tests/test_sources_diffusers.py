@@ -16,10 +16,10 @@ from safetensors.torch import load_file, save_file
 
 from msd.errors import BadCheckpoint
 from msd.models.networks import networks
+from msd.models.structure import VariableSpec
 from msd.sources.binding import bind
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.diffusers import open_folder
-from msd.structure import VariableSpec
 from tests import checkpoints
 
 

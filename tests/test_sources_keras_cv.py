@@ -18,12 +18,12 @@ from click.testing import CliRunner
 import graph_rewrites
 from msd.bundle import COMPONENTS, Bundle, open_bundle
 from msd.cli.convert import convert as command
-from msd.convert import Settings, convert
-from msd.delegate import judge
-from msd.interpreter import Interpreter
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import find_recipe
+from msd.judging import judge
 from msd.models import keras_cv
 from msd.parity import psnr
-from msd.recipe import find_recipe
+from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer

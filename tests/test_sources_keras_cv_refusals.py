@@ -17,14 +17,14 @@ from click.testing import CliRunner
 
 from msd.bundle import load_manifest
 from msd.cli.convert import convert as command
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
 from msd.errors import BadCheckpoint
 from msd.models import keras_cv
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.keras_cv_order import ORDERS, Slot
+from msd.models.trace import trace, unallocated
 from msd.sources.formats import open_checkpoint
 from msd.sources.published import PUBLISHED
-from msd.trace import trace, unallocated
 from tests import checkpoints, keras_cv_files
 
 MODELS = Path(__file__).parent.parent / "configs" / "models"

@@ -14,12 +14,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd import structure_cache
 from msd.errors import BadModelFile
+from msd.models import structure_cache
 from msd.models.config import VaeDecoderConfig
 from msd.models.networks import Network
-from msd.structure import Structure, VariableSpec, load_structure, save_structure
-from msd.structure_cache import is_cached, network_key, structure_of
+from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
+from msd.models.structure_cache import is_cached, network_key, structure_of
 from tests import checkpoints
 
 MADE = Structure(b"TFL3" * 9, ("a", "b"), ("c",), {"variable_0": VariableSpec("layer/kernel", (3, 4))})

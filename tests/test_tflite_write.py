@@ -13,12 +13,12 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from msd import tflite
-from msd.encode import encode
+from msd.encoding.encode import encode
+from msd.encoding.recipe import Line, Recipe, find_recipe
 from msd.errors import OutputUnwritable
-from msd.interpreter import Interpreter
 from msd.ir import Build, Graph, Model, Signature, Tensor
-from msd.recipe import Line, Recipe, find_recipe
-from msd.weights import Weights
+from msd.ir.weights import Weights
+from msd.runners.interpreter import Interpreter
 from tests import varied_models
 from tests.on_cpu import graph, normal, run, run_old
 from tests.tiny_disk import tiny_disk

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from msd.structure import Structure, VariableSpec
-from msd.trace import trace
+from msd.models.structure import Structure, VariableSpec
+from msd.models.trace import trace
 
 IMAGE = {"image": ((2, 5, 7, 8), "float32")}
 
@@ -197,10 +197,10 @@ def test_networks_of_keras_cv(name: str, variables: int, output: tuple[int, ...]
 
 FULL_SIZE = """
 import pathlib, tomllib
-from msd.memory import peak_rss
+from msd.runners.peak_memory import peak_rss
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.networks import networks
-from msd.trace import trace
+from msd.models.trace import trace
 
 config = tomllib.loads(pathlib.Path("configs/models/sd21.toml").read_text())
 network = networks(
@@ -238,6 +238,6 @@ def test_the_full_unet_takes_little_memory_and_says_nothing() -> None:
 
 def test_keras_set_otherwise_is_refused(tmp_path: Path) -> None:
     (tmp_path / "keras.json").write_text(json.dumps({"floatx": "float16"}))
-    done = run("from msd.trace import trace; trace(lambda: None, {})", KERAS_HOME=str(tmp_path))
+    done = run("from msd.models.trace import trace; trace(lambda: None, {})", KERAS_HOME=str(tmp_path))
     assert done.returncode == 1
     assert "BadConfig: Keras is set to ('tensorflow', 'channels_last', 'float16')" in done.stderr

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.weights import SMALL, Weights
+from msd.ir.weights import SMALL, Weights
 from tests.on_cpu import normal
 
 Array = np.ndarray[Any, Any]

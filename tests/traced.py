@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from msd import tflite
-from msd.convert import with_weights
+from msd.conversion.convert import with_weights
 from msd.ir import Model
+from msd.ir.weights import Weights
 from msd.models.networks import Network
+from msd.models.trace import Structure, VariableSpec, trace
 from msd.rewrite import Ledger, Rewrite, Target, apply
-from msd.trace import Structure, VariableSpec, trace
-from msd.weights import Weights
 from tests.reference import Array, draw
 
 

@@ -20,7 +20,7 @@ from msd.bench.result import Measurement, Memory, Precision
 from msd.bench.timings import Effort, Timings
 from msd.bundle import Bundle, file_facts
 from msd.errors import DelegateFailed, PhoneFailed
-from msd.executed import executed
+from msd.ir.executed import executed
 
 PATIENCE = 5.0
 """Seconds between two looks at a phone that is too warm."""

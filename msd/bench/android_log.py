@@ -11,7 +11,7 @@ import re
 import struct
 from dataclasses import dataclass
 
-from msd.delegate import log
+from msd.runners import native_log
 
 LOGCAT = re.compile(
     r"^(?:\d\d-\d\d \d\d:\d\d:\d\d\.\d+ +\d+ +\d+ )?[VDIWEF](?: \S+ *|/[^(]*\( *\d+\)): ?", re.MULTILINE
@@ -86,7 +86,7 @@ class BenchmarkLog:
     api: str | None
     kernels: int | None
     whole: bool | None
-    native: log.NativeLog
+    native: native_log.NativeLog
     failure: str | None
     unconsumed: str | None
 
@@ -94,7 +94,7 @@ class BenchmarkLog:
 def parse(text: str) -> BenchmarkLog:
     """Return the facts in what either program printed."""
     text = PLACE.sub(r"\1", LOGCAT.sub("", text.replace("\r\n", "\n")))
-    facts = log.parse(text)
+    facts = native_log.parse(text)
     litert = "BENCHMARK RESULTS" in text
     kernels = _number(r"Created (\d+) GPU delegate kernels", text)
     return BenchmarkLog(
@@ -177,7 +177,7 @@ def _memory(text: str, litert: bool) -> Footprint:
     return Footprint(*(None if megabytes is None else round(megabytes * 2**20) for megabytes in found))
 
 
-def _whole(text: str, facts: log.NativeLog) -> bool | None:
+def _whole(text: str, facts: native_log.NativeLog) -> bool | None:
     if facts.restored or facts.rejected:
         return False
     if facts.replaced:
@@ -188,7 +188,7 @@ def _whole(text: str, facts: log.NativeLog) -> bool | None:
     return None if applied is None else applied == "be completely"
 
 
-def _failure(text: str, facts: log.NativeLog) -> str | None:
+def _failure(text: str, facts: native_log.NativeLog) -> str | None:
     """Return why it failed: what was rejected, or the first line of the kind that explains most."""
     reasons = [f"{kind}: {reason.rstrip('.')}" for kind, reason in facts.rejected]
     if reasons:

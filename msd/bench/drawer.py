@@ -10,9 +10,9 @@ from time import perf_counter
 import numpy as np
 
 from msd.bundle import open_bundle
-from msd.delegate import adapter
-from msd.delegate.worker import Done, Precision, serve
-from msd.memory import peak_rss
+from msd.runners import adapter
+from msd.runners.peak_memory import peak_rss
+from msd.runners.worker import Done, Precision, serve
 from msd.runtime.components import Backend
 from msd.runtime.execution import Execution
 from msd.runtime.pipeline import Pipeline

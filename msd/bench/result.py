@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from msd import schema
 from msd.bench.timings import Effort, Timings
-from msd.machine import Machine
+from msd.files import schema
+from msd.runners.machine import Machine
 from msd.runtime.execution import Execution
 
 FORMAT = 1

@@ -15,9 +15,9 @@ from msd.bench.timings import Effort
 from msd.bench.trial import Place
 from msd.bench.whole import can_draw, draw, whole
 from msd.bundle import FILES, Bundle
-from msd.delegate import adapter
 from msd.errors import BadConfig, BadModelFile, DelegateFailed
-from msd.machine import this_machine
+from msd.runners import adapter
+from msd.runners.machine import this_machine
 from msd.runtime.execution import Execution
 
 PACKAGES = ("ai-edge-litert", "tflite-runtime", "numpy")

@@ -11,17 +11,16 @@ from msd import tflite
 from msd.bench.result import Backend, Measurement, Memory, Precision
 from msd.bench.timings import Timings
 from msd.bundle import Bundle
-from msd.delegate import log
-from msd.delegate.adapter import Adapter
-from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
-from msd.delegate.inputs import random_inputs
-from msd.delegate.session import refusal
-from msd.delegate.worker import Done, LoadOnCpu, LoadOnGpu, Run
 from msd.errors import DelegateFailed
-from msd.executed import executed
-from msd.interpreter import Library, one_line
-from msd.ports import Ports
-from msd.runtime import tflite_runtime
+from msd.ir.executed import executed
+from msd.ir.interface import Ports
+from msd.runners import native_log, tflite_runtime
+from msd.runners.adapter import Adapter
+from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.runners.gpu_process import refusal
+from msd.runners.interpreter import Library, one_line
+from msd.runners.random_inputs import random_inputs
+from msd.runners.worker import Done, LoadOnCpu, LoadOnGpu, Run
 
 SECONDS = 600.0
 """All that one compilation, or one run, may take."""
@@ -78,7 +77,7 @@ class Trial:
 
     def measurement(self, timings: Timings) -> Measurement:
         """Return what is known of the file and of its runs until now."""
-        place, facts = self.place, log.parse(self._child.log)
+        place, facts = self.place, native_log.parse(self._child.log)
         on_gpu = place.adapter is not None
         ((delegated, nodes, partitions),) = (facts.replaced if on_gpu else facts.on_cpu)[:1] or (
             (None, None, None),

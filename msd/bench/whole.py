@@ -8,9 +8,9 @@ from msd.bench.drawer import Draw
 from msd.bench.result import Backend, Drawn, Measurement, Whole
 from msd.bench.trial import SECONDS, Place
 from msd.bundle import COMPONENTS, LOOKUP, Bundle
-from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
 from msd.errors import DelegateFailed
-from msd.interpreter import one_line
+from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.runners.interpreter import one_line
 from msd.runtime import components as runtime
 from msd.runtime.execution import Execution
 from msd.runtime.guidance import Guidance

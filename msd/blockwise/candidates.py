@@ -7,9 +7,9 @@ from typing import Any
 
 from msd.blockwise.labels import parts
 from msd.calibration.drawing import Calibration
+from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
 from msd.pruning.settings import Line, Pruning, parse_pruning
-from msd.recipe import Recipe
 
 REFERENCE = "float32"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from msd.encode import SMALLEST
+from msd.encoding.encode import SMALLEST
 from msd.ir import Graph, Op, Tensor
-from msd.pieces import cut
+from msd.ir.split import cut
 
 CONTAINER = re.compile(
     r".*\b(?:(?:down_|up_|transformer_)?blocks|resnets|attentions|downsamplers|upsamplers|layers)\.\d+(?=\.|$)"

@@ -16,8 +16,8 @@ from msd.calibration.activations import watch
 from msd.calibration.store import Store, running
 from msd.errors import BadModelFile
 from msd.ir import Graph, Tensor
+from msd.ir.weights import Array
 from msd.parity import Error
-from msd.weights import Array
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and of how much."""

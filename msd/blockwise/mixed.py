@@ -9,7 +9,7 @@ from msd.blockwise.candidates import REFERENCE, pruning_of
 from msd.blockwise.choice import Choice, Form
 from msd.blockwise.labels import parts
 from msd.blockwise.sensitivity import Outcome, ratio
-from msd.recipe import BITS, Line, Recipe
+from msd.encoding.recipe import BITS, Line, Recipe
 
 DEFAULTS = Line("float32")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from msd.blockwise.result import BlockReport, ComponentErrors, finite
 from msd.errors import BadConfig
-from msd.files import complete
+from msd.files.atomic import complete
 
 FORMATS = (".png", ".svg")
 ROW, MARGIN, WIDTH = 0.17, 1.1, 9.0

@@ -7,8 +7,8 @@ import statistics
 from dataclasses import dataclass
 from pathlib import Path
 
-from msd import schema
 from msd.errors import BadReport
+from msd.files import schema
 
 FORMAT = 1
 

@@ -17,9 +17,9 @@ from msd.blockwise.result import ComponentErrors, finite
 from msd.bundle import COMPONENTS, Bundle, open_bundle
 from msd.calibration.drawing import Calibration
 from msd.calibration.inputs import Runs
-from msd.convert import Settings, convert
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
-from msd.recipe import Recipe
 
 INPUTS = "inputs"
 OnProgress = Callable[[str, str, int, int], None]

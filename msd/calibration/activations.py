@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from msd.calibration.store import Store, Written, opened, write
-from msd.interpreter import check
 from msd.ir import Graph, Model, Op, Tensor
-from msd.pieces import cut
-from msd.ports import Ports
-from msd.weights import Array
+from msd.ir.interface import Ports
+from msd.ir.split import cut
+from msd.ir.weights import Array
+from msd.runners.interpreter import check
 
 PIECE = 64 << 20
 """The most weights of a piece; as float32 they take four bytes each."""

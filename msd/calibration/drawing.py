@@ -16,11 +16,11 @@ from msd.bundle import Bundle, Component, file_facts
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
-from msd.ports import Ports
+from msd.ir.interface import Ports
+from msd.ir.weights import Array
 from msd.runtime.components import Engine, Session
 from msd.runtime.guidance import Guidance
 from msd.runtime.pipeline import OnStep, Pipeline, Request
-from msd.weights import Array
 
 CAPTIONS = 4
 """How many of the demo's held-back captions are drawn where no prompts are given."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from msd.errors import BadCalibration
-from msd.interpreter import one_line
-from msd.ports import Port
-from msd.weights import Array
+from msd.ir.interface import Port
+from msd.ir.weights import Array
+from msd.runners.interpreter import one_line
 
 Inputs = dict[str, Array]
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from msd import tflite
-from msd.interpreter import Interpreter
 from msd.ir import Graph, Model, Signature, Tensor
-from msd.weights import Array
+from msd.ir.weights import Array
+from msd.runners.interpreter import Interpreter
 
 Run = Callable[[Mapping[Tensor, Array]], dict[Tensor, Array]]
 

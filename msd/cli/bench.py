@@ -212,7 +212,7 @@ def _print(made: Benchmark, as_json: bool) -> None:
 def _write(made: Benchmark, output: Path, force: bool) -> None:
     from msd.bench.result import dump_benchmark
     from msd.bench.table import to_markdown
-    from msd.files import complete
+    from msd.files.atomic import complete
 
     refuse_existing(output, force)  # it may have come while this was measured
     with complete(output) as temporary:

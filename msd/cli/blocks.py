@@ -107,7 +107,7 @@ def blocks(
     from msd.blockwise.compare import compare
     from msd.bundle import open_bundle
     from msd.calibration.drawing import Calibration
-    from msd.schema import dump
+    from msd.files.schema import dump
 
     if plot:
         from msd.blockwise.plot import check_plot, save_plot

@@ -17,7 +17,7 @@ from msd.cli.pruning import pruning, save_report, say_pruning
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
-    from msd.convert import OnProgress, Plan, Settings
+    from msd.conversion.convert import OnProgress, Plan, Settings
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -27,7 +27,7 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the name or file; `list` shows what comes with msd and ends."""
     if value != "list":
         return value
-    from msd.recipe import find_recipe, shipped
+    from msd.encoding.recipe import find_recipe, shipped
 
     for name in shipped():
         click.echo(f"{name:<15} {find_recipe(name).description}")
@@ -133,7 +133,7 @@ def convert(
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
-    from msd import convert as conversion
+    from msd.conversion import convert as conversion
 
     settings = _settings(recipe, device, gelu_clip, without, options)
     if prune_report:
@@ -166,10 +166,10 @@ def _settings(
     recipe: str, device: str | None, gelu_clip: float, without: tuple[str, ...], options: Any
 ) -> Settings:
     import graph_rewrites
-    from msd.convert import Settings
-    from msd.device import Device, Target, find_device
+    from msd.conversion.convert import Settings
+    from msd.encoding.recipe import find_recipe
     from msd.errors import BadConfig
-    from msd.recipe import find_recipe
+    from msd.prediction.device import Device, Target, find_device
     from msd.sources import lora
 
     rules = graph_rewrites.load()

@@ -13,8 +13,8 @@ import click
 from msd.cli.command import Command
 
 if TYPE_CHECKING:
-    from msd.android.export import Plan
-    from msd.copies import OnProgress
+    from msd.export.android.export import Plan
+    from msd.files.copies import OnProgress
     from msd.report.report import Report
 
 FOLDER = click.Path(path_type=Path, file_okay=False)
@@ -106,9 +106,9 @@ def export_android(
       msd export-android demo-out -o demo-android --delivery assets
       msd export-android sd21 -o sd21-android --delivery ai-pack --min-ram 8
     """
-    from msd.android import export
-    from msd.android.settings import Settings
     from msd.bundle import open_bundle
+    from msd.export.android import export
+    from msd.export.android.settings import Settings
 
     ram = None if min_ram is None else round(min_ram * GB)
     settings = Settings(min_ram=ram, report=_loaded(report), **options)
@@ -126,9 +126,9 @@ def export_ios(bundle: Path, output: Path, report: Path | None, force: bool, **o
     Example:
       msd export-ios sd21 -o sd21-ios --steps 20 --scheduler dpm++
     """
-    from msd.android.manifest import describe
     from msd.bundle import open_bundle
-    from msd.ios import export
+    from msd.export.android.manifest import describe
+    from msd.export.ios import export
 
     opened = open_bundle(bundle)
     manifest = describe(opened, report=_loaded(report), **options)

@@ -191,7 +191,7 @@ def progress() -> Iterator[OnStep]:
 
 def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
     """Return what writes previews to a folder, SEED-STEP.png; refuse those that are there."""
-    from msd.files import writing
+    from msd.files.atomic import writing
     from msd.runtime.picture import Picture, check_output, save_picture
 
     def path(seed: int, number: int) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
-    from msd.recipe import Recipe
+    from msd.encoding.recipe import Recipe
 
 
 def pruning(budget: str | None, calibration: Path | None, no_refit: bool, recipe: Recipe) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def pruning(budget: str | None, calibration: Path | None, no_refit: bool, recipe
 
 def save_report(manifest: Manifest, path: Path) -> None:
     """Write what was pruned, by component, as JSON; nothing was: an empty object."""
-    from msd.files import complete
+    from msd.files.atomic import complete
 
     done = {name: row["pruning"] for name, row in manifest.ledger.items() if "pruning" in row}
     with complete(path) as temporary:

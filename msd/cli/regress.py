@@ -85,7 +85,7 @@ def regress(
     _write(found, output, junit, force)
     _say(found.result)
     if as_json:
-        from msd.schema import dump
+        from msd.files.schema import dump
 
         click.echo(dump(found.result), nl=False)
     if found.result.broken:
@@ -114,7 +114,7 @@ def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> No
 
 
 def _write(found: Regression, output: Path | None, junit: Path | None, force: bool) -> None:
-    from msd.files import complete
+    from msd.files.atomic import complete
     from msd.regress.junit import to_junit
     from msd.regress.report import write_report
 

@@ -19,9 +19,10 @@ from msd.cli.command import Command, refuse_existing
 from msd.errors import BadBundle
 
 if TYPE_CHECKING:
-    from msd.delegate import Adapter, Verdict
+    from msd.judging import Verdict
     from msd.report.compare import Change
     from msd.report.report import Audit, FileReport, Report
+    from msd.runners.adapter import Adapter
 
 Files = Sequence[tuple[Path, RunsOn]]
 """What to judge, but for what is for the CPU, which is only listed."""
@@ -202,8 +203,8 @@ def _made(
     paths: Sequence[Path], files: Files, setup: bool, options: dict[str, Any], talk: Console
 ) -> tuple[Report, Adapter | None, list[Verdict]]:
     """Return the report, and what the real delegate said itself."""
-    from msd.delegate.pieces import combined
-    from msd.device import find_device
+    from msd.judging.pieces import combined
+    from msd.prediction.device import find_device
     from msd.report.examine import disagreements, examine
     from msd.report.report import Report
 
@@ -298,7 +299,7 @@ def _rendered(made: Report, form: str) -> str:
 
 
 def _write(text: str, output: Path | None, force: bool) -> None:
-    from msd.files import complete
+    from msd.files.atomic import complete
 
     if output is None:
         click.echo(text, nl=False)
@@ -350,9 +351,9 @@ def _components(folder: Path) -> Files:
 
 
 def _adapter(talk: Console) -> Adapter:
-    from msd.delegate import find
+    from msd.runners.adapter import find
 
-    logger, handler = logging.getLogger("msd.delegate"), SayOnStderr(talk)
+    logger, handler = logging.getLogger("msd.runners"), SayOnStderr(talk)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
@@ -363,8 +364,8 @@ def _adapter(talk: Console) -> Adapter:
 
 
 def _judge(file: Path, options: dict[str, Any], adapter: Adapter, talk: Console) -> list[Verdict]:
-    from msd.delegate import judge
-    from msd.delegate.pieces import judge_pieces
+    from msd.judging import judge
+    from msd.judging.pieces import judge_pieces
 
     memory, count = options["memory"], options["pieces"]
     how: dict[str, Any] = {

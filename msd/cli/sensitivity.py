@@ -18,7 +18,7 @@ from msd.cli.command import Command, refuse_existing
 if TYPE_CHECKING:
     from msd.blockwise import target
     from msd.blockwise.sensitivity import Sensitivity, Study
-    from msd.convert import Settings
+    from msd.conversion.convert import Settings
 
 ATTEMPTS = 4
 """How often a recipe is made until what it gives is what was asked for."""
@@ -93,7 +93,7 @@ def sensitivity(
         raise click.UsageError("give one of --target-size and --target-db")
     refuse_existing(output, force)
     from msd.demo import CHECKPOINT
-    from msd.schema import dump
+    from msd.files.schema import dump
 
     chosen = tuple(c for c in COMPONENTS if c in (components or COMPONENTS))
     with tempfile.TemporaryDirectory(prefix="msd-sensitivity-") as folder, progress() as on_progress:
@@ -125,8 +125,8 @@ def _found(
     from msd.blockwise.mixed import mixed_recipe
     from msd.blockwise.sensitivity import Sensitivity, names, prove, study
     from msd.calibration.drawing import Calibration
-    from msd.files import complete
-    from msd.recipe import find_recipe, read_recipe
+    from msd.encoding.recipe import find_recipe, read_recipe
+    from msd.files.atomic import complete
 
     calibration = Calibration(**calibrating)
     recipes = [find_recipe(name) for name in candidates]
@@ -173,7 +173,7 @@ def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.
 
 def _settings(components: tuple[str, ...]) -> Settings:
     import graph_rewrites
-    from msd.convert import Settings
+    from msd.conversion.convert import Settings
 
     return Settings(graph_rewrites.load(), components=components)
 

@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from msd.delegate import Adapter, Rejection, Verdict
+from msd.judging import Rejection, Verdict
+from msd.runners.adapter import Adapter
 
 
 def print_verdicts(

@@ -15,7 +15,7 @@ from msd.models import keras_cv_order
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.keras_cv_order import Slot
 from msd.models.networks import Network, latent_size
-from msd.trace import InputSpecs
+from msd.models.trace import InputSpecs
 
 
 def networks(

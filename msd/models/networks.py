@@ -9,7 +9,7 @@ from typing import Any
 
 from msd.errors import BadConfig
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-from msd.trace import InputSpecs
+from msd.models.trace import InputSpecs
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from msd.ir import Graph, Tensor
+from msd.ir.weights import Array
 from msd.pruning.channels import Seed, follow
 from msd.pruning.layout import Layout
 from msd.pruning.relations import tensor_at
-from msd.weights import Array
 
 PIECE = 1 << 22
 """About how many weights are squared at once."""

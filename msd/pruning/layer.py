@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from msd.ir import Build, Op, Tensor
+from msd.ir.weights import Array, Weights
 from msd.pruning.relations import tensor_at
-from msd.weights import Array, Weights
 
 Pair = tuple[int, int]
 

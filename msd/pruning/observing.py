@@ -10,7 +10,7 @@ from msd.bundle import Bundle
 from msd.calibration.drawing import Calibration
 from msd.calibration.inputs import Runs, open_folder
 from msd.ir import Graph, Model
-from msd.ports import Ports
+from msd.ir.interface import Ports
 from msd.pruning.passes import Observed
 from msd.rewrite import Rewrite, Target, apply
 

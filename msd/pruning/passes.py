@@ -14,15 +14,15 @@ import numpy as np
 from msd import tflite
 from msd.calibration.activations import watch
 from msd.calibration.inputs import Runs
-from msd.interpreter import Interpreter
 from msd.ir import Graph, Model, Op, Signature, Tensor
+from msd.ir.weights import Array
 from msd.pruning.channels import Seed, follow
 from msd.pruning.criteria import Scores, activation, reconstruction
 from msd.pruning.layer import matrix, rows
 from msd.pruning.layout import Layout
 from msd.pruning.refit import EXACT, Spool
 from msd.pruning.relations import tensor_at
-from msd.weights import Array
+from msd.runners.interpreter import Interpreter
 
 GRAMS = 1 << 30
 """The bytes of Gram matrices in memory at once; one may be larger: then it is alone."""

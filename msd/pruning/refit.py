@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from msd.weights import Array
+from msd.ir.weights import Array
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """λ, relative to the mean square of the inputs."""

@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from msd.ir import Build, Graph, Op, Tensor
-from msd.pieces import downstream
+from msd.ir.split import downstream
+from msd.ir.weights import Array, Weights
 from msd.pruning.channels import Closure, follow
 from msd.pruning.layer import matrix, put_back
 from msd.pruning.passes import Block, Observed, gather
 from msd.pruning.refit import Spool
 from msd.pruning.relations import tensor_at
 from msd.pruning.removal import Cut
-from msd.weights import Array, Weights
 
 Errors = tuple[float, float | None]
 """A block's error relative to its output, before refitting and after."""

@@ -9,11 +9,11 @@ from math import prod
 import numpy as np
 
 from msd.ir import Build, Graph, Op, Tensor
+from msd.ir.weights import Array, Weights
 from msd.pruning.channels import Closure, Seed, follow
 from msd.pruning.layout import Layout, Shape
 from msd.pruning.relations import begin, tensor_at
 from msd.pruning.units import Unit
-from msd.weights import Array, Weights
 
 
 @dataclass(frozen=True, eq=False)

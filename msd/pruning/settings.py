@@ -9,7 +9,7 @@ from typing import Any
 
 from msd.bundle import COMPONENTS
 from msd.errors import BadConfig
-from msd.keys import require_known
+from msd.files.toml_keys import require_known
 
 CRITERIA = ("magnitude", "activation", "reconstruction")
 UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}

@@ -20,17 +20,17 @@ from pathlib import Path
 import numpy as np
 
 import msd
-from msd import schema
 from msd.bundle import Bundle
 from msd.errors import BadGoldens, OutputExists
-from msd.files import writing
-from msd.fingerprint import fingerprint
+from msd.files import schema
+from msd.files.atomic import writing
+from msd.files.fingerprint import fingerprint
+from msd.files.staging import staged
 from msd.regress.metrics import Pixels
 from msd.regress.suite import Drawing, Suite, Thresholds
 from msd.runtime.components import Backend
 from msd.runtime.picture import Picture, save_picture
 from msd.runtime.pipeline import Pipeline
-from msd.staging import staged
 
 FORMAT = 1
 MANIFEST = "goldens.json"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from msd import schema
-from msd.files import writing
+from msd.files import schema
+from msd.files.atomic import writing
+from msd.files.staging import publish, staged
 from msd.regress.page import to_html
 from msd.regress.run import Regression
 from msd.runtime.picture import save_picture
-from msd.staging import publish, staged
 
 PAGE, RESULT, PICTURES = "index.html", "result.json", "pictures"
 

@@ -23,12 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadConfig
-from msd.fingerprint import fingerprint
-from msd.keys import require_known
+from msd.files.configs import CONFIGS
+from msd.files.fingerprint import fingerprint
+from msd.files.toml_keys import require_known
 from msd.runtime.pipeline import Request
 from msd.runtime.scheduler import SCHEDULERS
 
-FOLDER = Path(__file__).parents[2] / "configs" / "suites"
+FOLDER = CONFIGS / "suites"
 """The suites that come with msd: in a checkout, and beside msd where it is installed."""
 
 HASH_BITS = 64

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from msd.prediction.rules.finding import Severity
 from msd.report.report import FAILING, SEVERITIES, FileReport, Prediction, Report
-from msd.rules.finding import Severity
 
 Said = tuple[Severity, str, str, str]
 """Severity, kind, code and sentence: what stays the same when operations move."""

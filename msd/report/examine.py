@@ -8,15 +8,15 @@ from typing import Any
 
 from msd import tflite
 from msd.bundle import RunsOn, file_facts
-from msd.device import Delegate, Device
-from msd.device_limits import size_problems
-from msd.executed import executed
-from msd.gpu_memory import estimate
 from msd.ir import Graph, Model
-from msd.partition import Partitions, partition
+from msd.ir.executed import executed
+from msd.prediction.device import Delegate, Device
+from msd.prediction.memory import estimate
+from msd.prediction.partition import Partitions, partition
+from msd.prediction.rules import predict
+from msd.prediction.rules.finding import Finding, Severity
+from msd.prediction.size_limits import size_problems
 from msd.report.report import FileReport, Memory, Prediction, kinds_of
-from msd.rules import predict
-from msd.rules.finding import Finding, Severity
 
 REFUSED = ("rejected", "unknown")
 TOO_LARGE = "exceeded maximum texture size"

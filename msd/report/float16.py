@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from msd.audit import Range, audit
 from msd.bundle import open_bundle
 from msd.calibration.inputs import read_arrays
-from msd.delegate.inputs import random_inputs
-from msd.interpreter import check
-from msd.ports import Ports
+from msd.ir.interface import Ports
+from msd.ir.weights import Array
+from msd.report.fp16_audit import Range, audit
 from msd.report.report import Audit, OutOfRange
+from msd.runners.interpreter import check
+from msd.runners.random_inputs import random_inputs
 from msd.tflite import read
-from msd.weights import Array
 
 RANDOM_RUNS = 3
 PROMPTS = (

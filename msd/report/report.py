@@ -1,6 +1,7 @@
 """What is known of .tflite files and the GPU: what rules predict, and what the real delegate said.
 
-The dataclasses are the format of `delegation-report --format json` (msd/schema.py reads and describes them).
+The dataclasses are the format of `delegation-report --format json` (msd/files/schema.py reads and describes
+them).
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from msd import schema
 from msd.bundle import RunsOn
 from msd.errors import BadReport
-from msd.rules.finding import Finding
+from msd.files import schema
+from msd.prediction.rules.finding import Finding
 
 FORMAT = 1
 SEVERITIES = ("rejected", "wrong", "unknown", "note")
@@ -96,7 +97,7 @@ class FileReport:
     """One file: its operations by kind, what is predicted, and the real delegate's verdict (`run`) if asked.
 
     `graphs` are the operations of each graph that runs, by its name: findings count through all of them.
-    `run` is `msd.delegate.verdict.Verdict.to_json`. `disagreements` say where prediction and verdict differ.
+    `run` is `msd.judging.verdict.Verdict.to_json`. `disagreements` say where prediction and verdict differ.
     A file of a bundle that is for the CPU (`runs_on`) is not judged.
     """
 

@@ -14,10 +14,10 @@ from typing import Literal, Protocol
 import numpy as np
 
 from msd.bundle import Bundle, Component, Interface, RunsOn
-from msd.delegate.worker import Precision
 from msd.errors import BadBundle
+from msd.ir.weights import Array
+from msd.runners.worker import Precision
 from msd.runtime.timeline import Watch, unwatched
-from msd.weights import Array
 
 Backend = Literal["cpu", "gpu", "tflite-runtime"]
 
@@ -54,18 +54,18 @@ class Engine:
         """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""
         threads = self.threads or os.cpu_count() or 1
         if self.backend == "cpu" and self.apart:
-            from msd.runtime.cpu_process import CpuProcess
+            from msd.runners.cpu_process import CpuProcess
 
             return CpuProcess(path, threads, self.float_weights, stop=self.stop)
         if self.backend == "cpu":
-            from msd.interpreter import Interpreter
+            from msd.runners.interpreter import Interpreter
 
             return Interpreter(path, threads=threads, float_weights=self.float_weights)
         if self.backend == "tflite-runtime":
-            from msd.runtime.tflite_runtime import TfliteRuntime
+            from msd.runners.tflite_runtime import TfliteRuntime
 
             return TfliteRuntime(path, threads, self.float_weights, stop=self.stop)
-        from msd.delegate import Session as GpuSession
+        from msd.runners.gpu_process import Session as GpuSession
 
         return GpuSession(path, self.precision, stop=self.stop)
 

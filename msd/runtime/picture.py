@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import OutputExists, OutputUnwritable
-from msd.files import complete
+from msd.files.atomic import complete
 
 Float = npt.NDArray[np.float32]
 

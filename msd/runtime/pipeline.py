@@ -23,8 +23,9 @@ import numpy.typing as npt
 
 import msd
 from msd.bundle import COMPONENTS, FILES, LOOKUP, Bundle
-from msd.delegate.worker import Precision
 from msd.errors import BadConfig
+from msd.ir.weights import Array
+from msd.runners.worker import Precision
 from msd.runtime.components import Backend, Engine, Network, open_component
 from msd.runtime.execution import Execution, Networks
 from msd.runtime.guidance import EMBEDDING, Guidance
@@ -35,7 +36,6 @@ from msd.runtime.step import Step
 from msd.runtime.timeline import Recorder, unwatched
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
-from msd.weights import Array
 
 Float = npt.NDArray[np.float32]
 LARGE = 1 << 28

@@ -18,9 +18,9 @@ from time import perf_counter
 from types import TracebackType
 from typing import IO, Literal
 
-from msd import schema
 from msd.errors import BadReport
-from msd.runtime import sampler
+from msd.files import schema
+from msd.runners import memory_sampler
 
 FORMAT = 1
 STEADY = 1 << 20
@@ -106,7 +106,7 @@ class Recorder:
         """
         self._begun = perf_counter()
         self._samples = tempfile.TemporaryFile("w+")
-        command = [sys.executable, "-I", "-S", sampler.__file__]
+        command = [sys.executable, "-I", "-S", memory_sampler.__file__]
         self._sampler = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self._samples)
         return self
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from msd import schema
 from msd.bundle import FILES
 from msd.errors import BadConfig
-from msd.files import complete
+from msd.files import schema
+from msd.files.atomic import complete
 from msd.runtime.timeline import Timeline
 
 FORMATS = (".json", ".png", ".svg")

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from msd.errors import BadCheckpoint
-from msd.structure import VariableSpec
-from msd.weights import Array, Weights
+from msd.ir.weights import Array, Weights
+from msd.models.structure import VariableSpec
 
 TORCH_NAMES = {
     "kernel": "weight",

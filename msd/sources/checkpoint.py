@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msd.ir.weights import Weights
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-from msd.weights import Weights
 
 SCHEDULER = {
     "_class_name": "DDIMScheduler",

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadCheckpoint
+from msd.ir.weights import Weights
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.sources import safetensors
 from msd.sources.checkpoint import Checkpoint
-from msd.weights import Weights
 
 PIPELINES = (
     "StableDiffusionPipeline",

@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from msd.ir.weights import Array, Weights
 from msd.sources.stored import StoredFile, as_float32, stamp_of, unreadable
-from msd.weights import Array, Weights
 
 KIND = "H5 file of Keras weights"
 PATIENCE = 60

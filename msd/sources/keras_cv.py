@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.errors import BadCheckpoint
+from msd.ir.weights import Weights
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
 from msd.models.keras_cv_order import ORDERS, Slot
 from msd.runtime.tokenizer import LENGTH
 from msd.sources import h5
 from msd.sources.checkpoint import SCHEDULER, Checkpoint
 from msd.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
-from msd.weights import Weights
 
 USUAL_NAMES = {
     "text_encoder": "text_encoder_v2_1.h5 or kcv_encoder.h5",

@@ -15,12 +15,12 @@ from pathlib import Path
 import numpy as np
 
 from msd.errors import BadCheckpoint, BadConfig
+from msd.ir.weights import Array, Weights
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.lora_alpha import Alphas
 from msd.sources.lora_names import Layer, layer_names, refuse_others, split
 from msd.sources.safetensors import read_contents
 from msd.sources.stored import Contents
-from msd.weights import Array, Weights
 
 PICKLES = (".bin", ".ckpt", ".pt", ".pth")
 CONTEXT = (".attn2.to_k", ".attn2.to_v")

@@ -19,8 +19,8 @@ import ml_dtypes
 import numpy as np
 
 from msd.errors import BadCheckpoint
+from msd.ir.weights import Array, Weights
 from msd.sources.stored import Contents, StoredFile, as_float32, stamp_of, unreadable
-from msd.weights import Array, Weights
 
 KIND = "safetensors file"
 LONGEST_HEADER = 100_000_000

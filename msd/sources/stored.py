@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from msd.errors import BadCheckpoint
-from msd.weights import Weights
+from msd.ir.weights import Weights
 
 
 @dataclass(frozen=True)

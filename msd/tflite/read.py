@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from msd import opset
 from msd.errors import BadModelFile
-from msd.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor
+from msd.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor, opset
+from msd.ir.weights import Array, Weights
 from msd.tflite.tables import check_tables
-from msd.weights import Array, Weights
 
 IDENTIFIER = b"TFL3"
 DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, KeyError, OverflowError)

@@ -13,7 +13,7 @@ from typing import Any
 from ai_edge_litert import schema_py_generated as schema
 from flatbuffers.number_types import SOffsetTFlags, VOffsetTFlags
 
-from msd.opset import enum_names
+from msd.ir.opset import enum_names
 
 Table = tuple[Any, str, int]
 """A flatbuffer table, its name in the schema, and how many numbers its lists hold."""

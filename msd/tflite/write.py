@@ -19,10 +19,9 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from msd import opset
-from msd.files import complete
-from msd.ir import Graph, Model, Op, Quant, Signature, Tensor
-from msd.weights import SMALL, Array, Weights
+from msd.files.atomic import complete
+from msd.ir import Graph, Model, Op, Quant, Signature, Tensor, opset
+from msd.ir.weights import SMALL, Array, Weights
 
 ALIGN = 16
 LARGEST_FLATBUFFER = 2**31 - 2**26

@@ -13,13 +13,14 @@ from types import TracebackType
 import numpy as np
 
 from msd import tflite
-from msd.delegate import Adapter, log
-from msd.delegate.child import Bounds, Child, ChildLost, ChildRefused
-from msd.delegate.inputs import random_inputs
-from msd.delegate.verdict import THRESHOLD_DB, distance
-from msd.delegate.worker import LoadOnCpu, LoadOnGpu, Run
-from msd.ports import Ports
-from msd.weights import Array
+from msd.ir.interface import Ports
+from msd.ir.weights import Array
+from msd.judging.verdict import THRESHOLD_DB, distance
+from msd.runners import native_log
+from msd.runners.adapter import Adapter
+from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.runners.random_inputs import random_inputs
+from msd.runners.worker import LoadOnCpu, LoadOnGpu, Run
 from tests.oracle.case import Case
 
 BOUNDS = Bounds(120.0, 6 * 10**9)
@@ -111,7 +112,7 @@ class Asker:
         if case.positive:
             inputs = {k: _positive(v) for k, v in inputs.items()}
         gpu = self._run("gpu", LoadOnGpu(path, "fp32", ports.signature), inputs)
-        facts = log.parse(gpu.text)
+        facts = native_log.parse(gpu.text)
         if facts.rejected and not gpu.crashed:
             return Answer(facts.rejected)
         cpu = self._run("cpu", LoadOnCpu(twin), inputs)

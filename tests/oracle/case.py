@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from msd.ir import NUMPY, Graph, Model, Op, Quant, Tensor
-from msd.weights import Weights
+from msd.ir.weights import Weights
 
 Out = tuple[tuple[int, ...], str]
 """Shape and dtype of a result."""

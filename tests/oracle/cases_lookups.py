@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from msd.ir import Tensor
-from msd.weights import Weights
+from msd.ir.weights import Weights
 from tests.oracle.case import Case, given, ints, model, numbers, op, scalar
 from tests.oracle.cases_shapes import DTYPES, RANKS, SHAPE, one
 

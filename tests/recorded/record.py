@@ -12,12 +12,13 @@ import re
 import tempfile
 from pathlib import Path
 
-from msd import tflite
-from msd.delegate.adapter import find
-from msd.delegate.child import Bounds, Child, ChildRefused
-from msd.delegate.inputs import random_inputs
-from msd.delegate.worker import LoadOnGpu, Run
 from msd.ports import Ports
+
+from msd import tflite
+from msd.runners.adapter import find
+from msd.runners.child import Bounds, Child, ChildRefused
+from msd.runners.random_inputs import random_inputs
+from msd.runners.worker import LoadOnGpu, Run
 from tests import edited_models, tiny_models
 
 HERE = Path(__file__).parent

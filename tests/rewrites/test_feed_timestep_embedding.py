@@ -9,8 +9,8 @@ import pytest
 
 from graph_rewrites.feed_timestep_embedding import NAME, feed_timestep_embedding
 from msd.ir import Build, Graph, Tensor
+from msd.ir.weights import Array
 from msd.rewrite import apply
-from msd.weights import Array
 from tests.harness import Spell, assert_close, build, check_untouched, dense, evaluate, interface
 
 HALF = 4

@@ -75,8 +75,8 @@ def test_chains_fold_to_one_constant() -> None:
 
 def test_nothing_is_loaded() -> None:
     """The constant's values are wanted only when a file is written."""
+    from msd.ir.weights import Weights
     from msd.rewrite import apply
-    from msd.weights import Weights
     from tests.harness import build
 
     def load() -> np.ndarray:

@@ -10,8 +10,8 @@ import torch
 
 from graph_rewrites.lower_normalization import lower_group_norm, lower_layer_norm
 from msd.ir import Build, Tensor
+from msd.ir.weights import Array
 from msd.rewrite import apply
-from msd.weights import Array
 from tests.half import in_half, overflowed
 from tests.harness import Spell, build, check_no_rewrite, evaluate, interface, normal
 

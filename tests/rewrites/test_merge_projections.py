@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from graph_rewrites.merge_projections import merge_projections
-from msd.device import Device
 from msd.ir import Build, Tensor
+from msd.prediction.device import Device
 from msd.rewrite import Target
 from tests.harness import Ints, check_rewrite, check_untouched, conv, normal
 

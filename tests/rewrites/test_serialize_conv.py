@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from graph_rewrites.serialize_conv import serialize_conv
-from msd.device import ConvSize, Device
 from msd.ir import Build, Tensor
+from msd.ir.weights import Array, Weights
+from msd.prediction.device import ConvSize, Device
 from msd.rewrite import Target, apply
-from msd.weights import Array, Weights
 from tests.harness import Spell, build, check_no_rewrite, check_rewrite, conv, normal, quantised
 
 SMALL = Device("small", image2d_width=100, image2d_height=36, winograd_tiles=1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from msd.weights import Weights
+from msd.ir.weights import Weights
 
 UNET = "model.diffusion_model."
 EMA = "model_ema.diffusion_model"

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from msd.errors import BadCheckpoint
-from msd.weights import Weights
+from msd.ir.weights import Weights
 
 T = TypeVar("T")
 DEEPEST_PREFIX = 5

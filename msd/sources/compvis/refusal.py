@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from msd.errors import BadCheckpoint
-from msd.weights import Weights
+from msd.ir.weights import Weights
 
 ONLY = "only Stable Diffusion 1.x and 2.x are supported"
 KINDS = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msd.ir.weights import Weights
 from msd.sources.clip_tokenizer import VOCABULARY
 from msd.sources.compvis.part import Part
-from msd.weights import Weights
 
 HEAD_WIDTH = 64
 OPEN_WIDTH = 1024

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from msd.ir.weights import Weights
 from msd.sources.compvis.part import Part
-from msd.weights import Weights
 
 RESNET = {
     "in_layers.0": "norm1",

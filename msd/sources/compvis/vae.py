@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msd.ir.weights import Weights
 from msd.sources.compvis.part import Part
-from msd.weights import Weights
 
 ENDS = {
     "decoder.conv_in": "decoder.conv_in",

@@ -17,10 +17,10 @@ import ml_dtypes
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from msd.ir.weights import Array, Weights
 from msd.sources.pickled.archive import Archive, Entry, open_archive
 from msd.sources.pickled.machine import BadPickle, Global, Made, Persistent, describe
 from msd.sources.stored import Contents, as_float32
-from msd.weights import Array, Weights
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "torch DoubleStorage": np.dtype("<f8"),

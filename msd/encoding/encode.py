@@ -1,0 +1,157 @@
+"""A recipe applied to a graph: which weights become what, described on the tensors.
+
+Values are computed when the file is written. Integers go straight into the operator that reads them, in the
+form that GPU delegates take as it is, or through a DEQUANTIZE where the recipe says so; float16 always goes
+through one, which delegates take back out. Operator versions are the lowest that mean it
+(tensorflow/lite/tools/versioning/op_version.cc) and that delegates take (docs/recipes.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+
+from msd.bundle import COMPONENTS
+from msd.encoding.quantize import encoder
+from msd.encoding.recipe import BITS, FILTERS, INTEGERS, Line, Recipe
+from msd.errors import BadConfig
+from msd.ir import Build, Graph, Op, Quant, Tensor
+from msd.ir.float_weights import VERSIONS
+from msd.ir.weights import Array, Weights
+
+SMALLEST = 1024
+"""Weights of fewer elements stay float32, whatever names them: nothing is gained."""
+
+FILTER_VERSION = {"CONV_2D": {"channel": 5, "tensor": 2}, "EMBEDDING_LOOKUP": {"channel": 4, "tensor": 3}}
+"""The versions that take integer weights with one scale per slice of axis 0, and with one in all."""
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What was done: how many constants are stored as what, by TFLite's dtype, and which lines of the recipe
+    named something, counted from 0. `names` are the checkpoint's tensors that there were to name."""
+
+    stored: Mapping[str, int]
+    matched: frozenset[int]
+    names: tuple[str, ...] = ()
+
+
+def encode(graph: Graph, recipe: Recipe, component: str) -> Encoding:
+    """Give the large learnt weights of `graph` the encodings that `recipe` has for a component."""
+    matched: set[int] = set()
+    learnt = [t for t in graph.tensors() if _is_learnt(graph, t)]
+    names = dict.fromkeys(name for t in learnt for name in t.weights.sources)
+    for tensor in learnt:
+        fitting = [n for n, line in enumerate(recipe.lines) if _fits(line, tensor, component)]
+        matched.update(fitting)
+        if fitting and tensor.size >= SMALLEST:
+            _store(graph, tensor, recipe.lines[fitting[-1]])
+    dtypes = [t.dtype for t in graph.tensors() if t.data is not None]
+    return Encoding({d: dtypes.count(d) for d in sorted(set(dtypes))}, frozenset(matched), tuple(names))
+
+
+def stored_bits(recipe: Recipe, component: str, name: str, weights: Weights) -> int:
+    """Return about how many bits a tensor of the checkpoint takes, by its name: lists stay float32."""
+    kind = "EMBEDDING_LOOKUP" if is_table(name) else "CONV_2D"
+    stored = ["float32"]
+    if weights.size >= SMALLEST and len(weights.shape) > 1:
+        lines = [line for line in recipe.lines if line.names([name], component)]
+        stored += [line.store for line in lines if not line.op or kind in line.op]
+    return weights.size * BITS[stored[-1]]
+
+
+def stored_bytes(recipe: Recipe, component: str, tensor: Tensor) -> float:
+    """Return about how many bytes a learnt constant of a traced graph takes."""
+    name = next(iter(tensor.weights.sources), tensor.name)
+    return stored_bits(recipe, component, name, tensor.weights) / 8
+
+
+def is_table(name: str) -> bool:
+    """Whether a tensor of a checkpoint, by its name, is what tokens are looked up in."""
+    return name.endswith("token_embedding.weight")
+
+
+def require_matched(recipe: Recipe, encodings: Mapping[str, Encoding]) -> None:
+    """Raise BadConfig for a line that named nothing, where `encodings` has all of its components."""
+    for n, line in enumerate(recipe.lines):
+        scope = line.component or COMPONENTS
+        if set(scope) <= set(encodings) and not any(n in encodings[c].matched for c in scope):
+            names = [name for c in scope for name in encodings[c].names]
+            raise BadConfig(
+                f"line entry {n + 1} of the recipe {recipe.name} ({line}) names no weights that"
+                f" could be stored so; {_nearby(line, names)}"
+            )
+
+
+def _nearby(line: Line, names: Iterable[str]) -> str:
+    close = [found for pattern in line.name for found in get_close_matches(pattern, names, 2, 0)]
+    if close:
+        return f"nearest are {', '.join(dict.fromkeys(close))}"
+    return "its operators read none, or not they alone"
+
+
+def _is_learnt(graph: Graph, tensor: Tensor) -> bool:
+    """Whether it is a weight from a checkpoint: what rewrites wrote down stays as exact as it is."""
+    if tensor.data is None or tensor.dtype != "FLOAT32":
+        return False
+    return not tensor.data.exact and bool(tensor.uses) and tensor not in graph.outputs
+
+
+def _fits(line: Line, tensor: Tensor, component: str) -> bool:
+    """Whether a line means the tensor; integers are only for the second input of `FILTERS`."""
+    if not line.names(tensor.weights.sources, component):
+        return False
+    uses = {(op.kind, place) for op, place in tensor.uses}
+    if line.op or line.store in INTEGERS:
+        return uses <= {(kind, 1) for kind in line.op or FILTERS}
+    # No delegate takes rows of a float16 table, so only a line that names the operator has its way.
+    return line.store != "float16" or all(kind != "EMBEDDING_LOOKUP" for kind, _ in uses)
+
+
+def _store(graph: Graph, tensor: Tensor, line: Line) -> None:
+    if line.store == "float16":
+        _to_float16(graph, tensor)
+    elif line.explicit:
+        stored = Tensor(f"{tensor.name}/{line.store}", tensor.shape, "FLOAT32", tensor.weights)
+        _to_integers(stored, line)
+        _dequantize(graph, tensor, stored)
+    elif line.store in INTEGERS:
+        _to_integers(tensor, line)
+        for op, _ in tensor.uses:
+            op.version = max(op.version, FILTER_VERSION[op.kind][line.granularity])
+
+
+def _to_integers(tensor: Tensor, line: Line) -> None:
+    scales = tensor.shape[0] if line.granularity == "channel" else 1
+    encode_rows = encoder(line.store, line.granularity, line.algorithm)
+    tensor.dtype = line.store.upper()
+    tensor.quant = Quant(np.zeros(scales, np.float32), np.zeros(scales, np.int64), 0, encode_rows)
+
+
+def _to_float16(graph: Graph, tensor: Tensor) -> None:
+    half = tensor.weights.map("float16", _halve, dtype="float16")
+    _dequantize(graph, tensor, Tensor(f"{tensor.name}/float16", tensor.shape, "FLOAT16", half))
+
+
+def _dequantize(graph: Graph, tensor: Tensor, stored: Tensor) -> None:
+    """constant float32  =>  DEQUANTIZE(constant in fewer bits)"""
+    users = [op for op, _ in tensor.uses]
+    new = Build()
+    full = new.DEQUANTIZE(stored, version=VERSIONS[stored.dtype])
+    full.name = tensor.name
+    graph.insert_before(_first(graph, users), new.ops)
+    graph.replace_tensor(tensor, full)
+
+
+def _halve(values: Array) -> Array:
+    """Return float16 values; what float16 cannot hold becomes its largest number."""
+    limit = np.finfo(np.float16).max
+    return np.clip(np.asarray(values, np.float32), -limit, limit).astype(np.float16)
+
+
+def _first(graph: Graph, ops: list[Op]) -> Op:
+    wanted = set(ops)
+    return next(op for op in graph.ops if op in wanted)

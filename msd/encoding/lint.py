@@ -1,0 +1,52 @@
+"""Files that a recipe may not make: what its delegate is known to refuse, or to take and compute wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msd.encoding.recipe import Recipe
+from msd.errors import BadConfig
+from msd.ir import Model, Op
+from msd.ir.executed import executed
+from msd.prediction.constants import constant
+from msd.prediction.rules.finding import Finding
+from msd.prediction.rules.miscomputed import odd_rows
+from msd.prediction.rules.registry import predict
+
+STORED = frozenset({"INT8", "INT4", "FLOAT16"})
+
+
+def require_right(model: Model, recipe: Recipe, component: str) -> None:
+    """Raise BadConfig with the first sentence of the rules that speaks against an encoded component.
+
+    That is any operation that the recipe's delegate computes wrong, and one that it refuses and whose weights
+    the recipe encoded: only then the recipe is to blame. A recipe without a delegate may make anything but
+    what the CPU is known to get wrong.
+    """
+    for op in model.main.ops:
+        if op.kind == "EMBEDDING_LOOKUP" and odd_rows(table := op.operands[1]):
+            raise BadConfig(
+                f"the recipe {recipe.name} stores {table.name} as int4 in rows of {table.shape[-1]} numbers,"
+                " which TensorFlow Lite's CPU reads from wrong places; an even number, or int8, is right"
+            )
+    for finding in _against(model, recipe):
+        verb = "computes wrong" if finding.severity == "wrong" else "refuses"
+        raise BadConfig(
+            f"the recipe {recipe.name} makes a {component} that {recipe.delegate} {verb}: {finding.sentence}"
+            " Change the line that names it, or give a recipe without a delegate."
+        )
+
+
+def _against(model: Model, recipe: Recipe) -> Iterator[Finding]:
+    if recipe.delegate is None:
+        return
+    ops = [op for graph in executed(model) for op in graph.ops]
+    for finding in predict(model, recipe.delegate):
+        encoded = finding.severity == "rejected" and _reads_encoded(ops[finding.op])
+        if finding.severity == "wrong" or encoded:
+            yield finding
+
+
+def _reads_encoded(op: Op) -> bool:
+    stored = (constant(tensor) for tensor in op.operands)
+    return any(t is not None and t.dtype in STORED for t in stored)

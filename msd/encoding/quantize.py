@@ -1,0 +1,99 @@
+"""Real numbers as int8 or int4 with a scale: one for each slice of the first axis, or one in all.
+
+Symmetric: real = scale · stored. int8 is narrow, [-127, 127], as CONV_2D's kernels ask for; int4 is full,
+[-8, 7]. The scale is chosen by one of
+
+    min-max   the largest number of a slice becomes the largest integer
+    mse       the one of `CLIPS` clips with the least squared error, "min-max" among them
+    rms       a fixed part of the root mean square; ai-edge-quantizer calls it MSE
+
+and "min-max" and "rms" are ai-edge-quantizer 0.10's to the last bit, for int8 and int4
+(algorithms/uniform_quantize: naive_min_max_quantize.py, mse.py, uniform_quantize_tensor.py), except
+where all squares are zero or one is infinite in float32: their scale is 0 or infinite, ours is "min-max"'s.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from msd.ir.weights import Array
+
+RANGES = {"int8": (-127, 127), "int4": (-8, 7)}
+RMS_STEP = {"int8": 0.05408, "int4": 0.37755}
+"""The scale as a part of the root mean square."""
+
+SMALLEST_BOUND = 1e-9
+"""No slice's largest number counts as smaller: a scale is above zero, and a normal float32."""
+
+CLIPS = np.linspace(1, 0.25, 26, dtype=np.float32)
+"""Where "mse" tries to clip, in parts of the largest number."""
+
+AT_ONCE = 1 << 22
+"""How many numbers "mse" works on at once: its copies stay small."""
+
+Encode = Callable[[Array], tuple[Array, Array]]
+
+
+@cache
+def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max") -> Encode:
+    """Return the function that makes (stored int8, float32 scales) of real numbers of any float dtype.
+
+    int4 is stored in int8 too, in its range: whoever writes it packs two in a byte. `granularity` "channel"
+    has a scale for each slice of axis 0, "tensor" one. The same arguments give the same function.
+    """
+    scaled = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}[algorithm]
+
+    def encode(values: Array) -> tuple[Array, Array]:
+        real = np.asarray(values, np.float32)
+        rows = real.reshape(len(real) if granularity == "channel" else 1, -1)
+        scale = scaled(rows, store)
+        return _rounded(rows, scale, store).astype(np.int8).reshape(values.shape), scale
+
+    return encode
+
+
+def _rounded(rows: Array, scale: Array, store: str) -> Array:
+    stored: Array = rows / scale[:, None]
+    np.rint(stored, out=stored)
+    low, high = RANGES[store]
+    np.clip(stored, low, high, out=stored)
+    return stored
+
+
+def _largest(rows: Array) -> Array:
+    amax: Array = np.maximum(rows.max(axis=1, initial=0), -rows.min(axis=1, initial=0))
+    return np.maximum(amax, np.float32(SMALLEST_BOUND), out=amax)
+
+
+def _min_max(rows: Array, store: str) -> Array:
+    scale: Array = _largest(rows) / np.float32(RANGES[store][1])
+    return scale
+
+
+def _root_mean_square(rows: Array, store: str) -> Array:
+    with np.errstate(over="ignore"):
+        scale = np.float32(RMS_STEP[store]) * np.sqrt(np.mean(rows**2, axis=1))
+    return np.where((scale > 0) & np.isfinite(scale), scale, _min_max(rows, store))
+
+
+def _least_error(rows: Array, store: str) -> Array:
+    each = max(1, AT_ONCE // max(1, rows.shape[1]))
+    parts = [_best_clip(rows[at : at + each], store) for at in range(0, len(rows), each)]
+    return np.concatenate(parts)
+
+
+def _best_clip(rows: Array, store: str) -> Array:
+    whole = _min_max(rows, store)
+    best, least = whole, np.full(len(rows), np.inf)
+    for clip in CLIPS:
+        scale = np.maximum(whole * clip, np.float32(SMALLEST_BOUND / RANGES[store][1]))
+        missed = _rounded(rows, scale, store)
+        missed *= scale[:, None]
+        missed -= rows
+        error = np.einsum("ij,ij->i", missed, missed)
+        best = np.where(error < least, scale, best)
+        least = np.minimum(error, least)
+    return best

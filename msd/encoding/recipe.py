@@ -1,0 +1,186 @@
+"""Which weights are stored as what: a named recipe, or one of your own, as a TOML file.
+
+A recipe is a list of lines. Each says how the weights it names are stored; a later line overrides an earlier
+one, and what no line names stays float32. docs/recipes.md is the reference.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from msd.bundle import COMPONENTS
+from msd.errors import BadConfig
+from msd.files.configs import CONFIGS
+from msd.files.fingerprint import fingerprint
+
+FOLDER = CONFIGS / "recipes"
+"""The recipes that come with msd: in a checkout, and beside msd where it is installed."""
+
+DEFAULT = "gpu-w8"
+BITS = {"int4": 4, "int8": 8, "float16": 16, "float32": 32}
+INTEGERS = ("int8", "int4")
+FILTERS = ("CONV_2D", "EMBEDDING_LOOKUP")
+"""Operators whose weights, their second input, can be integers."""
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "store": tuple(BITS),
+    "granularity": ("channel", "tensor"),
+    "algorithm": ("min-max", "mse", "rms"),
+    "component": COMPONENTS,
+    "delegate": ("litert-gpu", "tflite-gpu"),
+}
+FOR_INTEGERS = ("granularity", "algorithm", "explicit")
+"""Keys of a line that mean nothing for floats."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """How the weights that it names are stored.
+
+    `op`: the kinds of operators whose weights it means, empty for all that take such. `name`: patterns
+    (`*`, `?`, `[…]`) over the checkpoint's tensors that a weight is made of, empty for all; one that matches
+    one of them is enough. `component`: empty for all. `granularity`: one scale per channel or one in all.
+    `algorithm`: how the scale is chosen (msd/encoding/quantize.py). `explicit`: integers are brought to
+    float32 by a DEQUANTIZE in the file, not by the operator that reads them.
+    """
+
+    store: str
+    op: tuple[str, ...] = ()
+    name: tuple[str, ...] = ()
+    component: tuple[str, ...] = ()
+    granularity: str = "channel"
+    algorithm: str = "min-max"
+    explicit: bool = False
+
+    def names(self, sources: Iterable[str], component: str) -> bool:
+        """Whether weights of a component, made of the tensors `sources`, go by its patterns."""
+        if self.component and component not in self.component:
+            return False
+        return not self.name or any(fnmatchcase(s, pattern) for s in sources for pattern in self.name)
+
+    def __str__(self) -> str:
+        said = {"op": self.op, "name": self.name, "component": self.component}
+        narrowed = [f"{key} {', '.join(values)}" for key, values in said.items() if values]
+        return f"{self.store} for {' and '.join(narrowed) or 'all weights'}"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How weights are stored. `without`: rewrites that it switches off. `delegate`: for which the files are.
+
+    Forms that the delegate is known to refuse or to get wrong are not written. `prune`: the table of that
+    name, as it stands.
+    """
+
+    name: str
+    lines: tuple[Line, ...]
+    description: str = ""
+    delegate: str | None = None
+    without: tuple[str, ...] = ()
+    prune: Mapping[str, Any] | None = None
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether the files are for TensorFlow Lite's delegate, which has fewer operators than LiteRT's."""
+        return self.delegate == "tflite-gpu"
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of all that it does, whatever it is called."""
+        return fingerprint({k: v for k, v in asdict(self).items() if k not in ("name", "description")})
+
+
+def shipped() -> list[str]:
+    """Return the names of the recipes that come with msd."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def find_recipe(name_or_path: str) -> Recipe:
+    """Return the recipe of that name, or in that file; raises BadConfig listing the names."""
+    if name_or_path in shipped():
+        return read_recipe(FOLDER / f"{name_or_path}.toml")
+    if name_or_path.endswith(".toml") or Path(name_or_path).exists():
+        return read_recipe(Path(name_or_path))
+    names = ", ".join(shipped())
+    raise BadConfig(f"no recipe is called {name_or_path!r}; there are {names}, or give a .toml file")
+
+
+def read_recipe(path: Path) -> Recipe:
+    """Return the recipe in a TOML file; raises BadConfig naming the line and the key at fault."""
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as problem:
+        raise BadConfig(f"{path} is not a recipe: {problem}") from problem
+    where = str(path)
+    _require_keys(table, ("description", "delegate", "without", "prune", "line"), where)
+    lines = _typed(table, "line", list, "[[line]] entries", where)
+    if not all(isinstance(line, dict) for line in lines):
+        raise BadConfig(f"{where}: line is not a list of tables; write [[line]] above each")
+    return Recipe(
+        path.stem,
+        tuple(_line(line, f"{where}, line entry {n}") for n, line in enumerate(lines, 1)),
+        _typed(table, "description", str, "a string", where),
+        _choice(table, "delegate", where) if "delegate" in table else None,
+        _strings(table, "without", where),
+        _typed(table, "prune", dict, "a table", where) if "prune" in table else None,
+    )
+
+
+def _line(table: dict[str, Any], where: str) -> Line:
+    _require_keys(table, tuple(Line.__dataclass_fields__), where)
+    if "store" not in table:
+        raise BadConfig(f"{where} lacks store; choose from {', '.join(BITS)}")
+    store = _choice(table, "store", where)
+    if store not in INTEGERS and (idle := [key for key in FOR_INTEGERS if key in table]):
+        raise BadConfig(f"{where}: {idle[0]} means nothing for {store}; it is for {' and '.join(INTEGERS)}")
+    kinds = _strings(table, "op", where)
+    if store in INTEGERS and (others := [kind for kind in kinds if kind not in FILTERS]):
+        raise BadConfig(f"{where}: {others[0]} takes no weights of {store}; {' and '.join(FILTERS)} do")
+    chosen = {key: _choice(table, key, where) for key in ("granularity", "algorithm") if key in table}
+    components = _strings(table, "component", where)
+    for component in components:
+        _require_choice("component", component, where)
+    return Line(
+        store,
+        kinds,
+        _strings(table, "name", where),
+        components,
+        explicit=_typed(table, "explicit", bool, "true or false", where),
+        **chosen,
+    )
+
+
+def _require_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    if unknown := sorted(set(table) - set(known)):
+        raise BadConfig(f"{where} has no use for {', '.join(unknown)}; known keys are {', '.join(known)}")
+
+
+def _require_choice(key: str, value: object, where: str) -> None:
+    if value not in CHOICES[key]:
+        raise BadConfig(f"{where}: {key} is {value!r}; choose from {', '.join(CHOICES[key])}")
+
+
+def _choice(table: Mapping[str, Any], key: str, where: str) -> str:
+    _require_choice(key, table[key], where)
+    return str(table[key])
+
+
+def _strings(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
+    """Return a key's strings: one may stand alone."""
+    value = table.get(key, [])
+    values = [value] if isinstance(value, str) else value
+    if not isinstance(values, list) or not all(isinstance(v, str) and v for v in values):
+        raise BadConfig(f"{where}: {key} is {value!r}; a string or a list of strings was expected")
+    return tuple(values)
+
+
+def _typed(table: Mapping[str, Any], key: str, kind: type, what: str, where: str) -> Any:
+    value = table.get(key, kind())
+    if type(value) is not kind:
+        raise BadConfig(f"{where}: {key} is {value!r}; {what} was expected")
+    return value

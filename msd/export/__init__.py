@@ -1,0 +1,1 @@
+"""A bundle as part of an app."""

@@ -1,0 +1,313 @@
+"""What an app reads: sd-manifest.json, with all that is computed beforehand, and the tokenizer's two files.
+
+    manifest = describe(bundle, steps=(20, 25))
+    write_manifest(manifest, bundle, folder)        # sd-manifest.json, vocab.json, merges.txt
+
+The Kotlin sources beside this module read it (kotlin/Manifest.kt). Every coefficient of a scheduler is in it,
+so that a phone only multiplies and adds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msd
+from msd.bundle import COMPONENTS, LOOKUP, Bundle, Component, Interface, network_of
+from msd.conversion.convert import SIGNATURE
+from msd.errors import BadBundle, BadConfig, BadReport
+from msd.files import schema
+from msd.files.atomic import complete
+from msd.report.report import FileReport, Report
+from msd.runtime.guidance import EMBEDDING, Guidance, Mode
+from msd.runtime.scheduler import name_of_kind, open_scheduler
+from msd.runtime.step import Step
+from msd.runtime.timestep import frequencies
+from msd.runtime.tokenizer import Tokenizer, normalize, open_tokenizer
+
+FORMAT = 1
+NAME = "sd-manifest.json"
+VOCABULARY, MERGES = "vocab.json", "merges.txt"
+RUNTIME = "2.3.0"
+"""The version of LiteRT whose delegate the conversion is tested with."""
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """A file of the app: its `role` is a component's name, or "vocabulary" or "merges".
+
+    `signature`: by which a .tflite file's inputs and outputs are called; None of the tokenizer's files.
+    """
+
+    name: str
+    role: str
+    bytes: int
+    sha256: str
+    signature: str | None = None
+    inputs: tuple[Interface, ...] = ()
+    outputs: tuple[Interface, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sinusoids:
+    """An input of the U-Net made of one number t: the cosines and sines of t times each frequency.
+
+    `frequencies` are float32, from 1 downwards; `input` has `width` elements, the last 0 where that is odd.
+    """
+
+    input: str
+    width: int
+    cosine_first: bool
+    frequencies: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class GuidanceFacts:
+    """How pictures are guided at `scale`, the app's default; `embedding` where the U-Net takes one."""
+
+    mode: Mode
+    scale: float
+    embedding: Sinusoids | None = None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The steps of one picture, as `msd.runtime.step.Table` has them, for one number of steps."""
+
+    count: int
+    start: float
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class SpecialToken:
+    """A token that is looked for before the text is cut into words; after lower-casing if `normalized`."""
+
+    content: str
+    id: int
+    normalized: bool
+
+
+@dataclass(frozen=True)
+class TokenizerFacts:
+    """Token ids with a meaning, how many tokens a text has, and the special tokens."""
+
+    start: int
+    end: int
+    unknown: int
+    pad: int
+    length: int
+    specials: tuple[SpecialToken, ...]
+
+
+@dataclass(frozen=True)
+class Delegation:
+    """What the real delegate made of one file, as delegation-report measured it; `psnr_db` to the CPU."""
+
+    role: str
+    adapter: str
+    precision: str
+    operations: int
+    delegated: int
+    partitions: int
+    psnr_db: float | None = None
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Where the weights come from: files by SHA-256, and the licence, None where nobody said."""
+
+    kind: str
+    name: str
+    sha256: dict[str, str]
+    licence: str | None = None
+
+
+@dataclass(frozen=True)
+class AppManifest:
+    """Everything sd-manifest.json says; `height` and `width` in pixels, `latent` NHWC.
+
+    `timestep`: None where the U-Net takes the number itself. `precision` is what a phone should compute in,
+    "fp16" or "fp32". `runtime`: the least version of LiteRT. `versions`: of the converter and its libraries.
+    """
+
+    model: str
+    files: tuple[ModelFile, ...]
+    height: int
+    width: int
+    latent: tuple[int, ...]
+    prediction: str
+    scheduler: str
+    schedules: tuple[Schedule, ...]
+    timestep: Sinusoids | None
+    guidance: GuidanceFacts
+    tokenizer: TokenizerFacts
+    recipe: str
+    precision: str
+    runtime: str
+    versions: dict[str, str]
+    weights: Weights
+    delegation: tuple[Delegation, ...] = ()
+    format: int = FORMAT
+
+
+def describe(
+    bundle: Bundle,
+    steps: Sequence[int] = (20,),
+    scheduler: str | None = None,
+    guidance: float = 7.5,
+    precision: str = "fp16",
+    licence: str | None = None,
+    report: Report | None = None,
+) -> AppManifest:
+    """Return what an app is told of a bundle, with a schedule for each number of `steps`, the default first.
+
+    `report`: what the delegate made of the bundle's files. Raises BadBundle for a bundle that lacks a file or
+    is for TensorFlow Lite's delegate, BadReport for a report of none of its files, and BadConfig for an
+    impossible number of steps, precision or tokenizer.
+    """
+    _check(bundle, steps, precision)
+    configuration, source = bundle.manifest.configuration, bundle.manifest.source
+    chosen = open_scheduler(bundle.folder / "scheduler", scheduler)
+    tokenizer = open_tokenizer(bundle.folder / "tokenizer")
+    unet, settings = bundle.component("unet"), configuration.unet
+    order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
+    tables = {count: chosen.table(count) for count in dict.fromkeys(steps)}
+    hashes = {name: file.sha256 for name, file in source.files.items()}
+    return AppManifest(
+        model=bundle.model_hash,
+        files=(*(_file(name, bundle.component(name)) for name in COMPONENTS), *_tokenizer_files(tokenizer)),
+        height=configuration.height,
+        width=configuration.width,
+        latent=(1, *_port(unet, "latent").shape[1:]),
+        prediction=chosen.diffusion.prediction_type,
+        scheduler=name_of_kind(chosen),
+        schedules=tuple(Schedule(n, table.start, tuple(table.steps)) for n, table in tables.items()),
+        timestep=_sinusoids(unet, "timestep_embedding", order, shift),
+        guidance=GuidanceFacts(
+            Guidance.of(unet, guidance).mode, guidance, _sinusoids(unet, EMBEDDING, False, 1.0)
+        ),
+        tokenizer=_tokenizer(tokenizer),
+        recipe=configuration.recipe.name,
+        precision=precision,
+        runtime=RUNTIME,
+        versions={"msd": msd.__version__, **bundle.manifest.versions},
+        weights=Weights(source.kind, source.name, hashes, licence),
+        delegation=_delegation(bundle, report),
+    )
+
+
+def write_manifest(manifest: AppManifest, bundle: Bundle, folder: Path) -> None:
+    """Write sd-manifest.json, vocab.json and merges.txt to `folder`, each whole or not at all.
+
+    `manifest` is what `describe` made of the bundle. Raises OutputUnwritable.
+    """
+    texts = tokenizer_texts(open_tokenizer(bundle.folder / "tokenizer"))
+    for name, text in {**texts, NAME: dump_manifest(manifest)}.items():
+        with complete(folder / name) as partial:
+            partial.write_bytes(text.encode())
+
+
+def dump_manifest(manifest: AppManifest) -> str:
+    """Return the text of sd-manifest.json, ending in a newline."""
+    return schema.dump(manifest)
+
+
+def load_manifest(path: Path) -> AppManifest:
+    """Return the manifest in a file; raises BadBundle for one that is missing, newer or senseless."""
+    try:
+        manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest")
+    except OSError as problem:
+        raise BadBundle(f"cannot read {path} ({problem.strerror})") from problem
+    except ValueError as problem:
+        raise BadBundle(str(problem)) from problem
+    return manifest
+
+
+def manifest_schema() -> dict[str, Any]:
+    """Return the JSON Schema of sd-manifest.json."""
+    return schema.document(AppManifest)
+
+
+def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
+    """Return the texts of vocab.json and merges.txt, whatever files the tokenizer was read from."""
+    ranked = sorted(tokenizer.ranks, key=tokenizer.ranks.__getitem__)
+    merges = "".join(f"{left} {right}\n" for left, right in ranked)
+    return {VOCABULARY: json.dumps(dict(tokenizer.vocabulary), ensure_ascii=False), MERGES: merges}
+
+
+def _check(bundle: Bundle, steps: Sequence[int], precision: str) -> None:
+    if LOOKUP in bundle.manifest.components:
+        raise BadBundle(
+            f"{bundle.folder} is for TensorFlow Lite's delegate, and an app draws with LiteRT's;"
+            " convert with another recipe than tflite-gpu-w8"
+        )
+    if not steps:
+        raise BadConfig("an app needs a schedule for at least one number of steps")
+    if precision not in ("fp16", "fp32"):
+        raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
+
+
+def _file(role: str, part: Component) -> ModelFile:
+    for port in (*part.inputs, *part.outputs):
+        if port.dtype not in ("float32", "int32"):
+            raise BadBundle(f"{part.file} has {port.name} of type {port.dtype}; apps give float32 and int32")
+    return ModelFile(part.file, role, part.bytes, part.sha256, SIGNATURE, part.inputs, part.outputs)
+
+
+def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
+    roles = {VOCABULARY: "vocabulary", MERGES: "merges"}
+    written = {name: text.encode() for name, text in tokenizer_texts(tokenizer).items()}
+    return [
+        ModelFile(name, roles[name], len(text), hashlib.sha256(text).hexdigest())
+        for name, text in written.items()
+    ]
+
+
+def _port(part: Component, name: str) -> Interface:
+    found = next((port for port in part.inputs if port.name == name), None)
+    if found is None:
+        raise BadBundle(f"{part.file} has no input {name!r}, so an app cannot draw with it")
+    return found
+
+
+def _sinusoids(unet: Component, name: str, cosine_first: bool, shift: float) -> Sinusoids | None:
+    if all(port.name != name for port in unet.inputs):
+        return None
+    width = _port(unet, name).shape[-1]
+    return Sinusoids(name, width, cosine_first, tuple(map(float, frequencies(width, shift))))
+
+
+def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
+    alone = [special.content for special in tokenizer.specials if special.single_word]
+    if alone:
+        raise BadConfig(
+            f"the tokenizer looks for {alone[0]!r} as a word of its own; apps do not support that"
+        )
+    spelled = ((normalize(s.content) if s.normalized else s.content, s) for s in tokenizer.specials)
+    specials = (SpecialToken(text, tokenizer.vocabulary[text], s.normalized) for text, s in spelled)
+    return TokenizerFacts(
+        tokenizer.start, tokenizer.end, tokenizer.unknown, tokenizer.pad, tokenizer.length, tuple(specials)
+    )
+
+
+def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]:
+    """Return what a report measured of this bundle's files: they are known by their SHA-256."""
+    roles = {part.sha256: network_of(name) for name, part in bundle.manifest.components.items()}
+    files = report.files if report else ()
+    judged = tuple(_judged(roles[file.sha256], file) for file in files if file.sha256 in roles and file.run)
+    if report and not judged:
+        raise BadReport(f"the report has no run of a file of {bundle.folder}; delegation-report makes one")
+    return judged
+
+
+def _judged(role: str, file: FileReport) -> Delegation:
+    run = file.run or {}
+    said = {
+        key: run[key] for key in ("adapter", "precision", "operations", "delegated", "partitions", "psnr_db")
+    }
+    return Delegation(role, **said)

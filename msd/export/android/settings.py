@@ -1,0 +1,61 @@
+"""What an exported project is to be: how the model reaches the device, and whose app it is in."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from msd.errors import BadConfig
+from msd.report.report import Report
+
+Delivery = Literal["asset-pack", "ai-pack", "download", "assets"]
+DELIVERIES: tuple[Delivery, ...] = get_args(Delivery)
+PACKS = ("asset-pack", "ai-pack")
+
+PACKAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*(\.[A-Za-z][A-Za-z0-9_]*)+")
+KEYWORDS = """
+    abstract as assert boolean break byte case catch char class const continue default do double else enum
+    extends false final finally float for fun goto if implements import in instanceof int interface is long
+    native new null object package private protected public return short static strictfp super switch
+    synchronized this throw throws transient true try typealias typeof val var void volatile when while
+"""
+"""Words of Java or Kotlin, which no part of a package may be."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to export for Android; `package` is the app's, `min_ram` the bytes of memory that it takes.
+
+    `steps`, `scheduler`, `guidance` and `report` as in `msd.export.android.manifest.describe`; `licence`: of
+    the weights.
+    """
+
+    delivery: Delivery = "asset-pack"
+    package: str = "com.example.sd"
+    min_ram: int | None = None
+    steps: tuple[int, ...] = (20,)
+    scheduler: str | None = None
+    guidance: float = 7.5
+    licence: str | None = None
+    report: Report | None = None
+
+
+def check(settings: Settings) -> None:
+    """Raise BadConfig for settings that no app can have."""
+    if settings.delivery not in DELIVERIES:
+        raise BadConfig(f"no delivery is called {settings.delivery!r}; there are {', '.join(DELIVERIES)}")
+    if not PACKAGE.fullmatch(settings.package):
+        raise BadConfig(f"{settings.package!r} is no package of an app; it should be like com.example.sd")
+    if taken := sorted(set(settings.package.split(".")) & set(KEYWORDS.split())):
+        raise BadConfig(
+            f"{settings.package} has {taken[0]!r} in it, a word of Kotlin or Java; choose another"
+        )
+    if settings.package.startswith("dev.msd.") or settings.package == "dev.msd":
+        raise BadConfig(f"{settings.package} is where the library's own classes are; choose another package")
+    if settings.min_ram is not None and settings.delivery != "ai-pack":
+        raise BadConfig(
+            "only AI packs choose devices by their memory; --min-ram goes with --delivery ai-pack"
+        )
+    if settings.min_ram is not None and settings.min_ram < 1:
+        raise BadConfig("the least memory of a device should be more than nothing")

@@ -1,0 +1,34 @@
+"""The versions of tools and libraries that exported Gradle files name, and Google Play's limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msd.export.android.manifest import RUNTIME
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions `as_of` a release of LiteRT; device targeting needs `gradle_plugin` 8.10 or later."""
+
+    as_of: str = "LiteRT 2.3.0"
+    gradle_plugin: str = "8.10.1"
+    kotlin: str = "2.2.21"
+    litert: str = RUNTIME
+    asset_delivery: str = "2.3.0"
+    ai_delivery: str = "0.1.1-alpha01"
+    min_sdk: int = 24
+    compile_sdk: int = 36
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What Google Play takes, in bytes of compressed download: a pack, all packs, and the app itself."""
+
+    pack: int = 1_500_000_000
+    packs: int = 4_000_000_000
+    app: int = 200_000_000
+
+
+VERSIONS = Versions()
+LIMITS = Limits()

@@ -1,0 +1,78 @@
+"""A folder that an export wrote: whole or not there, and with a note of what is ours in it.
+
+require_free(out, force)
+with exporting(out) as staging:
+    ...                                     # write to staging
+    finish(staging, out, "android", model)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from msd.errors import OutputExists
+from msd.files import schema
+from msd.files.atomic import writing
+from msd.files.staging import publish, staged
+
+NOTE = "sd-export.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export of the bundle `model` wrote, for `platform`: paths below the folder."""
+
+    platform: str
+    model: str
+    files: tuple[str, ...]
+    format: int = FORMAT
+
+
+def require_free(out: Path, force: bool) -> None:
+    """Raise OutputExists for a file, and without `force` for a folder that has something in it."""
+    if out.exists() and not out.is_dir():
+        raise OutputExists(f"{out} is a file; give a folder to write to")
+    if force or not out.is_dir() or not any(out.iterdir()):
+        return
+    if (out / NOTE).is_file():
+        raise OutputExists(f"{out} is an earlier export; --force replaces it, with what was changed in it")
+    raise OutputExists(f"{out} is not empty and not an export; give another folder, or --force")
+
+
+@contextmanager
+def exporting(out: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `out` to be filled; raises OutputUnwritable where the disk is full."""
+    with staged(out) as staging, writing(out, staging):
+        yield staging
+
+
+def finish(staging: Path, out: Path, platform: str, model: str) -> None:
+    """Move all of `staging` to `out`, and remove what an earlier export left there that this one has not."""
+    new = {path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()}
+    stale = _files(out) - new
+    (staging / NOTE).write_text(schema.dump(Exported(platform, model, tuple(sorted(new)))))
+    publish(staging, out, NOTE)
+    for name in sorted(stale):
+        _remove(out, PurePosixPath(name))
+
+
+def _files(out: Path) -> set[str]:
+    """Return what an earlier export says it wrote: none where it cannot be read."""
+    try:
+        note: Exported = schema.load(Exported, out / NOTE, FORMAT, "an export's note")
+    except (OSError, ValueError):
+        return set()
+    return {name for name in note.files if not {"..", "/"} & set(PurePosixPath(name).parts)}
+
+
+def _remove(out: Path, name: PurePosixPath) -> None:
+    """Remove a file, and those folders around it that are empty then."""
+    with suppress(OSError):
+        (out / name).unlink()
+        for folder in list(name.parents)[:-1]:
+            os.rmdir(out / folder)

@@ -1,0 +1,56 @@
+"""A bundle as a folder of resources for an iOS app: the files and the manifest that Android apps get too."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+
+import msd
+from msd.bundle import Bundle
+from msd.export.android.manifest import AppManifest
+from msd.export.android.model_files import licence_of, networks, place, sums
+from msd.export.folder import exporting, finish, require_free
+from msd.files.copies import OnProgress
+
+MODELS = "SDModels"
+
+
+def export_ios(
+    bundle: Bundle,
+    out: Path,
+    manifest: AppManifest,
+    force: bool = False,
+    on_progress: OnProgress | None = None,
+) -> None:
+    """Write the folder `out`: SDModels/ with the model, its manifest and checksums, and README.md.
+
+    `manifest` is what `describe` makes of the bundle. Raises BadBundle for a file that is not what the bundle
+    says, OutputExists and OutputUnwritable.
+    """
+    folders = {file.name: MODELS for file in networks(manifest)}
+    require_free(out, force)
+    with exporting(out) as staging:
+        models = staging / MODELS
+        place(
+            bundle,
+            manifest,
+            {name: staging / folder for name, folder in folders.items()},
+            models,
+            on_progress,
+        )
+        (models / "SHA256SUMS").write_text(sums(manifest))
+        (staging / "README.md").write_text(_readme(manifest), "utf-8")
+        finish(staging, out, "ios", manifest.model)
+
+
+def _readme(manifest: AppManifest) -> str:
+    text = files(__package__).joinpath("README.template.md").read_text("utf-8")
+    return Template(text).substitute(
+        name=" ".join(manifest.weights.name.split()),
+        msd=msd.__version__,
+        runtime=manifest.runtime,
+        width=manifest.width,
+        height=manifest.height,
+        licence=licence_of(manifest),
+    )

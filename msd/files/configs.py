@@ -1,0 +1,5 @@
+"""Where the configurations lie that come with msd: recipes, devices, suites."""
+
+from pathlib import Path
+
+CONFIGS = Path(__file__).parents[2] / "configs"

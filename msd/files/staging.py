@@ -1,0 +1,65 @@
+"""A folder that is filled beside its final place, and moved there only when it is whole."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msd.errors import OutputUnwritable
+from msd.files.atomic import writing
+
+
+@contextmanager
+def staged(out: Path) -> Iterator[Path]:
+    """Yield an empty folder beside `out`, removed afterwards whatever happens.
+
+    What a killed run left there is removed first. Raises OutputUnwritable where the folder cannot be written,
+    or while another run fills it.
+    """
+    staging = out.absolute().with_name(f".{out.name}.part")
+    with writing(out, staging):
+        staging.mkdir(parents=True, exist_ok=True)
+        lock = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            _lock(lock, staging, out)
+            try:
+                _empty(staging)
+                yield staging
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def publish(staging: Path, out: Path, last: str) -> None:
+    """Move all files of `staging` to their places in `out`, over those that are there.
+
+    The file `last`, removed from `out` first, comes last: it is only ever there beside the others, whole.
+    """
+    (out / last).unlink(missing_ok=True)
+    files = [path.relative_to(staging) for path in staging.rglob("*") if path.is_file()]
+    for file in sorted(files, key=lambda path: (path.name == last, path)):
+        (out / file).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(staging / file, out / file)
+
+
+def _lock(lock: int, staging: Path, out: Path) -> None:
+    """Make the folder ours; the system gives it up when the process ends, however it does."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise OutputUnwritable(f"another run is writing {out}; wait for it, or end it") from None
+    if not staging.exists() or not os.path.samestat(os.fstat(lock), staging.stat()):
+        raise OutputUnwritable(f"another run has just written {out}; run again if that is still wanted")
+
+
+def _empty(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()

@@ -1,0 +1,398 @@
+"""The graph: tensors, the operators between them, and the few ways they may change.
+
+A Tensor is produced by at most one Op and knows every place it is used. Nothing here holds an index into
+anything: indices appear when a file is read or written (`msd.tflite`) and nowhere else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from msd.ir import opset
+from msd.ir.weights import Array, Weights
+
+NUMPY: dict[str, str] = {
+    "FLOAT64": "float64",
+    "FLOAT32": "float32",
+    "FLOAT16": "float16",
+    "INT64": "int64",
+    "INT32": "int32",
+    "INT16": "int16",
+    "INT8": "int8",
+    "UINT8": "uint8",
+    "UINT16": "uint16",
+    "UINT32": "uint32",
+    "UINT64": "uint64",
+    "BOOL": "bool",
+    "COMPLEX64": "complex64",
+}
+"""TFLite's tensor types that NumPy has too; constants of any other type are kept as raw bytes."""
+
+_TFLITE = {np.dtype(numpy): tflite for tflite, numpy in NUMPY.items()}
+
+
+class InvalidGraph(Exception):
+    """The graph breaks one of its own rules; always a bug in whoever changed it last."""
+
+
+class NotConstant(ValueError):
+    """The values of a tensor are asked for that has none before the graph runs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Quant:
+    """How stored integers stand for real numbers: real = scale * (stored - zero_point), per slice of `axis`.
+
+    `scale` float32 (N,), `zero_point` int64 (N,). With `encode` the tensor's weights are still real numbers:
+    the writer calls it with them and gets (stored values, scale): int8, for INT4 too, which it packs.
+    `rest` holds the schema's fields (min, max, details) that we carry and do not read.
+    """
+
+    scale: Array
+    zero_point: Array
+    axis: int = 0
+    encode: Callable[[Array], tuple[Array, Array]] | None = None
+    rest: dict[str, Any] = field(default_factory=dict)
+
+
+class Tensor:
+    """A typed value. Constants carry `data`; the results of operators carry `producer`."""
+
+    def __init__(
+        self,
+        name: str,
+        shape: Iterable[int],
+        dtype: str = "FLOAT32",
+        data: Weights | None = None,
+        quant: Quant | None = None,
+    ) -> None:
+        self.name = name
+        self.shape = tuple(int(n) for n in shape)
+        self.dtype = dtype
+        self.data = data
+        self.quant = quant
+        self.producer: Op | None = None
+        self.uses: dict[tuple[Op, int], None] = {}
+        self.rest: dict[str, Any] = {}
+        """Fields of the schema (is_variable, shape_signature, sparsity …) that we carry and do not read."""
+
+    @property
+    def maker(self) -> Op:
+        """The operator that makes the tensor; raises ValueError when there is none."""
+        if self.producer is None:
+            raise ValueError(f"no operator makes {self.name}")
+        return self.producer
+
+    @property
+    def weights(self) -> Weights:
+        """The constant's weights; raises NotConstant when it is not constant."""
+        if self.data is None:
+            raise NotConstant(f"{self.name} is not a constant")
+        return self.data
+
+    def values(self) -> Array:
+        """Return a small constant's values; raises NotConstant when it is not constant."""
+        return self.weights.small()
+
+    @property
+    def size(self) -> int:
+        """How many elements there are."""
+        return math.prod(self.shape)
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.dtype.lower()}{list(self.shape)}"
+
+
+class Op:
+    """One TFLite operator. Assigning `inputs` keeps every tensor's `uses` right."""
+
+    def __init__(
+        self,
+        kind: str,
+        inputs: Iterable[Tensor | None],
+        outputs: Iterable[Tensor],
+        attrs: dict[str, Any] | None = None,
+        version: int = 1,
+    ) -> None:
+        spec = opset.spec(kind)
+        if unknown := set(attrs or {}) - set(spec.attrs):
+            raise TypeError(f"{kind} has no attribute {sorted(unknown)}; it has {sorted(spec.attrs)}")
+        self.kind = kind
+        self.attrs = {**spec.attrs, **(attrs or {})}
+        self.version = version
+        self.outputs: tuple[Tensor, ...] = tuple(outputs)
+        for tensor in self.outputs:
+            tensor.producer = self
+        self.rest: dict[str, Any] = {}
+        """Fields of the schema (custom_options, intermediates …) that we carry and do not read."""
+        self._inputs: tuple[Tensor | None, ...] = ()
+        self.inputs = tuple(inputs)
+
+    @property
+    def inputs(self) -> tuple[Tensor | None, ...]:
+        """The operands; None stands for an optional one left out."""
+        return self._inputs
+
+    @inputs.setter
+    def inputs(self, tensors: Iterable[Tensor | None]) -> None:
+        for i, old in enumerate(self._inputs):
+            if old is not None:
+                del old.uses[self, i]
+        self._inputs = tuple(tensors)
+        for i, new in enumerate(self._inputs):
+            if new is not None:
+                new.uses[self, i] = None
+
+    @property
+    def operands(self) -> tuple[Tensor, ...]:
+        """The inputs that are there."""
+        return tuple(t for t in self._inputs if t is not None)
+
+    def __repr__(self) -> str:
+        names = ", ".join("-" if t is None else _label(t) for t in self.inputs)
+        defaults = opset.spec(self.kind).attrs
+        changed = {k: v for k, v in self.attrs.items() if not _equal(v, defaults.get(k))}
+        attrs = " {" + ", ".join(f"{k}={v}" for k, v in sorted(changed.items())) + "}" if changed else ""
+        return f"{', '.join(map(repr, self.outputs))} = {self.kind}({names}){attrs}"
+
+
+def _label(tensor: Tensor) -> str:
+    if tensor.data is None or tensor.size > 8 or tensor.dtype not in NUMPY:
+        return tensor.name
+    return str(tensor.values().tolist())
+
+
+def _equal(a: Any, b: Any) -> bool:
+    return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
+
+
+@dataclass
+class Signature:
+    """A named way to call a graph: its inputs and outputs under the names that callers use."""
+
+    key: str
+    inputs: dict[str, Tensor]
+    outputs: dict[str, Tensor]
+
+
+class Graph:
+    """Operators in execution order, with inputs and outputs. TFLite calls this a subgraph."""
+
+    def __init__(
+        self,
+        inputs: Iterable[Tensor] = (),
+        outputs: Iterable[Tensor] = (),
+        ops: Iterable[Op] = (),
+        name: str = "main",
+    ) -> None:
+        self.name = name
+        self.inputs: list[Tensor] = list(inputs)
+        self.outputs: list[Tensor] = list(outputs)
+        self.ops: list[Op] = list(ops)
+        self.signatures: list[Signature] = []
+        self.rest: dict[str, Any] = {}
+        """Fields of the schema (debugMetadataIndex) that we carry and do not read."""
+
+    def insert_before(self, anchor: Op, new_ops: Sequence[Op]) -> None:
+        """Put `new_ops` in front of `anchor`."""
+        at = self.ops.index(anchor)
+        self.ops[at:at] = new_ops
+
+    def replace_tensor(self, old: Tensor, new: Tensor) -> None:
+        """Every use of `old`, as an output of the graph too, becomes a use of `new`."""
+        for op, i in list(old.uses):
+            op.inputs = (*op.inputs[:i], new, *op.inputs[i + 1 :])
+        self.outputs = [new if t is old else t for t in self.outputs]
+        for signature in self.signatures:
+            signature.outputs = {k: new if t is old else t for k, t in signature.outputs.items()}
+
+    def replace_input(self, old: Tensor, new: Tensor) -> None:
+        """The graph takes `new` in the place of `old`, which nothing uses any more."""
+        self.inputs = [new if t is old else t for t in self.inputs]
+        for signature in self.signatures:
+            signature.inputs = {
+                (new.name if t is old else k): (new if t is old else t) for k, t in signature.inputs.items()
+            }
+
+    def is_used(self, tensor: Tensor) -> bool:
+        """Whether an operator reads `tensor` or the graph returns it."""
+        return bool(tensor.uses) or any(t is tensor for t in self.outputs)
+
+    def holds(self, op: Op) -> bool:
+        """Whether anything needs `op`."""
+        return op.kind in opset.SIDE_EFFECTS or not op.outputs or any(map(self.is_used, op.outputs))
+
+    def erase(self, ops: Iterable[Op]) -> list[Op]:
+        """Drop those of `ops` that nothing needs, and what only they needed. Returns what went."""
+        gone: list[Op] = []
+        todo = list(ops)
+        while todo:
+            op = todo.pop(0)
+            if op in gone or self.holds(op):
+                continue
+            producers = [t.producer for t in op.operands if t.producer is not None]
+            op.inputs = ()
+            self.ops.remove(op)
+            gone.append(op)
+            todo += producers
+        return gone
+
+    def remove_dead(self) -> int:
+        """Drop operators that nothing needs. Returns how many went."""
+        keep: list[Op] = []
+        for op in reversed(self.ops):
+            if self.holds(op):
+                keep.append(op)
+            else:
+                op.inputs = ()
+        gone = len(self.ops) - len(keep)
+        self.ops = keep[::-1]
+        return gone
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yield every tensor once: inputs, then in order of first appearance."""
+        seen = dict.fromkeys(self.inputs)
+        for op in self.ops:
+            seen.update(dict.fromkeys((*op.operands, *op.outputs)))
+        seen.update(dict.fromkeys(self.outputs))
+        yield from seen
+
+    def verify(self) -> None:
+        """Raise InvalidGraph, naming the operator at fault, if the graph is not well formed."""
+        ready, ops = set(self.inputs), set(self.ops)
+        for n, op in enumerate(self.ops):
+            where = f"op {n} {op!r}"
+            for i, tensor in enumerate(op.inputs):
+                _verify_use(op, i, tensor, ready, where)
+            _verify_results(op, ready, where)
+            _verify_shapes(op, where)
+            ready.update(op.outputs)
+        for tensor in self.tensors():
+            if stray := next((op for op, _ in tensor.uses if op not in ops), None):
+                raise InvalidGraph(f"{tensor.name} is used by {stray!r}, which is not in the graph")
+        self._verify_ports(ready)
+
+    def _verify_ports(self, ready: set[Tensor]) -> None:
+        for tensor in self.outputs:
+            if tensor not in ready and tensor.data is None:
+                raise InvalidGraph(f"graph output {tensor.name} is never produced")
+        for signature in self.signatures:
+            for tensor in {*signature.inputs.values()} - {*self.inputs}:
+                raise InvalidGraph(f"signature {signature.key} takes {tensor.name}, no input of the graph")
+            for tensor in {*signature.outputs.values()} - {*self.outputs}:
+                raise InvalidGraph(f"signature {signature.key} returns {tensor.name}, no output of the graph")
+
+    def __str__(self) -> str:
+        ins = ", ".join(map(repr, self.inputs))
+        outs = ", ".join(t.name for t in self.outputs)
+        return "\n".join([f"{self.name}({ins}) -> {outs}", *(f"  {op!r}" for op in self.ops)])
+
+
+def _verify_use(op: Op, i: int, tensor: Tensor | None, ready: set[Tensor], where: str) -> None:
+    if tensor is None:
+        return
+    if (op, i) not in tensor.uses:
+        raise InvalidGraph(f"{where}: input {i} does not list this op among its uses")
+    if tensor.data is None and tensor not in ready and not tensor.rest.get("isVariable"):
+        raise InvalidGraph(f"{where}: reads {tensor.name} before it is produced")
+
+
+def _verify_results(op: Op, ready: set[Tensor], where: str) -> None:
+    for tensor in op.outputs:
+        if tensor.producer is not op:
+            raise InvalidGraph(f"{where}: {tensor.name} names another producer")
+        if tensor in ready or tensor.data is not None:
+            raise InvalidGraph(f"{where}: {tensor.name} has its value already")
+
+
+def _verify_shapes(op: Op, where: str) -> None:
+    infer = opset.spec(op.kind).infer
+    if infer is None or any(t.rest.get("shapeSignature") is not None for t in (*op.operands, *op.outputs)):
+        return
+    try:
+        want = infer(op.operands, op.attrs)
+    except NotConstant:
+        return
+    except (ValueError, IndexError, ZeroDivisionError) as problem:
+        raise InvalidGraph(f"{where}: {problem}") from None
+    if want != [t.shape for t in op.outputs]:
+        raise InvalidGraph(f"{where}: result should be {want}")
+
+
+@dataclass
+class Model:
+    """Graphs, and what else a .tflite file holds."""
+
+    graphs: list[Graph]
+    description: str = ""
+    metadata: dict[str, bytes] = field(default_factory=dict)
+    rest: dict[str, Any] = field(default_factory=dict)
+    """Fields of the schema (externalBuffers …) that we carry and do not read."""
+
+    @property
+    def main(self) -> Graph:
+        """The first graph, where execution starts."""
+        return self.graphs[0]
+
+
+class Build:
+    """Spells operators as calls: `new.ADD(x, y)` makes the op and hands back its result.
+
+    Numbers and lists become constants: ints int32, floats float32. Patterns (`msd.rewrite.pattern`) are spelt
+    the same way. The operators made are kept in `ops`, in order.
+    """
+
+    def __init__(self, prefix: str = "t") -> None:
+        self.ops: list[Op] = []
+        self._prefix = prefix
+
+    def __getattr__(self, kind: str) -> Callable[..., Tensor]:
+        if kind.startswith("_"):
+            raise AttributeError(kind)
+        opset.spec(kind)
+        return lambda *inputs, version=1, **attrs: self._make(kind, inputs, version, attrs)[0]
+
+    def SPLIT(self, axis: int, x: Tensor, num_splits: int) -> tuple[Tensor, ...]:
+        """Return `num_splits` equal parts of `x` along `axis`."""
+        return self._make("SPLIT", (axis, x), 1, {"num_splits": num_splits})
+
+    def again(self, op: Op, *inputs: Tensor | None, **changes: Any) -> Tensor:
+        """Return the result of the operator `op` on other inputs, with some attributes changed."""
+        return self._make(op.kind, inputs, op.version, {**op.attrs, **changes})[0]
+
+    def _make(
+        self, kind: str, inputs: Iterable[Any], version: int, attrs: dict[str, Any]
+    ) -> tuple[Tensor, ...]:
+        spec = opset.spec(kind)
+        tensors = [t if t is None or isinstance(t, Tensor) else self.const(t) for t in inputs]
+        outputs = self._results(spec, tensors, {**spec.attrs, **attrs})
+        self.ops.append(Op(kind, tensors, outputs, attrs, version))
+        return tuple(outputs)
+
+    def _results(
+        self, spec: opset.OpSpec, inputs: list[Tensor | None], attrs: dict[str, Any]
+    ) -> list[Tensor]:
+        if spec.infer is None:
+            raise TypeError(f"the shape that {spec.kind} makes is not known; add it to msd/ir/shapes.py")
+        there = tuple(t for t in inputs if t is not None)
+        shapes = spec.infer(there, attrs)
+        kind = spec.result_dtype
+        dtype = there[kind].dtype if isinstance(kind, int) else kind or attrs["out_data_type"]
+        stem = f"{self._prefix}{len(self.ops)}"
+        names = [stem] if len(shapes) == 1 else [f"{stem}:{i}" for i in range(len(shapes))]
+        return [Tensor(n, s, dtype) for n, s in zip(names, shapes, strict=True)]
+
+    def const(self, values: Any, name: str | None = None) -> Tensor:
+        """Return a constant tensor of `values` (Weights, an array, a number or a list)."""
+        if not isinstance(values, Weights):
+            array = np.asarray(values)
+            narrow = {"f": np.float32, "i": np.int32}.get(array.dtype.kind)
+            literal = narrow and not isinstance(values, np.ndarray)
+            values = Weights.of(array.astype(narrow) if literal else array)
+        label = name or f"{self._prefix}{len(self.ops)}/const"
+        return Tensor(label, values.shape, _TFLITE[values.dtype], values)

@@ -1,0 +1,164 @@
+"""Ask the real GPU delegate about one file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+
+from msd import tflite
+from msd.errors import MsdError
+from msd.ir import Model
+from msd.ir.executed import executed
+from msd.ir.interface import Ports
+from msd.ir.weights import Array
+from msd.judging.rejection import rejections
+from msd.judging.verdict import Distance, Verdict, distance
+from msd.runners import native_log
+from msd.runners.adapter import Adapter, find
+from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.runners.interpreter import check, one_line
+from msd.runners.random_inputs import random_inputs
+from msd.runners.worker import LoadOnCpu, LoadOnGpu, Precision, Run
+
+TAIL = 60
+"""How many lines of the native log a verdict keeps."""
+
+NOISE = ("_registry.cc:", "compiler_plugin.cc:", "Could not load shared library", "environment.cc:36]")
+"""Lines about accelerators and plugins other than the GPU's."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One attempt to load and run a file in a child process."""
+
+    text: str
+    outputs: Mapping[str, Array] | None = None
+    compile_seconds: float | None = None
+    run_seconds: float | None = None
+    failure: str | None = None
+    crashed: bool = False
+
+    @property
+    def facts(self) -> native_log.NativeLog:
+        """What its native log says."""
+        return native_log.parse(self.text)
+
+
+def judge(
+    path: Path,
+    *,
+    precision: Precision = "fp32",
+    timeout: float = 600.0,
+    memory: int | None = None,
+    inputs: Mapping[str, Array] | None = None,
+    adapter: Adapter | None = None,
+) -> Verdict:
+    """Return the verdict of LiteRT's GPU delegate on the .tflite file at `path`.
+
+    The file is compiled for the GPU alone in a child process and run on `inputs` (else seeded random ones); a
+    second child runs it on the CPU with float arithmetic. Where the delegate rejects operations, it is
+    compiled again with the CPU taking those, for numbers. `timeout` is seconds for each compilation and each
+    run, `memory` bytes for each child. Raises BadModelFile for a file that is no model or does not take
+    `inputs`, NoDelegate without an adapter.
+    """
+    start = monotonic()
+    model = tflite.read(path)
+    ports = Ports.of(model, path)
+    given = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
+    check(given, ports.inputs, path)
+    adapter = adapter or find()
+    bounds = Bounds.of(timeout, memory)
+    gpu = _on_gpu(LoadOnGpu(path, precision, ports.signature), given, bounds, adapter)
+    cpu = None if gpu.outputs is None else _try(LoadOnCpu(path), given, bounds, {})
+    return _verdict(path, model, adapter, precision, gpu, cpu, monotonic() - start)
+
+
+def _on_gpu(load: LoadOnGpu, inputs: dict[str, Array], bounds: Bounds, adapter: Adapter) -> Trial:
+    alone = _try(load, inputs, bounds, adapter.environment)
+    facts = alone.facts
+    if alone.crashed or not facts.rejected:
+        return alone
+    if not facts.delegated:
+        return replace(alone, failure=None)
+    mixed = _try(replace(load, cpu_too=True), inputs, bounds, adapter.environment)
+    return replace(mixed, text=alone.text if mixed.failure is None else mixed.text)
+
+
+def _try(
+    load: LoadOnGpu | LoadOnCpu, inputs: dict[str, Array], bounds: Bounds, environment: Mapping[str, str]
+) -> Trial:
+    """Load and run in a fresh child; a refusal or a loss becomes the trial's failure."""
+    with Child(environment, bounds) as child:
+        loaded, ran, failure, crashed = None, None, None, False
+        doing = "compiling" if isinstance(load, LoadOnGpu) else "loading"
+        try:
+            loaded = child.ask(load)
+            doing = "running"
+            ran = child.ask(Run(inputs))
+        except ChildLost as problem:
+            failure, crashed = f"while {doing}, {problem}", True
+        except ChildRefused as problem:
+            failure = f"{doing} failed: {_reason(child.log, problem)}"
+        return Trial(
+            child.log,
+            ran.outputs if ran else None,
+            loaded.seconds if loaded else None,
+            ran.seconds if ran else None,
+            failure,
+            crashed,
+        )
+
+
+def _reason(text: str, problem: MsdError) -> str:
+    """Return the first error of the native log, which is the real one; else what was raised."""
+    return next(iter(native_log.parse(text).problems), one_line(problem).rpartition("└ ")[2])
+
+
+def _verdict(
+    path: Path,
+    model: Model,
+    adapter: Adapter,
+    asked: Precision,
+    gpu: Trial,
+    cpu: Trial | None,
+    seconds: float,
+) -> Verdict:
+    facts = gpu.facts
+    graphs = executed(model)
+    ops = [op for graph in graphs for op in graph.ops]
+    unsaid = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0
+    return Verdict(
+        file=path,
+        adapter=facts.adapter or adapter.name,
+        adapter_type=facts.adapter_type or adapter.type,
+        asked=asked,
+        precision=asked if adapter.half_floats else "fp32",
+        operations=len(ops),
+        subgraphs=len(graphs),
+        delegated=len(ops) if unsaid else facts.delegated,
+        partitions=facts.initialised if unsaid else facts.partitions,
+        confirmed=bool(facts.replaced) and not facts.restored,
+        rejected=rejections(facts.rejected, ops),
+        distances=_distances(gpu, cpu),
+        failure=gpu.failure,
+        crashed=gpu.crashed,
+        problems=facts.problems,
+        reference_failure=cpu.failure if cpu else None,
+        compile_seconds=gpu.compile_seconds,
+        run_seconds=gpu.run_seconds,
+        seconds=seconds,
+        log=_tail(gpu.text),
+    )
+
+
+def _distances(gpu: Trial, cpu: Trial | None) -> tuple[Distance, ...]:
+    if gpu.outputs is None or cpu is None or cpu.outputs is None:
+        return ()
+    return tuple(distance(name, value, cpu.outputs[name]) for name, value in gpu.outputs.items())
+
+
+def _tail(text: str) -> tuple[str, ...]:
+    lines = [line for line in text.splitlines() if line and not any(noise in line for noise in NOISE)]
+    return tuple(lines[-TAIL:])

@@ -1,0 +1,222 @@
+"""The GPU that a model is made for: the limits that decide whether a convolution fits.
+
+Image limits and the thresholds of the Winograd choice are those of TensorFlow Lite's GPU delegate
+(tensorflow/lite/delegates/gpu/common: selectors/operation_selector.cc, tasks/conv_generic.cc), of LiteRT's
+(ml_drift/common/winograd_util.cc) and of public clinfo dumps; configs/devices lists the sources.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from msd.errors import BadConfig
+from msd.files.configs import CONFIGS
+
+Delegate = Literal["tflite-gpu", "litert-gpu"]
+"""TensorFlow Lite's GPU delegate, and that of LiteRT 2 (ML Drift)."""
+
+FOLDER = CONFIGS / "devices"
+"""The descriptions that come with msd: in a checkout, and beside msd where it is installed."""
+
+STORAGES = {
+    "weights_storage": ("texture_2d", "buffer"),
+    "activations_storage": ("texture_2d", "texture_array", "image_buffer", "buffer"),
+}
+"""Where a device may keep the weights of convolutions, and all that is computed."""
+
+LIMITS = (
+    "image2d_width",
+    "image2d_height",
+    "image2d_layers",
+    "image3d_width",
+    "image3d_height",
+    "image3d_depth",
+    "image_buffer_pixels",
+    "allocation_bytes",
+)
+"""What may be unknown of a device."""
+
+
+Shape = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ConvSize:
+    """A convolution as delegates see it: `height` x `width` of its result, which has `batch` of them.
+
+    `inputs` are the channels that one filter reads; `plain`: unstrided, undilated and in one group.
+    """
+
+    inputs: int
+    outputs: int
+    height: int
+    width: int
+    kernel: tuple[int, int]
+    plain: bool = True
+    batch: int = 1
+
+    @property
+    def tiles(self) -> int:
+        """How many 4x4 tiles cover one result."""
+        return -(-self.height // 4) * -(-self.width // 4)
+
+    @staticmethod
+    def of(source: Shape, weights: Shape, result: Shape, attrs: Mapping[str, Any]) -> ConvSize:
+        """Return the size of a CONV_2D (NHWC by OHWI)."""
+        steps = ("stride_w", "stride_h", "dilation_w_factor", "dilation_h_factor")
+        plain = all(attrs[step] == 1 for step in steps) and source[3] == weights[3]
+        outputs, kh, kw, inputs = weights
+        return ConvSize(inputs, outputs, result[1], result[2], (kh, kw), plain, result[0])
+
+
+@dataclass(frozen=True)
+class Device:
+    """One GPU. Image sizes in pixels of four channels; None where a limit is unknown.
+
+    `winograd_*` are the least sizes for which it is chosen, by TensorFlow Lite's delegate; LiteRT's has its
+    own least number of tiles, and of slices in times slices out. `image_buffer_pixels` is 0 where there are
+    no image buffers. `delegate` is the one that uses the device: None for a description, which then stands
+    for whichever asks more of it.
+    """
+
+    name: str = "adreno-740"
+    weights_storage: str = "texture_2d"
+    activations_storage: str = "texture_2d"
+    image2d_width: int | None = 16384
+    image2d_height: int | None = 16384
+    image2d_layers: int | None = 2048
+    image3d_width: int | None = 16384
+    image3d_height: int | None = 16384
+    image3d_depth: int | None = 2048
+    image_buffer_pixels: int | None = 134217728
+    allocation_bytes: int | None = 977272832
+    winograd_input_slices: int = 32
+    winograd_output_slices: int = 32
+    winograd_tiles: int = 64
+    litert_winograd_slices: int = 1
+    litert_winograd_tiles: int = 128
+    delegate: Delegate | None = None
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """The limits that are not known, by name: what exceeds only these cannot be found."""
+        return tuple(key for key in LIMITS if getattr(self, key) is None)
+
+    def under(self, delegate: Delegate) -> Device:
+        """Return the device as one delegate uses it."""
+        return replace(self, delegate=delegate)
+
+    def uses_winograd(self, conv: ConvSize) -> bool:
+        """Whether the convolution runs as Winograd F(4x4, 3x3)."""
+        return (
+            conv.plain
+            and conv.kernel == (3, 3)
+            and slices(conv.inputs) >= self.winograd_input_slices
+            and slices(conv.outputs) >= self.winograd_output_slices
+            and any(self._worthwhile(conv, d) for d in get_args(Delegate) if self.delegate in (d, None))
+        )
+
+    def _worthwhile(self, conv: ConvSize, delegate: Delegate) -> bool:
+        if delegate == "tflite-gpu":
+            return conv.tiles >= self.winograd_tiles
+        deep_enough = slices(conv.inputs) * slices(conv.outputs) >= self.litert_winograd_slices
+        return deep_enough and conv.tiles * conv.batch >= self.litert_winograd_tiles
+
+    def weights_texture(self, conv: ConvSize) -> tuple[int, int]:
+        """Return (width, height) of the texture that holds the convolution's weights."""
+        return slices(conv.outputs), slices(conv.inputs) * self.weights_rows(conv)
+
+    def weights_rows(self, conv: ConvSize) -> int:
+        """Return how many rows of weights a slice of the input needs: 36 where Winograd is used."""
+        return 36 if self.uses_winograd(conv) else conv.kernel[0] * conv.kernel[1]
+
+    def fits(self, conv: ConvSize) -> bool:
+        """Whether the convolution's weights exceed no known limit of a texture."""
+        if self.weights_storage == "buffer":
+            return True
+        width, height = self.weights_texture(conv)
+        return within(width, self.image2d_width) and within(height, self.image2d_height)
+
+    def input_split(self, conv: ConvSize) -> int | None:
+        """Return the fewest equal slices of the input channels that all fit, or None."""
+        parts = _whole_parts(conv.inputs)
+        return next((n for n in parts if self.fits(replace(conv, inputs=conv.inputs // n))), None)
+
+    def output_split(self, conv: ConvSize) -> int | None:
+        """Return the fewest equal slices of the output channels that all fit, or None."""
+        parts = _whole_parts(conv.outputs)
+        return next((n for n in parts if self.fits(replace(conv, outputs=conv.outputs // n))), None)
+
+
+def within(size: int, limit: int | None) -> bool:
+    """Whether `size` is not beyond `limit`, where there is a known one."""
+    return limit is None or size <= limit
+
+
+def slices(channels: int) -> int:
+    """How many pixels of four channels hold `channels`."""
+    return -(-channels // 4)
+
+
+def _whole_parts(channels: int) -> list[int]:
+    """Into how many equal parts channels can be cut, none of which shares a pixel with another."""
+    pixels, rest = divmod(channels, 4)
+    small = [n for n in range(1, math.isqrt(max(pixels, 0)) + 1) if not rest and pixels % n == 0]
+    return sorted({1, *small, *(pixels // n for n in small)})
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the rewrites aim at; `gelu_clip` is the M of clipped GELU (arXiv 2307.01193, section 3.1)."""
+
+    device: Device = field(default_factory=Device)
+    gelu_clip: float = 10.0
+
+
+def shipped() -> list[str]:
+    """Return the names of the devices that msd knows."""
+    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+
+
+def find_device(name_or_path: str) -> Device:
+    """Return the device of that name, or described in that file; raises BadConfig listing the names."""
+    if name_or_path in shipped():
+        return read_device(FOLDER / f"{name_or_path}.toml")
+    if name_or_path.endswith(".toml") or Path(name_or_path).exists():
+        return read_device(Path(name_or_path))
+    names = ", ".join(shipped())
+    raise BadConfig(f"no device is called {name_or_path!r}; there are {names}, or give a .toml file")
+
+
+def read_device(path: Path) -> Device:
+    """Return the device described in a TOML file; raises BadConfig naming the key at fault.
+
+    Limits may be "unknown"; what is not said is as on an Adreno 740.
+    """
+    try:
+        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as problem:
+        raise BadConfig(f"{path} is not a device description: {problem}") from problem
+    known = set(Device.__dataclass_fields__) - {"delegate"}
+    if unknown := set(table) - known:
+        raise BadConfig(f"{path} has no use for {sorted(unknown)}; known keys are {sorted(known)}")
+    values = {key: _value(key, value, path) for key, value in table.items()}
+    return Device(**{"name": path.stem, **values})
+
+
+def _value(key: str, value: Any, path: Path) -> Any:
+    if key in LIMITS and value == "unknown":
+        return None
+    wanted = type(getattr(Device(), key))
+    least = 0 if key == "image_buffer_pixels" else 1
+    if type(value) is not wanted or (wanted is int and value < least):
+        what = "a positive integer" if wanted is int else "a string"
+        raise BadConfig(f"{path}: {key} is {value!r}; {what} was expected")
+    if key in STORAGES and value not in STORAGES[key]:
+        raise BadConfig(f"{path}: {key} is {value!r}; choose from {list(STORAGES[key])}")
+    return value

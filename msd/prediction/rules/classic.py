@@ -1,0 +1,251 @@
+"""Checks and dangers of the classic GPU delegate alone.
+
+No machine without a phone's GPU runs it, so nothing here is measured by us: each stands in its source, or
+was reported of devices.
+"""
+
+from __future__ import annotations
+
+from msd.prediction.rules.checks import Check, Flaw
+from msd.prediction.rules.miscomputed import (
+    HALF_SUM,
+    LAID_OUT,
+    RAW_HALVES,
+    TANH_BEHIND,
+    condition_laid_out,
+    softmax_of_rank_one,
+    wrong,
+)
+from msd.prediction.rules.view import FLOATS, View, from_left, has_scales, listed
+
+BUILDER = "tflite/delegates/gpu/common/model_builder.cc"
+SHAPED = "tflite/delegates/gpu/common/model_builder_helper.cc: ExtractTensorShape"
+READERS = frozenset({"CAST", "SELECT", "SELECT_V2"})
+"""What may read the result of a comparison."""
+
+READABLE = frozenset({"FLOAT32", "FLOAT16", "INT8", "INT16", "UINT8", "INT32"})
+"""`CreateVectorCopyData<float>` in model_builder_helper.cc."""
+
+CASTS = frozenset(
+    {
+        *(("BOOL", "FLOAT16"), ("BOOL", "FLOAT32"), ("FLOAT16", "BOOL"), ("FLOAT32", "BOOL")),
+        *((a, b) for a in ("FLOAT32", "INT32") for b in ("FLOAT32", "INT32")),
+    }
+)
+
+
+def standard_fits(longer: tuple[int, ...], shorter: tuple[int, ...]) -> bool:
+    """Whether the few ranks that kStandard knows are broadcast: [1,x,y,z] with [x,y,z] or [1,1], and
+    [b,x,y,c] with [b,c]."""
+    if len(longer) != 4:
+        return False
+    if len(shorter) == 3:
+        return longer[0] == 1
+    return (longer[0] == 1 and shorter == (1, 1)) or (longer[0], longer[3]) == shorter
+
+
+def cast_types() -> Check:
+    """It goes between bool and floats, or between float32 and int32."""
+
+    def test(view: View) -> Flaw | None:
+        pair = view.operands[0].dtype, view.outputs[0].dtype
+        clause = f"casts {pair[0]} to {pair[1]}; bool and floats, or FLOAT32 and INT32 are taken"
+        return None if pair in CASTS else (clause, (view.operands[0], view.outputs[0]))
+
+    return Check("dtype", test)
+
+
+def consumed_as_float() -> Check:
+    """One CAST or SELECT reads a comparison's result, and makes floats of it."""
+
+    def test(view: View) -> Flaw | None:
+        readers = list(view.outputs[0].uses)
+        if len(readers) == 1:
+            ((reader, _),) = readers
+            if reader.kind in READERS and reader.outputs[0].dtype in FLOATS:
+                return None
+        return "has a result that other than one CAST or SELECT to float reads", view.outputs
+
+    return Check("consumer", test)
+
+
+def constant_second_matrix() -> Check:
+    """A constant matrix is the second one, of rank 2."""
+
+    def test(view: View) -> Flaw | None:
+        w = view.operands[1]
+        if len(view.runtime) == 2 or (w.data is not None and view.is_runtime(0) and len(w.shape) == 2):
+            return None
+        return "multiplies with a constant that is not a second matrix of rank 2", view.constants
+
+    return Check("graph", test, fix="use_fully_connected")
+
+
+def constant_of_one_image() -> Check:
+    """A constant beside a runtime tensor is one image at most, and there are not two constants."""
+
+    def test(view: View) -> Flaw | None:
+        if not view.runtime:
+            return "reads constants only", view.constants
+        four = tuple(t for t in view.constants if len(t.shape) > 3 and t.size > 1 and t.shape[0] > 1)
+        shapes = ", ".join(listed(t.shape) for t in four)
+        return (f"has a constant of shape {shapes}; one image is taken", four) if four else None
+
+    return Check("constness", test)
+
+
+def whole_groups() -> Check:
+    """The weights of a convolution belong to all input channels, or to groups of a constant kernel."""
+
+    def test(view: View) -> Flaw | None:
+        x, w = view.operands[:2]
+        reads, channels = w.shape[3], from_left(x.shape)[3]
+        if reads and channels % reads == 0 and (w.data is not None or reads == channels):
+            return None
+        return f"has {'constant' if w.data else 'runtime'} weights for {reads} of {channels} channels", (w,)
+
+    return Check("groups", test)
+
+
+def readable_weights() -> Check:
+    """Constant weights are of a type that it brings to float when it loads a file."""
+
+    def test(view: View) -> Flaw | None:
+        w = view.input(1)
+        if w is None or w.data is None or w.dtype in READABLE:
+            return None
+        return f"has weights of {w.dtype}; {', '.join(sorted(READABLE))} are taken", (w,)
+
+    return Check("graph", test)
+
+
+def kept_dimensions() -> Check:
+    """With keep_num_dims the result has the rank of the input."""
+
+    def test(view: View) -> Flaw | None:
+        x, y = view.operands[0], view.outputs[0]
+        clause = f"keeps its dimensions, but makes {listed(y.shape)} of {listed(x.shape)}"
+        return (clause, (x, y)) if view.attrs["keep_num_dims"] and len(x.shape) != len(y.shape) else None
+
+    return Check("rank", test)
+
+
+def dense_channels() -> Check:
+    """Constant weights are a matrix as wide as the input's last axis, laid out from the left."""
+
+    def test(view: View) -> Flaw | None:
+        x, w = view.operands[:2]
+        if w.data is None or (len(w.shape) == 2 and from_left(x.shape)[3] == w.shape[1]):
+            return None
+        clause = f"has weights of shape {listed(w.shape)} for an input of {listed(x.shape)}"
+        return f"{clause}; as many channels are wanted", (x, w)
+
+    return Check("graph", test, fix="use_conv")
+
+
+def condition_fits() -> Check:
+    """A condition broadcasts to the result, and branches of rank 2 are constant."""
+
+    def test(view: View) -> Flaw | None:
+        condition, *branches = view.operands
+        shape, given = view.outputs[0].shape, condition.shape
+        ending = shape[len(shape) - len(given) :] if len(given) <= len(shape) else ()
+        if given and not (ending and all(a in (1, b) for a, b in zip(given, ending, strict=True))):
+            return f"has a condition of shape {listed(given)} for {listed(shape)}", (condition,)
+        flat = tuple(t for t in branches if t.data is None and len(t.shape) == 2)
+        return ("chooses from a runtime matrix; constant ones are taken", flat) if flat else None
+
+    return Check("broadcast", test)
+
+
+def one_hot_shapes() -> Check:
+    """Indices have one number along all axes but the last and a batch; the values are scalars."""
+
+    def test(view: View) -> Flaw | None:
+        x, on, off = view.operands[0], view.operands[2], view.operands[3]
+        middle = x.shape[1:-1] if len(x.shape) > 3 else x.shape[:-1]
+        clause = f"has indices of shape {listed(x.shape)}; batch and last dimension may be above 1"
+        if any(n != 1 for n in middle):
+            return clause, (x,)
+        wide = tuple(t for t in (on, off) if len(t.shape) > 1 or t.size > 1)
+        return ("has on and off values that are no scalars", wide) if wide else None
+
+    return Check("shape", test)
+
+
+def _flags_ignored(view: View) -> Flaw | None:
+    flags = [name for name in ("adj_x", "adj_y") if view.attrs[name]]
+    clause = f"ignores {' and '.join(flags)}; an explicit TRANSPOSE is right"
+    return (clause, view.operands) if flags else None
+
+
+def _attention_of_rank_three(view: View) -> Flaw | None:
+    low = tuple(t for t in view.runtime if len(t.shape) == 3)
+    clause = "multiplies matrices of rank 3, which devices get wrong; rank 4 is right"
+    return (clause, low) if len(low) == 2 else None
+
+
+def _ranks_mixed(view: View) -> Flaw | None:
+    if len(view.runtime) != 2:
+        return None
+    a, b = view.runtime
+    rank = len(view.outputs[0].shape)
+    laid = [(from_left(t.shape), from_left((1,) * (rank - len(t.shape)) + t.shape)) for t in (a, b)]
+    if all(taken == right for taken, right in laid):
+        return None
+    clause = f"broadcasts {listed(a.shape)} with {listed(b.shape)}, lining up axes from the left"
+    return f"{clause}; one rank is right", (a, b)
+
+
+def _axes_dropped(view: View) -> Flaw | None:
+    x, y = view.operands[0], view.outputs[0]
+    if view.attrs["keep_dims"] or len(x.shape) == len(y.shape):
+        return None
+    return f"drops axes of {listed(x.shape)} without a reshape; keep_dims is right", (x, y)
+
+
+def _front_padded(view: View) -> Flaw | None:
+    shape = view.operands[1].shape
+    clause = "has paddings for three axes, which pad the batch by 1 as well; four are right"
+    return (clause, view.operands[:1]) if shape == (3, 2) else None
+
+
+def _quantised_layer(view: View) -> Flaw | None:
+    w = view.op.operands[1]
+    maker = w.producer
+    if maker is None or maker.kind != "DEQUANTIZE" or maker.operands[0].data is None:
+        return None
+    clause = "takes its weights from a DEQUANTIZE of integers, and converts them at every run"
+    return (
+        (f"{clause}; integer weights of its own are cheaper", (w,)) if has_scales(maker.operands[0]) else None
+    )
+
+
+ADJOINT = wrong("attribute", _flags_ignored, f"{BUILDER}: BatchedMatMulOperationParser").cured_by(
+    "transpose_matmul"
+)
+RANK_THREE = wrong("rank", _attention_of_rank_three, "LiteRT issue 8619, on devices").cured_by("lift_matmul")
+MIXED = wrong("broadcast", _ranks_mixed, SHAPED).cured_by("align_ranks")
+DROPPED = wrong("attribute", _axes_dropped, f"{BUILDER}: MeanOperationParser")
+PADDED = wrong("layout", _front_padded, f"{BUILDER}: PadOperationParser")
+CONVERTED = Check(
+    "quantisation", _quantised_layer, severity="note", source=f"{BUILDER}: Conv2DOperationParser"
+)
+
+BINARY = (
+    *("DIV", "FLOOR_DIV", "FLOOR_MOD", "MAXIMUM", "MINIMUM", "POW", "SQUARED_DIFFERENCE", "SUB"),
+    *("ADD", "MUL", "EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"),
+)
+
+TFLITE_DANGERS: dict[str, tuple[Check, ...]] = {
+    **dict.fromkeys(BINARY, (LAID_OUT.at(SHAPED), MIXED)),
+    **dict.fromkeys(["ADD", "SUB", "MUL", "DIV"], (LAID_OUT.at(SHAPED), MIXED, TANH_BEHIND)),
+    "BATCH_MATMUL": (ADJOINT, RANK_THREE),
+    **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (RAW_HALVES, CONVERTED, TANH_BEHIND)),
+    "FULLY_CONNECTED": (RAW_HALVES, CONVERTED),
+    "SOFTMAX": (wrong("layout", softmax_of_rank_one, SHAPED),),
+    **dict.fromkeys(["SELECT", "SELECT_V2"], (wrong("layout", condition_laid_out, SHAPED),)),
+    **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], (PADDED,)),
+    "MEAN": (DROPPED, HALF_SUM),
+    "SUM": (HALF_SUM,),
+}

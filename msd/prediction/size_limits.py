@@ -1,0 +1,166 @@
+"""What of a graph is too large for a device, and how its convolutions run there.
+
+No compiler of graphs looks at these sizes, and TensorFlow Lite's GPU delegate itself checks some of them only
+by failing. Formulas: `msd.prediction.storage`, `msd.prediction.constants`, `msd.prediction.device`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from msd.ir import Graph, Op, Tensor
+from msd.prediction.constants import constant, convolution, kept_weights
+from msd.prediction.device import ConvSize, Device, slices, within
+from msd.prediction.storage import Precision, bhwc, element_bytes, extent, store
+
+Severity = Literal["fails", "degrades"]
+"""The delegate refuses the graph or crashes; or it runs, in slower storage."""
+
+SMALLER = "smaller images, batch 1, or fewer heads of an attention at a time"
+
+
+@dataclass(frozen=True)
+class SizeProblem:
+    """What is too large: operator number `op` of the graph, of `kind`, at `tensors`; `sentence` says why.
+
+    `code` is weights-texture, weights-allocation, tensor-allocation, matmul-texture or tensor-storage; `fix`
+    is the rewrite or the change that helps, "" where nothing is wrong.
+    """
+
+    op: int
+    kind: str
+    tensors: tuple[str, ...]
+    code: str
+    severity: Severity
+    sentence: str
+    fix: str
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """How a CONV_2D runs: `texture` is the width and height that its weights need in a texture."""
+
+    op: int
+    size: ConvSize
+    winograd: bool
+    texture: tuple[int, int]
+
+
+def convolutions(graph: Graph, device: Device) -> list[Convolution]:
+    """Return every CONV_2D with constant weights, and whether it runs as Winograd."""
+    return [
+        Convolution(i, size, device.uses_winograd(size), device.weights_texture(size))
+        for i, op in enumerate(graph.ops)
+        if (size := convolution(op)) is not None
+    ]
+
+
+def size_problems(graph: Graph, device: Device, precision: Precision = "fp16") -> list[SizeProblem]:
+    """Return what is too large for a device under its delegate, in the order of operators.
+
+    A limit that is unknown (`Device.unknown`) is never exceeded. Under no delegate, what either refuses is
+    found.
+    """
+    problems = [
+        *_weights(graph, device),
+        *_allocations(graph, device, precision),
+        *_tensors(graph, device, precision),
+        *_matmuls(graph, device),
+    ]
+    return sorted(problems, key=lambda problem: problem.op)
+
+
+def _weights(graph: Graph, device: Device) -> Iterator[SizeProblem]:
+    for conv in convolutions(graph, device):
+        if not device.fits(conv.size):
+            op = graph.ops[conv.op]
+            names = (op.operands[1].name,)
+            why = _why(conv, device)
+            yield SizeProblem(conv.op, op.kind, names, "weights-texture", "fails", why, _splits(conv, device))
+
+
+def _why(conv: Convolution, device: Device) -> str:
+    size, (width, height) = conv.size, conv.texture
+    kh, kw = size.kernel
+    deep, wide = slices(size.inputs), slices(size.outputs)
+    form = f"the {kh}x{kw} convolution of {size.inputs} to {size.outputs} channels"
+    rows = f"{kh * kw} rows for each of {deep} slices of four input channels"
+    if conv.winograd:
+        tiles = size.tiles * size.batch if device.delegate == "litert-gpu" else size.tiles
+        chosen = f"as it runs as Winograd ({tiles} tiles, {deep} and {wide} slices of channels)"
+        rows = f"36 rows for each of {deep} slices of four input channels, {chosen}"
+    most = f"{device.image2d_width} x {device.image2d_height}"
+    return f"{form} needs a weights texture of {width} x {height}: {rows}; {device.name} has at most {most}"
+
+
+def _splits(conv: Convolution, device: Device) -> str:
+    by_input, by_output = device.input_split(conv.size), device.output_split(conv.size)
+    ways = [f"{by_input} slices of the input channels"] if by_input else []
+    ways += [f"{by_output} of the output channels"] if by_output else []
+    return f"serialize_conv: {', or '.join(ways)}" if ways else "fewer channels: no equal slices fit"
+
+
+def _allocations(graph: Graph, device: Device, precision: Precision) -> Iterator[SizeProblem]:
+    for kept in kept_weights(graph, device, precision):
+        if not within(kept.piece, device.allocation_bytes):
+            kind = graph.ops[kept.op].kind
+            why = f"the weights {kept.tensor} take {_beyond(kept.piece, kept.form, device)}"
+            yield SizeProblem(
+                kept.op, kind, (kept.tensor,), "weights-allocation", "fails", why, "smaller weights"
+            )
+
+
+def _beyond(size: int, form: str, device: Device) -> str:
+    most = _mib(device.allocation_bytes or 0)
+    return f"{_mib(size)} in one piece as {form}; {device.name} gives at most {most}"
+
+
+def _mib(size: int) -> str:
+    return f"{size / 2**20:.1f} MiB"
+
+
+def _tensors(graph: Graph, device: Device, precision: Precision) -> Iterator[SizeProblem]:
+    for i, op, tensor in _computed(graph):
+        element = element_bytes(tensor.dtype, precision)
+        stored = store(tensor.shape, element, device)
+        names, shape = (tensor.name,), "x".join(map(str, tensor.shape))
+        if not stored.fits:
+            form = f"{shape} of {element} bytes each"
+            why = f"{tensor.name} takes {_beyond(stored.bytes, form, device)}"
+            yield SizeProblem(i, op.kind, names, "tensor-allocation", "fails", why, SMALLER)
+        elif stored.storage != device.activations_storage:
+            wanted = " x ".join(map(str, extent(tensor.shape, device.activations_storage)[:2]))
+            asked, found = (s.replace("_", " ") for s in (device.activations_storage, stored.storage))
+            why = f"{tensor.name} ({shape}) would be a {asked} of {wanted}, more than {device.name} has"
+            why += f": it lies in a slower {found}"
+            yield SizeProblem(i, op.kind, names, "tensor-storage", "degrades", why, "")
+
+
+def _computed(graph: Graph) -> Iterator[tuple[int, Op, Tensor]]:
+    """Yield every tensor that is not constant with the first operator that reads or makes it."""
+    seen: set[Tensor] = set()
+    for i, op in enumerate(graph.ops):
+        for tensor in (*op.operands, *op.outputs):
+            if constant(tensor) is None and tensor not in seen:
+                seen.add(tensor)
+                yield i, op, tensor
+
+
+def _matmuls(graph: Graph, device: Device) -> Iterator[SizeProblem]:
+    """TensorFlow Lite's delegate lays the batches of a BATCH_MATMUL under one another, in textures only."""
+    if device.delegate == "litert-gpu" or device.activations_storage != "texture_2d":
+        return
+    for i, op in enumerate(graph.ops):
+        if op.kind != "BATCH_MATMUL" or all(bhwc(t.shape)[0] == 1 for t in op.outputs):
+            continue
+        for tensor in (*op.operands, *op.outputs):
+            b, h, w, c = bhwc(tensor.shape)
+            width, height, _ = extent((1, b * h, w, c), "texture_2d")
+            if within(width, device.image2d_width) and within(height, device.image2d_height):
+                continue
+            most = f"{device.image2d_width} x {device.image2d_height}"
+            why = f"{tensor.name}, its {b} batches under one another, needs a texture of {width} x {height}"
+            why += f"; {device.name} has at most {most}"
+            yield SizeProblem(i, op.kind, (tensor.name,), "matmul-texture", "fails", why, SMALLER)

@@ -1,0 +1,340 @@
+"""Rules, and the one driver that applies them.
+
+A rule is a pattern and a function. The function never changes the graph: it looks at what matched and either
+returns the replacement, built with `new`, or says why not with `skip("reason")`. Only the driver edits, so a
+rule that gives up half way leaves no mark. A `graph_pass` is for what is not local.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from msd.ir import Build, Graph, Op, Tensor
+from msd.ir.opset import SIDE_EFFECTS
+from msd.ir.weights import SMALL, Array, Weights, joined_sources
+from msd.prediction.device import ConvSize, Device, Target
+from msd.rewrite.pattern import ANY, Match, Pat, any_op, const, match, op, var
+
+PHASES = ("canonicalize", "fuse", "lower", "cleanup")
+"""The order in which rules run; inside a phase it does not matter."""
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A rule's considered No, with the reason a user will read."""
+
+    reason: str
+
+
+skip = Skip
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rewrite. `shared`: inner results may have other readers, and then stay for them."""
+
+    name: str
+    phases: tuple[str, ...]
+    pattern: Pat
+    build: Callable[..., Tensor | Skip]
+    doc: str
+    shared: bool = False
+    wants_target: bool = False
+
+
+@dataclass(frozen=True)
+class GraphPass:
+    """A rewrite of the whole graph at once: returns how many changes it made."""
+
+    name: str
+    phases: tuple[str, ...]
+    change: Callable[..., int]
+    doc: str
+    wants_target: bool = False
+
+
+Rewrite = Rule | GraphPass
+
+
+def _checked(function: Callable[..., object], phases: str) -> tuple[tuple[str, ...], str]:
+    """Return the phases and the docstring of a rewrite; raises when either is not as it should be."""
+    chosen = tuple(phases.split())
+    for phase in chosen:
+        if phase not in PHASES:
+            raise ValueError(f"no phase {phase!r}; choose from {', '.join(PHASES)}")
+    doc = inspect.getdoc(function)
+    if not doc or "=>" not in doc:
+        raise TypeError(f"rule {function.__name__} needs a docstring stating before => after")
+    return chosen, doc
+
+
+def rule(
+    phases: str, pattern: Pat, *, shared: bool = False
+) -> Callable[[Callable[..., Tensor | Skip]], Rule]:
+    """Turn `def name(new, <names in the pattern>[, target])` into a rule of `phases` (space-separated)."""
+
+    if not pattern.kinds:
+        raise TypeError("a rule's pattern is the result of an operator")
+
+    def wrap(build: Callable[..., Tensor | Skip]) -> Rule:
+        chosen, doc = _checked(build, phases)
+        takes = list(inspect.signature(build).parameters)
+        has = set(pattern.names())
+        if takes[:1] != ["new"] or set(takes[1:]) - {"target"} != has:
+            raise TypeError(
+                f"rule {build.__name__} takes {takes}, but its pattern binds {['new', *sorted(has)]}"
+            )
+        return Rule(build.__name__, chosen, pattern, build, doc, shared, "target" in takes)
+
+    return wrap
+
+
+def graph_pass(phases: str) -> Callable[[Callable[..., int]], GraphPass]:
+    """Turn `def name(graph[, target]) -> int` into a rewrite of the whole graph, in `phases`."""
+
+    def wrap(change: Callable[..., int]) -> GraphPass:
+        chosen, doc = _checked(change, phases)
+        takes = list(inspect.signature(change).parameters)
+        if takes not in (["graph"], ["graph", "target"]):
+            raise TypeError(f"pass {change.__name__} takes {takes}; it gets graph and, if it wants, target")
+        return GraphPass(change.__name__, chosen, change, doc, "target" in takes)
+
+    return wrap
+
+
+@dataclass
+class Entry:
+    """What one rewrite did: how often it fired, where, what it refused and why, how operator counts moved."""
+
+    rule: str
+    fired: int = 0
+    skipped: dict[str, str] = field(default_factory=dict)
+    delta: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def ops(self) -> int:
+        """How many operators came (positive) or went (negative)."""
+        return sum(self.delta.values())
+
+    def to_json(self) -> dict[str, object]:
+        """Return the entry for the manifest; skips are counted per reason with one example each."""
+        reasons: dict[str, dict[str, object]] = {}
+        for tensor, reason in self.skipped.items():
+            row = reasons.setdefault(reason, {"count": 0, "example": tensor})
+            row["count"] = int(str(row["count"])) + 1
+        kinds = {k: n for k, n in sorted(self.delta.items()) if n}
+        return {
+            "rule": self.rule,
+            "fired": self.fired,
+            "ops": self.ops,
+            "kinds": kinds,
+            "skipped": reasons,
+        }
+
+
+@dataclass
+class Ledger:
+    """What all rewrites did to one graph."""
+
+    before: int = 0
+    after: int = 0
+    entries: dict[str, Entry] = field(default_factory=dict)
+
+    @property
+    def fired(self) -> int:
+        """How many times any rewrite fired."""
+        return sum(e.fired for e in self.entries.values())
+
+    def enter(self, name: str, fired: int, before: Counter[str], graph: Graph) -> None:
+        """Enter what happened to `graph` outside of rules; `before` are the operators it had, by kind."""
+        delta = ops_by_kind(graph)
+        delta.subtract(before)
+        self.entries[name] = Entry(name, fired, delta=delta)
+        self.after = len(graph.ops)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the ledger for the manifest."""
+        return {
+            "before": self.before,
+            "after": self.after,
+            "rules": [e.to_json() for e in self.entries.values()],
+        }
+
+
+class RuleError(Exception):
+    """A rule broke its contract; the message names the rule."""
+
+
+def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) -> Ledger:
+    """Run `rules` phase by phase, each phase until nothing fires, and verify the graph after each.
+
+    Operators that nothing needs go first, entered as `remove_dead`. Raises RuleError when a rule breaks its
+    contract or a phase never ends.
+    """
+    ledger = Ledger(len(graph.ops), 0, {r.name: Entry(r.name) for r in rules})
+    _remove_dead(graph, ledger)
+    for phase in PHASES:
+        chosen = [r for r in rules if phase in r.phases]
+        if chosen:
+            _run_phase(_Driver(graph, chosen, target or Target(), ledger))
+            graph.verify()
+    ledger.after = len(graph.ops)
+    return ledger
+
+
+def _remove_dead(graph: Graph, ledger: Ledger) -> None:
+    before = ops_by_kind(graph)
+    if gone := graph.remove_dead():
+        ledger.enter("remove_dead", gone, before, graph)
+
+
+def ops_by_kind(graph: Graph) -> Counter[str]:
+    """Return how many operators of each kind there are."""
+    return Counter(o.kind for o in graph.ops)
+
+
+def _run_phase(driver: _Driver) -> None:
+    start, limit = driver.ledger.fired, 100 + 20 * len(driver.graph.ops)
+    while driver.sweep():
+        if driver.ledger.fired - start > limit:
+            cycle = ", ".join(driver.recent[-6:])
+            raise RuleError(f"no fixed point after {limit} rewrites; the last were {cycle}")
+
+
+class _Driver:
+    """One phase over one graph: the only code that edits it."""
+
+    def __init__(self, graph: Graph, rules: Sequence[Rewrite], target: Target, ledger: Ledger) -> None:
+        self.graph, self.target, self.ledger = graph, target, ledger
+        self.passes = [r for r in rules if isinstance(r, GraphPass)]
+        self.rules_of: dict[str, list[Rule]] = {}
+        for r in rules:
+            if isinstance(r, Rule):
+                for kind in r.pattern.kinds:
+                    self.rules_of.setdefault(kind, []).append(r)
+        self.recent: list[str] = []
+
+    def sweep(self) -> bool:
+        """Visit every operator and run every pass once; returns whether anything changed."""
+        fired = any([self._visit(o) for o in list(self.graph.ops)])
+        return any([self._pass(p) for p in self.passes]) or fired
+
+    def _pass(self, p: GraphPass) -> bool:
+        before = ops_by_kind(self.graph)
+        changes = p.change(self.graph, target=self.target) if p.wants_target else p.change(self.graph)
+        entry = self.ledger.entries[p.name]
+        entry.fired += changes
+        self.recent += [p.name] * bool(changes)
+        self.graph.remove_dead()
+        entry.delta.update(ops_by_kind(self.graph))
+        entry.delta.subtract(before)
+        return changes > 0
+
+    def _visit(self, o: Op) -> bool:
+        rules = self.rules_of.get(o.kind, ())
+        return any(self.graph.holds(o) and self._try(r, o) for r in rules)
+
+    def _try(self, r: Rule, root: Op) -> bool:
+        for old in filter(self.graph.is_used, root.outputs):
+            for found in match(r.pattern, old):
+                if self._replace(r, root, old, found):
+                    return True
+        return False
+
+    def _replace(self, r: Rule, root: Op, old: Tensor, found: Match) -> bool:
+        entry = self.ledger.entries[r.name]
+        new = Build(f"{old.name.partition('~')[0]}~{self.ledger.fired}.")
+        result = self._result(r, new, old, found)
+        if isinstance(result, Skip):
+            for unused in new.ops:
+                unused.inputs = ()
+            entry.skipped[old.name] = result.reason
+            return False
+        self._edit(entry, root, old, result, new, found)
+        return True
+
+    def _result(self, r: Rule, new: Build, old: Tensor, found: Match) -> Tensor | Skip:
+        """Return what takes the place of `old`, or why it stays."""
+        if reason := _unfit(found):
+            return Skip(reason)
+        if not r.shared and (other := found.shared(self.graph.outputs)):
+            return Skip(f"the inner {other.kind} is also used elsewhere")
+        extra = {"target": self.target} if r.wants_target else {}
+        try:
+            result = r.build(new, **found.tensors, **extra)
+        except Exception as problem:
+            raise RuleError(f"{r.name} failed at {old!r}: {problem}") from problem
+        if isinstance(result, Skip):
+            return result
+        if not isinstance(result, Tensor) or (result.shape, result.dtype) != (old.shape, old.dtype):
+            raise RuleError(f"{r.name} turned {old!r} into {result!r}")
+        if self._aliases(old, result):
+            return Skip(f"a graph output would become another name for {result.name}")
+        return result
+
+    def _edit(self, entry: Entry, root: Op, old: Tensor, result: Tensor, new: Build, found: Match) -> None:
+        is_output = any(t is old for t in self.graph.outputs)
+        self.graph.insert_before(root, new.ops)
+        self.graph.replace_tensor(old, result)
+        if result.producer in new.ops or is_output:
+            result.name = old.name
+        gone = self.graph.erase([*found.ops, *new.ops])
+        entry.delta.update(o.kind for o in new.ops)
+        entry.delta.subtract(o.kind for o in gone)
+        entry.fired += 1
+        entry.skipped.pop(old.name, None)
+        self.recent.append(entry.rule)
+
+    def _aliases(self, old: Tensor, result: Tensor) -> bool:
+        """Whether an output would lose its own tensor: the caller could no longer tell it apart."""
+        outputs = self.graph.outputs
+        if not any(t is old for t in outputs):
+            return False
+        return result.producer is None or any(t is result for t in outputs)
+
+
+def _unfit(found: Match) -> str | None:
+    """Why rules, which compute on floats of fixed shape, leave a match alone; None if they need not."""
+    for t in (t for o in found.ops for t in (*o.operands, *o.outputs) if t.data is None):
+        if t.quant and t.quant.scale.size:
+            return f"{t.name} is quantised"
+        if any(n < 0 for n in t.rest.get("shapeSignature", ())):
+            return f"the shape of {t.name} is not fixed"
+    return None
+
+
+__all__ = [
+    "ANY",
+    "SIDE_EFFECTS",
+    "SMALL",
+    "Array",
+    "Build",
+    "ConvSize",
+    "Device",
+    "Graph",
+    "GraphPass",
+    "Ledger",
+    "Match",
+    "Op",
+    "Pat",
+    "Rewrite",
+    "Rule",
+    "RuleError",
+    "Skip",
+    "Target",
+    "Tensor",
+    "Weights",
+    "any_op",
+    "apply",
+    "const",
+    "graph_pass",
+    "joined_sources",
+    "match",
+    "op",
+    "rule",
+    "skip",
+    "var",
+]

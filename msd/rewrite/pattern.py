@@ -1,0 +1,179 @@
+"""Patterns: what part of a graph a rule is about, written as the formula it computes.
+
+`op.MUL(var("x"), op.LOGISTIC(var("x")))` matches x·sigmoid(x), either way round. A name used twice must be
+one tensor; an attribute that is not mentioned must have the schema's default, unless it is `ANY`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from msd.ir import Op, Tensor, opset
+
+ANY = object()
+"""An attribute value that a pattern accepts whatever it is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pat:
+    """Matches a tensor: any one (a variable), a constant, or the result of an operator."""
+
+    name: str | None = None
+    kinds: tuple[str, ...] = ()
+    args: tuple[Pat, ...] | None = ()
+    attrs: dict[str, Any] = field(default_factory=dict)
+    number: float | None = None
+    values: tuple[int, ...] | None = None
+    constant: bool = False
+    output: int = 0
+
+    def named(self, name: str) -> Pat:
+        """The same pattern, its tensor bound to `name`."""
+        return replace(self, name=name)
+
+    def out(self, position: int) -> Pat:
+        """The same operator's result number `position`."""
+        return replace(self, output=position)
+
+    def __add__(self, other: Pat | float) -> Pat:
+        return op.ADD(self, other)
+
+    def __radd__(self, other: float) -> Pat:
+        return op.ADD(other, self)
+
+    def __sub__(self, other: Pat | float) -> Pat:
+        return op.SUB(self, other)
+
+    def __mul__(self, other: Pat | float) -> Pat:
+        return op.MUL(self, other)
+
+    def __rmul__(self, other: float) -> Pat:
+        return op.MUL(other, self)
+
+    def names(self) -> list[str]:
+        """Every name the pattern binds."""
+        return [n for p in (self.args or ()) for n in p.names()] + ([self.name] if self.name else [])
+
+
+def var(name: str) -> Pat:
+    """Any tensor."""
+    return Pat(name)
+
+
+def const(name: str) -> Pat:
+    """Any constant."""
+    return Pat(name, constant=True)
+
+
+def any_op(*kinds: str, name: str) -> Pat:
+    """The result of any of these operators, whatever its inputs and attributes."""
+    for kind in kinds:
+        opset.spec(kind)
+    return Pat(name, kinds, args=None)
+
+
+def _as_pat(value: Any) -> Pat:
+    if isinstance(value, Pat):
+        return value
+    if isinstance(value, list | tuple):
+        return Pat(values=tuple(np.asarray(value).reshape(-1).tolist()))
+    return Pat(number=float(value))
+
+
+class _Ops:
+    def __getattr__(self, kind: str) -> Callable[..., Pat]:
+        spec = opset.spec(kind)
+
+        def make(*args: Any, **attrs: Any) -> Pat:
+            if unknown := set(attrs) - set(spec.attrs):
+                raise TypeError(f"{kind} has no attribute {sorted(unknown)}; it has {sorted(spec.attrs)}")
+            return Pat(kinds=(kind,), args=tuple(map(_as_pat, args)), attrs=attrs)
+
+        return make
+
+
+op = _Ops()
+
+
+@dataclass(frozen=True)
+class Match:
+    """The tensors bound by name, and every operator the pattern covers, the one at its root first."""
+
+    tensors: dict[str, Tensor]
+    ops: tuple[Op, ...]
+
+    def shared(self, outputs: Collection[Tensor]) -> Op | None:
+        """The operator of an inner result that something outside needs, or that is in `outputs`, if any."""
+        for maker in self.ops[1:]:
+            for t in maker.outputs:
+                if t in outputs or any(user not in self.ops for user, _ in t.uses):
+                    return maker
+        return None
+
+
+def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterator[Match]:
+    """Yield every way `pat` fits `tensor`; operators that commute are tried both ways round."""
+    bound = bound or Match({}, ())
+    if tensor is None or not _leaf_fits(pat, tensor, bound):
+        return
+    if not pat.kinds:
+        yield _bind(pat, tensor, bound)
+        return
+    maker = tensor.producer
+    if maker is None or maker.kind not in pat.kinds:
+        return
+    covered = bound.ops if maker in bound.ops else (*bound.ops, maker)
+    here = _bind(pat, tensor, Match(bound.tensors, covered))
+    if pat.args is None:
+        yield here
+    elif maker.outputs.index(tensor) == pat.output and _attrs_fit(pat, maker):
+        orders = [maker.inputs]
+        if opset.spec(maker.kind).commutes:
+            orders.append(maker.inputs[::-1])
+        for inputs in orders:
+            if len(inputs) == len(pat.args):
+                yield from _match_all(list(zip(pat.args, inputs, strict=True)), here)
+
+
+def _leaf_fits(pat: Pat, tensor: Tensor, bound: Match) -> bool:
+    if pat.name in bound.tensors and bound.tensors[pat.name] is not tensor:
+        return False
+    if pat.constant and tensor.data is None:
+        return False
+    if pat.number is not None:
+        return _is_number(tensor, pat.number)
+    return pat.values is None or _has_values(tensor, pat.values)
+
+
+def _is_number(tensor: Tensor, number: float) -> bool:
+    if tensor.data is None or tensor.size != 1 or tensor.quant:
+        return False
+    return bool(np.isclose(float(tensor.values().reshape(-1)[0]), number, rtol=1e-6, atol=0))
+
+
+def _has_values(tensor: Tensor, values: tuple[int, ...]) -> bool:
+    if tensor.data is None or tensor.size != len(values) or tensor.quant:
+        return False
+    return tuple(tensor.values().reshape(-1).tolist()) == values
+
+
+def _bind(pat: Pat, tensor: Tensor, bound: Match) -> Match:
+    return Match({**bound.tensors, pat.name: tensor}, bound.ops) if pat.name else bound
+
+
+def _attrs_fit(pat: Pat, maker: Op) -> bool:
+    want = {**opset.spec(maker.kind).attrs, **pat.attrs}
+    return all(v is ANY or v == maker.attrs[k] for k, v in want.items())
+
+
+def _match_all(pairs: list[tuple[Pat, Tensor | None]], bound: Match) -> Iterator[Match]:
+    if not pairs:
+        yield bound
+        return
+    (pat, tensor), *rest = pairs
+    for found in match(pat, tensor, bound):
+        yield from _match_all(rest, found)

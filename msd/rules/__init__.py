@@ -1,6 +1,0 @@
-"""Which operations a GPU delegate takes and which it gets wrong, from the file alone."""
-
-from msd.rules.finding import Finding
-from msd.rules.judge import RULE_SETS, predict
-
-__all__ = ["RULE_SETS", "Finding", "predict"]

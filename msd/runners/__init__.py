@@ -1,0 +1,1 @@
+"""Where .tflite files run: in this process, in a child process, on a GPU."""

@@ -1,0 +1,138 @@
+"""Run a .tflite file on the CPU with LiteRT's interpreter, or with an older one that has the same calls."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+
+from msd import tflite
+from msd.errors import BadModelFile
+from msd.ir import Model
+from msd.ir.float_weights import give_float_weights
+from msd.ir.interface import Port, Ports
+from msd.ir.weights import Array
+from msd.runners.silence import without_lines
+
+Library = Literal["ai_edge_litert", "tflite_runtime"]
+"""Packages with such an interpreter: the current one and TensorFlow Lite's, which ended with 2.14.
+
+One process can load only one of the two (msd.runners.tflite_runtime).
+"""
+
+STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for CPU\.")
+
+
+class Interpreter:
+    """A .tflite file loaded on the CPU, to be run many times; a context manager that frees its memory.
+
+    `inputs` and `outputs` are its ports by name: the names of its (first) signature, or of its tensors where
+    it has none. With `float_weights`, weights stored in fewer bits are brought to float32 and all arithmetic
+    is float32, as on a GPU; without it TensorFlow Lite quantises the inputs of such operations too.
+    `load_seconds` is what LiteRT took to load the file. Raises BadModelFile when the file is damaged or the
+    CPU cannot run it.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        threads: int | None = None,
+        float_weights: bool = False,
+        library: Library = "ai_edge_litert",
+    ) -> None:
+        model = tflite.read(path)
+        ports = Ports.of(model, path)
+        self.path, self.signature = path, ports.signature
+        self.inputs, self.outputs = ports.inputs, ports.outputs
+        self._interpreter: Any = None
+        with file_to_load(model, path, float_weights) as file:
+            self._load(file, threads, library)
+
+    def _load(self, file: Path, threads: int | None, library: Library) -> None:
+        interpreter = importlib.import_module(f"{library}.interpreter")
+        begun = perf_counter()
+        try:
+            with without_lines(STARTUP_LINE):
+                self._interpreter = interpreter.Interpreter(str(file), num_threads=threads)
+                self._interpreter.allocate_tensors()
+        except (ValueError, RuntimeError) as problem:
+            raise BadModelFile(f"{self.path} cannot be loaded on the CPU: {one_line(problem)}") from problem
+        self.load_seconds = perf_counter() - begun
+
+    def __enter__(self) -> Interpreter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Free its memory; it cannot be run after it."""
+        self._interpreter = None
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name for inputs by name; raises BadModelFile where they do not fit."""
+        check(inputs, self.inputs, self.path)
+        try:
+            return self._run(inputs)
+        except (ValueError, RuntimeError) as problem:
+            raise BadModelFile(f"{self.path} failed on the CPU: {one_line(problem)}") from problem
+
+    def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        if self.signature is not None:
+            runner = self._interpreter.get_signature_runner(self.signature)
+            return {name: np.asarray(value) for name, value in runner(**inputs).items()}
+        by_name = {detail["name"]: detail["index"] for detail in self._interpreter.get_input_details()}
+        for name, value in inputs.items():
+            self._interpreter.set_tensor(by_name[name], value)
+        self._interpreter.invoke()
+        details: list[dict[str, Any]] = self._interpreter.get_output_details()
+        return {detail["name"]: self._interpreter.get_tensor(detail["index"]) for detail in details}
+
+
+@contextmanager
+def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path]:
+    """Give the file at `path`, read as `model`, or one with float weights made of it, which changes `model`.
+
+    Loaded files are mapped into memory: the name of such a temporary one is not needed after it.
+    """
+    if not (float_weights and give_float_weights(model)):
+        yield path
+        return
+    with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:
+        tflite.write(model, Path(folder) / path.name)
+        yield Path(folder) / path.name
+
+
+def check(inputs: Mapping[str, Array], ports: Mapping[str, Port], path: Path) -> None:
+    """Raise BadModelFile unless `inputs` are exactly what `ports` ask for: names, shapes and dtypes."""
+    if set(inputs) != set(ports):
+        raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}")
+    for name, port in ports.items():
+        given = np.asarray(inputs[name])
+        if (given.shape, given.dtype.name) != (port.shape, port.dtype):
+            wanted = f"{port.dtype}{list(port.shape)}"
+            raise BadModelFile(f"{path} takes {name} as {wanted}, not {given.dtype.name}{list(given.shape)}")
+
+
+def require_loadable(path: Path) -> None:
+    """Raise BadModelFile where LiteRT cannot load the file; maps it into memory and reads its structure."""
+    from ai_edge_litert.interpreter import Interpreter as LiteRt
+    from ai_edge_litert.interpreter import OpResolverType
+
+    try:
+        LiteRt(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
+    except (ValueError, RuntimeError) as problem:
+        raise BadModelFile(f"{path} cannot be loaded on the CPU: {one_line(problem)}") from problem
+
+
+def one_line(problem: Exception) -> str:
+    """Return an exception's message as part of a sentence: LiteRT's run over lines and end in full stops."""
+    return " ".join(str(problem).split()).rstrip(".") or type(problem).__name__

@@ -1,0 +1,68 @@
+"""The smallest model that shows whether a Vulkan driver carries the GPU delegate, and in which precision."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msd import tflite
+from msd.errors import DelegateFailed, NoDelegate
+from msd.ir import Build, Graph, Model, Tensor
+from msd.runners import native_log
+from msd.runners.child import Bounds, Child
+from msd.runners.worker import LoadOnGpu, Precision, Run
+
+SECONDS = 60.0
+SHAPE = (1, 5, 3, 8)
+TOLERANCE = 1e-2
+"""Relative to the largest product: coarse enough for float16, too fine for a wrong answer."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The adapter's name and type as Dawn gives them, and whether it really computes in float16."""
+
+    name: str
+    type: str
+    half_floats: bool
+
+
+def probe(environment: Mapping[str, str]) -> Found:
+    """Multiply two tensors on the GPU under `environment`; raises NoDelegate when that does not work."""
+    values = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
+    with tempfile.TemporaryDirectory() as folder, Child(environment, Bounds.of(SECONDS)) as child:
+        path = Path(folder) / "probe.tflite"
+        tflite.write(square(), path)
+        try:
+            full, half = (_run(child, path, precision, values) for precision in ("fp32", "fp16"))
+        except DelegateFailed as problem:
+            raise NoDelegate((_first_problem(child.log) or str(problem)).rstrip(".")) from problem
+        facts = native_log.parse(child.log)
+    if facts.adapter is None or facts.adapter_type is None:
+        raise NoDelegate("the delegate did not say which adapter it runs on")
+    if not np.allclose(full, values * values, atol=TOLERANCE * float(np.max(values * values))):
+        raise NoDelegate(f"{facts.adapter} multiplies wrongly")
+    return Found(facts.adapter, facts.adapter_type, not np.array_equal(full, half))
+
+
+def _run(child: Child, path: Path, precision: Precision, values: Any) -> Any:
+    child.ask(LoadOnGpu(path, precision))
+    return child.ask(Run({"x": values, "y": values})).outputs["xy"]
+
+
+def _first_problem(text: str) -> str | None:
+    return next(iter(native_log.parse(text).problems), None)
+
+
+def square() -> Model:
+    """Return a model with one MUL of two float32 inputs `x` and `y` of shape `SHAPE` into `xy`."""
+    x, y = Tensor("x", SHAPE), Tensor("y", SHAPE)
+    new = Build()
+    product = new.MUL(x, y)
+    product.name = "xy"
+    return Model([Graph([x, y], [product], new.ops)])

@@ -1,0 +1,35 @@
+"""Seeded random inputs for a model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from msd.ir.interface import Port
+from msd.ir.weights import Array
+
+SMALL_INTEGERS = 10
+"""Integers that look nothing up are drawn below this."""
+
+
+def random_inputs(ports: Iterable[Port], seed: int = 0) -> dict[str, Array]:
+    """Return one array for each port, the same for the same seed.
+
+    Floats are drawn from N(0, 1); int8 and uint8 from their whole range; other integers from the rows of the
+    table they look up, or below `SMALL_INTEGERS`; booleans evenly.
+    """
+    generator = np.random.default_rng(seed)
+    return {port.name: _draw(port, generator) for port in ports}
+
+
+def _draw(port: Port, generator: np.random.Generator) -> Array:
+    dtype = np.dtype(port.dtype)
+    if dtype.kind == "f":
+        return np.asarray(generator.standard_normal(port.shape)).astype(dtype)
+    if dtype.kind == "b":
+        return np.asarray(generator.integers(0, 2, port.shape)).astype(dtype)
+    if dtype.itemsize == 1:
+        info = np.iinfo(dtype)
+        return np.asarray(generator.integers(info.min, info.max + 1, port.shape)).astype(dtype)
+    return np.asarray(generator.integers(0, port.rows or SMALL_INTEGERS, port.shape)).astype(dtype)

@@ -1,0 +1,74 @@
+"""The training set: drawn scenes and the token ids of their captions."""
+
+from __future__ import annotations
+
+import os
+import random
+from dataclasses import dataclass
+from multiprocessing import Pool
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from transformers import CLIPTokenizer
+
+from msd.demo.captions import Scene, Split, caption, captions, scenes
+from msd.demo.scenes import SIZE, Picture, draw
+from scripts.demo_training.recipe import Recipe
+from scripts.demo_training.vocabulary import LENGTH, Vocabulary, grow
+
+_CHUNK = 500
+
+
+@dataclass(frozen=True)
+class Captioned:
+    """Scenes of one split with several captions each."""
+
+    scenes: list[Scene]
+    captions: list[list[str]]
+
+
+def describe(recipe: Recipe, split: Split = "train") -> Captioned:
+    """Return `recipe.scenes` random scenes of a split with their captions; the recipe's seed decides all."""
+    rng = random.Random(recipe.seed)
+    chosen = rng.choices(scenes(split), k=recipe.scenes)
+    texts = [
+        [
+            caption(scene, rng, rng.random() < recipe.partial_captions)
+            for _ in range(recipe.captions_per_scene)
+        ]
+        for scene in chosen
+    ]
+    return Captioned(chosen, texts)
+
+
+def vocabulary() -> Vocabulary:
+    """Return the vocabulary of the demo grammar, grown from a fixed sample of its captions."""
+    return grow(captions("train", 5_000, seed=0))
+
+
+def _draw_chunk(job: tuple[int, list[Scene]]) -> Picture:
+    first, chunk = job
+    return np.stack([draw(scene, first + i) for i, scene in enumerate(chunk)])
+
+
+def pictures(chosen: list[Scene]) -> Picture:
+    """Return all scenes drawn, (N, 128, 128, 3) uint8, on every core; scene i is drawn with seed i."""
+    out = np.empty((len(chosen), SIZE, SIZE, 3), np.uint8)
+    jobs = [(first, chosen[first : first + _CHUNK]) for first in range(0, len(chosen), _CHUNK)]
+    with Pool(min(os.cpu_count() or 1, len(jobs))) as pool:
+        for (first, chunk), drawn in zip(jobs, pool.imap(_draw_chunk, jobs), strict=True):
+            out[first : first + len(chunk)] = drawn
+    return out
+
+
+def token_ids(texts: list[str], tokenizer: Path) -> npt.NDArray[np.int16]:
+    """Return the ids of `texts`, (N, 77), by the CLIP tokenizer stored in a folder."""
+    clip = CLIPTokenizer.from_pretrained(tokenizer)
+    blocks = [
+        np.array(
+            clip(texts[i : i + 10_000], padding="max_length", max_length=LENGTH, truncation=True)["input_ids"]
+        )
+        for i in range(0, len(texts), 10_000)
+    ]
+    return np.asarray(np.concatenate(blocks), dtype=np.int16)

@@ -1,0 +1,59 @@
+"""The second stage: U-Net and text encoder, trained together to predict the noise in latents."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from scripts.demo_training.loop import Run, train
+from scripts.demo_training.recipe import Recipe
+
+
+def _loss(parts: Any, noisy: Any, noise: Any, timesteps: Any, ids: Any, weight: Any) -> Any:
+    with torch.autocast("cuda", torch.bfloat16, enabled=noisy.is_cuda):
+        states = parts["text_encoder"](ids).last_hidden_state
+        predicted = parts["unet"](noisy, timesteps, states, return_dict=False)[0]
+    return (weight * ((predicted.float() - noise) ** 2).mean((1, 2, 3))).mean()
+
+
+def _timesteps(batch: int, generator: Any, device: str) -> Any:
+    """Return one timestep in each of `batch` equal parts of 0…999, which steadies the loss."""
+    return (
+        (torch.arange(batch, device=device) + torch.rand(batch, generator=generator, device=device))
+        / batch
+        * 1000
+    ).long()
+
+
+def fit(parts: Any, latents: Any, ids: Any, empty: Any, alphas: Any, recipe: Recipe, run: Run) -> float:
+    """Train `parts` (a ModuleDict of "unet" and "text_encoder") and return the seconds it took.
+
+    `latents` are scaled, (N, 4, 16, 16); `ids` the captions of each, (N, K, 77); `empty` the empty caption's
+    ids, (77,); `alphas` the scheduler's cumulative products. The loss is weighted by min(SNR, γ) / SNR.
+    """
+    parts.to(run.device, memory_format=torch.channels_last)
+    loss = torch.compile(_loss, dynamic=False) if run.compiles else _loss
+    batch, device = recipe.denoiser.batch, run.device
+    alphas = alphas.to(device)
+
+    def at(step: int) -> Any:
+        random = run.generator(recipe.seed + 1, step)
+        chosen = torch.randint(len(latents), (batch,), generator=random, device=device)
+        which = torch.randint(ids.shape[1], (batch,), generator=random, device=device)
+        dropped = torch.rand(batch, generator=random, device=device) < recipe.empty_captions
+        captions = torch.where(dropped[:, None], empty, ids[chosen, which]).long()
+        timesteps = _timesteps(batch, random, device)
+        noise = torch.randn((batch, *latents.shape[1:]), generator=random, device=device)
+        signal = alphas[timesteps]
+        noisy = (
+            signal.sqrt()[:, None, None, None] * latents[chosen]
+            + (1 - signal).sqrt()[:, None, None, None] * noise
+        )
+        ratio = signal / (1 - signal)
+        weight = ratio.clamp(max=recipe.snr_limit) / ratio
+        return loss(
+            parts, noisy.contiguous(memory_format=torch.channels_last), noise, timesteps, captions, weight
+        )
+
+    return train("denoiser", parts, at, recipe.denoiser, run)
