@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 from msd.errors import BadBundle
 from msd.files import schema
+from msd.ir.interface import TensorSpec
 
 FORMAT = 2
 OLDEST = 2
@@ -90,19 +91,6 @@ class Configuration:
 
 
 @dataclass(frozen=True)
-class Interface:
-    """One input or output: a name that is the same for every model, its shape, dtype and layout.
-
-    dtype is NumPy's name, "float32" or "int32"; layout is "NHWC" for pictures and latents.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    layout: str
-
-
-@dataclass(frozen=True)
 class Component:
     """One .tflite file: its name in the folder, what it must be, its operations, what goes in and out.
 
@@ -113,8 +101,8 @@ class Component:
     sha256: str
     bytes: int
     operations: int
-    inputs: tuple[Interface, ...]
-    outputs: tuple[Interface, ...]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
     made_from: str = ""
     runs_on: RunsOn = "gpu"
 

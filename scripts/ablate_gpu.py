@@ -34,7 +34,7 @@ from msd import tflite
 from msd.conversion.convert import with_weights
 from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.models.structure import Structure, load_structure
 from msd.parity import psnr
@@ -247,7 +247,7 @@ class Loaded:
 
     def __init__(self, child: Child, path: Path) -> None:
         self.child = child
-        ports = Ports.of(tflite.read(path), path)
+        ports = Interface.of(tflite.read(path), path)
         self.inputs = {n: values(n, tuple(p.shape), p.dtype) for n, p in ports.inputs.items()}
 
     def run(self) -> tuple[float, Array]:
@@ -292,7 +292,7 @@ def opened(row: Row, folder: Path, adapter: Adapter, precision: Any) -> Iterator
 def load(row: Row, folder: Path, adapter: Adapter, precision: Any) -> Loaded | None:
     """Load a variant, alone on the GPU or else with the CPU's help; returns None where neither works."""
     path = path_of(row.variant, folder)
-    signature = Ports.of(tflite.read(path), path).signature
+    signature = Interface.of(tflite.read(path), path).signature
     for cpu_too in (False, True):
         child = Child(adapter.environment, Bounds.of(PATIENCE, MEMORY))
         try:

@@ -16,7 +16,6 @@ from msd.bundle import (
     Configuration,
     Conversion,
     File,
-    Interface,
     Manifest,
     RecipeFacts,
     Source,
@@ -25,6 +24,7 @@ from msd.bundle import (
     open_bundle,
 )
 from msd.export.android.manifest import describe, write_manifest
+from msd.ir.interface import TensorSpec
 from msd.runtime.components import Engine
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
@@ -79,9 +79,9 @@ def _write(
     path = folder / f"{name}.tflite"
     path.write_bytes(name.encode() * 1000)
     facts = file_facts(path)
-    ports = [Interface(n, s, "int32" if n == "tokens" else "float32", "") for n, s in inputs.items()]
+    ports = [TensorSpec(n, s, "int32" if n == "tokens" else "float32", "") for n, s in inputs.items()]
     return Component(
-        path.name, facts.sha256, facts.bytes, 1, tuple(ports), (Interface(*output, "float32", ""),)
+        path.name, facts.sha256, facts.bytes, 1, tuple(ports), (TensorSpec(*output, "float32", ""),)
     )
 
 
@@ -90,7 +90,7 @@ class Sums:
     """A session that computes in float64 and rounds once."""
 
     name: str
-    output: Interface
+    output: TensorSpec
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         made = {"text_encoder": encode, "unet": predict, "vae_decoder": decode}[self.name](**inputs)

@@ -15,13 +15,13 @@ from msd.bundle import (
     Component,
     Configuration,
     Conversion,
-    Interface,
     Manifest,
     RecipeFacts,
     Source,
     dump_manifest,
     file_facts,
 )
+from msd.ir.interface import TensorSpec
 from tests.clip_files import write_tokenizer
 
 HEIGHT, WIDTH, CONTEXT, VOCABULARY = 4, 6, 5, 700
@@ -115,8 +115,8 @@ def write_network(recipe: Recipe, path: Path) -> Component:
     path.write_bytes(converter.convert())
     facts = file_facts(path)
     shape = tuple(concrete.structured_outputs[recipe.output].shape)
-    inputs = tuple(Interface(name, shape, dtype, "") for name, (shape, dtype) in recipe.inputs.items())
-    outputs = (Interface(recipe.output, shape, "float32", ""),)
+    inputs = tuple(TensorSpec(name, shape, dtype, "") for name, (shape, dtype) in recipe.inputs.items())
+    outputs = (TensorSpec(recipe.output, shape, "float32", ""),)
     return Component(path.name, facts.sha256, facts.bytes, 1, inputs, outputs)
 
 

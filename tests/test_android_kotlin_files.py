@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from msd.bundle import Interface
 from msd.export.android import manifest as app
+from msd.ir.interface import TensorSpec
 from tests.jvm import SOURCES, STUBS, TESTS, Jvm, Refused
 
 
@@ -23,7 +23,7 @@ def edited(folder: Path, path: Path, **changes: Any) -> Path:
     return path
 
 
-def ports(side: tuple[Interface, ...]) -> list[list[Any]]:
+def ports(side: tuple[TensorSpec, ...]) -> list[list[Any]]:
     return [[port.name, list(port.shape), port.dtype, port.layout] for port in side]
 
 

@@ -16,7 +16,7 @@ from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array, Weights
 from msd.models.networks import networks
 from msd.models.structure_cache import structure_of
@@ -124,7 +124,7 @@ def test_traced_networks_make_the_same_in_pieces(name: str, tmp_path: Path) -> N
     if name == "unet":
         # So it takes what a bundle's U-Net takes.
         apply(graph, [feed_timestep_embedding])
-    inputs = random_inputs(Ports.of(Model([graph]), tmp_path).inputs.values())
+    inputs = random_inputs(Interface.of(Model([graph]), tmp_path).inputs.values())
     filtered = [op.operands[0] for op in graph.ops if op.kind in ("CONV_2D", "BATCH_MATMUL")]
     watched = [*(t for t in dict.fromkeys(filtered) if t.data is None), *graph.outputs]
     found: dict[Tensor, Array] = {}

@@ -10,12 +10,15 @@ import pytest
 
 from msd.calibration.inputs import open_folder, read_run
 from msd.errors import BadCalibration
-from msd.ir.interface import Port
+from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
 
 LATENT = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
 TOKENS = np.array([[1, 6, 0]], np.int32)
-PORTS = {"latent": Port("latent", (1, 2, 3, 4), "float32"), "tokens": Port("tokens", (1, 3), "int32", rows=7)}
+PORTS = {
+    "latent": TensorSpec("latent", (1, 2, 3, 4), "float32"),
+    "tokens": TensorSpec("tokens", (1, 3), "int32", table_length=7),
+}
 DECODER = {"latent": PORTS["latent"]}
 
 

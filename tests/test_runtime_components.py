@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.bundle import Bundle, Component, Interface, open_bundle
+from msd.bundle import Bundle, Component, open_bundle
 from msd.errors import BadBundle, BadModelFile
+from msd.ir.interface import TensorSpec
 from msd.runners.interpreter import Interpreter
 from msd.runtime.components import Engine, Network, open_component
 from tests import stand_in
@@ -114,7 +115,7 @@ def test_refuses_rows_of_another_size(bundle_folder: Path) -> None:
 def test_refuses_a_manifest_with_another_output(bundle_folder: Path) -> None:
     bundle = open_bundle(bundle_folder)
     lying = replace(
-        bundle.component("vae_decoder"), outputs=(Interface("photo", (1, 8, 8, 3), "float32", ""),)
+        bundle.component("vae_decoder"), outputs=(TensorSpec("photo", (1, 8, 8, 3), "float32", ""),)
     )
     with CPU.load(bundle.path("vae_decoder")) as session:
         decoder = Network("vae_decoder", lying, session)
@@ -131,10 +132,10 @@ def test_refuses_a_file_that_is_no_model(bundle_folder: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "inputs",
-    [(Interface("latent", (1, 6, 4, 4), "float32", ""),), (Interface("x", (1, 4, 6, 4), "float32", ""),)],
+    [(TensorSpec("latent", (1, 6, 4, 4), "float32", ""),), (TensorSpec("x", (1, 4, 6, 4), "float32", ""),)],
 )
 def test_refuses_a_manifest_that_describes_another_file(
-    inputs: tuple[Interface, ...], bundle_folder: Path
+    inputs: tuple[TensorSpec, ...], bundle_folder: Path
 ) -> None:
     bundle = open_bundle(bundle_folder)
     lying: Component = replace(bundle.component("vae_decoder"), inputs=inputs)

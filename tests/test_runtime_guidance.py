@@ -9,12 +9,13 @@ import pytest
 import torch
 from diffusers import StableDiffusionPipeline
 
-from msd.bundle import Component, Interface
+from msd.bundle import Component
+from msd.ir.interface import TensorSpec
 from msd.runtime.guidance import EMBEDDING, Guidance
 
 
 def unet(batch: int, *others: str) -> Component:
-    ports = [Interface(name, (batch, 8), "float32", "") for name in ("latent", "context", *others)]
+    ports = [TensorSpec(name, (batch, 8), "float32", "") for name in ("latent", "context", *others)]
     return Component("unet.tflite", "", 0, 1, tuple(ports), ())
 
 

@@ -13,7 +13,7 @@ from msd.bench.timings import Timings
 from msd.bundle import Bundle
 from msd.errors import DelegateFailed
 from msd.ir.executed import executed
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.runners import native_log, tflite_runtime
 from msd.runners.adapter import Adapter
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
@@ -54,7 +54,7 @@ class Trial:
         model = tflite.read(path)
         if place.backend == "tflite-runtime" and not place.float_weights:
             tflite_runtime.refuse_int4(model, path)
-        ports = Ports.of(model, path)
+        ports = Interface.of(model, path)
         self._operations = sum(len(graph.ops) for graph in executed(model))
         self._inputs = Run(random_inputs(ports.inputs.values()))
         environment = place.adapter.environment if place.adapter else {}

@@ -13,7 +13,7 @@ import numpy as np
 
 from msd.calibration.store import Store, Written, opened, write
 from msd.ir import Graph, Model, Op, Tensor
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.split import cut
 from msd.ir.weights import Array
 from msd.runners.interpreter import check
@@ -75,7 +75,7 @@ def _written(
 
 def _fed(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[dict[Tensor, Array]]:
     """Yield each run's inputs by tensor; raises BadModelFile unless they fit."""
-    ports = Ports.of(Model([graph]), Path(graph.name)).inputs
+    ports = Interface.of(Model([graph]), Path(graph.name)).inputs
     named = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
     for each in inputs:
         check(each, ports, Path(graph.name))

@@ -16,7 +16,7 @@ from msd.bundle import Bundle, Component, file_facts
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runtime.components import Engine, Session
 from msd.runtime.guidance import Guidance
@@ -68,8 +68,9 @@ class Calibration:
         Raises BadCalibration for what is no such file or folder, or does not fit the networks.
         """
         if self.given is not None and self.given.is_dir():
-            ports = {name: Ports.of(tflite.read(bundle.path(name)), bundle.path(name)) for name in components}
-            return {name: open_folder(self.given, name, port.inputs) for name, port in ports.items()}
+            paths = {name: bundle.path(name) for name in components}
+            inputs = {name: Interface.of(tflite.read(path), path).inputs for name, path in paths.items()}
+            return {name: open_folder(self.given, name, inputs[name]) for name in components}
         prompts = captions("held-back", CAPTIONS, 0) if self.given is None else read_prompts(self.given)
         requests = [
             Request(prompt, seed=self.seed + i, steps=self.steps, guidance=self.guidance)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.errors import BadCalibration
-from msd.ir.interface import Port
+from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
 from msd.runners.interpreter import one_line
 
@@ -21,7 +21,7 @@ class Runs:
     """The inputs of several runs, by name, read one at a time, as often as wanted."""
 
     files: tuple[Path, ...]
-    ports: Mapping[str, Port] | None = None
+    ports: Mapping[str, TensorSpec] | None = None
     """What each array must be, where that has not been checked already: `read_run`."""
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class Runs:
             yield read_arrays(path) if self.ports is None else read_run(path, self.ports)
 
 
-def open_folder(folder: Path, component: str, ports: Mapping[str, Port]) -> Runs:
+def open_folder(folder: Path, component: str, ports: Mapping[str, TensorSpec]) -> Runs:
     """Return the runs of a network in `folder`/`component`, where that is there, else in `folder`.
 
     Each .npz file is one run and has an array for each input, by its name; a .npy file is the only input of
@@ -49,7 +49,7 @@ def open_folder(folder: Path, component: str, ports: Mapping[str, Port]) -> Runs
     return Runs(files, ports)
 
 
-def read_run(path: Path, ports: Mapping[str, Port]) -> Inputs:
+def read_run(path: Path, ports: Mapping[str, TensorSpec]) -> Inputs:
     """Return the inputs in a file as `ports` want them; raises BadCalibration where they are not so."""
     found = read_arrays(path)
     if list(found) == [""] and len(ports) == 1:
@@ -62,16 +62,18 @@ def read_run(path: Path, ports: Mapping[str, Port]) -> Inputs:
     return found
 
 
-def _check(path: Path, name: str, value: Array, port: Port) -> None:
+def _check(path: Path, name: str, value: Array, port: TensorSpec) -> None:
     if (value.shape, value.dtype.name) != (port.shape, port.dtype):
         wanted, got = f"{port.dtype}{list(port.shape)}", f"{value.dtype.name}{list(value.shape)}"
         raise BadCalibration(f"{path} has {name} as {got}; the network takes {wanted}")
     if not np.isfinite(value).all():
         raise BadCalibration(f"{path} has {name} with values that are infinite or no numbers")
-    if port.rows is not None and value.size and not (value.min() >= 0 and value.max() < port.rows):
-        raise BadCalibration(
-            f"{path} has {name} from {value.min()} to {value.max()}; it looks up a table of {port.rows} rows"
-        )
+    if port.table_length is not None and value.size:
+        least, most = int(value.min()), int(value.max())
+        if least < 0 or most >= port.table_length:
+            raise BadCalibration(
+                f"{path} has {name} from {least} to {most}; it looks up a table of {port.table_length} rows"
+            )
 
 
 def read_arrays(path: Path) -> Inputs:

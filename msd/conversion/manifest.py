@@ -14,14 +14,13 @@ from msd.bundle import (
     Adapter,
     Component,
     Configuration,
-    Interface,
     RecipeFacts,
     RunsOn,
     Source,
     file_facts,
 )
 from msd.encoding.recipe import Recipe
-from msd.ir.interface import Port, Ports
+from msd.ir.interface import Interface
 from msd.runners.interpreter import require_loadable
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.published import PUBLISHED
@@ -31,22 +30,17 @@ def component_of(path: Path, made_from: str, runs_on: RunsOn) -> Component:
     """Read a written file back, here and with LiteRT, and return what it is."""
     require_loadable(path)
     model = tflite.read(path)
-    facts, ports = file_facts(path), Ports.of(model, path)
+    facts, interface = file_facts(path), Interface.of(model, path)
     return Component(
         path.name,
         facts.sha256,
         facts.bytes,
         len(model.main.ops),
-        tuple(map(_interface, ports.inputs.values())),
-        tuple(map(_interface, ports.outputs.values())),
+        tuple(interface.inputs.values()),
+        tuple(interface.outputs.values()),
         made_from,
         runs_on,
     )
-
-
-def _interface(port: Port) -> Interface:
-    layout = {2: "NC", 3: "NTC", 4: "NHWC"}.get(len(port.shape), "N")
-    return Interface(port.name, port.shape, port.dtype, "NT" if port.dtype == "int32" else layout)
 
 
 def source_of(checkpoint: Checkpoint, components: Sequence[str]) -> Source:

@@ -11,7 +11,7 @@ from msd import tflite
 from msd.errors import MsdError
 from msd.ir import Model
 from msd.ir.executed import executed
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.judging.rejection import rejections
 from msd.judging.verdict import Distance, Verdict, distance
@@ -65,7 +65,7 @@ def judge(
     """
     start = monotonic()
     model = tflite.read(path)
-    ports = Ports.of(model, path)
+    ports = Interface.of(model, path)
     given = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
     check(given, ports.inputs, path)
     adapter = adapter or find()

@@ -11,7 +11,7 @@ from typing import Any
 from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Model
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.split import cut
 from msd.ir.weights import Array
 from msd.judging.judge import judge
@@ -30,7 +30,7 @@ def judge_pieces(
     cut.
     """
     model = tflite.read(path)
-    ports = Ports.of(model, path)
+    ports = Interface.of(model, path)
     given = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
     named = (
         model.main.signatures[0].inputs if model.main.signatures else {t.name: t for t in model.main.inputs}

@@ -10,7 +10,7 @@ from msd.bundle import Bundle
 from msd.calibration.drawing import Calibration
 from msd.calibration.inputs import Runs, open_folder
 from msd.ir import Graph, Model
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.pruning.passes import Observed
 from msd.rewrite import Rewrite, Target, apply
 
@@ -46,7 +46,7 @@ def observe(
     """
     runs: dict[str, Runs]
     if calibration.given is not None and calibration.given.is_dir():
-        ports = {name: Ports.of(networks.fed(name), calibration.given) for name in components}
+        ports = {name: Interface.of(networks.fed(name), calibration.given) for name in components}
         runs = {name: open_folder(calibration.given, name, port.inputs) for name, port in ports.items()}
     else:
         runs = calibration.runs(networks.plain(folder / "plain"), list(components), folder / "inputs")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msd.bundle import open_bundle
 from msd.calibration.inputs import read_arrays
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.report.fp16_audit import Range, audit
 from msd.report.report import Audit, OutOfRange
@@ -50,7 +50,7 @@ def _rows(found: Range) -> Iterator[OutOfRange]:
 
 
 def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str, list[Mapping[str, Array]]]:
-    ports = Ports.of(read(file), file).inputs
+    ports = Interface.of(read(file), file).inputs
     if given:
         runs = [read_arrays(path) for path in given]
         for run in runs:

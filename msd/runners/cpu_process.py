@@ -13,7 +13,7 @@ from types import TracebackType
 
 from msd import tflite
 from msd.errors import BadModelFile, DelegateFailed
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.interpreter import check, one_line
@@ -36,7 +36,7 @@ class CpuProcess:
         timeout: float = 3600.0,
         stop: Event | None = None,
     ) -> None:
-        ports = Ports.of(tflite.read(path), path)
+        ports = Interface.of(tflite.read(path), path)
         self.path, self.inputs = path, ports.inputs
         self._child = Child({}, Bounds.of(timeout, stop=stop))
         try:

@@ -9,7 +9,7 @@ from types import TracebackType
 
 from msd import tflite
 from msd.errors import DelegateFailed
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners import native_log
 from msd.runners.adapter import Adapter, find
@@ -37,7 +37,7 @@ class Session:
         adapter: Adapter | None = None,
         stop: Event | None = None,
     ) -> None:
-        ports = Ports.of(tflite.read(path), path)
+        ports = Interface.of(tflite.read(path), path)
         self.path, self.precision = path, precision
         self.inputs, self.outputs = ports.inputs, ports.outputs
         self.adapter = adapter or find()

@@ -18,7 +18,7 @@ from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Model
 from msd.ir.float_weights import give_float_weights
-from msd.ir.interface import Port, Ports
+from msd.ir.interface import Interface, TensorSpec
 from msd.ir.weights import Array
 from msd.runners.silence import without_lines
 
@@ -50,7 +50,7 @@ class Interpreter:
         library: Library = "ai_edge_litert",
     ) -> None:
         model = tflite.read(path)
-        ports = Ports.of(model, path)
+        ports = Interface.of(model, path)
         self.path, self.signature = path, ports.signature
         self.inputs, self.outputs = ports.inputs, ports.outputs
         self._interpreter: Any = None
@@ -111,7 +111,7 @@ def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path
         yield Path(folder) / path.name
 
 
-def check(inputs: Mapping[str, Array], ports: Mapping[str, Port], path: Path) -> None:
+def check(inputs: Mapping[str, Array], ports: Mapping[str, TensorSpec], path: Path) -> None:
     """Raise BadModelFile unless `inputs` are exactly what `ports` ask for: names, shapes and dtypes."""
     if set(inputs) != set(ports):
         raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}")

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from msd.ir.interface import Port
+from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
 
 SMALL_INTEGERS = 10
 """Integers that look nothing up are drawn below this."""
 
 
-def random_inputs(ports: Iterable[Port], seed: int = 0) -> dict[str, Array]:
+def random_inputs(ports: Iterable[TensorSpec], seed: int = 0) -> dict[str, Array]:
     """Return one array for each port, the same for the same seed.
 
     Floats are drawn from N(0, 1); int8 and uint8 from their whole range; other integers from the rows of the
@@ -23,7 +23,7 @@ def random_inputs(ports: Iterable[Port], seed: int = 0) -> dict[str, Array]:
     return {port.name: _draw(port, generator) for port in ports}
 
 
-def _draw(port: Port, generator: np.random.Generator) -> Array:
+def _draw(port: TensorSpec, generator: np.random.Generator) -> Array:
     dtype = np.dtype(port.dtype)
     if dtype.kind == "f":
         return np.asarray(generator.standard_normal(port.shape)).astype(dtype)
@@ -32,4 +32,4 @@ def _draw(port: Port, generator: np.random.Generator) -> Array:
     if dtype.itemsize == 1:
         info = np.iinfo(dtype)
         return np.asarray(generator.integers(info.min, info.max + 1, port.shape)).astype(dtype)
-    return np.asarray(generator.integers(0, port.rows or SMALL_INTEGERS, port.shape)).astype(dtype)
+    return np.asarray(generator.integers(0, port.table_length or SMALL_INTEGERS, port.shape)).astype(dtype)

@@ -14,7 +14,7 @@ from types import TracebackType
 from msd import tflite
 from msd.errors import BadModelFile, DelegateFailed
 from msd.ir import Model
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.interpreter import check, one_line
@@ -44,7 +44,7 @@ class TfliteRuntime:
         model = tflite.read(path)
         if not float_weights:
             refuse_int4(model, path)
-        self.path, self.inputs = path, Ports.of(model, path).inputs
+        self.path, self.inputs = path, Interface.of(model, path).inputs
         self._child = Child({}, Bounds.of(timeout, stop=stop))
         try:
             self._ask(LoadOnCpu(path, threads, float_weights, "tflite_runtime"))

@@ -13,8 +13,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from msd.bundle import Bundle, Component, Interface, RunsOn
+from msd.bundle import Bundle, Component, RunsOn
 from msd.errors import BadBundle
+from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
 from msd.runners.worker import Precision
 from msd.runtime.timeline import Watch, unwatched
@@ -140,13 +141,13 @@ def open_component(bundle: Bundle, name: str, engine: Engine, watch: Watch = unw
         yield Network(name, description, session, watch)
 
 
-def _filled(rows: Array, batch: int, interface: Interface) -> Array:
+def _filled(rows: Array, batch: int, interface: TensorSpec) -> Array:
     """Return rows as the file wants them; a last chunk that is too short is filled with its own last row."""
     padded = np.concatenate([rows, *[rows[-1:]] * (batch - len(rows))])
     return np.ascontiguousarray(padded.reshape(interface.shape), dtype=interface.dtype)
 
 
-def _repeated(value: Array, interface: Interface) -> Array:
+def _repeated(value: Array, interface: TensorSpec) -> Array:
     """Return one row as often as the file wants it."""
     repeated: Array = np.resize(value, interface.shape).astype(interface.dtype)
     return repeated

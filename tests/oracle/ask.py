@@ -13,7 +13,7 @@ from types import TracebackType
 import numpy as np
 
 from msd import tflite
-from msd.ir.interface import Ports
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.judging.verdict import THRESHOLD_DB, distance
 from msd.runners import native_log
@@ -107,7 +107,7 @@ class Asker:
         path, twin = (Path(self._folder.name) / name for name in ("case.tflite", "twin.tflite"))
         tflite.write(case.model, path)
         tflite.write(case.twin or case.model, twin)
-        ports = Ports.of(tflite.read(path), path)
+        ports = Interface.of(tflite.read(path), path)
         inputs = random_inputs(ports.inputs.values())
         if case.positive:
             inputs = {k: _positive(v) for k, v in inputs.items()}

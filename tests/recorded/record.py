@@ -12,7 +12,7 @@ import re
 import tempfile
 from pathlib import Path
 
-from msd.ports import Ports
+from msd.ports import Interface
 
 from msd import tflite
 from msd.runners.adapter import find
@@ -40,7 +40,7 @@ def record(name: str, content: bytes, environment: dict[str, str], cpu_too: bool
         path = Path(folder) / f"{name}.tflite"
         path.write_bytes(content)
         try:
-            ports = Ports.of(tflite.read(path), path)
+            ports = Interface.of(tflite.read(path), path)
             child.ask(LoadOnGpu(path, "fp32", ports.signature, cpu_too))
             child.ask(Run(random_inputs(ports.inputs.values())))
         except ChildRefused as problem:

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import msd
-from msd.bundle import COMPONENTS, LOOKUP, Bundle, Component, Interface, network_of
+from msd.bundle import COMPONENTS, LOOKUP, Bundle, Component, network_of
 from msd.conversion.convert import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.files import schema
 from msd.files.atomic import complete
+from msd.ir.interface import TensorSpec
 from msd.report.report import FileReport, Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
 from msd.runtime.scheduler import name_of_kind, open_scheduler
@@ -48,8 +49,8 @@ class ModelFile:
     bytes: int
     sha256: str
     signature: str | None = None
-    inputs: tuple[Interface, ...] = ()
-    outputs: tuple[Interface, ...] = ()
+    inputs: tuple[TensorSpec, ...] = ()
+    outputs: tuple[TensorSpec, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -268,7 +269,7 @@ def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
     ]
 
 
-def _port(part: Component, name: str) -> Interface:
+def _port(part: Component, name: str) -> TensorSpec:
     found = next((port for port in part.inputs if port.name == name), None)
     if found is None:
         raise BadBundle(f"{part.file} has no input {name!r}, so an app cannot draw with it")

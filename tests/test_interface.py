@@ -15,20 +15,20 @@ from msd.errors import BadModelFile
 from msd.ir import Graph, Model, Tensor
 from msd.ir.executed import executed
 from msd.ir.float_weights import give_float_weights
-from msd.ir.interface import Port, Ports
+from msd.ir.interface import Interface, TensorSpec
 from msd.runners.random_inputs import SMALL_INTEGERS, random_inputs
 from tests import edited_models, tiny_models
 
 
-def ports(path: Path) -> Ports:
-    return Ports.of(tflite.read(path), path)
+def ports(path: Path) -> Interface:
+    return Interface.of(tflite.read(path), path)
 
 
 def test_ports_and_signature(tmp_path: Path) -> None:
     found = ports(tiny_models.save("two_by_two", tmp_path))
     assert found.inputs == {
-        "x0": Port("x0", (1, 9, 7, 4), "float32"),
-        "x1": Port("x1", (1, 1, 1, 4), "float32"),
+        "x0": TensorSpec("x0", (1, 9, 7, 4), "float32", "NHWC"),
+        "x1": TensorSpec("x1", (1, 1, 1, 4), "float32", "NHWC"),
     }
     shapes = {name: port.shape for name, port in found.outputs.items()}
     assert shapes == {"a": (1, 9, 7, 4), "b": (1, 9, 7, 8)}
@@ -45,15 +45,15 @@ def test_without_a_signature_tensors_name_the_ports(tmp_path: Path) -> None:
 
 def test_an_integer_input_knows_the_table_it_looks_up(tmp_path: Path) -> None:
     path = tiny_models.save("tokens", tmp_path)
-    assert ports(path).inputs == {"x0": Port("x0", (6,), "int32", rows=23)}
+    assert ports(path).inputs == {"x0": TensorSpec("x0", (6,), "int32", "NT", 23)}
     path.write_bytes(edited_models.lookup(scales=23))
-    assert ports(path).inputs["x0"].rows == 23
+    assert ports(path).inputs["x0"].table_length == 23
 
 
 def test_an_input_that_holds_no_numbers_is_refused() -> None:
     words = Tensor("words", (3,), "STRING")
     with pytest.raises(BadModelFile, match=r"m\.tflite has words of type STRING; only numbers"):
-        Ports.of(Model([Graph([words])]), Path("m.tflite"))
+        Interface.of(Model([Graph([words])]), Path("m.tflite"))
 
 
 @settings(max_examples=200, deadline=None)
@@ -67,8 +67,8 @@ def test_a_damaged_model_is_understood_or_refused(name: str, flips: list[tuple[f
         content[int(at * len(content))] = value
     with suppress(BadModelFile):
         model = tflite.parse(bytes(content))
-        ports = Ports.of(model, Path("m.tflite"))
-        assert all(port.rows is None or port.rows > 0 for port in ports.inputs.values())
+        ports = Interface.of(model, Path("m.tflite"))
+        assert all(port.table_length is None or port.table_length > 0 for port in ports.inputs.values())
         executed(model)
         give_float_weights(model)
 
@@ -80,7 +80,7 @@ def test_a_damaged_model_is_understood_or_refused(name: str, flips: list[tuple[f
     st.integers(0, 9),
 )
 def test_inputs_fit_their_port(shape: list[int], dtype: str, rows: int | None, seed: int) -> None:
-    port = Port("x", tuple(shape), dtype, rows)
+    port = TensorSpec("x", tuple(shape), dtype, table_length=rows)
     value, again = (random_inputs([port], seed)["x"] for _ in range(2))
     assert (value.shape, value.dtype.name) == (port.shape, dtype)
     np.testing.assert_array_equal(value, again)
@@ -89,13 +89,13 @@ def test_inputs_fit_their_port(shape: list[int], dtype: str, rows: int | None, s
 
 
 def test_float_inputs_are_standard_normal() -> None:
-    value = random_inputs([Port("x", (100, 100), "float32")])["x"].astype(np.float64)
+    value = random_inputs([TensorSpec("x", (100, 100), "float32")])["x"].astype(np.float64)
     assert abs(value.mean()) < 0.05
     assert abs(value.std() - 1) < 0.05
 
 
 def test_seeds_and_ports_differ() -> None:
-    ports = [Port("x", (3,), "float32"), Port("y", (3,), "float32")]
+    ports = [TensorSpec("x", (3,), "float32"), TensorSpec("y", (3,), "float32")]
     first, second = random_inputs(ports, 0), random_inputs(ports, 1)
     assert not np.array_equal(first["x"], second["x"])
     assert not np.array_equal(first["x"], first["y"])
