@@ -8,12 +8,13 @@ from msd.bench.drawer import Draw
 from msd.bench.result import Backend, Drawn, Measurement, Whole
 from msd.bench.trial import SECONDS, Place
 from msd.bundle import Bundle
-from msd.errors import DelegateFailed
+from msd.errors import BadBundle, BadConfig, DelegateFailed
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.interpreter import one_line
 from msd.runtime import components as runtime
 from msd.runtime.execution import Execution
 from msd.runtime.guidance import Guidance
+from msd.runtime.pipeline import require_prompts_suffice
 
 SCALE = 7.5
 """How strong guidance is; what matters is whether a U-Net needs two rows for it."""
@@ -43,7 +44,13 @@ def whole(
 
 def can_draw(bundle: Bundle, place: Place) -> bool:
     """Return whether the pipeline draws there."""
-    return place.backend in BACKENDS and set(bundle.family.required) <= set(bundle.manifest.components)
+    if place.backend not in BACKENDS:
+        return False
+    try:
+        require_prompts_suffice(bundle)
+    except (BadBundle, BadConfig):
+        return False
+    return True
 
 
 def draw(bundle: Bundle, place: Place, steps: int, execution: Execution = "pipelined") -> Drawn:

@@ -45,6 +45,9 @@ LARGE = 1 << 28
 OnStep = Callable[[int, int, float], None]
 """Told, after each step: how many are done, how many there are in all, and the seconds this one took."""
 
+TOKENS = {"tokens", "token_embedding"}
+"""The inputs of encoders that a prompt gives."""
+
 _Show = Callable[[Any, int, float, Float], None]
 
 _Inputs = dict[str, Float]
@@ -82,8 +85,7 @@ class Pipeline:
         execution: Execution = "pipelined",
         recorder: Recorder | None = None,
     ) -> None:
-        for name in bundle.family.required:
-            bundle.component(name)
+        require_prompts_suffice(bundle)
         self.bundle = bundle
         apart = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
         self.engine = Engine(backend, threads, precision, float_weights, apart=apart)
@@ -303,6 +305,19 @@ class Pipeline:
             "backend": self.engine.backend,
             "software": f"msd {msd.__version__}",
         }
+
+
+def require_prompts_suffice(bundle: Bundle) -> None:
+    """Raise BadBundle for a bundle that lacks a network, BadConfig where a prompt is not all it takes."""
+    for name in bundle.family.required:
+        bundle.component(name)
+    for encoder in bundle.family.encoders:
+        inputs = [] if encoder.optional else [i.name for i in bundle.component(encoder.name).inputs]
+        for name in set(inputs) - TOKENS:
+            raise BadConfig(
+                f"the {encoder.title} of {bundle.folder} takes {name!r};"
+                " images are generated from a prompt alone"
+            )
 
 
 def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
