@@ -45,9 +45,6 @@ LARGE = 1 << 28
 OnStep = Callable[[int, int, float], None]
 """Told, after each step: how many are done, how many there are in all, and the seconds this one took."""
 
-TOKENS = {"tokens", "token_embedding"}
-"""The inputs of encoders that a prompt gives."""
-
 _Show = Callable[[Any, int, float, Float], None]
 
 _Inputs = dict[str, Float]
@@ -312,12 +309,20 @@ def require_prompts_suffice(bundle: Bundle) -> None:
     for name in bundle.family.required:
         bundle.component(name)
     for encoder in bundle.family.encoders:
+        given = {"tokens", *_looked_up(bundle, encoder)}
         inputs = [] if encoder.optional else [i.name for i in bundle.component(encoder.name).inputs]
-        for name in set(inputs) - TOKENS:
-            raise BadConfig(
-                f"the {encoder.title} of {bundle.folder} takes {name!r};"
-                " images are generated from a prompt alone"
-            )
+        for name in inputs:
+            if name not in given:
+                raise BadConfig(
+                    f"the {encoder.title} of {bundle.folder} takes {name!r};"
+                    " images are generated from a prompt alone"
+                )
+
+
+def _looked_up(bundle: Bundle, encoder: Component) -> set[str]:
+    """Return the names of what a file of its own looks up for an encoder, where there is one."""
+    part = bundle.manifest.components.get(encoder.lookup or "")
+    return {output.name for output in part.outputs} if part else set()
 
 
 def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
