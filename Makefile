@@ -19,10 +19,11 @@ demo: .venv/ready ## convert the demo checkpoint, ask the GPU delegate, draw a p
 test: .venv/ready-for-tests ## run every test
 	$(BIN)/python -m pytest $(PYTEST)
 
-check: .venv/ready-for-tests ## lint, formatting, types
+check: .venv/ready-for-tests ## lint, formatting, types, the links and commands in the docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy msd graph_rewrites
+	$(BIN)/python scripts/check_docs.py
 
 regress: .venv/ready ## draw the demo's pictures and compare them with golden ones: build/regress/report/index.html
 	$(BIN)/msd-convert -o build/regress/demo --force
