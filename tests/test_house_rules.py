@@ -131,9 +131,14 @@ CHECKS: tuple[Callable[[Modules], list[str]], ...] = (
 )
 
 
+@pytest.fixture(scope="module")
+def modules() -> Modules:
+    """The modules of this checkout."""
+    return read_modules(ROOT)
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_code_keeps_its_shape(check: Callable[[Modules], list[str]]) -> None:
-    modules = read_modules(ROOT)
+def test_the_code_keeps_its_shape(check: Callable[[Modules], list[str]], modules: Modules) -> None:
     assert {"msd", "msd.cli.generate", "msd.bundle", "tests.test_house_rules"} <= set(modules)
     assert set(check(modules)) - KNOWN_OFFENDERS == set()
 
