@@ -1,6 +1,6 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROMPT ?= two red circles on the left over a striped blue background
-PYTEST ?= -n 2 --dist loadfile
+PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
 .PHONY: help setup demo test check regress oracle golden bench-convert bench-report bench-compression bench-demo
@@ -19,10 +19,11 @@ demo: .venv/ready ## convert the demo checkpoint, ask the GPU delegate, generate
 test: .venv/ready-for-tests ## run every test
 	$(BIN)/python -m pytest $(PYTEST)
 
-check: .venv/ready-for-tests ## lint, formatting, types
+check: .venv/ready-for-tests ## lint, formatting, types, the links and commands in the docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy msd graph_rewrites
+	$(BIN)/python scripts/check_docs.py
 
 regress: .venv/ready ## generate the demo's images and compare them with golden ones: build/regress/report/index.html
 	$(BIN)/msd-convert -o build/regress/demo --force

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msd.bundle import COMPONENTS, open_bundle
+from msd.bundle import open_bundle
 from msd.export.android import manifest as app
 from msd.runtime.components import Engine
 from msd.runtime.pipeline import Pipeline
 from tests.app_bundles import draw_with_sums, write_app
 from tests.jvm import Jvm, Refused, floats
+from tests.stable_diffusion import COMPONENTS
 
 WIDE = {"timestep_embedding": 11}
 TOLD = {"timestep_embedding": 8, "guidance_embedding": 7}

@@ -14,13 +14,14 @@ from threading import Event, Timer
 import numpy as np
 import pytest
 
-from msd.bundle import COMPONENTS, open_bundle
+from msd.bundle import open_bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.runners import memory_sampler
 from msd.runners.child import Child
 from msd.runners.cpu_process import CpuProcess
 from msd.runners.interpreter import Interpreter
 from tests import tiny_models
+from tests.stable_diffusion import COMPONENTS
 
 INTERRUPTED = """
 import functools, sys

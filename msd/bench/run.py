@@ -14,7 +14,7 @@ from msd.bench.result import Backend, Benched, Benchmark, Measurement, Precision
 from msd.bench.timings import Effort
 from msd.bench.trial import Place
 from msd.bench.whole import can_draw, draw, whole
-from msd.bundle import FILES, Bundle
+from msd.bundle import Bundle
 from msd.errors import BadConfig, BadModelFile, DelegateFailed
 from msd.runners import adapter
 from msd.runners.machine import this_machine
@@ -75,7 +75,7 @@ class _Work:
         self.wholes: list[list[Whole]] = [[] for _ in bundles]
         self.refusals: list[list[Refusal]] = [[] for _ in bundles]
         self.phone: dict[str, str] | None = None
-        listed = settings.components or FILES
+        listed = settings.components or bundles[0].family.files
         self.components = [c for c in listed if settings.components or c in bundles[0].manifest.components]
         self.done, self.tasks = 0, len(settings.backends) * (len(self.components) + 1)
 

@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 from msd.bench.drawer import Draw
 from msd.bench.result import Backend, Drawn, Measurement, Whole
 from msd.bench.trial import SECONDS, Place
-from msd.bundle import COMPONENTS, LOOKUP, Bundle
-from msd.errors import DelegateFailed
+from msd.bundle import Bundle
+from msd.errors import BadBundle, BadConfig, DelegateFailed
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.interpreter import one_line
 from msd.runtime import components as runtime
 from msd.runtime.execution import Execution
 from msd.runtime.guidance import Guidance
+from msd.runtime.pipeline import require_prompts_suffice
 
 SCALE = 7.5
 """How strong guidance is; what matters is whether a U-Net needs two rows for it."""
@@ -33,17 +34,23 @@ def whole(
     seconds = {m.component: m.timings.typical for m in measured}
     if not set(bundle.manifest.components) <= set(seconds):
         return None
-    rows = Guidance.of(bundle.component("unet"), SCALE).rows
+    family = bundle.family
+    rows = Guidance.of(bundle.component(family.denoiser.name), SCALE).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
-    encoding = seconds["text_encoder"] + seconds.get(LOOKUP, 0.0)
-    return Whole(
-        place.backend, steps, passes * encoding, passes * seconds["unet"], seconds["vae_decoder"], drawn
-    )
+    encoding = sum(seconds.get(file, 0.0) for encoder in family.encoders for file in encoder.files)
+    step, decoding = seconds[family.denoiser.name], seconds[family.decoder.name]
+    return Whole(place.backend, steps, passes * encoding, passes * step, decoding, drawn)
 
 
 def can_draw(bundle: Bundle, place: Place) -> bool:
     """Return whether the pipeline draws there."""
-    return place.backend in BACKENDS and set(COMPONENTS) <= set(bundle.manifest.components)
+    if place.backend not in BACKENDS:
+        return False
+    try:
+        require_prompts_suffice(bundle)
+    except (BadBundle, BadConfig):
+        return False
+    return True
 
 
 def draw(bundle: Bundle, place: Place, steps: int, execution: Execution = "pipelined") -> Drawn:

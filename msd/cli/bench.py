@@ -13,8 +13,8 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from msd.bundle import FILES
 from msd.cli.command import Command, Failure, refuse_existing
+from msd.families import file_names
 
 if TYPE_CHECKING:
     from msd.bench.android import PhoneSettings
@@ -53,7 +53,7 @@ Examples:
 @click.option(
     "--component",
     "components",
-    type=click.Choice(FILES),
+    type=click.Choice(file_names()),
     multiple=True,
     help="Measure only this one; may be repeated.",
 )
