@@ -118,10 +118,10 @@ class Settings:
 
         Other files suit both delegates as far as they can, so they keep to the limits of both.
         """
-        device = self.target.device
-        if not self.recipe.is_classic or device.delegate:
+        device, delegate = self.target.device, self.recipe.delegate
+        if delegate is None or not self.recipe.splits_lookup or device.delegate:
             return self.target
-        return replace(self.target, device=device.under("tflite-gpu"))
+        return replace(self.target, device=device.under(delegate))
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def plan(source: Path, settings: Settings) -> Plan:
     sizes, bits = Counter[str](), Counter[str]()
     for component in settings.components:
         for name, weights in checkpoint.weights[component].items():
-            file = LOOKUP if settings.recipe.is_classic and is_table(name) else component
+            file = LOOKUP if settings.recipe.splits_lookup and is_table(name) else component
             sizes[file] += weights.size
             bits[file] += stored_bits(settings.recipe, component, name, weights)
     return Plan(dict(sizes), {file: n // 8 for file, n in bits.items()}, *pixels)

@@ -18,7 +18,7 @@ def parts_of(name: str, model: Model, recipe: Recipe, ledger: Ledger) -> dict[st
     Raises BadConfig where the recipe made one that must not be: for its delegate, or for the CPU.
     """
     models, before = {name: model}, ops_by_kind(model.main)
-    if recipe.is_classic and (cut := split_lookup(model)):
+    if recipe.splits_lookup and (cut := split_lookup(model)):
         models = {LOOKUP: cut[0], name: cut[1]}
         ledger.enter("split_lookup", 1, before, cut[1].main)
     for file, part in models.items():

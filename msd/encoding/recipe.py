@@ -17,6 +17,7 @@ from msd.bundle import COMPONENTS
 from msd.errors import BadConfig
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
+from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "recipes"
 """The recipes that come with msd: in a checkout, and beside msd where it is installed."""
@@ -32,7 +33,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "granularity": ("channel", "tensor"),
     "algorithm": ("min-max", "mse", "rms"),
     "component": COMPONENTS,
-    "delegate": ("litert-gpu", "tflite-gpu"),
+    "delegate": tuple(delegates()),
 }
 FOR_INTEGERS = ("granularity", "algorithm", "explicit")
 """Keys of a line that mean nothing for floats."""
@@ -85,9 +86,9 @@ class Recipe:
     prune: Mapping[str, Any] | None = None
 
     @property
-    def is_classic(self) -> bool:
-        """Whether the files are for TensorFlow Lite's delegate, which has fewer operators than LiteRT's."""
-        return self.delegate == "tflite-gpu"
+    def splits_lookup(self) -> bool:
+        """Whether the files are for a delegate that cannot look up the rows of tokens."""
+        return self.delegate is not None and find_delegate(self.delegate).splits_lookup
 
     @property
     def digest(self) -> str:

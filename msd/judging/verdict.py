@@ -13,7 +13,7 @@ import numpy as np
 from msd.ir.weights import Array
 from msd.judging.rejection import Rejection
 from msd.parity import psnr
-from msd.runners.worker import Precision
+from msd.runners.runner import Precision
 
 THRESHOLD_DB = {"fp32": 60.0, "fp16": 35.0}
 """The least PSNR between GPU and CPU that counts as the same numbers, by the precision computed in."""

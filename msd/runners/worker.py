@@ -14,7 +14,7 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -22,8 +22,7 @@ from msd import tflite
 from msd.ir.weights import Array
 from msd.runners.interpreter import Interpreter, Library, file_to_load
 from msd.runners.peak_memory import peak_rss
-
-Precision = Literal["fp32", "fp16"]
+from msd.runners.runner import Precision
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ Request = Load | Run
 Reply = Done | Refused
 
 
-class Runner(Protocol):
+class LoadedModel(Protocol):
     """A loaded model."""
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -177,7 +176,7 @@ class Models:
     """The loaded model, once there is one: what this process answers its parent."""
 
     def __init__(self) -> None:
-        self.runner: Runner | None = None
+        self.runner: LoadedModel | None = None
 
     def answer(self, request: Request) -> Done:
         """Load or run; raises whatever the library raises."""
@@ -205,7 +204,7 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
         connection.send(reply)
 
 
-def _load(request: Load) -> tuple[int, Runner, float]:
+def _load(request: Load) -> tuple[int, LoadedModel, float]:
     """Return the peak memory before, the model, and the seconds that the library took to load it."""
     if not isinstance(request, LoadOnCpu) or request.library == "ai_edge_litert":
         from msd.runners.verbosity import say_partitions

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from threading import Event
 from types import TracebackType
@@ -25,9 +25,11 @@ import msd
 from msd.bundle import COMPONENTS, FILES, LOOKUP, Bundle
 from msd.errors import BadConfig
 from msd.ir.weights import Array
-from msd.runners.worker import Precision
-from msd.runtime.components import Backend, Engine, Network, open_component
-from msd.runtime.execution import Execution, Networks
+from msd.runners.engine import Engine
+from msd.runners.registry import find_backend
+from msd.runners.runner import Conditions, Precision
+from msd.runtime.components import LoadedNetwork, Wrap, open_component
+from msd.runtime.execution import Execution, NetworksInMemory
 from msd.runtime.guidance import EMBEDDING, Guidance
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.preview import OnPreview, Preview
@@ -61,28 +63,37 @@ class Request:
 class Pipeline:
     """Draws the pictures of one bundle; a context manager, which matters where its networks are resident.
 
-    The next four arguments are those of `Engine`. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or
-    None for the checkpoint's own. `execution` says when networks are in memory, `recorder` records it. Raises
-    BadBundle for a bundle that lacks a network or whose tokenizer is no good, BadConfig for a scheduler that
+    `backend` is a name or an alias (msd.runners.registry); the next three arguments are those of
+    msd.runners.runner.Conditions. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or None for the
+    checkpoint's own. `execution` says when networks are in memory, `recorder` records it; `wrap` may observe
+    the networks' runs. Raises BadBundle for a bundle that lacks a network or whose tokenizer is no good,
+    BadConfig for an unknown backend or one that only measures, and for a scheduler that
     is none of ours, and what `generate` raises for networks that are resident.
     """
 
     def __init__(
         self,
         bundle: Bundle,
-        backend: Backend = "cpu",
+        backend: str = "cpu",
         threads: int | None = None,
         precision: Precision = "fp32",
         float_weights: bool = True,
         scheduler: str | None = None,
         execution: Execution = "pipelined",
         recorder: Recorder | None = None,
+        wrap: Wrap | None = None,
     ) -> None:
         for name in COMPONENTS:
             bundle.component(name)
         self.bundle = bundle
         apart = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
-        self.engine = Engine(backend, threads, precision, float_weights, apart=apart)
+        conditions = Conditions(
+            threads=threads,
+            float_weights=float_weights,
+            precision=precision,
+            isolation="mapped" if apart else "none",
+        )
+        self.engine, self._wrap = Engine(find_backend(backend), conditions), wrap
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         self.scheduler = open_scheduler(bundle.folder / "scheduler", scheduler)
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched
@@ -158,11 +169,11 @@ class Pipeline:
         """Return how a picture with guidance of `scale` is drawn: the U-Net's file decides."""
         return Guidance.of(self.bundle.component("unet"), scale)
 
-    def _open(self, name: str, stop: Event) -> AbstractContextManager[Network]:
-        return open_component(self.bundle, name, replace(self.engine, stop=stop), self._watch)
+    def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
+        return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
 
     @contextmanager
-    def _networks(self) -> Iterator[Networks]:
+    def _networks(self) -> Iterator[NetworksInMemory]:
         """Give the networks of one call: those that are resident, else some that are freed at its end."""
         if self._resident:
             yield self._resident
@@ -170,11 +181,11 @@ class Pipeline:
             with self._no_networks() as networks:
                 yield networks
 
-    def _no_networks(self) -> Networks:
+    def _no_networks(self) -> NetworksInMemory:
         sizes = {name: part.bytes for name, part in self.bundle.manifest.components.items()}
-        return Networks(self._open, sizes, self.execution, self._watch)
+        return NetworksInMemory(self._open, sizes, self.execution, self._watch)
 
-    def _load_all(self) -> Networks:
+    def _load_all(self) -> NetworksInMemory:
         networks = self._no_networks()
         try:
             for name in filter(self.bundle.manifest.components.__contains__, FILES):
@@ -184,7 +195,7 @@ class Pipeline:
             raise
         return networks
 
-    def _encode(self, networks: Networks, requests: Sequence[Request]) -> list[Float]:
+    def _encode(self, networks: NetworksInMemory, requests: Sequence[Request]) -> list[Float]:
         """Return the context of each request; first their tokens' rows, where a file of its own has them."""
         name = "tokens"
         texts = [self.guidance(r.guidance).prompts(r.prompt, r.negative_prompt) for r in requests]
@@ -200,7 +211,7 @@ class Pipeline:
 
     def _denoise(
         self,
-        unet: Network,
+        unet: LoadedNetwork,
         request: Request,
         context: Float,
         latent: Float,
@@ -224,7 +235,7 @@ class Pipeline:
     def _show(
         self,
         on_preview: OnPreview,
-        networks: Networks,
+        networks: NetworksInMemory,
         request: Request,
         number: int,
         seconds: float,
@@ -238,7 +249,9 @@ class Pipeline:
 
         on_preview(Preview(request.seed, number, request.steps, seconds, clean, decode))
 
-    def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: Guidance) -> Float:
+    def _predict(
+        self, unet: LoadedNetwork, latent: Float, step: Step, context: Float, guidance: Guidance
+    ) -> Float:
         """Return the U-Net's output for one step, guided."""
         scaled = np.float32(step.scale) * latent
         inputs = {"latent": np.repeat(scaled, guidance.rows, 0), "context": context}
@@ -248,7 +261,7 @@ class Pipeline:
         outputs: Float = unet.rows("noise", inputs, shared).reshape(-1, *latent.shape[1:])
         return guidance.combine(outputs)
 
-    def _time(self, unet: Network, timestep: float) -> dict[str, Float]:
+    def _time(self, unet: LoadedNetwork, timestep: float) -> dict[str, Float]:
         """Return the timestep as this U-Net takes it: a number, or the sinusoids made of it."""
         if not unet.takes("timestep_embedding"):
             return {"timestep": np.array(timestep, np.float32)}
@@ -257,7 +270,7 @@ class Pipeline:
         width = unet.shape("timestep_embedding")[-1]
         return {"timestep_embedding": embed_timestep(timestep, width, order, shift)}
 
-    def _decode(self, decoder: Network, latent: Float) -> Float:
+    def _decode(self, decoder: LoadedNetwork, latent: Float) -> Float:
         shape = decoder.shape("image")[1:]
         image: Float = decoder.rows("image", {"latent": latent}).reshape(shape)
         return image
@@ -268,7 +281,7 @@ class Pipeline:
             "guidance_mode": self.guidance(request.guidance).mode,
             "scheduler": f"{name_of_kind(self.scheduler)}, {self.scheduler.diffusion.prediction_type}",
             "model": self.bundle.model_hash,
-            "backend": self.engine.backend,
+            "backend": self.engine.backend.spelling,
             "software": f"msd {msd.__version__}",
         }
 
@@ -292,7 +305,7 @@ def _checked(latent: Float, shape: tuple[int, ...]) -> Float:
 class _Counter:
     """Counts the steps of all pictures, passes the count on, and has the decoder ready for the last one."""
 
-    def __init__(self, total: int, on_step: OnStep | None, networks: Networks) -> None:
+    def __init__(self, total: int, on_step: OnStep | None, networks: NetworksInMemory) -> None:
         self._done, self._total, self._on_step, self._networks = 0, total, on_step, networks
         networks.prefetch_in_time("vae_decoder", total, math.inf)
 
