@@ -31,7 +31,7 @@ import numpy as np
 
 import graph_rewrites
 from msd import tflite
-from msd.conversion.convert import with_weights
+from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
 from msd.ir.interface import Interface

@@ -24,9 +24,11 @@ import numpy as np
 
 import graph_rewrites
 from msd import tflite
-from msd.conversion.convert import Settings, with_weights
+from msd.conversion.settings import Settings
+from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode, stored_bytes
 from msd.encoding.recipe import find_recipe
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Array, Weights
 from msd.judging import judge
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
@@ -36,7 +38,6 @@ from msd.runners.backends.litert_gpu import GpuProcess
 from msd.runners.runner import Conditions
 from msd.sources.binding import tensor_name
 
-COMPONENTS = ("text_encoder", "unet", "vae_decoder")
 RUNS = 10
 
 
@@ -50,17 +51,13 @@ def main() -> None:
 @click.argument("models", nargs=-1, required=True)
 def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
     """Write to FOLDER the three structures of each of MODELS, which configs/models/ describes."""
-    from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-    from msd.models.networks import networks
+    from msd.models.networks import networks, read_configs, size_of
     from msd.models.trace import trace
 
     for model in models:
         public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
-        every = networks(
-            TextEncoderConfig.from_diffusers(public["text_encoder"]),
-            UNetConfig.from_diffusers(public["unet"]),
-            VaeDecoderConfig.from_diffusers(public["vae"]),
-        )
+        configs = read_configs(STABLE_DIFFUSION, public)
+        every = networks(STABLE_DIFFUSION, configs, size_of(STABLE_DIFFUSION, configs))
         (folder / model).mkdir(parents=True, exist_ok=True)
         for name, network in every.items():
             save_structure(trace(network.build, network.inputs), folder / model / f"{name}.zip")
@@ -70,7 +67,7 @@ def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("models", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--component", "components", multiple=True, default=COMPONENTS)
+@click.option("--component", "components", multiple=True, default=STABLE_DIFFUSION.names)
 @click.option("--recipe", "recipes", multiple=True, default=("gpu-w8",), show_default=True)
 def judge_structures(
     folder: Path,

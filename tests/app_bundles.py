@@ -59,7 +59,13 @@ def write_bundle(
     (folder / "scheduler" / "scheduler_config.json").write_text(
         json.dumps({**SCHEDULER, **(scheduler or {})})
     )
-    configuration = Configuration({}, SETTINGS, {}, HEIGHT * 8, WIDTH * 8, batch, RecipeFacts("gpu-w8", ""))
+    configuration = Configuration(
+        height=HEIGHT * 8,
+        width=WIDTH * 8,
+        batch=batch,
+        recipe=RecipeFacts("gpu-w8", ""),
+        components={"text_encoder": {}, "unet": SETTINGS, "vae_decoder": {}},
+    )
     source = Source("stand-in", "sums", {"unet.safetensors": File("ab" * 32, 7)})
     manifest = Manifest("0", source, configuration, parts, Conversion(0.0, 0), versions={"numpy": "1"})
     (folder / "manifest.json").write_text(dump_manifest(manifest))

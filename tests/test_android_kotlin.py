@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msd.bundle import COMPONENTS, open_bundle
+from msd.bundle import open_bundle
 from msd.export.android import manifest as app
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
@@ -17,6 +17,7 @@ from msd.runners.runner import Conditions
 from msd.runtime.pipeline import Pipeline
 from tests.app_bundles import draw_with_sums, write_app
 from tests.jvm import Jvm, Refused, floats
+from tests.stable_diffusion import COMPONENTS
 
 CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 WIDE = {"timestep_embedding": 11}

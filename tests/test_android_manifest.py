@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.bundle import LOOKUP, Bundle, file_facts, open_bundle
+from msd.bundle import Bundle, file_facts, open_bundle
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.android.manifest import (
     MERGES,
@@ -31,6 +31,7 @@ from msd.runtime.tokenizer import open_tokenizer
 from msd.tflite.read import read
 from tests.app_bundles import write_bundle
 from tests.clip_files import SD15, added
+from tests.stable_diffusion import LOOKUP
 
 
 @pytest.fixture(scope="module")

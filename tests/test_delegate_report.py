@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.bundle import COMPONENTS
 from msd.cli.report import report
 from tests import tiny_models
+from tests.stable_diffusion import COMPONENTS
 
 
 def call(*arguments: Any) -> Result:

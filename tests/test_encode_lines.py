@@ -21,6 +21,7 @@ from tests.layers import (
     table_graph,
 )
 from tests.on_cpu import graph, normal
+from tests.stable_diffusion import COMPONENTS
 
 
 def test_later_lines_override_earlier_ones() -> None:
@@ -46,7 +47,8 @@ def test_weights_made_of_several_go_by_any_name() -> None:
 
 def encoded(*lines: Line, **components: Graph) -> None:
     made = recipe(*lines)
-    require_matched(made, {name: encode_with(each, made, name) for name, each in components.items()})
+    encodings = {name: encode_with(each, made, name) for name, each in components.items()}
+    require_matched(made, encodings, COMPONENTS)
 
 
 def test_a_line_that_names_nothing_is_an_error() -> None:

@@ -14,12 +14,13 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import graph_rewrites
-from msd.bundle import COMPONENTS, Manifest, open_bundle
+from msd.bundle import Manifest, open_bundle
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
 from msd.errors import OutputExists, OutputUnwritable
 from msd.files.staging import staged
 from tests import checkpoints
+from tests.stable_diffusion import COMPONENTS
 
 SETTINGS = Settings(graph_rewrites.load())
 
@@ -165,12 +166,12 @@ def test_a_killed_run_leaves_no_result_and_the_next_cleans_up(source: Path, tmp_
     script = (
         "import os, signal, sys\n"
         "import msd.conversion.convert as c\n"
-        "write = c._Work.write\n"
-        "def kill(self, name, *a):\n"
-        "    if name == 'vae_decoder':\n"
+        "write = c.write\n"
+        "def kill(prepared, *a):\n"
+        "    if 'vae_decoder' in prepared.files:\n"
         "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return write(self, name, *a)\n"
-        "c._Work.write = kill\n"
+        "    return write(prepared, *a)\n"
+        "c.write = kill\n"
         "from msd.cli.convert import convert\n"
         "convert(sys.argv[1:])\n"
     )

@@ -15,7 +15,7 @@ from threading import Event, Timer
 import numpy as np
 import pytest
 
-from msd.bundle import COMPONENTS, open_bundle
+from msd.bundle import open_bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.runners import memory_sampler
 from msd.runners.backends.litert_cpu import CpuProcess
@@ -23,6 +23,7 @@ from msd.runners.child import Child
 from msd.runners.interpreter import Interpreter
 from msd.runners.runner import Conditions
 from tests import tiny_models
+from tests.stable_diffusion import COMPONENTS
 
 DYNAMIC = Conditions(threads=1, float_weights=False, isolation="mapped")
 

@@ -198,16 +198,12 @@ def test_networks_of_keras_cv(name: str, variables: int, output: tuple[int, ...]
 FULL_SIZE = """
 import pathlib, tomllib
 from msd.runners.peak_memory import peak_rss
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-from msd.models.networks import networks
+from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.models.networks import networks, read_configs, size_of
 from msd.models.trace import trace
 
-config = tomllib.loads(pathlib.Path("configs/models/sd21.toml").read_text())
-network = networks(
-    TextEncoderConfig.from_diffusers(config["text_encoder"]),
-    UNetConfig.from_diffusers(config["unet"]),
-    VaeDecoderConfig.from_diffusers(config["vae"]),
-)["unet"]
+configs = read_configs(STABLE_DIFFUSION, tomllib.loads(pathlib.Path("configs/models/sd21.toml").read_text()))
+network = networks(STABLE_DIFFUSION, configs, size_of(STABLE_DIFFUSION, configs))["unet"]
 structure = trace(network.build, network.inputs)
 elements = sum(__import__("math").prod(v.shape) for v in structure.variables.values())
 print(elements, len(structure.flatbuffer), peak_rss())

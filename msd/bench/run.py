@@ -11,7 +11,7 @@ import msd
 from msd.bench.measure import measure, measurement
 from msd.bench.result import Benched, Benchmark, Measurement, Refusal, Whole, ratios
 from msd.bench.whole import SECONDS, can_draw, draw, whole
-from msd.bundle import FILES, Bundle
+from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.runners.backend import Backend, Report
 from msd.runners.engine import Engine
@@ -83,7 +83,7 @@ class _Bench:
         self.wholes: list[list[Whole]] = [[] for _ in bundles]
         self.refusals: list[list[Refusal]] = [[] for _ in bundles]
         self.phone: dict[str, str] | None = None
-        listed = settings.components or FILES
+        listed = settings.components or bundles[0].family.files
         self.components = [c for c in listed if settings.components or c in bundles[0].manifest.components]
         self.done, self.tasks = 0, len(settings.backends) * (len(self.components) + 1)
 

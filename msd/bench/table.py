@@ -9,13 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msd.bench.result import Benched, Benchmark, Drawn, Measurement, Ratio, Whole
+from msd.families import file_names, title_of
 
-NAMES = {
-    "token_embedding": "token embedding",
-    "text_encoder": "text encoder",
-    "unet": "U-Net",
-    "vae_decoder": "VAE decoder",
-}
 NOTHING = "–"
 
 
@@ -56,7 +51,7 @@ def remarks(benchmark: Benchmark) -> list[str]:
     if benchmark.phone:
         found.append("Phone: " + ", ".join(f"{name} {value}" for name, value in benchmark.phone.items()))
     noted = [
-        f"{NAMES[m.component]}, {m.backend}: {note}"
+        f"{title_of(m.component)}, {m.backend}: {note}"
         for benched in benchmark.bundles
         for m in benched.measurements
         for note in m.notes
@@ -78,9 +73,9 @@ def _components(name: str, benched: Benched) -> TextTable:
         *("component", "backend", "on", "delegated", "partitions"),
         *("init", "first run", "median", "90 %", "peak memory"),
     )
-    refused = ((NAMES[r.component], r.backend, "refused", *[NOTHING] * 7) for r in benched.refusals)
+    refused = ((title_of(r.component), r.backend, "refused", *[NOTHING] * 7) for r in benched.refusals)
     rows = (*map(_row, benched.measurements), *refused)
-    order = list(NAMES.values())
+    order = [title_of(name) for name in file_names()]
     return TextTable(f"{name}: one run", columns, tuple(sorted(rows, key=lambda row: order.index(row[0]))))
 
 
@@ -89,7 +84,7 @@ def _row(m: Measurement) -> tuple[str, ...]:
     on = m.adapter if m.threads is None else f"{m.adapter}, {m.threads} thread{'s' * (m.threads > 1)}"
     taken = NOTHING if m.delegated is None else f"{m.delegated} of {m.nodes}, {m.delegate}"
     return (
-        *(NAMES[m.component], m.backend, f"{on}, {m.precision}", taken),
+        *(title_of(m.component), m.backend, f"{on}, {m.precision}", taken),
         NOTHING if m.partitions is None else str(m.partitions),
         *(in_words(times.init), in_words(times.first)),
         f"{in_words(times.mean)} (mean)" if times.median is None else in_words(times.median),
@@ -130,7 +125,7 @@ def _comparison(benchmark: Benchmark) -> TextTable:
 
 
 def _compared(ratio: Ratio) -> tuple[str, ...]:
-    what = NAMES.get(ratio.what, "picture, computed")
+    what = title_of(ratio.what) if ratio.what in file_names() else "picture, computed"
     times = in_words(ratio.seconds), in_words(ratio.other_seconds)
     return what, ratio.backend, *times, f"{ratio.ratio:.2f}"
 

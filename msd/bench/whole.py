@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msd.bench.drawer import Draw
 from msd.bench.result import Drawn, Measurement, Whole
-from msd.bundle import COMPONENTS, LOOKUP, Bundle
+from msd.bundle import Bundle
 from msd.errors import DelegateFailed
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.engine import Engine
@@ -28,22 +28,23 @@ def whole(
     seconds = {m.component: m.timings.typical for m in measured}
     if not set(bundle.manifest.components) <= set(seconds):
         return None
-    rows = Guidance.of(bundle.component("unet"), SCALE).rows
+    family = bundle.family
+    rows = Guidance.of(bundle.component(family.denoiser.name), SCALE).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
-    encoding = seconds["text_encoder"] + seconds.get(LOOKUP, 0.0)
+    encoding = sum(seconds.get(file, 0.0) for encoder in family.encoders for file in encoder.files)
     return Whole(
         backend=backend,
         steps=steps,
         encoding=passes * encoding,
-        step=passes * seconds["unet"],
-        decoding=seconds["vae_decoder"],
+        step=passes * seconds[family.denoiser.name],
+        decoding=seconds[family.decoder.name],
         drawn=drawn,
     )
 
 
 def can_draw(bundle: Bundle, engine: Engine) -> bool:
     """Return whether the pipeline draws there."""
-    return engine.backend.open is not None and set(COMPONENTS) <= set(bundle.manifest.components)
+    return engine.backend.open is not None and set(bundle.family.required) <= set(bundle.manifest.components)
 
 
 def draw(bundle: Bundle, engine: Engine, steps: int, execution: Execution = "pipelined") -> Drawn:

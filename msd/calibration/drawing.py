@@ -115,17 +115,18 @@ def draw_inputs(
     """Return what `gather` does, in files.
 
     Each run is a file COMPONENT/NUMBER.npz under `folder`, so that one is in memory at a time. Of each
-    picture's U-Net runs those of `steps` steps are kept, evenly along its trajectory from the first to the
+    image's denoiser runs those of `steps` steps are kept, evenly along its trajectory from the first to the
     last; None for all. The same requests give the same files. Raises what `Pipeline.draw` raises.
     """
-    wanted = _wanted(requests, bundle.component("unet"), steps)
+    denoiser = bundle.family.denoiser.name
+    wanted = _wanted(requests, bundle.component(denoiser), steps)
     seen, kept = Counter[str](), {name: list[Path]() for name in bundle.manifest.components}
     for name in kept:
         (folder / name).mkdir(parents=True)
 
     def keep(name: str, inputs: Inputs) -> None:
         number, seen[name] = seen[name], seen[name] + 1
-        if name != "unet" or number in wanted:
+        if name != denoiser or number in wanted:
             kept[name].append(folder / name / f"{number:05}.npz")
             np.savez(kept[name][-1], **inputs)
 
@@ -138,11 +139,11 @@ def _draw(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnS
     Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep)).draw(requests, on_step)
 
 
-def _wanted(requests: Sequence[Request], unet: Component, steps: int | None) -> set[int]:
-    """Return the numbers of the U-Net's runs that are kept, counted over all requests."""
+def _wanted(requests: Sequence[Request], denoiser: Component, steps: int | None) -> set[int]:
+    """Return the numbers of the denoiser's runs that are kept, counted over all requests."""
     wanted, start = set[int](), 0
     for request in requests:
-        each = math.ceil(Guidance.of(unet, request.guidance).rows / unet.inputs[0].shape[0])
+        each = math.ceil(Guidance.of(denoiser, request.guidance).rows / denoiser.inputs[0].shape[0])
         count = request.steps if steps is None else min(steps, request.steps)
         for step in np.linspace(0, request.steps - 1, count).round().astype(int):
             wanted.update(range(start + step * each, start + (step + 1) * each))

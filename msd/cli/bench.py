@@ -13,9 +13,9 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from msd.bundle import FILES
 from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backends
 from msd.cli.command import Command, Failure, refuse_existing
+from msd.families import file_names
 
 if TYPE_CHECKING:
     from msd.bench.result import Benchmark
@@ -51,7 +51,9 @@ Examples:
     default=["litert-cpu"],
     help="Where to run; may be given several times.  [default: litert-cpu]",
 )
-@click.option("--component", "components", type=click.Choice(FILES), multiple=True, help="Only this one.")
+@click.option(
+    "--component", "components", type=click.Choice(file_names()), multiple=True, help="Only this one."
+)
 @click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Steps of a picture.")
 @click.option(
     "--draw",

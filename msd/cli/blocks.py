@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.bundle import COMPONENTS
 from msd.cli.command import Command, refuse_existing
+from msd.families import component_names
 
 if TYPE_CHECKING:
     from msd.blockwise.compare import OnProgress
@@ -75,7 +75,7 @@ def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option(
     "--component",
     "components",
-    type=click.Choice(COMPONENTS),
+    type=click.Choice(component_names()),
     multiple=True,
     help="Only this; may be repeated.",
 )
@@ -114,11 +114,17 @@ def blocks(
 
         check_plot(plot)
         refuse_existing(plot, force)
-    chosen = components or COMPONENTS
     with progress() as on_progress:
-        settings = Calibration(**calibration)
+        settings, opened = Calibration(**calibration), open_bundle(bundle)
+        chosen = components or opened.family.required
         report = compare(
-            open_bundle(reference), open_bundle(bundle), chosen, settings, final, on_progress, typed()
+            open_bundle(reference),
+            opened,
+            chosen,
+            settings,
+            final,
+            on_progress,
+            typed(),
         )
     if plot:
         save_plot(report, plot)

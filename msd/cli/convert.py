@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.bundle import COMPONENTS, network_of
 from msd.cli.command import Command, refuse_existing
 from msd.cli.pruning import pruning, save_report, say_pruning
+from msd.families import component_names, find_family
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
@@ -55,7 +55,7 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     "--component",
     "components",
     multiple=True,
-    type=click.Choice(COMPONENTS),
+    type=click.Choice(component_names()),
     help="Only this one; may be repeated.  [default: all]",
 )
 @click.option(
@@ -133,6 +133,7 @@ def convert(
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
+    from msd.bundle import dump_manifest
     from msd.conversion import convert as conversion
 
     settings = _settings(recipe, device, gelu_clip, without, options)
@@ -148,7 +149,7 @@ def convert(
     if prune_report:
         save_report(manifest, prune_report)
     if as_json:
-        click.echo(json.dumps(asdict(manifest), indent=2))
+        click.echo(dump_manifest(manifest), nl=False)
         return
     _say(manifest, output, made)
     say_pruning(manifest)
@@ -181,13 +182,11 @@ def _settings(
             f"the recipe {chosen_recipe.name} is without {sorted(unknown)}, which are no rewrites"
         )
     target = Target(find_device(device) if device else Device(), gelu_clip)
-    chosen = options.pop("components") or COMPONENTS
-    components = tuple(c for c in COMPONENTS if c in chosen)
     options["lora"] = [lora.parse(text) for text in options["lora"]]
     kept = [r for r in rules if r.name not in without]
     budget, calibration, no_refit = map(options.pop, ("prune", "calibration", "no_refit"))
     pruned = pruning(budget, calibration, no_refit, chosen_recipe)
-    return Settings(kept, chosen_recipe, components=components, target=target, **pruned, **options)
+    return Settings(kept, chosen_recipe, target=target, **pruned, **options)
 
 
 @contextmanager
@@ -229,10 +228,11 @@ def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
 
 
 def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
+    family = find_family(manifest.family)
     for name, part in manifest.components.items():
         ledger = manifest.ledger.get(name)
         origin = f"of {ledger['before']} traced" if ledger else f"for the {part.runs_on.upper()}"
-        unchanged = "" if network_of(name) in made else ", unchanged"
+        unchanged = "" if family.component_of(name).name in made else ", unchanged"
         click.echo(
             f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations ({origin}){unchanged}"
         )

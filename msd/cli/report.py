@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.markup import escape
 
 import msd
-from msd.bundle import COMPONENTS, LOOKUP, MANIFEST, RunsOn, open_bundle
+from msd.bundle import MANIFEST, RunsOn, open_bundle
 from msd.cli.command import Command, refuse_existing
 from msd.errors import BadBundle
+from msd.families import Family, families
 from msd.prediction.registry import delegates
 
 if TYPE_CHECKING:
@@ -335,19 +336,24 @@ def _files(paths: tuple[Path, ...]) -> Files:
 
 
 def _components(folder: Path) -> Files:
-    """Return the files that the folder's manifest lists; all three components where it has none."""
+    """Return the files that the folder's manifest lists; those of a whole family where it has none."""
     if (folder / MANIFEST).exists():
         parts = open_bundle(folder).manifest.components.values()
         return [(folder / part.file, part.runs_on) for part in parts]
-    files = [folder / f"{component}.tflite" for component in COMPONENTS]
-    missing = [file.name for file in files if not file.is_file()]
-    if missing:
-        raise BadBundle(
-            f"{folder} has neither {MANIFEST} nor {', '.join(missing)}; name the files to judge instead"
-        )
-    found: list[tuple[Path, RunsOn]] = [(file, "gpu") for file in files]
-    lookup = folder / f"{LOOKUP}.tflite"
-    return [(lookup, "cpu"), *found] if lookup.is_file() else found
+    missing = {family: _missing(folder, family) for family in families().values()}
+    family = min(missing, key=lambda family: len(missing[family]))
+    if missing[family]:
+        lacking = ", ".join(missing[family])
+        raise BadBundle(f"{folder} has neither {MANIFEST} nor {lacking}; name the files to judge instead")
+    files: list[tuple[str, RunsOn]] = [(n, "cpu" if n in family.lookups else "gpu") for n in family.files]
+    places = [(folder / f"{name}.tflite", runs_on) for name, runs_on in files]
+    return [(path, runs_on) for path, runs_on in places if path.is_file()]
+
+
+def _missing(folder: Path, family: Family) -> list[str]:
+    """Return the files of a family that a folder lacks."""
+    names = [f"{component}.tflite" for component in family.required]
+    return [name for name in names if not (folder / name).is_file()]
 
 
 def _adapter(talk: Console) -> VulkanAdapter:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.bundle import COMPONENTS
 from msd.cli.blocks import FILE, WIDTH, calibration_options, decibels, progress, typed
 from msd.cli.command import Command, refuse_existing
+from msd.families import component_names
 
 if TYPE_CHECKING:
     from msd.blockwise import target
@@ -66,7 +66,7 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 @click.option(
     "--component",
     "components",
-    type=click.Choice(COMPONENTS),
+    type=click.Choice(component_names()),
     multiple=True,
     help="Only this; may be repeated.",
 )
@@ -95,11 +95,10 @@ def sensitivity(
     from msd.demo import CHECKPOINT
     from msd.files.schema import dump
 
-    chosen = tuple(c for c in COMPONENTS if c in (components or COMPONENTS))
     with tempfile.TemporaryDirectory(prefix="msd-sensitivity-") as folder, progress() as on_progress:
         found = _found(
             source or CHECKPOINT,
-            _settings(chosen),
+            _settings(components),
             candidates,
             (target_size, target_db),
             calibration,

@@ -13,8 +13,8 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from msd.bundle import COMPONENTS
 from msd.errors import BadConfig
+from msd.families import component_names
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
 from msd.prediction.registry import delegates, find_delegate
@@ -32,7 +32,6 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "store": tuple(BITS),
     "granularity": ("channel", "tensor"),
     "algorithm": ("min-max", "mse", "rms"),
-    "component": COMPONENTS,
     "delegate": tuple(delegates()),
 }
 FOR_INTEGERS = ("granularity", "algorithm", "explicit")
@@ -145,7 +144,7 @@ def _line(table: dict[str, Any], where: str) -> Line:
     chosen = {key: _choice(table, key, where) for key in ("granularity", "algorithm") if key in table}
     components = _strings(table, "component", where)
     for component in components:
-        _require_choice("component", component, where)
+        _require_one_of(component_names(), "component", component, where)
     return Line(
         store,
         kinds,
@@ -161,13 +160,13 @@ def _require_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) 
         raise BadConfig(f"{where} has no use for {', '.join(unknown)}; known keys are {', '.join(known)}")
 
 
-def _require_choice(key: str, value: object, where: str) -> None:
-    if value not in CHOICES[key]:
-        raise BadConfig(f"{where}: {key} is {value!r}; choose from {', '.join(CHOICES[key])}")
+def _require_one_of(choices: tuple[str, ...], key: str, value: object, where: str) -> None:
+    if value not in choices:
+        raise BadConfig(f"{where}: {key} is {value!r}; choose from {', '.join(choices)}")
 
 
 def _choice(table: Mapping[str, Any], key: str, where: str) -> str:
-    _require_choice(key, table[key], where)
+    _require_one_of(CHOICES[key], key, table[key], where)
     return str(table[key])
 
 

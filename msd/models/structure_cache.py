@@ -23,7 +23,7 @@ from msd.models.trace import trace
 MOST = 64
 """The structures that are kept; the longest unused go first."""
 
-CODE = ("msd/models",)
+CODE = ("msd/models", "msd/sources/keras_cv")
 LIBRARIES = ("tensorflow", "keras", "keras-cv")
 
 

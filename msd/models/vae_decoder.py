@@ -5,19 +5,22 @@ from __future__ import annotations
 import keras
 from keras import ops
 
+from msd.families.stable_diffusion import VAE_DECODER
 from msd.models.blocks import Tensor, attend, conv, dense, group_norm, resnet, upsample
 from msd.models.config import VaeDecoderConfig
+from msd.models.networks import Size
 
 EPSILON = 1e-6
 
 
-def vae_decoder(config: VaeDecoderConfig, height: int, width: int, batch: int = 1) -> keras.Model:
-    """Return the model for latents of `height` by `width` cells, as the U-Net and the scheduler leave them.
+def vae_decoder(config: VaeDecoderConfig, size: Size) -> keras.Model:
+    """Return the model for latents of `size`, as the U-Net and the scheduler leave them.
 
-    `latent` (batch, height, width, latent_channels) → `image` (batch, s·height, s·width, out_channels) about
+    `latent` (batch, rows, columns, latent_channels) → `image` (batch, s·rows, s·columns, out_channels) about
     in [-1, 1], where s is `config.scale`; both float32. Divides by `scaling_factor` itself.
     """
-    latent = keras.Input(batch_shape=(batch, height, width, config.latent_channels), name="latent")
+    shape = (size.batch, size.rows, size.columns, config.latent_channels)
+    latent = keras.Input(batch_shape=shape, name="latent")
     x = latent * (1 / config.scaling_factor)
     if config.post_quant_conv:
         x = conv(x, config.latent_channels, "post_quant_conv", kernel=1)
@@ -31,7 +34,7 @@ def vae_decoder(config: VaeDecoderConfig, height: int, width: int, batch: int = 
             x = upsample(x, f"{name}.upsamplers.0")
     x = ops.silu(group_norm(x, config.groups, EPSILON, "decoder.conv_norm_out"))
     image = conv(x, config.out_channels, "decoder.conv_out")
-    return keras.Model(latent, {"image": image}, name="vae_decoder")
+    return keras.Model(latent, {"image": image}, name=VAE_DECODER.name)
 
 
 def _middle(config: VaeDecoderConfig, x: Tensor) -> Tensor:

@@ -53,6 +53,11 @@ class LoadedNetwork:
             raise BadBundle(f"{self.name} gives {sorted(produced)}, not {output!r} as its manifest says")
         return produced[output]
 
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(self._outputs)
+
     def takes(self, name: str) -> bool:
         """Return whether there is an input of that name."""
         return name in self._inputs

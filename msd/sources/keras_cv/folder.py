@@ -1,8 +1,8 @@
 """A checkpoint as keras-cv loads it: a folder with three .h5 files, told apart by what is in them.
 
-Weights are mapped by their order (`msd.models.keras_cv_order`). The files say nothing of configuration: it is
-Stable Diffusion 1.4's where the U-Net projects with convolutions and 2.1 base's where it does so with linear
-layers, at whatever width the weights have.
+Weights are mapped by their order (`msd.sources.keras_cv.order`). The files say nothing of configuration: it
+is Stable Diffusion 1.4's where the U-Net projects with convolutions and 2.1 base's where it does so with
+linear layers, at whatever width the weights have.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.errors import BadCheckpoint
+from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
 from msd.ir.weights import Weights
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-from msd.models.keras_cv_order import ORDERS, Slot
 from msd.runtime.tokenizer import LENGTH
 from msd.sources import h5
 from msd.sources.checkpoint import SCHEDULER, Checkpoint
 from msd.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
+from msd.sources.keras_cv.order import ORDERS, Slot
 
 USUAL_NAMES = {
     "text_encoder": "text_encoder_v2_1.h5 or kcv_encoder.h5",
@@ -45,19 +46,18 @@ def open_folder(folder: Path, networks: str = "msd") -> Checkpoint:
     """
     found = _components(folder)
     text_encoder, unet, vae_decoder = _configurations(found)
-    configs = {"text_encoder": text_encoder, "unet": unet, "vae_decoder": vae_decoder}
+    configs = {TEXT_ENCODER.name: text_encoder, UNET.name: unet, VAE_DECODER.name: vae_decoder}
     as_trained = PAD_2 if unet.linear_projection else PAD_1
     return Checkpoint(
         kind="keras-cv",
         name=folder.absolute().name,
-        text_encoder=text_encoder,
-        unet=unet,
-        vae_decoder=vae_decoder,
+        family=STABLE_DIFFUSION,
+        configs=configs,
         weights={name: dict(_named(each, ORDERS[name](configs[name]))) for name, each in found.items()},
         tokenizer=clip_tokenizer(PAD_1 if networks == "keras-cv" else as_trained),
         scheduler={**SCHEDULER, "prediction_type": "epsilon"},
         files={each.path.name: each.path for each in found.values()},
-        holders={name: (each.path.name,) for name, each in found.items()},
+        weight_files={name: (each.path.name,) for name, each in found.items()},
         networks=networks,
     )
 

@@ -7,50 +7,44 @@ outputs and variables are ours.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from msd.errors import BadCheckpoint
-from msd.models import keras_cv_order
+from msd.families import Family
+from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-from msd.models.keras_cv_order import Slot
-from msd.models.networks import Network, latent_size
-from msd.models.trace import InputSpecs
+from msd.models.networks import Configs, Network, Size
+from msd.sources.keras_cv import order as keras_cv_order
+from msd.sources.keras_cv.order import Slot
 
 
-def networks(
-    text_encoder: TextEncoderConfig,
-    unet: UNetConfig,
-    vae_decoder: VaeDecoderConfig,
-    height: int | None = None,
-    width: int | None = None,
-    batch: int = 1,
-) -> dict[str, Network]:
-    """Return "text_encoder", "unet" and "vae_decoder" as `msd.models.networks.networks` does.
+def networks(family: Family, configs: Configs, size: Size) -> dict[str, Network]:
+    """Return keras-cv's network of each component, by its name, as `msd.models.networks.networks` does.
 
     The U-Net takes `timestep_embedding` (batch, channels) from the start. keras-cv's networks have one width
     each; building one raises BadCheckpoint where the configurations say another.
     """
-    rows, columns = latent_size(unet, vae_decoder, height, width)
-    pixels = rows * vae_decoder.scale, columns * vae_decoder.scale
-    length, second = text_encoder.length, unet.linear_projection
-    latent = ((batch, rows, columns, unet.in_channels), "float32")
-    embedding = ((batch, unet.channels[0]), "float32")
-    context = ((batch, length, unet.context_width), "float32")
-    inputs = {"latent": latent, "timestep_embedding": embedding, "context": context}
-    tokens = {"tokens": ((batch, length), "int32")}
+    unet: UNetConfig = configs[UNET.name]
+    inputs = dict(unet.inputs(size))
+    inputs["timestep_embedding"] = ((size.batch, unet.channels[0]), "float32")
+    inputs = {name: inputs[name] for name in ("latent", "timestep_embedding", "context")}
+    second = unet.linear_projection
     return {
-        "text_encoder": _network(_text_encoder, tokens, text_encoder, second),
-        "unet": _network(_unet, inputs, unet, *pixels, length),
-        "vae_decoder": _network(_vae_decoder, {"latent": latent}, vae_decoder, *pixels),
+        TEXT_ENCODER.name: _network(_text_encoder, configs[TEXT_ENCODER.name], size, second),
+        UNET.name: replace(_network(_unet, unet, size), inputs=inputs),
+        VAE_DECODER.name: _network(_vae_decoder, configs[VAE_DECODER.name], size),
     }
 
 
-def _network(build: Callable[..., Any], inputs: InputSpecs, *arguments: Any) -> Network:
-    return Network(partial(build, *arguments), inputs, f"keras-cv{build.__name__}{arguments}")
+def _network(build: Callable[..., Any], config: Any, *arguments: Any) -> Network:
+    size = arguments[0]
+    described = f"keras-cv{build.__name__}{(config, *arguments)}"
+    return Network(partial(build, config, *arguments), config.inputs(size), described)
 
 
-def _text_encoder(config: TextEncoderConfig, second: bool) -> Callable[..., Any]:
+def _text_encoder(config: TextEncoderConfig, size: Size, second: bool) -> Callable[..., Any]:
     """Return TextEncoderV2, or TextEncoder if not `second`, at the positions 0, 1, …."""
     from keras import ops
     from keras_cv.src.models.stable_diffusion import text_encoder as written
@@ -66,19 +60,19 @@ def _text_encoder(config: TextEncoderConfig, second: bool) -> Callable[..., Any]
     return encode
 
 
-def _unet(config: UNetConfig, height: int, width: int, length: int) -> Callable[..., Any]:
+def _unet(config: UNetConfig, size: Size) -> Callable[..., Any]:
     from keras_cv.src.models.stable_diffusion import diffusion_model as written
 
     make = written.DiffusionModelV2 if config.linear_projection else written.DiffusionModel
-    model = make(height, width, length, download_weights=False)
+    model = make(*size.pixels, size.length, download_weights=False)
     _name_variables(model, keras_cv_order.unet(config))
     return lambda **inputs: {"noise": model(inputs)}
 
 
-def _vae_decoder(config: VaeDecoderConfig, height: int, width: int) -> Callable[..., Any]:
+def _vae_decoder(config: VaeDecoderConfig, size: Size) -> Callable[..., Any]:
     from keras_cv.src.models.stable_diffusion.decoder import Decoder
 
-    model = Decoder(height, width, download_weights=False)
+    model = Decoder(*size.pixels, download_weights=False)
     _name_variables(model, keras_cv_order.vae_decoder(config))
     return lambda latent: {"image": model(latent)}
 
