@@ -213,7 +213,7 @@ def test_an_installed_msd_knows_the_devices_and_recipes(tmp_path: Path) -> None:
     )
     assert (
         found.stdout.strip()
-        == f"{installed / 'msd' / 'device.py'} powervr {shipped()} gpu-w8 {recipe.shipped()}"
+        == f"{installed / 'msd' / 'prediction' / 'device.py'} powervr {shipped()} gpu-w8 {recipe.shipped()}"
     )
 
 
