@@ -42,7 +42,7 @@ from msd.rewrite import apply
 from msd.runners import native_log
 from msd.runners.adapter import VulkanAdapter, find
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
-from msd.runners.worker import LoadOnGpu, Run
+from msd.runners.worker import LoadOnGpu, RunModel
 from scripts.full_size_structures import drawn
 from scripts.measured import machine
 
@@ -254,7 +254,7 @@ class Loaded:
 
     def run(self) -> tuple[float, Array]:
         """Return the seconds of one run, copies to and fro included, and the output."""
-        done = self.child.ask(Run(self.inputs))
+        done = self.child.ask(RunModel(self.inputs))
         (output,) = done.outputs.values()
         return done.seconds, np.asarray(output)
 

@@ -11,7 +11,7 @@ from msd.bench.result import Measurement
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.ir.executed import executed
-from msd.runners.backend import Backend, Measured, Report
+from msd.runners.backend import Backend, MeasuredFile, Report
 from msd.runners.child import ChildLost, ChildRefused
 from msd.runners.engine import Engine
 from msd.runners.random_inputs import random_inputs
@@ -65,19 +65,19 @@ def measure(
         ]
 
 
-def _in_turn(files: Sequence[TimedFile], effort: Effort, report: Report) -> list[Measured]:
+def _in_turn(files: Sequence[TimedFile], effort: Effort, report: Report) -> list[MeasuredFile]:
     report("first run")
     firsts, runs = [file.run() for file in files], [file.run for file in files]
     warming = Effort(effort.warmups, 0, 0.0, effort.max_seconds)
     warmups = interleaved(runs, warming, lambda count, seconds: report(f"warm-up {count}"))
     taken = interleaved(runs, effort, lambda count, seconds: report(f"run {count}, {seconds:.3f} s"))
     return [
-        Measured(file.placement, summarise(file.load_seconds, first, warm, each), file.memory)
+        MeasuredFile(file.placement, summarise(file.load_seconds, first, warm, each), file.memory)
         for file, first, warm, each in zip((f.runner for f in files), firsts, warmups, taken, strict=True)
     ]
 
 
-def measurement(component: str, backend: Backend, path: Path, measured: Measured) -> Measurement:
+def measurement(component: str, backend: Backend, path: Path, measured: MeasuredFile) -> Measurement:
     """Return what is stored of a component's file that was measured."""
     place = measured.placement
     return Measurement(

@@ -66,4 +66,10 @@ def draw(bundle: Bundle, engine: Engine, steps: int, execution: Execution = "pip
         except ChildRefused as problem:
             raise DelegateFailed(f"Drawing with {bundle.folder} failed: {one_line(problem)}") from problem
         peak = max(done.peak, child.peak)
-    return Drawn(steps, execution, done.seconds, tuple(done.outputs["steps"].tolist()), peak)
+    return Drawn(
+        steps=steps,
+        execution=execution,
+        seconds=done.seconds,
+        step_seconds=tuple(done.outputs["steps"].tolist()),
+        peak=peak,
+    )

@@ -74,9 +74,13 @@ def find() -> VulkanAdapter:
         except NoDelegate as problem:
             reasons.append(f"{driver.origin}: {problem}")
         else:
-            passed_over = tuple(reasons)
             return VulkanAdapter(
-                found.name, found.type, driver.origin, found.half_floats, driver.environment, passed_over
+                name=found.name,
+                type=found.type,
+                origin=driver.origin,
+                half_floats=found.half_floats,
+                environment=driver.environment,
+                passed_over=tuple(reasons),
             )
     raise NoDelegate(
         f"no Vulkan adapter here carries the GPU delegate (tried: {'; '.join(reasons)}); install your GPU's "

@@ -23,7 +23,7 @@ Condition = Literal["threads", "float_weights", "precision"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredFile:
     """What a device found out about one file."""
 
     placement: Placement
@@ -31,7 +31,7 @@ class Measured:
     memory: ProcessMemory
 
 
-class Device(Protocol):
+class MeasuringDevice(Protocol):
     """Something that measures whole files by itself, and cannot be fed."""
 
     @property
@@ -40,7 +40,7 @@ class Device(Protocol):
 
     def measure(
         self, path: Path, runs_on: RunsOn, precision: Precision, effort: Effort, report: Report
-    ) -> Measured:
+    ) -> MeasuredFile:
         """Return what was measured of a file that is for the GPU, or for the CPU."""
 
 
@@ -75,7 +75,7 @@ class Backend:
     name: str
     alias: str | None = None
     open: Callable[[Path, Conditions], Runner] | None = None
-    connect: Callable[[Mapping[str, Any], Report], AbstractContextManager[Device]] | None = None
+    connect: Callable[[Mapping[str, Any], Report], AbstractContextManager[MeasuringDevice]] | None = None
     takes: frozenset[Condition] = frozenset()
     needs_adapter: bool = False
     package: tuple[str, str] | None = None

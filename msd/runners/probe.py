@@ -16,7 +16,7 @@ from msd.ir import Build, Graph, Model, Tensor
 from msd.runners import native_log
 from msd.runners.child import Bounds, Child
 from msd.runners.runner import Precision
-from msd.runners.worker import LoadOnGpu, Run
+from msd.runners.worker import LoadOnGpu, RunModel
 
 SECONDS = 60.0
 SHAPE = (1, 5, 3, 8)
@@ -53,7 +53,7 @@ def probe(environment: Mapping[str, str]) -> Probed:
 
 def _run(child: Child, path: Path, precision: Precision, values: Any) -> Any:
     child.ask(LoadOnGpu(path, precision))
-    return child.ask(Run({"x": values, "y": values})).outputs["xy"]
+    return child.ask(RunModel({"x": values, "y": values})).outputs["xy"]
 
 
 def _first_problem(text: str) -> str | None:

@@ -15,7 +15,7 @@ from msd.ir.weights import Array
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.interpreter import check, one_line
 from msd.runners.runner import Placement, ProcessMemory
-from msd.runners.worker import Done, Load, Run
+from msd.runners.worker import Done, Load, RunModel
 
 
 class ProcessRunner(ABC):
@@ -70,7 +70,7 @@ class ProcessRunner(ABC):
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name; raises BadModelFile where `inputs` do not fit, and the subclass's."""
         check(inputs, self.inputs, self.path)
-        done = self._ask(Run(dict(inputs)))
+        done = self._ask(RunModel(dict(inputs)))
         self.run_seconds.append(done.seconds)
         self.memory = ProcessMemory(self.memory.before, max(self.memory.peak or 0, done.peak))
         return done.outputs
@@ -83,7 +83,7 @@ class ProcessRunner(ABC):
     ) -> None:
         self._child.close()
 
-    def _ask(self, request: Load | Run) -> Done:
+    def _ask(self, request: Load | RunModel) -> Done:
         try:
             return self._child.ask(request)
         except ChildLost as problem:
@@ -92,4 +92,4 @@ class ProcessRunner(ABC):
         except ChildRefused as problem:
             problem.log = self.log
             problem.why = self.why(problem)
-            raise self.refused(problem.why, loading=not isinstance(request, Run)) from problem
+            raise self.refused(problem.why, loading=not isinstance(request, RunModel)) from problem

@@ -62,7 +62,7 @@ class CompileForCpu:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunModel:
     """Run the loaded model on these inputs."""
 
     inputs: dict[str, Array]
@@ -90,7 +90,7 @@ class Refused:
 
 
 Load = LoadOnGpu | LoadOnCpu | CompileForCpu
-Request = Load | Run
+Request = Load | RunModel
 Reply = Done | Refused
 
 
@@ -180,7 +180,7 @@ class Models:
 
     def answer(self, request: Request) -> Done:
         """Load or run; raises whatever the library raises."""
-        if isinstance(request, Run):
+        if isinstance(request, RunModel):
             assert self.runner is not None, "the parent loads before it runs"
             start = perf_counter()
             outputs = self.runner.run(request.inputs)

@@ -20,7 +20,7 @@ from msd.runners import native_log
 from msd.runners.adapter import VulkanAdapter
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.random_inputs import random_inputs
-from msd.runners.worker import LoadOnCpu, LoadOnGpu, Run
+from msd.runners.worker import LoadOnCpu, LoadOnGpu, RunModel
 from tests.oracle.case import Case
 
 BOUNDS = Bounds(120.0, 6 * 10**9)
@@ -134,7 +134,7 @@ class Asker:
         try:
             child.ask(load)
             loaded = True
-            outputs = child.ask(Run(inputs)).outputs
+            outputs = child.ask(RunModel(inputs)).outputs
         except ChildRefused as problem:
             return _Trial(child.log[before:], loaded, failure=str(problem))
         except ChildLost as problem:

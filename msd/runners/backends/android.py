@@ -18,7 +18,7 @@ from msd.errors import DelegateFailed, PhoneFailed
 from msd.ir.executed import executed
 from msd.runners import benchmark_log
 from msd.runners.adb import Adb, Answer
-from msd.runners.backend import Backend, BackendOption, Measured, Report
+from msd.runners.backend import Backend, BackendOption, MeasuredFile, Report
 from msd.runners.benchmark_log import BenchmarkLog, Times
 from msd.runners.runner import Placement, Precision, ProcessMemory
 from msd.runners.timings import Effort, Timings
@@ -30,6 +30,8 @@ LOADING = 900.0
 """Seconds that loading and warming up may take, besides the runs."""
 
 RESULT = "result.pb"
+FOLDER = "/data/local/tmp/msd"
+COOL_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -43,9 +45,9 @@ class PhoneSettings:
     binary: Path
     serial: str | None = None
     adb: str = "adb"
-    folder: str = "/data/local/tmp/msd"
+    folder: str = FOLDER
     keep: bool = False
-    cool_seconds: float = 300.0
+    cool_seconds: float = COOL_SECONDS
 
 
 class Phone:
@@ -76,7 +78,7 @@ class Phone:
 
     def measure(
         self, path: Path, runs_on: RunsOn, precision: Precision, effort: Effort, report: Report
-    ) -> Measured:
+    ) -> MeasuredFile:
         """Return what the program measures of a file, on the phone's GPU unless it is for the CPU."""
         on_gpu = runs_on == "gpu"
         report("copying the model")
@@ -90,7 +92,7 @@ class Phone:
         exact = self._result() if f"--result_file_path={self._at(RESULT)}" in flags else {}
         placement = self._placement(path, precision, on_gpu, facts, exact.get("p95"))
         memory = ProcessMemory(None, facts.footprint.peak)
-        return Measured(placement, _timings(facts.times, exact.get("median")), memory)
+        return MeasuredFile(placement, _timings(facts.times, exact.get("median")), memory)
 
     def _install(self, report: Report) -> None:
         report("copying the program")
@@ -267,7 +269,16 @@ def _timings(times: Times, median: float | None) -> Timings:
     mean = times.mean or 0.0
     least, most = (mean if value is None else value for value in (times.least, times.most))
     median = times.median if median is None else median
-    return Timings(times.init or 0.0, times.first or 0.0, times.count, median, None, mean, least, most)
+    return Timings(
+        init=times.init or 0.0,
+        first=times.first or 0.0,
+        count=times.count,
+        median=median,
+        p90=None,
+        mean=mean,
+        least=least,
+        most=most,
+    )
 
 
 def _notes(facts: BenchmarkLog, p95: float | None) -> list[str]:
@@ -292,15 +303,15 @@ OPTIONS = (
         needed="a benchmark_model for Android",
     ),
     BackendOption("--serial", "serial", str, "which phone, where adb sees several."),
-    BackendOption("--adb", "adb", str, "adb's name or path.", PhoneSettings.adb),
-    BackendOption("--device-folder", "folder", str, "where files go on the phone.", PhoneSettings.folder),
-    BackendOption("--keep", "keep", bool, "leave the files there, for the next time.", PhoneSettings.keep),
+    BackendOption("--adb", "adb", str, "adb's name or path.", default="adb"),
+    BackendOption("--device-folder", "folder", str, "where files go on the phone.", default=FOLDER),
+    BackendOption("--keep", "keep", bool, "leave the files there, for the next time.", default=False),
     BackendOption(
         flag="--cool-seconds",
         name="cool_seconds",
         kind=float,
         help="how long to wait for a warm phone to cool.",
-        default=PhoneSettings.cool_seconds,
+        default=COOL_SECONDS,
     ),
 )
 
