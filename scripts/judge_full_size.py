@@ -34,7 +34,8 @@ from msd.judging import judge
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.pruning.plan import prune
 from msd.rewrite import apply
-from msd.runners.gpu_process import Session
+from msd.runners.backends.litert_gpu import GpuProcess
+from msd.runners.runner import Conditions
 from msd.sources.binding import tensor_name
 
 RUNS = 10
@@ -136,7 +137,7 @@ def measure(path: Path, precision: Any) -> dict[str, Any]:
         "compile_seconds": round(verdict.compile_seconds or 0, 2),
         "problems": [*verdict.problems, *([verdict.failure] if verdict.failure else [])],
     }
-    with Session(path, precision) as session:
+    with GpuProcess(path, Conditions(precision=precision)) as session:
         rng = np.random.default_rng(0)
         inputs = {
             name: rng.integers(0, 49407, port.shape, dtype=np.int32)
@@ -149,7 +150,7 @@ def measure(path: Path, precision: Any) -> dict[str, Any]:
     return {**row, "median_seconds": round(float(np.median(seconds)), 4)}
 
 
-def _timed(session: Session, inputs: dict[str, Array]) -> float:
+def _timed(session: GpuProcess, inputs: dict[str, Array]) -> float:
     begun = time.perf_counter()
     session.run(inputs)
     return time.perf_counter() - begun

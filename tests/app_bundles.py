@@ -25,7 +25,7 @@ from msd.bundle import (
 )
 from msd.export.android.manifest import describe, write_manifest
 from msd.ir.interface import TensorSpec
-from msd.runtime.components import Engine
+from msd.runners.engine import Engine
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
 

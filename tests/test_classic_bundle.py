@@ -26,8 +26,9 @@ from msd.judging import judge
 from msd.prediction.device import Device, Target, find_device, shipped
 from msd.report.examine import examine
 from msd.report.words import fails
+from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
-from msd.runtime.components import Engine
+from msd.runners.registry import find_backend
 from msd.runtime.pipeline import Pipeline, Request
 from tests import checkpoints
 from tests.stable_diffusion import COMPONENTS, FILES, LOOKUP
@@ -138,8 +139,8 @@ def test_tokens_are_looked_up_on_the_cpu_whatever_the_rest_runs_on(
     opened: list[tuple[str, str]] = []
 
     def load(engine: Engine, path: Path) -> AbstractContextManager[Any]:
-        opened.append((path.stem, engine.backend))
-        return real(replace(engine, backend="cpu"), path)
+        opened.append((path.stem, engine.backend.spelling))
+        return real(replace(engine, backend=find_backend("cpu")), path)
 
     real: Callable[..., AbstractContextManager[Any]] = Engine.load
     monkeypatch.setattr(Engine, "load", load)

@@ -16,8 +16,9 @@ from msd.ir import Build, Graph, Tensor
 from msd.ir.weights import Weights
 from msd.parity import psnr
 from msd.report.witness import witnesses
+from msd.runners.backends.tflite_runtime import TfliteRuntime
 from msd.runners.interpreter import Interpreter
-from msd.runners.tflite_runtime import TfliteRuntime
+from msd.runners.runner import Conditions
 from tests.layers import (
     IDS,
     KERNEL,
@@ -276,9 +277,9 @@ def test_the_old_runtime_takes_int4_filters_for_floats(tmp_path: Path) -> None:
         "loads and runs it, but takes the int4 weights filters for float32",
     )
     with pytest.raises(BadModelFile, match=r"takes the int4 weights filters of .* for float32; files of the"):
-        TfliteRuntime(path, float_weights=False)
+        TfliteRuntime(path, Conditions(float_weights=False))
     with pytest.raises(BadModelFile, match="it has no DEQUANTIZE of version 6; files of the recipes"):
-        TfliteRuntime(path)
+        TfliteRuntime(path, Conditions())
 
 
 def test_a_table_of_int4(tmp_path: Path) -> None:

@@ -11,12 +11,15 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.android import manifest as app
-from msd.runtime.components import Engine
+from msd.runners.engine import Engine
+from msd.runners.registry import find_backend
+from msd.runners.runner import Conditions
 from msd.runtime.pipeline import Pipeline
 from tests.app_bundles import draw_with_sums, write_app
 from tests.jvm import Jvm, Refused, floats
 from tests.stable_diffusion import COMPONENTS
 
+CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 WIDE = {"timestep_embedding": 11}
 TOLD = {"timestep_embedding": 8, "guidance_embedding": 7}
 
@@ -69,7 +72,7 @@ def test_the_demo_s_picture_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_p
     bundle, prompt = open_bundle(demo_int8), "two red circles on the left over a striped blue background"
     app.write_manifest(app.describe(bundle), bundle, tmp_path)
     with ExitStack() as stack:
-        opened = {name: stack.enter_context(Engine(threads=1).load(bundle.path(name))) for name in COMPONENTS}
+        opened = {name: stack.enter_context(CPU.load(bundle.path(name))) for name in COMPONENTS}
 
         def serve(role: str, given: dict[str, np.ndarray]) -> np.ndarray:
             part = bundle.component(role)

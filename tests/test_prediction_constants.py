@@ -10,7 +10,7 @@ import pytest
 from msd.ir import Build, Graph, Quant, Tensor
 from msd.ir.weights import Weights
 from msd.prediction.constants import Kept, convolution, kept_weights
-from msd.prediction.device import Delegate, Device, find_device
+from msd.prediction.device import Device, find_device
 from tests.sd_convolutions import unet
 
 ADRENO = Device(name="adreno", winograd_input_slices=2, winograd_output_slices=3, winograd_tiles=4)
@@ -77,7 +77,7 @@ def test_winograd_keeps_36_numbers_for_9() -> None:
         ("INT8", 5, "tflite-gpu", "float16", 3 * 3 * 16 * 25 * 2),
     ],
 )
-def test_int8_filters(dtype: str, kernel: int, delegate: Delegate, form: str, size: int) -> None:
+def test_int8_filters(dtype: str, kernel: int, delegate: str, form: str, size: int) -> None:
     """LiteRT's delegate keeps those of 1x1 convolutions, with a float32 scale for each output."""
     kept = only(conv(dtype=dtype, kernel=kernel), ADRENO.under(delegate))
     assert (kept.form, kept.bytes) == (form, size)
@@ -102,7 +102,7 @@ def test_int8_behind_a_dequantize_is_float_and_no_constant_to_winograd() -> None
 @pytest.mark.parametrize(
     ("delegate", "size"), [("tflite-gpu", 2 * 3 * 16 * 2), ("litert-gpu", 2 * 3 * 16 + 28)]
 )
-def test_fully_connected(delegate: Delegate, size: int) -> None:
+def test_fully_connected(delegate: str, size: int) -> None:
     new = Build()
     x = Tensor("x", (5, 11))
     y = new.FULLY_CONNECTED(x, constant(new, 7, 11, dtype="INT8"), None)
@@ -139,7 +139,7 @@ def test_a_constant_is_kept_once_for_each_operator_that_reads_it() -> None:
     ],
 )
 def test_winograd_in_stable_diffusion_21(
-    name: str, delegate: Delegate, batch: int, count: int, millions: float
+    name: str, delegate: str, batch: int, count: int, millions: float
 ) -> None:
     """At 512 pixels, of 541 M parameters in 3x3 convolutions."""
     device = find_device(name).under(delegate)

@@ -14,7 +14,8 @@ import graph_rewrites
 from msd import tflite
 from msd.errors import BadConfig
 from msd.ir import Graph, Model, Op, Tensor, opset
-from msd.prediction.rules import RULE_SETS, Finding, predict
+from msd.prediction.registry import delegates
+from msd.prediction.rules import Finding, predict
 from msd.prediction.rules.checks import Check
 from msd.prediction.rules.ruleset import RuleSet
 from msd.prediction.rules.view import View, broadcast, from_left, from_right
@@ -22,7 +23,7 @@ from tests import edited_models, tiny_models, varied_models
 from tests.oracle.case import given, ints, model, numbers, op
 from tests.oracle.compare import every_case
 
-DELEGATES = sorted(RULE_SETS)
+DELEGATES = sorted(delegates())
 S = (2, 3, 5, 8)
 F = "FLOAT32"
 
@@ -37,14 +38,14 @@ def checks(rules: RuleSet) -> Iterator[Check]:
 @pytest.mark.parametrize("delegate", DELEGATES)
 def test_every_fix_is_a_rewrite(delegate: str) -> None:
     known = {rewrite.name for rewrite in graph_rewrites.load()}
-    fixes = {check.fix for check in checks(RULE_SETS[delegate])} - {None}
+    fixes = {check.fix for check in checks(delegates()[delegate].rules)} - {None}
     assert fixes <= known
     assert len(fixes) >= 5
 
 
 @pytest.mark.parametrize("delegate", DELEGATES)
 def test_every_row_is_of_a_kind_that_there_is(delegate: str) -> None:
-    rules = RULE_SETS[delegate]
+    rules = delegates()[delegate].rules
     for kind in (*rules.rules, *rules.dangers):
         assert opset.spec(kind).kind == kind
     assert set(rules.dangers) <= set(rules.rules)
@@ -97,7 +98,7 @@ def test_what_has_no_row_is_never_fine(kind: str, delegate: str, severity: str) 
 @pytest.mark.parametrize("delegate", DELEGATES)
 def test_every_builtin_is_taken_rejected_or_unknown(delegate: str) -> None:
     for kind in vars(opset.schema.BuiltinOperator):
-        if kind.isupper() and kind not in RULE_SETS[delegate].rules:
+        if kind.isupper() and kind not in delegates()[delegate].rules.rules:
             (found,) = predict(model(op(kind, [given(*S)], (S, F))), delegate) or (None,)
             assert kind in ("CUSTOM", "STABLEHLO_COMPOSITE") or found is not None, kind
 
@@ -195,7 +196,8 @@ def test_files_of_every_kind_are_judged(name: str, delegate: str) -> None:
 
 def test_the_work_grows_with_the_operations_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chain of 5 000 operations: each check of a row once for each operation, whatever came before it."""
-    rules, calls = RULE_SETS["litert-gpu"], [0]
+    delegate, calls = delegates()["litert-gpu"], [0]
+    rules = delegate.rules
 
     def counted(test: Callable[[View], object]) -> Callable[[View], object]:
         def run(view: View) -> object:
@@ -205,7 +207,8 @@ def test_the_work_grows_with_the_operations_alone(monkeypatch: pytest.MonkeyPatc
         return run
 
     row = tuple(replace(check, test=counted(check.test)) for check in rules.rules["TANH"])
-    monkeypatch.setitem(RULE_SETS, "litert-gpu", replace(rules, rules={"TANH": row}))
+    counting = replace(delegate, rules=replace(rules, rules={"TANH": row}))
+    monkeypatch.setitem(delegates(), "litert-gpu", counting)
     assert predict(chain(5000), "litert-gpu") == ()
     assert calls[0] == 5000 * len(row)
 

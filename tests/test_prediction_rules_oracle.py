@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from msd.prediction.rules import RULE_SETS
+from msd.prediction.registry import delegates
 from msd.runners.adapter import find
 from tests.oracle.ask import Answer, Asker
 from tests.oracle.case import Case, given, model, op
@@ -50,7 +50,7 @@ def test_the_record_is_of_these_cases_and_good_enough() -> None:
 
 def test_every_kind_with_a_row_has_cases_on_both_sides() -> None:
     record = json.loads(RECORD.read_text("utf-8"))["by_kind"]
-    for kind in RULE_SETS["litert-gpu"].rules:
+    for kind in delegates()["litert-gpu"].rules.rules:
         assert record[kind].get("right", 0) + record[kind].get("wrong", 0) > 0, kind
         assert record[kind].get("rejected", 0) + record[kind].get("failed", 0) > 0, kind
 

@@ -14,7 +14,7 @@ from msd import tflite
 from msd.ir import Build, Graph, Model, Op, Tensor
 from msd.ir.weights import Weights
 from msd.judging import judge
-from msd.prediction.device import Delegate, Device, find_device, shipped
+from msd.prediction.device import Device, find_device, shipped
 from msd.prediction.memory import estimate
 from msd.prediction.partition import partition
 from msd.prediction.size_limits import SizeProblem, convolutions, size_problems
@@ -39,7 +39,7 @@ def paper(size: int = 32, batch: int = 1, inputs: int = 1920, outputs: int = 640
     return Graph([x], [new.CONV_2D(new.TANH(x), w, b, padding="SAME", **steps)], new.ops)
 
 
-def device(name: str, delegate: Delegate = "tflite-gpu") -> Device:
+def device(name: str, delegate: str = "tflite-gpu") -> Device:
     return find_device(name).under(delegate)
 
 
@@ -80,7 +80,7 @@ def test_the_papers_convolution_on_an_adreno_740() -> None:
     ],
 )
 def test_where_the_papers_convolution_fails(
-    name: str, delegate: Delegate, size: int, batch: int, fails: bool
+    name: str, delegate: str, size: int, batch: int, fails: bool
 ) -> None:
     """At 448 pixels, on a Mali and on an Adreno 6xx it does not; of a desktop too little is known."""
     found = size_problems(paper(size, batch), device(name, delegate))
@@ -217,7 +217,7 @@ DTYPES = st.sampled_from(["FLOAT32", "FLOAT16", "INT8", "INT4", "STRING", "RESOU
     delegate=st.sampled_from(["tflite-gpu", "litert-gpu", None]),
 )
 def test_a_file_that_means_harm_is_judged_too(
-    shapes: list[list[int]], dtypes: list[str], kind: str, name: str, delegate: Delegate | None
+    shapes: list[list[int]], dtypes: list[str], kind: str, name: str, delegate: str | None
 ) -> None:
     """Whatever shapes and types operands have, there is an answer, at once."""
     operands = [

@@ -11,7 +11,7 @@ import pytest
 
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.native_log import parse
-from msd.runners.worker import LoadOnCpu, Run
+from msd.runners.worker import LoadOnCpu, RunModel
 from tests import tiny_models
 
 BOUNDS = Bounds.of(30)
@@ -22,7 +22,7 @@ def test_it_answers_with_outputs_and_seconds(tmp_path: Path) -> None:
     x = np.random.default_rng(0).standard_normal(tiny_models.SHAPE).astype(np.float32)
     with Child({}, BOUNDS) as child:
         child.ask(LoadOnCpu(path))
-        done = child.ask(Run({"x0": x}))
+        done = child.ask(RunModel({"x0": x}))
     np.testing.assert_array_equal(done.outputs["y"], np.maximum(x, 0))
     assert done.seconds > 0
 
@@ -30,7 +30,7 @@ def test_it_answers_with_outputs_and_seconds(tmp_path: Path) -> None:
 def test_it_says_what_memory_loading_and_running_took(tmp_path: Path) -> None:
     with Child({}, BOUNDS) as child:
         loaded = child.ask(LoadOnCpu(tiny_models.save("copy_only", tmp_path), threads=1))
-        ran = child.ask(Run({"x0": np.zeros(tiny_models.SHAPE, np.float32)}))
+        ran = child.ask(RunModel({"x0": np.zeros(tiny_models.SHAPE, np.float32)}))
         assert 1 << 20 < loaded.before <= loaded.peak <= ran.peak < 1 << 33
         assert loaded.seconds > 0
 
@@ -57,7 +57,7 @@ def test_a_refusal_leaves_it_alive(tmp_path: Path) -> None:
 
 def test_running_before_loading_is_refused() -> None:
     with Child({}, BOUNDS) as child, pytest.raises(ChildRefused, match="loads before it runs"):
-        child.ask(Run({}))
+        child.ask(RunModel({}))
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGABRT, signal.SIGKILL])
@@ -88,7 +88,7 @@ def test_too_much_memory_ends_it(tmp_path: Path) -> None:
 def environment(child: Child) -> dict[bytes, bytes]:
     """Return what the child really has, once it answers."""
     with pytest.raises(ChildRefused):
-        child.ask(Run({}))
+        child.ask(RunModel({}))
     entries = Path(f"/proc/{child.process.pid}/environ").read_bytes().split(b"\0")
     return dict(entry.split(b"=", 1) for entry in entries if entry)
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Timer
@@ -17,19 +18,22 @@ import pytest
 from msd.bundle import open_bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.runners import memory_sampler
+from msd.runners.backends.litert_cpu import CpuProcess
 from msd.runners.child import Child
-from msd.runners.cpu_process import CpuProcess
 from msd.runners.interpreter import Interpreter
+from msd.runners.runner import Conditions
 from tests import tiny_models
 from tests.stable_diffusion import COMPONENTS
 
+DYNAMIC = Conditions(threads=1, float_weights=False, isolation="mapped")
+
 INTERRUPTED = """
 import functools, sys
-import msd.runners.cpu_process as cpu_process
+import msd.runners.process_runner as process_runner
 import msd.runtime.pipeline as pipeline
 from msd.cli import msd
 pipeline.LARGE = 0
-cpu_process.Child = functools.partial(cpu_process.Child, worker="tests.slow_worker")
+process_runner.Child = functools.partial(process_runner.Child, worker="tests.slow_worker")
 msd(["generate", *sys.argv[1:]])
 """
 
@@ -47,7 +51,7 @@ def test_the_numbers_are_the_interpreter_s(component: str, float_weights: bool, 
             for name, port in here.inputs.items()
         }
         wanted = [here.run(inputs), here.run({name: value[..., ::-1] for name, value in inputs.items()})]
-    with CpuProcess(path, 2, float_weights) as apart:
+    with CpuProcess(path, Conditions(threads=2, float_weights=float_weights, isolation="mapped")) as apart:
         found = [apart.run(inputs), apart.run({name: value[..., ::-1] for name, value in inputs.items()})]
     for one, other in zip(wanted, found, strict=True):
         assert list(one) == list(other)
@@ -61,12 +65,12 @@ def test_a_damaged_file_is_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "zeros.tflite"
     path.write_bytes(b"\0" * 4096)
     with pytest.raises(BadModelFile, match=r"zeros\.tflite"):
-        CpuProcess(path, 1, False)
+        CpuProcess(path, DYNAMIC)
 
 
 def test_inputs_of_other_shapes_are_refused(tmp_path: Path) -> None:
     with (
-        CpuProcess(tiny_models.save("copy_only", tmp_path), 1, False) as session,
+        CpuProcess(tiny_models.save("copy_only", tmp_path), DYNAMIC) as session,
         pytest.raises(BadModelFile),
     ):
         session.run({"x": np.zeros(3, np.float32)})
@@ -74,7 +78,7 @@ def test_inputs_of_other_shapes_are_refused(tmp_path: Path) -> None:
 
 def test_a_lost_process_is_a_sentence(tmp_path: Path) -> None:
     path = tiny_models.save("copy_only", tmp_path)
-    with CpuProcess(path, 1, False) as session:
+    with CpuProcess(path, DYNAMIC) as session:
         inputs = {name: np.zeros(port.shape, port.dtype) for name, port in session.inputs.items()}
         session.run(inputs)
         session._child.process.kill()
@@ -87,10 +91,10 @@ def test_a_load_that_nobody_waits_for_ends(
 ) -> None:
     stop = Event()
     monkeypatch.setenv("LOADING", str(tmp_path / "loading"))
-    monkeypatch.setattr("msd.runners.cpu_process.Child", partial(Child, worker="tests.slow_worker"))
+    monkeypatch.setattr("msd.runners.process_runner.Child", partial(Child, worker="tests.slow_worker"))
     Timer(0.5, stop.set).start()
     with pytest.raises(DelegateFailed, match="nobody needs it any more"):
-        CpuProcess(open_bundle(bundle_folder).path("vae_decoder"), 1, False, stop=stop)
+        CpuProcess(open_bundle(bundle_folder).path("vae_decoder"), replace(DYNAMIC, stop=stop))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])

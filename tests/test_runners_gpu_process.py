@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 
 from msd.errors import BadModelFile, DelegateFailed
-from msd.runners.gpu_process import Session, run
+from msd.runners.backends.litert_gpu import GpuProcess
 from msd.runners.interpreter import Interpreter
 from msd.runners.random_inputs import random_inputs
+from msd.runners.runner import Conditions
 from tests import edited_models, tiny_models
 
 
 def test_many_runs_agree_with_the_cpu(tmp_path: Path) -> None:
     path = tiny_models.save("two_by_two", tmp_path)
     cpu = Interpreter(path)
-    with Session(path) as session:
+    with GpuProcess(path, Conditions()) as session:
         assert {n: p.shape for n, p in session.outputs.items()} == {"a": (1, 9, 7, 4), "b": (1, 9, 7, 8)}
         for seed in range(3):
             inputs = random_inputs(session.inputs.values(), seed)
@@ -33,24 +34,25 @@ def test_one_run(tmp_path: Path) -> None:
     path = tmp_path / "plain.tflite"
     path.write_bytes(edited_models.without_signature("copy_only"))
     (name,) = Interpreter(path).inputs
-    (value,) = run(path, {name: np.full(tiny_models.SHAPE, 2.5, np.float32)}).values()
+    with GpuProcess(path, Conditions()) as session:
+        (value,) = session.run({name: np.full(tiny_models.SHAPE, 2.5, np.float32)}).values()
     np.testing.assert_array_equal(value, np.full(tiny_models.SHAPE, 2.5, np.float32))
 
 
 def test_a_partial_delegation_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DelegateFailed, match=r"refuses .*: GATHER_ND: Operation is not supported"):
-        Session(tiny_models.save("cut_off", tmp_path))
+        GpuProcess(tiny_models.save("cut_off", tmp_path), Conditions())
 
 
 def test_a_failed_compilation_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "refused.tflite"
     path.write_bytes(edited_models.explicit_dequantize("dense_int8", 2))
     with pytest.raises(DelegateFailed, match="Shape mismatch"):
-        Session(path)
+        GpuProcess(path, Conditions())
 
 
 def test_a_crash_is_a_sentence(tmp_path: Path) -> None:
-    with Session(tiny_models.save("copy_only", tmp_path)) as session:
+    with GpuProcess(tiny_models.save("copy_only", tmp_path), Conditions()) as session:
         os.kill(session._child.process.pid, signal.SIGSEGV)
         with pytest.raises(
             DelegateFailed, match=r"was lost with .*copy_only.tflite: its process crashed with SIGSEGV"
@@ -59,5 +61,8 @@ def test_a_crash_is_a_sentence(tmp_path: Path) -> None:
 
 
 def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    with Session(tiny_models.save("copy_only", tmp_path)) as session, pytest.raises(BadModelFile):
+    with (
+        GpuProcess(tiny_models.save("copy_only", tmp_path), Conditions()) as session,
+        pytest.raises(BadModelFile),
+    ):
         session.run({"x0": np.zeros((1, 9, 7, 5), np.float32)})

@@ -15,7 +15,7 @@ NOTHING = "–"
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A title, the columns' names, and rows of as many words."""
 
     title: str
@@ -28,7 +28,7 @@ class Table:
         return f"**{self.title}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def tables(benchmark: Benchmark) -> list[Table]:
+def tables(benchmark: Benchmark) -> list[TextTable]:
     """Return what there is to show, the components of each bundle first."""
     found = [table for benched in benchmark.bundles for table in _of_bundle(benched)]
     if benchmark.ratios:
@@ -60,7 +60,7 @@ def remarks(benchmark: Benchmark) -> list[str]:
     return found + list(dict.fromkeys(noted + refused))
 
 
-def _of_bundle(benched: Benched) -> list[Table]:
+def _of_bundle(benched: Benched) -> list[TextTable]:
     name = f"{benched.bundle}, {benched.recipe}"
     found = [_components(name, benched)]
     if benched.wholes:
@@ -68,7 +68,7 @@ def _of_bundle(benched: Benched) -> list[Table]:
     return found
 
 
-def _components(name: str, benched: Benched) -> Table:
+def _components(name: str, benched: Benched) -> TextTable:
     columns = (
         *("component", "backend", "on", "delegated", "partitions"),
         *("init", "first run", "median", "90 %", "peak memory"),
@@ -76,7 +76,7 @@ def _components(name: str, benched: Benched) -> Table:
     refused = ((title_of(r.component), r.backend, "refused", *[NOTHING] * 7) for r in benched.refusals)
     rows = (*map(_row, benched.measurements), *refused)
     order = [title_of(name) for name in file_names()]
-    return Table(f"{name}: one run", columns, tuple(sorted(rows, key=lambda row: order.index(row[0]))))
+    return TextTable(f"{name}: one run", columns, tuple(sorted(rows, key=lambda row: order.index(row[0]))))
 
 
 def _row(m: Measurement) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def _row(m: Measurement) -> tuple[str, ...]:
     )
 
 
-def _whole(name: str, wholes: tuple[Whole, ...]) -> Table:
+def _whole(name: str, wholes: tuple[Whole, ...]) -> TextTable:
     steps = wholes[0].steps
     columns = (
         *("backend", "text encoding", "one step", "decoding", f"{steps} steps, computed"),
@@ -101,7 +101,7 @@ def _whole(name: str, wholes: tuple[Whole, ...]) -> Table:
     rows = [(w.backend, *map(in_words, (w.encoding, w.step, w.decoding, w.seconds))) for w in wholes]
     drawn = [_drawn(w.drawn) for w in wholes]
     title = f"{name}: a picture with guidance"
-    return Table(title, columns, tuple(a + b for a, b in zip(rows, drawn, strict=True)))
+    return TextTable(title, columns, tuple(a + b for a, b in zip(rows, drawn, strict=True)))
 
 
 def _drawn(drawn: Drawn | None) -> tuple[str, ...]:
@@ -116,10 +116,12 @@ def _drawn(drawn: Drawn | None) -> tuple[str, ...]:
     )
 
 
-def _comparison(benchmark: Benchmark) -> Table:
+def _comparison(benchmark: Benchmark) -> TextTable:
     first, second = (benched.bundle for benched in benchmark.bundles)
     columns = ("", "backend", first, second, f"{first} / {second}")
-    return Table(f"{first} compared with {second}, in turn", columns, tuple(map(_compared, benchmark.ratios)))
+    return TextTable(
+        f"{first} compared with {second}, in turn", columns, tuple(map(_compared, benchmark.ratios))
+    )
 
 
 def _compared(ratio: Ratio) -> tuple[str, ...]:

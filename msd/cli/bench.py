@@ -13,17 +13,18 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backends
 from msd.cli.command import Command, Failure, refuse_existing
 from msd.families import file_names
 
 if TYPE_CHECKING:
-    from msd.bench.android import PhoneSettings
     from msd.bench.result import Benchmark
     from msd.bench.run import OnProgress
     from msd.bundle import Bundle
 
-BACKENDS = ("litert-cpu", "litert-gpu", "tflite-runtime", "android")
 EXECUTIONS = ("pipelined", "sequential", "resident")
+CONDITIONS = ("precision", "threads", "float_weights")
+EFFORT = ("repeats", "warmups", "min_seconds", "max_seconds")
 CONDITION_FAILED = 3
 WIDTH = 150
 """Columns to print where there is no terminal to ask."""
@@ -45,7 +46,7 @@ Examples:
 @click.option(
     "--backend",
     "backends",
-    type=click.Choice(BACKENDS),
+    type=MEASURING,
     multiple=True,
     default=["litert-cpu"],
     help="Where to run; may be given several times.  [default: litert-cpu]",
@@ -117,25 +118,7 @@ Examples:
     metavar="RATIO",
     help="Exit code 3 if any time of BUNDLE exceeds OTHER's by this factor.",
 )
-@click.option(
-    "--benchmark-binary", "binary", type=FILE, help="android: the program that measures on the phone."
-)
-@click.option("--serial", help="android: which phone, where adb sees several.")
-@click.option("--adb", default="adb", show_default=True, help="android: adb's name or path.")
-@click.option(
-    "--device-folder",
-    default="/data/local/tmp/msd",
-    show_default=True,
-    help="android: the folder for files on the phone.",
-)
-@click.option("--keep", is_flag=True, help="android: keep the files there for the next time.")
-@click.option(
-    "--cool-seconds",
-    type=click.FloatRange(0),
-    default=300.0,
-    show_default=True,
-    help="android: wait up to this long for a warm phone to cool.",
-)
+@options_of_backends
 @click.option(
     "--verify/--no-verify", default=True, show_default=True, help="Check each file's SHA-256 first."
 )
@@ -153,8 +136,7 @@ def bench(bundle: Path, other: Path | None, output: Path | None, **options: Any)
     """
     from msd.bundle import open_bundle
 
-    if "android" in options["backends"] and not options["binary"]:
-        raise click.UsageError("--backend android needs --benchmark-binary, a benchmark_model for Android.")
+    options["own"] = chosen_options(options["backends"], options)
     if options["fail_slower"] and other is None:
         raise click.UsageError("--fail-slower compares with --compare OTHER.")
     if output:
@@ -171,29 +153,21 @@ def bench(bundle: Path, other: Path | None, output: Path | None, **options: Any)
 
 
 def _made(bundles: Sequence[Bundle], options: dict[str, Any], on_progress: OnProgress) -> Benchmark:
-    from msd.bench.run import Settings, benchmark
-    from msd.bench.timings import Effort
+    from msd.bench.run import BenchSettings, benchmark
+    from msd.runners.runner import Conditions
+    from msd.runners.timings import Effort
 
-    settings = Settings(
-        tuple(dict.fromkeys(options["backends"])),
-        tuple(dict.fromkeys(options["components"])),
-        options["steps"],
-        options["draw"],
-        options["precision"],
-        options["threads"],
-        options["float_weights"],
-        options["execution"],
-        Effort(*(options[name] for name in ("repeats", "warmups", "min_seconds", "max_seconds"))),
-        _phone(options) if options["binary"] else None,
+    settings = BenchSettings(
+        backends=tuple(options["backends"]),
+        components=tuple(dict.fromkeys(options["components"])),
+        steps=options["steps"],
+        draw=options["draw"],
+        conditions=Conditions(**{name: options[name] for name in CONDITIONS}),
+        execution=options["execution"],
+        effort=Effort(**{name: options[name] for name in EFFORT}),
+        options=options["own"],
     )
     return benchmark(bundles, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
-
-
-def _phone(options: dict[str, Any]) -> PhoneSettings:
-    from msd.bench.android import PhoneSettings
-
-    names = ("binary", "serial", "adb", "device_folder", "keep", "cool_seconds")
-    return PhoneSettings(*(options[name] for name in names))
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from msd.cli.backend_choice import GENERATING
 from msd.cli.command import Command, refuse_existing
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 OUT = click.Path(path_type=Path, file_okay=False)
 PICTURE = click.Path(path_type=Path, dir_okay=False)
-BACKENDS = click.Choice(["cpu", "gpu", "tflite-runtime"])
 PRECISIONS = click.Choice(["fp32", "fp16"])
 EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
@@ -72,7 +72,7 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 @click.option(
     "-o", "--output", type=PICTURE, required=True, help="The PNG file to write; {seed} stands for the seed."
 )
-@click.option("--backend", type=BACKENDS, default="cpu", show_default=True, help="Where the networks run.")
+@click.option("--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
     "--precision", type=PRECISIONS, default="fp32", show_default=True, help="Precision of a GPU's arithmetic."
 )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from msd.cli.backend_choice import GENERATING
 from msd.cli.command import Command, refuse_existing
-from msd.cli.generate import BACKENDS, PRECISIONS, progress
+from msd.cli.generate import PRECISIONS, progress
 
 if TYPE_CHECKING:
     from msd.regress.compare import Compared, Result
@@ -39,7 +40,7 @@ Examples:
 @click.option("-o", "--output", type=FOLDER, help="Write index.html, result.json and the new images here.")
 @click.option("--junit", type=FILE, metavar="FILE.xml", help="Write the result as JUnit XML.")
 @click.option("--update", is_flag=True, help="Replace the goldens by the new images, and print the changes.")
-@click.option("--backend", type=BACKENDS, default="cpu", show_default=True, help="Where the networks run.")
+@click.option("--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
     "--precision", type=PRECISIONS, default="fp32", show_default=True, help="Precision of a GPU's arithmetic."
 )

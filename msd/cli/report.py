@@ -18,12 +18,13 @@ from msd.bundle import MANIFEST, RunsOn, open_bundle
 from msd.cli.command import Command, refuse_existing
 from msd.errors import BadBundle
 from msd.families import Family, families
+from msd.prediction.registry import delegates
 
 if TYPE_CHECKING:
     from msd.judging import Verdict
     from msd.report.compare import Change
     from msd.report.report import Audit, FileReport, Report
-    from msd.runners.adapter import Adapter
+    from msd.runners.adapter import VulkanAdapter
 
 Files = Sequence[tuple[Path, RunsOn]]
 """What to judge, but for what is for the CPU, which is only listed."""
@@ -32,7 +33,6 @@ CONDITION_FAILED = 3
 WIDTH = 120
 """Columns to print where there is no terminal to ask."""
 
-DELEGATES = ("litert-gpu", "tflite-gpu")
 CONDITIONS = ("rejected", "wrong", "unknown", "note", "run", "disagreement", "worse", "audit")
 DEFAULT_CONDITIONS = ("rejected", "wrong", "unknown", "run", "audit")
 
@@ -74,10 +74,10 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
 @click.option(
     "--delegate",
     "delegates",
-    callback=_words(DELEGATES),
+    callback=_words(tuple(delegates())),
     default="litert-gpu",
     show_default=True,
-    help="Predict for litert-gpu (LiteRT 2, ML Drift), tflite-gpu (TFLite's GPU delegate v2), or both.",
+    help=f"Predict for {', '.join(f'{d.name} ({d.title})' for d in delegates().values())}, or both.",
 )
 @click.option(
     "--device",
@@ -205,7 +205,7 @@ def _require_sense(files: Files, setup: bool, options: dict[str, Any]) -> None:
 
 def _made(
     paths: Sequence[Path], files: Files, setup: bool, options: dict[str, Any], talk: Console
-) -> tuple[Report, Adapter | None, list[Verdict]]:
+) -> tuple[Report, VulkanAdapter | None, list[Verdict]]:
     """Return the report, and what the real delegate said itself."""
     from msd.judging.pieces import combined
     from msd.prediction.device import find_device
@@ -250,7 +250,7 @@ def _audits(
             yield audited(file, drawn.get(file.parent), inputs)
 
 
-def _described(adapter: Adapter | None) -> dict[str, Any] | None:
+def _described(adapter: VulkanAdapter | None) -> dict[str, Any] | None:
     if adapter is None:
         return None
     return {
@@ -264,7 +264,7 @@ def _described(adapter: Adapter | None) -> dict[str, Any] | None:
 
 
 def _print(
-    made: Report, adapter: Adapter | None, verdicts: list[Verdict], setup: bool, verbose: bool
+    made: Report, adapter: VulkanAdapter | None, verdicts: list[Verdict], setup: bool, verbose: bool
 ) -> None:
     from msd.cli.prediction_view import print_audits, print_predictions
     from msd.cli.verdict_view import print_verdicts
@@ -359,7 +359,7 @@ def _missing(folder: Path, family: Family) -> list[str]:
     return [name for name in names if not (folder / name).is_file()]
 
 
-def _adapter(talk: Console) -> Adapter:
+def _adapter(talk: Console) -> VulkanAdapter:
     from msd.runners.adapter import find
 
     logger, handler = logging.getLogger("msd.runners"), SayOnStderr(talk)
@@ -372,7 +372,7 @@ def _adapter(talk: Console) -> Adapter:
         logger.removeHandler(handler)
 
 
-def _judge(file: Path, options: dict[str, Any], adapter: Adapter, talk: Console) -> list[Verdict]:
+def _judge(file: Path, options: dict[str, Any], adapter: VulkanAdapter, talk: Console) -> list[Verdict]:
     from msd.judging import judge
     from msd.judging.pieces import judge_pieces
 

@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from msd.judging import Rejection, Verdict
-from msd.runners.adapter import Adapter
+from msd.runners.adapter import VulkanAdapter
 
 
 def print_verdicts(
-    out: Console, adapter: Adapter, verdicts: list[Verdict], setup: bool, verbose: bool
+    out: Console, adapter: VulkanAdapter, verdicts: list[Verdict], setup: bool, verbose: bool
 ) -> None:
     """Print where the delegate ran and what it made of each file."""
     title = f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/]"

@@ -87,7 +87,7 @@ def split_files(
     CPU, refuses or miscomputes.
     """
     files, before = {name: PreparedFile(model, "gpu")}, ops_by_kind(model.main)
-    if recipe.is_classic and lookup and (split := split_lookup(model)):
+    if recipe.splits_lookup and lookup and (split := split_lookup(model)):
         files = {lookup: PreparedFile(split[0], "cpu"), name: PreparedFile(split[1], "gpu")}
         ledger.enter("split_lookup", 1, before, split[1].main)
     for file, prepared in files.items():

@@ -26,7 +26,7 @@ def plan(source: Path, settings: Settings) -> Plan:
     job = open_job(source, settings)
     sizes, bits = Counter[str](), Counter[str]()
     for name in job.components:
-        lookup = job.family.component(name).lookup if settings.recipe.is_classic else None
+        lookup = job.family.component(name).lookup if settings.recipe.splits_lookup else None
         for tensor, weights in job.checkpoint.weights[name].items():
             file = lookup if lookup and is_table(tensor) else name
             sizes[file] += weights.size

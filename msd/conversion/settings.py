@@ -48,10 +48,10 @@ class Settings:
 
         Other files suit both delegates as far as they can, so they keep to the limits of both.
         """
-        device = self.target.device
-        if not self.recipe.is_classic or device.delegate:
+        device, delegate = self.target.device, self.recipe.delegate
+        if delegate is None or not self.recipe.splits_lookup or device.delegate:
             return self.target
-        return replace(self.target, device=device.under("tflite-gpu"))
+        return replace(self.target, device=device.under(delegate))
 
     def chosen(self, family: Family) -> tuple[str, ...]:
         """Return the components to convert, in order; raises BadConfig for one that the family lacks."""

@@ -17,6 +17,7 @@ from msd.errors import BadConfig
 from msd.families import component_names
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
+from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "recipes"
 """The recipes that come with msd: in a checkout, and beside msd where it is installed."""
@@ -31,7 +32,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "store": tuple(BITS),
     "granularity": ("channel", "tensor"),
     "algorithm": ("min-max", "mse", "rms"),
-    "delegate": ("litert-gpu", "tflite-gpu"),
+    "delegate": tuple(delegates()),
 }
 FOR_INTEGERS = ("granularity", "algorithm", "explicit")
 """Keys of a line that mean nothing for floats."""
@@ -84,9 +85,9 @@ class Recipe:
     prune: Mapping[str, Any] | None = None
 
     @property
-    def is_classic(self) -> bool:
-        """Whether the files are for TensorFlow Lite's delegate, which has fewer operators than LiteRT's."""
-        return self.delegate == "tflite-gpu"
+    def splits_lookup(self) -> bool:
+        """Whether the files are for a delegate that cannot look up the rows of tokens."""
+        return self.delegate is not None and find_delegate(self.delegate).splits_lookup
 
     @property
     def digest(self) -> str:

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from threading import Event
 from types import TracebackType
@@ -26,9 +26,11 @@ from msd.bundle import Bundle
 from msd.errors import BadConfig
 from msd.families import Component, Family, Feed
 from msd.ir.weights import Array
-from msd.runners.worker import Precision
-from msd.runtime.components import Backend, Engine, Network, open_component
-from msd.runtime.execution import Execution, Networks
+from msd.runners.engine import Engine
+from msd.runners.registry import find_backend
+from msd.runners.runner import Conditions, Precision
+from msd.runtime.components import LoadedNetwork, Wrap, open_component
+from msd.runtime.execution import Execution, NetworksInMemory
 from msd.runtime.guidance import EMBEDDING, Guidance
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.preview import OnPreview, Preview
@@ -65,27 +67,36 @@ class Request:
 class Pipeline:
     """Draws the pictures of one bundle; a context manager, which matters where its networks are resident.
 
-    The next four arguments are those of `Engine`. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or
-    None for the checkpoint's own. `execution` says when networks are in memory, `recorder` records it. Raises
-    BadBundle for a bundle that lacks a network or whose tokenizer is no good, BadConfig for a scheduler that
+    `backend` is a name or an alias (msd.runners.registry); the next three arguments are those of
+    msd.runners.runner.Conditions. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or None for the
+    checkpoint's own. `execution` says when networks are in memory, `recorder` records it; `wrap` may observe
+    the networks' runs. Raises BadBundle for a bundle that lacks a network or whose tokenizer is no good,
+    BadConfig for an unknown backend or one that only measures, and for a scheduler that
     is none of ours, and what `generate` raises for networks that are resident.
     """
 
     def __init__(
         self,
         bundle: Bundle,
-        backend: Backend = "cpu",
+        backend: str = "cpu",
         threads: int | None = None,
         precision: Precision = "fp32",
         float_weights: bool = True,
         scheduler: str | None = None,
         execution: Execution = "pipelined",
         recorder: Recorder | None = None,
+        wrap: Wrap | None = None,
     ) -> None:
         require_prompts_suffice(bundle)
         self.bundle = bundle
         apart = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
-        self.engine = Engine(backend, threads, precision, float_weights, apart=apart)
+        conditions = Conditions(
+            threads=threads,
+            float_weights=float_weights,
+            precision=precision,
+            isolation="mapped" if apart else "none",
+        )
+        self.engine, self._wrap = Engine(find_backend(backend), conditions), wrap
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         self.scheduler = open_scheduler(bundle.folder / "scheduler", scheduler)
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched
@@ -161,11 +172,11 @@ class Pipeline:
         """Return how an image with guidance of `scale` is generated: the denoiser's file decides."""
         return Guidance.of(self.bundle.component(self.family.denoiser.name), scale)
 
-    def _open(self, name: str, stop: Event) -> AbstractContextManager[Network]:
-        return open_component(self.bundle, name, replace(self.engine, stop=stop), self._watch)
+    def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
+        return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
 
     @contextmanager
-    def _networks(self) -> Iterator[Networks]:
+    def _networks(self) -> Iterator[NetworksInMemory]:
         """Give the networks of one call: those that are resident, else some that are freed at its end."""
         if self._resident:
             yield self._resident
@@ -173,11 +184,11 @@ class Pipeline:
             with self._no_networks() as networks:
                 yield networks
 
-    def _no_networks(self) -> Networks:
+    def _no_networks(self) -> NetworksInMemory:
         sizes = {name: part.bytes for name, part in self.bundle.manifest.components.items()}
-        return Networks(self._open, sizes, self.execution, self._watch)
+        return NetworksInMemory(self._open, sizes, self.execution, self._watch)
 
-    def _load_all(self) -> Networks:
+    def _load_all(self) -> NetworksInMemory:
         networks = self._no_networks()
         try:
             for name in self._files:
@@ -198,7 +209,7 @@ class Pipeline:
         needed = (file for name in self.family.required for file in self.family.component(name).files)
         return [file for file in needed if file in self.bundle.manifest.components]
 
-    def _encode(self, networks: Networks, requests: Sequence[Request]) -> list[_Inputs]:
+    def _encode(self, networks: NetworksInMemory, requests: Sequence[Request]) -> list[_Inputs]:
         """Return what encoders give the denoiser for each request, by the name of its input."""
         texts = [self.guidance(r.guidance).prompts(r.prompt, r.negative_prompt) for r in requests]
         tokens: list[Array] = [np.stack([*map(self.tokenizer.encode, each)]) for each in texts]
@@ -212,7 +223,9 @@ class Pipeline:
             for i in range(len(requests))
         ]
 
-    def _run_encoder(self, networks: Networks, encoder: Component, tokens: Sequence[Array]) -> list[Float]:
+    def _run_encoder(
+        self, networks: NetworksInMemory, encoder: Component, tokens: Sequence[Array]
+    ) -> list[Float]:
         """Return an encoder's output for each of `tokens`, which a file of its own may look up first."""
         name, values = "tokens", list(tokens)
         for file in filter(self._files.__contains__, encoder.files):
@@ -227,7 +240,7 @@ class Pipeline:
 
     def _denoise(
         self,
-        denoiser: Network,
+        denoiser: LoadedNetwork,
         request: Request,
         context: _Inputs,
         latent: Float,
@@ -251,7 +264,7 @@ class Pipeline:
     def _show(
         self,
         on_preview: OnPreview,
-        networks: Networks,
+        networks: NetworksInMemory,
         request: Request,
         number: int,
         seconds: float,
@@ -267,7 +280,7 @@ class Pipeline:
         on_preview(Preview(request.seed, number, request.steps, seconds, clean, decode))
 
     def _predict(
-        self, denoiser: Network, latent: Float, step: Step, context: _Inputs, guidance: Guidance
+        self, denoiser: LoadedNetwork, latent: Float, step: Step, context: _Inputs, guidance: Guidance
     ) -> Float:
         """Return the denoiser's output for one step, guided."""
         scaled = np.float32(step.scale) * latent
@@ -279,7 +292,7 @@ class Pipeline:
         outputs: Float = rows.reshape(-1, *latent.shape[1:])
         return guidance.combine(outputs)
 
-    def _time(self, denoiser: Network, timestep: float) -> dict[str, Float]:
+    def _time(self, denoiser: LoadedNetwork, timestep: float) -> dict[str, Float]:
         """Return the timestep as this denoiser takes it: a number, or the sinusoids made of it."""
         if not denoiser.takes("timestep_embedding"):
             return {"timestep": np.array(timestep, np.float32)}
@@ -288,7 +301,7 @@ class Pipeline:
         width = denoiser.shape("timestep_embedding")[-1]
         return {"timestep_embedding": embed_timestep(timestep, width, order, shift)}
 
-    def _decode(self, decoder: Network, latent: Float) -> Float:
+    def _decode(self, decoder: LoadedNetwork, latent: Float) -> Float:
         output = self.family.decoder.output
         image: Float = decoder.rows(output, {"latent": latent}).reshape(decoder.shape(output)[1:])
         return image
@@ -299,7 +312,7 @@ class Pipeline:
             "guidance_mode": self.guidance(request.guidance).mode,
             "scheduler": f"{name_of_kind(self.scheduler)}, {self.scheduler.diffusion.prediction_type}",
             "model": self.bundle.model_hash,
-            "backend": self.engine.backend,
+            "backend": self.engine.backend.spelling,
             "software": f"msd {msd.__version__}",
         }
 
@@ -344,7 +357,7 @@ def _checked(latent: Float, shape: tuple[int, ...]) -> Float:
 class _Counter:
     """Counts the steps of all pictures, passes the count on, and has the decoder ready for the last one."""
 
-    def __init__(self, total: int, on_step: OnStep | None, networks: Networks, decoder: str) -> None:
+    def __init__(self, total: int, on_step: OnStep | None, networks: NetworksInMemory, decoder: str) -> None:
         self._done, self._total, self._on_step = 0, total, on_step
         self._networks, self._decoder = networks, decoder
         networks.prefetch_in_time(decoder, total, math.inf)

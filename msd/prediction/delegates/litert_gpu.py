@@ -6,6 +6,8 @@ A check without a place in the source was measured: the delegate accepts the ope
 
 from __future__ import annotations
 
+from msd.prediction.delegate import Delegate
+from msd.prediction.device import ConvSize, Device, slices
 from msd.prediction.rules.checks import (
     Check,
     above_one,
@@ -269,7 +271,7 @@ UNJUDGED = frozenset(
 )
 """Kinds with a parser and no row here."""
 
-LITERT_GPU = RuleSet(
+RULES = RuleSet(
     name="litert-gpu",
     release="ai-edge-litert 2.3.0",
     rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS},
@@ -278,4 +280,26 @@ LITERT_GPU = RuleSet(
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",
+)
+
+
+def winograd_tiles(conv: ConvSize) -> int:
+    """Return the tiles that count: those of all results of a batch (ml_drift/common/winograd_util.cc)."""
+    return conv.tiles * conv.batch
+
+
+def worth_winograd(device: Device, conv: ConvSize) -> bool:
+    """Whether there are enough tiles, and slices of inputs times slices of outputs."""
+    deep_enough = slices(conv.inputs) * slices(conv.outputs) >= device.litert_winograd_slices
+    return deep_enough and winograd_tiles(conv) >= device.litert_winograd_tiles
+
+
+DELEGATE = Delegate(
+    name=RULES.name,
+    title="LiteRT 2, ML Drift",
+    rules=RULES,
+    worth_winograd=worth_winograd,
+    winograd_tiles=winograd_tiles,
+    keeps_integers=True,
+    is_judged=True,
 )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from msd.prediction.delegate import Delegate
+from msd.prediction.device import ConvSize, Device
 from msd.prediction.rules.checks import (
     Check,
     above_one,
@@ -243,7 +245,7 @@ UNJUDGED = frozenset(
 
 LIMIT = ranks_below(5).at(f"{SOURCE}: IsAllAllowedTensors")
 
-TFLITE_GPU = RuleSet(
+RULES = RuleSet(
     name="tflite-gpu",
     release="google-ai-edge/LiteRT f6745779, of August 2026",
     rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS},
@@ -252,4 +254,25 @@ TFLITE_GPU = RuleSet(
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",
+)
+
+
+def winograd_tiles(conv: ConvSize) -> int:
+    """Return the tiles that count: those of one result, whatever the batch."""
+    return conv.tiles
+
+
+def worth_winograd(device: Device, conv: ConvSize) -> bool:
+    """Whether there are enough tiles (selectors/operation_selector.cc)."""
+    return winograd_tiles(conv) >= device.winograd_tiles
+
+
+DELEGATE = Delegate(
+    name=RULES.name,
+    title="TFLite's GPU delegate v2",
+    rules=RULES,
+    worth_winograd=worth_winograd,
+    winograd_tiles=winograd_tiles,
+    stacks_batches=True,
+    splits_lookup=True,
 )

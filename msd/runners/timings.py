@@ -52,8 +52,18 @@ class Timings:
 def summarise(init: float, first: float, warmups: Sequence[float], runs: Sequence[float]) -> Timings:
     """Return the timings of `runs`, of which there is one at least; percentiles are interpolated linearly."""
     median, p90 = (float(np.percentile(runs, part)) for part in (50, 90))
-    spread = (float(np.mean(runs)), min(runs), max(runs))
-    return Timings(init, first, len(runs), median, p90, *spread, tuple(warmups), tuple(runs))
+    return Timings(
+        init=init,
+        first=first,
+        count=len(runs),
+        median=median,
+        p90=p90,
+        mean=float(np.mean(runs)),
+        least=min(runs),
+        most=max(runs),
+        warmups=tuple(warmups),
+        runs=tuple(runs),
+    )
 
 
 def interleaved(runs: Sequence[Run], effort: Effort, told: Callable[[int, float], None]) -> list[list[float]]:

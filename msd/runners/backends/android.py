@@ -6,21 +6,22 @@ import re
 import shlex
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from msd import tflite
-from msd.bench import android_log
-from msd.bench.adb import Adb, Answer
-from msd.bench.android_log import BenchmarkLog, Times
-from msd.bench.measure import Told
-from msd.bench.result import Measurement, Memory, Precision
-from msd.bench.timings import Effort, Timings
-from msd.bundle import Bundle, file_facts
+from msd.bundle import RunsOn, file_facts
 from msd.errors import DelegateFailed, PhoneFailed
 from msd.ir.executed import executed
+from msd.runners import benchmark_log
+from msd.runners.adb import Adb, Answer
+from msd.runners.backend import Backend, BackendOption, MeasuredFile, Report
+from msd.runners.benchmark_log import BenchmarkLog, Times
+from msd.runners.runner import Placement, Precision, ProcessMemory
+from msd.runners.timings import Effort, Timings
 
 PATIENCE = 5.0
 """Seconds between two looks at a phone that is too warm."""
@@ -29,6 +30,8 @@ LOADING = 900.0
 """Seconds that loading and warming up may take, besides the runs."""
 
 RESULT = "result.pb"
+FOLDER = "/data/local/tmp/msd"
+COOL_SECONDS = 300.0
 
 
 @dataclass(frozen=True)
@@ -42,9 +45,9 @@ class PhoneSettings:
     binary: Path
     serial: str | None = None
     adb: str = "adb"
-    folder: str = "/data/local/tmp/msd"
+    folder: str = FOLDER
     keep: bool = False
-    cool_seconds: float = 300.0
+    cool_seconds: float = COOL_SECONDS
 
 
 class Phone:
@@ -53,7 +56,7 @@ class Phone:
     `description`: model, platform, Android version, GPU. Raises PhoneFailed.
     """
 
-    def __init__(self, settings: PhoneSettings, told: Told) -> None:
+    def __init__(self, settings: PhoneSettings, report: Report) -> None:
         if not settings.binary.is_file():
             raise PhoneFailed(f"{settings.binary} is not a file; it should be a benchmark_model for Android")
         self.settings, self._pushed = settings, list[str]()
@@ -61,7 +64,7 @@ class Phone:
         self.description = _describe(self._adb)
         self._help = ""
         try:
-            self._install(told)
+            self._install(report)
         except BaseException:
             self._remove()
             raise
@@ -74,23 +77,25 @@ class Phone:
         return "litert" in self.settings.binary.name
 
     def measure(
-        self, bundle: Bundle, component: str, precision: Precision, effort: Effort, told: Told
-    ) -> Measurement:
-        """Return the measurement of a component, on the phone's GPU unless it is for the CPU."""
-        path, on_gpu = bundle.path(component), bundle.component(component).runs_on == "gpu"
-        told("copying the model")
+        self, path: Path, runs_on: RunsOn, precision: Precision, effort: Effort, report: Report
+    ) -> MeasuredFile:
+        """Return what the program measures of a file, on the phone's GPU unless it is for the CPU."""
+        on_gpu = runs_on == "gpu"
+        report("copying the model")
         remote = self._put(path)
-        self._cool(told)
-        told("running")
+        self._cool(report)
+        report("running")
         flags = self._flags(remote, on_gpu, precision, effort)
         answer = self._run(flags, LOADING + 2 * effort.max_seconds)
-        facts = android_log.parse(answer.text)
+        facts = benchmark_log.parse(answer.text)
         self._require_success(path, answer, facts, on_gpu)
         exact = self._result() if f"--result_file_path={self._at(RESULT)}" in flags else {}
-        return self._measurement(path, component, precision, on_gpu, facts, exact)
+        placement = self._placement(path, precision, on_gpu, facts, exact.get("p95"))
+        memory = ProcessMemory(None, facts.footprint.peak)
+        return MeasuredFile(placement, _timings(facts.times, exact.get("median")), memory)
 
-    def _install(self, told: Told) -> None:
-        told("copying the program")
+    def _install(self, report: Report) -> None:
+        report("copying the program")
         folder, binary = self.settings.folder, self.settings.binary
         self._require(self._adb.shell("mkdir", "-p", folder), f"{folder} cannot be made on the phone")
         for library in sorted(binary.parent.glob("*.so")):
@@ -110,7 +115,7 @@ class Phone:
             self._require(self._adb.push(local, remote), f"{local} cannot be copied to the phone")
         return remote
 
-    def _cool(self, told: Told) -> None:
+    def _cool(self, report: Report) -> None:
         """Wait until the phone says that it throttles nothing; one that says nothing is not waited for."""
         waited = 0.0
         while status := _thermal_status(self._adb):
@@ -119,7 +124,7 @@ class Phone:
                     f"the phone is too warm to measure (thermal status {status} of 6 after "
                     f"{self.settings.cool_seconds:g} s); let it cool, off its charger"
                 )
-            told(f"waiting for it to cool, thermal status {status}")
+            report(f"waiting for it to cool, thermal status {status}")
             time.sleep(PATIENCE)
             waited += PATIENCE
 
@@ -157,36 +162,25 @@ class Phone:
             pulled = self._adb.pull(self._at(RESULT), local)
             self._adb.shell("rm", "-f", self._at(RESULT))
             there = pulled.code == 0 and local.is_file()
-            return android_log.read_result(local.read_bytes()) if there else {}
+            return benchmark_log.read_result(local.read_bytes()) if there else {}
 
-    def _measurement(
-        self,
-        path: Path,
-        component: str,
-        precision: Precision,
-        on_gpu: bool,
-        facts: BenchmarkLog,
-        exact: dict[str, float],
-    ) -> Measurement:
+    def _placement(
+        self, path: Path, precision: Precision, on_gpu: bool, facts: BenchmarkLog, p95: float | None
+    ) -> Placement:
+        notes = tuple(_notes(facts, p95))
+        if not on_gpu:
+            return Placement(processor="the phone's CPU", precision="fp32", notes=notes)
         operations = sum(len(graph.ops) for graph in executed(tflite.read(path)))
-        delegated, nodes, partitions = _delegated(facts, operations) if on_gpu else (None, None, None)
+        delegated, nodes, partitions = _delegated(facts, operations)
         gpu = self.description.get("GPU", "GPU")
-        on = f"{gpu}, {facts.api}" if facts.api else gpu
-        return Measurement(
-            component,
-            "android",
-            on if on_gpu else "the phone's CPU",
-            precision if on_gpu else "fp32",
-            None,
-            path.stat().st_size,
-            operations,
-            ("LiteRT GPU" if self.litert else "TfLiteGpuDelegateV2") if on_gpu else None,
-            nodes,
-            delegated,
-            partitions,
-            _timings(facts.times, exact.get("median")),
-            Memory(None, facts.footprint.peak),
-            tuple(_notes(facts, exact.get("p95"))),
+        return Placement(
+            processor=f"{gpu}, {facts.api}" if facts.api else gpu,
+            precision=precision,
+            delegate="LiteRT GPU" if self.litert else "TfLiteGpuDelegateV2",
+            nodes=nodes,
+            delegated=delegated,
+            partitions=partitions,
+            notes=notes,
         )
 
     def _require_success(self, path: Path, answer: Answer, facts: BenchmarkLog, on_gpu: bool) -> None:
@@ -275,7 +269,16 @@ def _timings(times: Times, median: float | None) -> Timings:
     mean = times.mean or 0.0
     least, most = (mean if value is None else value for value in (times.least, times.most))
     median = times.median if median is None else median
-    return Timings(times.init or 0.0, times.first or 0.0, times.count, median, None, mean, least, most)
+    return Timings(
+        init=times.init or 0.0,
+        first=times.first or 0.0,
+        count=times.count,
+        median=median,
+        p90=None,
+        mean=mean,
+        least=least,
+        most=most,
+    )
 
 
 def _notes(facts: BenchmarkLog, p95: float | None) -> list[str]:
@@ -284,3 +287,32 @@ def _notes(facts: BenchmarkLog, p95: float | None) -> list[str]:
         *([f"95 % of the runs took at most {p95 * 1e3:.1f} ms"] if p95 is not None else []),
         *([f"the program does not know {facts.unconsumed}"] if facts.unconsumed else []),
     ]
+
+
+def connect(options: Mapping[str, Any], report: Report) -> Phone:
+    """Return the phone that the values of `OPTIONS` describe; raises PhoneFailed."""
+    return Phone(PhoneSettings(**options), report)
+
+
+OPTIONS = (
+    BackendOption(
+        flag="--benchmark-binary",
+        name="binary",
+        kind=Path,
+        help="the program that measures there.",
+        needed="a benchmark_model for Android",
+    ),
+    BackendOption("--serial", "serial", str, "which phone, where adb sees several."),
+    BackendOption("--adb", "adb", str, "adb's name or path.", default="adb"),
+    BackendOption("--device-folder", "folder", str, "where files go on the phone.", default=FOLDER),
+    BackendOption("--keep", "keep", bool, "leave the files there, for the next time.", default=False),
+    BackendOption(
+        flag="--cool-seconds",
+        name="cool_seconds",
+        kind=float,
+        help="how long to wait for a warm phone to cool.",
+        default=COOL_SECONDS,
+    ),
+)
+
+BACKEND = Backend(name="android", connect=connect, takes=frozenset({"precision"}), options=OPTIONS)

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msd.errors import BadConfig
 from msd.ir import Model
 from msd.ir.executed import executed
+from msd.prediction.registry import find_delegate
 from msd.prediction.rules.finding import Finding
-from msd.prediction.rules.litert_gpu import LITERT_GPU
 from msd.prediction.rules.ruleset import RuleSet
-from msd.prediction.rules.tflite_gpu import TFLITE_GPU
 from msd.prediction.rules.view import View
-
-RULE_SETS: dict[str, RuleSet] = {rules.name: rules for rules in (LITERT_GPU, TFLITE_GPU)}
 
 
 def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
-    """Return what the delegate (`litert-gpu` or `tflite-gpu`) rejects or gets wrong, in the file's order.
+    """Return what the delegate of that name rejects or gets wrong, in the file's order.
 
     Every operation of every graph that runs is looked at. One without a finding is taken, and right as far
-    as the rules know. Raises BadConfig for another delegate.
+    as the rules know. Raises BadConfig for a delegate without rules.
     """
-    rules = RULE_SETS.get(delegate)
-    if rules is None:
-        raise BadConfig(
-            f"there are no rules for the delegate {delegate}; there are for {', '.join(RULE_SETS)}"
-        )
-    return tuple(_findings(model, rules))
+    return tuple(_findings(model, find_delegate(delegate).rules))
 
 
 def _findings(model: Model, rules: RuleSet) -> Iterator[Finding]:

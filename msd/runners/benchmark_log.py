@@ -136,16 +136,16 @@ def _tflite_times(text: str) -> Times:
     value = {name: _micro(word) for name, word in re.findall(rf"(\w+)={NUMBER}", line)}
     same = value.get("curr") if "min" not in value else None  # one run, or all of them alike
     return Times(
-        init,
-        first,
-        warmup,
-        value.get("avg", same if mean is None else mean),
-        int(_number(r"count=(\d+)", line) or 0),
-        value.get("min", same),
-        value.get("max", same),
-        value.get("std"),
-        value.get("median", same),
-        value.get("p95", same),
+        init=init,
+        first=first,
+        warmup=warmup,
+        mean=value.get("avg", same if mean is None else mean),
+        count=int(_number(r"count=(\d+)", line) or 0),
+        least=value.get("min", same),
+        most=value.get("max", same),
+        deviation=value.get("std"),
+        median=value.get("median", same),
+        p95=value.get("p95", same),
     )
 
 
@@ -158,16 +158,16 @@ def _litert_times(text: str) -> Times:
 
     count = int(_number(r"Inference \(avg\):.*\((\d+) runs\)", text) or 0)
     return Times(
-        milli("Model initialization"),
-        milli("Warmup (first)"),
-        milli("Warmup (avg)"),
-        milli("Inference (avg)"),
-        count,
-        milli("Inference (min)"),
-        milli("Inference (max)"),
-        milli("Inference (std)"),
-        None,
-        None,
+        init=milli("Model initialization"),
+        first=milli("Warmup (first)"),
+        warmup=milli("Warmup (avg)"),
+        mean=milli("Inference (avg)"),
+        count=count,
+        least=milli("Inference (min)"),
+        most=milli("Inference (max)"),
+        deviation=milli("Inference (std)"),
+        median=None,
+        p95=None,
     )
 
 
