@@ -23,7 +23,7 @@ from unittest.mock import patch
 
 import click
 
-from msd.cli import COMMANDS, msd
+from msd.cli import msd
 from msd.cli.convert import convert
 from msd.cli.report import report
 
@@ -51,7 +51,7 @@ class Page:
 
     @property
     def adds(self) -> bool:
-        """Whether the page shows how to add files or commands, which do not exist yet."""
+        """Whether the page shows how to add files, which do not exist yet."""
         return Path(self.path).name.startswith("adding-a-")
 
 
@@ -141,8 +141,6 @@ def wrong_command(page: Page, line: str, complete: bool) -> str | None:
         return None if words[1] in targets else f"no target of the Makefile is called {words[1]}"
     if first == "python":
         return wrong_script(page.root, words[1:])
-    if page.adds and first == "msd" and words[1] not in COMMANDS:
-        return None
     return wrong_options(words, complete and "…" not in line)
 
 
