@@ -24,7 +24,7 @@ def psnr(reference: Array, found: Array) -> float:
 
 
 @dataclass
-class Error:
+class ErrorSum:
     """How far results are from a reference, summed over any number of arrays."""
 
     signal: float = 0.0

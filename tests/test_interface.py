@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Graph, Model, Tensor
-from msd.ir.executed import executed
-from msd.ir.float_weights import give_float_weights
+from msd.ir.executed_graphs import executed_graphs
+from msd.ir.float_weights import dequantize_weights
 from msd.ir.interface import Interface, TensorSpec
 from msd.runners.random_inputs import SMALL_INTEGERS, random_inputs
 from tests import edited_models, tiny_models
@@ -69,8 +69,8 @@ def test_a_damaged_model_is_understood_or_refused(name: str, flips: list[tuple[f
         model = tflite.parse(bytes(content))
         ports = Interface.of(model, Path("m.tflite"))
         assert all(port.table_length is None or port.table_length > 0 for port in ports.inputs.values())
-        executed(model)
-        give_float_weights(model)
+        executed_graphs(model)
+        dequantize_weights(model)
 
 
 @given(

@@ -68,7 +68,7 @@ def erase(made: Graph, op: Op) -> None:
 def remove_dead(made: Graph, op: Op) -> None:
     before = len(made.ops)
     assert before - made.remove_dead() == len(made.ops)
-    assert all(map(made.holds, made.ops))
+    assert all(map(made.is_needed, made.ops))
 
 
 def swap(made: Graph, op: Op) -> None:

@@ -10,8 +10,8 @@ import pytest
 import graph_rewrites
 from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
+from msd.encoding.compatibility import require_supported
 from msd.encoding.encode import encode
-from msd.encoding.lint import require_right
 from msd.encoding.recipe import Line, Recipe
 from msd.errors import BadConfig
 from msd.ir import Build, Graph, Model, Tensor
@@ -38,7 +38,7 @@ def layer(size: int = 1, stride: int = 1) -> Graph:
 def checked(made: Graph, line: Line, delegate: str | None = "litert-gpu") -> None:
     recipe = Recipe("mine", (line,), delegate=delegate)
     assert encode(made, recipe, "unet").matched == {0}
-    require_right(Model([made]), recipe, "unet")
+    require_supported(Model([made]), recipe, "unet")
 
 
 def test_what_the_delegate_takes_and_gets_right() -> None:

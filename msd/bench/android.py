@@ -20,7 +20,7 @@ from msd.bench.result import Measurement, Memory, Precision
 from msd.bench.timings import Effort, Timings
 from msd.bundle import Bundle, file_facts
 from msd.errors import DelegateFailed, PhoneFailed
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 
 PATIENCE = 5.0
 """Seconds between two looks at a phone that is too warm."""
@@ -168,7 +168,7 @@ class Phone:
         facts: BenchmarkLog,
         exact: dict[str, float],
     ) -> Measurement:
-        operations = sum(len(graph.ops) for graph in executed(tflite.read(path)))
+        operations = sum(len(graph.ops) for graph in executed_graphs(tflite.read(path)))
         delegated, nodes, partitions = _delegated(facts, operations) if on_gpu else (None, None, None)
         gpu = self.description.get("GPU", "GPU")
         on = f"{gpu}, {facts.api}" if facts.api else gpu

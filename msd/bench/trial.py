@@ -12,7 +12,7 @@ from msd.bench.result import Backend, Measurement, Memory, Precision
 from msd.bench.timings import Timings
 from msd.bundle import Bundle
 from msd.errors import DelegateFailed
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.ir.interface import Interface
 from msd.runners import native_log, tflite_runtime
 from msd.runners.adapter import Adapter
@@ -55,7 +55,7 @@ class Trial:
         if place.backend == "tflite-runtime" and not place.float_weights:
             tflite_runtime.refuse_int4(model, path)
         ports = Interface.of(model, path)
-        self._operations = sum(len(graph.ops) for graph in executed(model))
+        self._operations = sum(len(graph.ops) for graph in executed_graphs(model))
         self._inputs = Run(random_inputs(ports.inputs.values()))
         environment = place.adapter.environment if place.adapter else {}
         self._child = Child(environment, Bounds.of(SECONDS))

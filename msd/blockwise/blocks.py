@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 
 from msd.blockwise.labels import Labels, Pair, is_learnt, joined, label
 from msd.ir import Graph, Op, Tensor
-from msd.ir.split import downstream
+from msd.ir.downstream import downstream
 
 MOVES = frozenset({"RESHAPE", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"})
 """Operators that only move numbers."""

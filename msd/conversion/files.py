@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msd.bundle import LOOKUP
-from msd.encoding.lint import require_right
+from msd.encoding.compatibility import require_supported
 from msd.encoding.recipe import Recipe
 from msd.ir import Model
 from msd.ir.embedding_lookup import split_lookup
@@ -22,5 +22,5 @@ def parts_of(name: str, model: Model, recipe: Recipe, ledger: Ledger) -> dict[st
         models = {LOOKUP: cut[0], name: cut[1]}
         ledger.enter("split_lookup", 1, before, cut[1].main)
     for file, part in models.items():
-        require_right(part, replace(recipe, delegate=None) if file == LOOKUP else recipe, file)
+        require_supported(part, replace(recipe, delegate=None) if file == LOOKUP else recipe, file)
     return models

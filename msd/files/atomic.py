@@ -12,7 +12,7 @@ from msd.errors import OutputUnwritable
 
 
 @contextmanager
-def writing(path: Path, temporary: Path) -> Iterator[None]:
+def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
     """Turn the system's complaints while `path` is written, as `temporary`, into OutputUnwritable.
 
     Complaints about other files (a source that vanished) are not about `path` and pass.
@@ -28,14 +28,14 @@ def writing(path: Path, temporary: Path) -> Iterator[None]:
 
 
 @contextmanager
-def complete(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`, renamed to it at the end and removed if anything fails.
 
     Raises OutputUnwritable when the disk is full or the folder cannot be written.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with writing(path, temporary):
+        with raises_unwritable(path, temporary):
             yield temporary
             os.replace(temporary, path)
     finally:

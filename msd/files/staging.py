@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msd.errors import OutputUnwritable
-from msd.files.atomic import writing
+from msd.files.atomic import raises_unwritable
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def staged(out: Path) -> Iterator[Path]:
     or while another run fills it.
     """
     staging = out.absolute().with_name(f".{out.name}.part")
-    with writing(out, staging):
+    with raises_unwritable(out, staging):
         staging.mkdir(parents=True, exist_ok=True)
         lock = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:

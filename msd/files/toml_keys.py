@@ -9,7 +9,7 @@ from typing import Any
 from msd.errors import BadConfig
 
 
-def require_known(where: str, table: Mapping[str, Any], known: Collection[str]) -> None:
+def require_known_keys(where: str, table: Mapping[str, Any], known: Collection[str]) -> None:
     """Raise BadConfig for the first key of `table` that is not `known`, naming the one that may be meant."""
     for key in table:
         if key not in known:

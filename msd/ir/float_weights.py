@@ -21,7 +21,7 @@ GPU delegates end at 3.
 """
 
 
-def give_float_weights(model: Model) -> int:
+def dequantize_weights(model: Model) -> int:
     """Put a DEQUANTIZE before every weight that is stored smaller than float32; returns how many that took.
 
     That is every int8, uint8, int4 or float16 constant that an operation with float32 results takes directly.

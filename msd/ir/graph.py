@@ -97,7 +97,7 @@ class Tensor:
 
     def values(self) -> Array:
         """Return a small constant's values; raises NotConstant when it is not constant."""
-        return self.weights.small()
+        return self.weights.load_small()
 
     @property
     def size(self) -> int:
@@ -223,7 +223,7 @@ class Graph:
         """Whether an operator reads `tensor` or the graph returns it."""
         return bool(tensor.uses) or any(t is tensor for t in self.outputs)
 
-    def holds(self, op: Op) -> bool:
+    def is_needed(self, op: Op) -> bool:
         """Whether anything needs `op`."""
         return op.kind in opset.SIDE_EFFECTS or not op.outputs or any(map(self.is_used, op.outputs))
 
@@ -233,7 +233,7 @@ class Graph:
         todo = list(ops)
         while todo:
             op = todo.pop(0)
-            if op in gone or self.holds(op):
+            if op in gone or self.is_needed(op):
                 continue
             producers = [t.producer for t in op.operands if t.producer is not None]
             op.inputs = ()
@@ -246,7 +246,7 @@ class Graph:
         """Drop operators that nothing needs. Returns how many went."""
         keep: list[Op] = []
         for op in reversed(self.ops):
-            if self.holds(op):
+            if self.is_needed(op):
                 keep.append(op)
             else:
                 op.inputs = ()

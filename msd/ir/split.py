@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -14,7 +14,7 @@ WINDOW = 0.25
 """How far from its even place a cut may move to cross fewer bytes, in parts of a piece's operations."""
 
 
-def cut(graph: Graph, count: int) -> list[Graph]:
+def split_graph(graph: Graph, count: int) -> list[Graph]:
     """Return `graph` as at most `count` pieces of about as many bytes of constants each.
 
     The pieces share the graph's tensors, which stay as they are; run in order, each fed what those before it
@@ -88,12 +88,3 @@ def _leaves(graph: Graph, tensor: Tensor, inside: set[Op]) -> bool:
 
 def _named(tensors: dict[Tensor, None]) -> dict[str, Tensor]:
     return {tensor.name: tensor for tensor in tensors}
-
-
-def downstream(graph: Graph, tensors: Iterable[Tensor]) -> set[Tensor]:
-    """Return `tensors` and all that is computed from any of them."""
-    found = set(tensors)
-    for op in graph.ops:
-        if found.intersection(op.operands):
-            found.update(op.outputs)
-    return found

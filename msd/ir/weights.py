@@ -17,7 +17,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 SMALL = 1 << 16
-"""The most elements that a rewrite may look at (`Weights.small`)."""
+"""The most elements that a rewrite may look at (`Weights.load_small`)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +53,7 @@ class Weights:
         """How many elements there are."""
         return math.prod(self.shape)
 
-    def small(self) -> Array:
+    def load_small(self) -> Array:
         """Return the array now; refuses more than `SMALL` elements, which belong to write time."""
         if self.size > SMALL:
             raise ValueError(f"{self.recipe} has {self.size} elements: too many to look at before writing")

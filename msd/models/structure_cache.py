@@ -14,7 +14,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from msd.errors import BadModelFile, OutputUnwritable
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 from msd.files.fingerprint import code_fingerprint, fingerprint
 from msd.models.networks import Network
 from msd.models.structure import Structure, load_structure, save_structure
@@ -62,7 +62,7 @@ def _keep(structure: Structure, path: Path) -> None:
     """Write the structure if that is possible: where it is not, the next conversion traces again."""
     with suppress(OSError, OutputUnwritable):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with complete(path) as temporary:
+        with atomic_write(path) as temporary:
             save_structure(structure, temporary)
         for old in sorted(path.parent.glob("*.zip"), key=_used, reverse=True)[MOST:]:
             old.unlink()

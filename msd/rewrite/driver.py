@@ -106,7 +106,7 @@ def graph_pass(phases: str) -> Callable[[Callable[..., int]], GraphPass]:
 
 
 @dataclass
-class Entry:
+class LedgerEntry:
     """What one rewrite did: how often it fired, where, what it refused and why, how operator counts moved."""
 
     rule: str
@@ -141,7 +141,7 @@ class Ledger:
 
     before: int = 0
     after: int = 0
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, LedgerEntry] = field(default_factory=dict)
 
     @property
     def fired(self) -> int:
@@ -152,7 +152,7 @@ class Ledger:
         """Enter what happened to `graph` outside of rules; `before` are the operators it had, by kind."""
         delta = ops_by_kind(graph)
         delta.subtract(before)
-        self.entries[name] = Entry(name, fired, delta=delta)
+        self.entries[name] = LedgerEntry(name, fired, delta=delta)
         self.after = len(graph.ops)
 
     def to_json(self) -> dict[str, object]:
@@ -174,7 +174,7 @@ def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) 
     Operators that nothing needs go first, entered as `remove_dead`. Raises RuleError when a rule breaks its
     contract or a phase never ends.
     """
-    ledger = Ledger(len(graph.ops), 0, {r.name: Entry(r.name) for r in rules})
+    ledger = Ledger(len(graph.ops), 0, {r.name: LedgerEntry(r.name) for r in rules})
     _remove_dead(graph, ledger)
     for phase in PHASES:
         chosen = [r for r in rules if phase in r.phases]
@@ -235,7 +235,7 @@ class _Driver:
 
     def _visit(self, o: Op) -> bool:
         rules = self.rules_of.get(o.kind, ())
-        return any(self.graph.holds(o) and self._try(r, o) for r in rules)
+        return any(self.graph.is_needed(o) and self._try(r, o) for r in rules)
 
     def _try(self, r: Rule, root: Op) -> bool:
         for old in filter(self.graph.is_used, root.outputs):
@@ -275,7 +275,9 @@ class _Driver:
             return Skip(f"a graph output would become another name for {result.name}")
         return result
 
-    def _edit(self, entry: Entry, root: Op, old: Tensor, result: Tensor, new: Build, found: Match) -> None:
+    def _edit(
+        self, entry: LedgerEntry, root: Op, old: Tensor, result: Tensor, new: Build, found: Match
+    ) -> None:
         is_output = any(t is old for t in self.graph.outputs)
         self.graph.insert_before(root, new.ops)
         self.graph.replace_tensor(old, result)

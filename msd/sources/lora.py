@@ -88,7 +88,7 @@ def _free_name(checkpoint: Checkpoint, path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class _Tensor:
+class _LoraTensor:
     """A tensor of the LoRA file at `path`, and its name there."""
 
     path: Path
@@ -111,9 +111,9 @@ class _Tensor:
 class _Change:
     """What a file does to one layer: `up` @ `down` times `alpha` / `divisor`."""
 
-    down: _Tensor
-    up: _Tensor
-    alpha: _Tensor
+    down: _LoraTensor
+    up: _LoraTensor
+    alpha: _LoraTensor
     divisor: float
 
     def added_to(self, weights: Weights, scale: float) -> Weights:
@@ -148,7 +148,7 @@ def _changes(checkpoint: Checkpoint, path: Path) -> Iterator[tuple[Layer, _Chang
         _require_fit(layer, checkpoint.weights[layer.component][f"{layer.name}.weight"], down, up)
         rank = down.weights.shape[0]
         said = alphas.alpha(layer)
-        alpha = _Tensor(path, "alpha", Weights.of(float(rank if said is None else said)))
+        alpha = _LoraTensor(path, "alpha", Weights.of(float(rank if said is None else said)))
         divisor = alphas.divisor(layer, rank)
         yield layer, _Change(down, up, parts.get("alpha", alpha), divisor)
 
@@ -166,10 +166,10 @@ def _opened(path: Path) -> Contents:
 
 def _parts(
     checkpoint: Checkpoint, path: Path, tensors: Mapping[str, Weights]
-) -> dict[Layer, dict[str, _Tensor]]:
+) -> dict[Layer, dict[str, _LoraTensor]]:
     """Return the file's tensors by the layer they belong to and whether they are "down", "up" or "alpha"."""
     names = layer_names(checkpoint)
-    found: dict[Layer, dict[str, _Tensor]] = {}
+    found: dict[Layer, dict[str, _LoraTensor]] = {}
     for key, weights in tensors.items():
         named = split(key)
         if named is None:
@@ -182,13 +182,13 @@ def _parts(
         parts = found.setdefault(names[called], {})
         if part in parts:
             raise BadCheckpoint(f"{path} has both {parts[part].key} and {key}, which are the same")
-        parts[part] = _usable(_Tensor(path, key, weights), part)
+        parts[part] = _usable(_LoraTensor(path, key, weights), part)
     if not found:
         raise BadCheckpoint(f"{path} has no tensors; a LoRA has a down and an up matrix for each layer")
     return found
 
 
-def _usable(tensor: _Tensor, part: str) -> _Tensor:
+def _usable(tensor: _LoraTensor, part: str) -> _LoraTensor:
     """Return the tensor if it is a number (alpha), or of floating point."""
     if part == "alpha" and tensor.weights.size != 1:
         raise tensor.bad("and one number was expected")
@@ -199,7 +199,7 @@ def _usable(tensor: _Tensor, part: str) -> _Tensor:
     return tensor
 
 
-def _require_fit(layer: Layer, weights: Weights, down: _Tensor, up: _Tensor) -> None:
+def _require_fit(layer: Layer, weights: Weights, down: _LoraTensor, up: _LoraTensor) -> None:
     """Refuse a change of another shape than the layer's weight (out, in) or (out, in, height, width)."""
     where = f"{layer.component}'s {layer.name}.weight, which is {list(weights.shape)}"
     wanted, found = _plain(weights.shape), _plain(down.weights.shape)

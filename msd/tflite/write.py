@@ -19,7 +19,7 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 from msd.ir import Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.ir.weights import SMALL, Array, Weights
 
@@ -34,7 +34,7 @@ Encode = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _BufferSource:
     """One buffer to write: `encode` makes (what is stored, its scale) of the weights, as the type `dtype`."""
 
     data: Weights
@@ -73,7 +73,7 @@ def write(
     `on_bytes(done, total)` is called as constants are written.
     """
     writer = _Writer(model, largest_flatbuffer)
-    with complete(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
         writer.write(file, on_bytes or (lambda done, total: None))
 
 
@@ -81,7 +81,7 @@ class _Writer:
     """Turns objects into indices, once."""
 
     def __init__(self, model: Model, largest_flatbuffer: int) -> None:
-        self.buffers: list[_Stored] = [_metadata(b"")]
+        self.buffers: list[_BufferSource] = [_metadata(b"")]
         self.buffer_of: dict[tuple[Hashable, Encode | None], int] = {}
         self.scales_of: dict[int, list[tuple[int, int]]] = {}
         self.codes: dict[tuple[str, int], int] = {}
@@ -126,12 +126,12 @@ class _Writer:
         encode = tensor.quant.encode if tensor.quant else None
         key = (id(tensor.data) if encode else _identity(tensor.data), encode)
         if key not in self.buffer_of:
-            self.buffer_of[key] = self._add(_Stored(tensor.data, tensor.dtype, encode))
+            self.buffer_of[key] = self._add(_BufferSource(tensor.data, tensor.dtype, encode))
         if encode:
             self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
         return self.buffer_of[key]
 
-    def _add(self, stored: _Stored) -> int:
+    def _add(self, stored: _BufferSource) -> int:
         self.buffers.append(stored)
         return len(self.buffers) - 1
 
@@ -215,8 +215,8 @@ def _fill(raw: Any, rest: Mapping[str, Any]) -> Any:
     return raw
 
 
-def _metadata(value: bytes) -> _Stored:
-    return _Stored(Weights.of(np.frombuffer(value, np.uint8), "metadata"), inline=True)
+def _metadata(value: bytes) -> _BufferSource:
+    return _BufferSource(Weights.of(np.frombuffer(value, np.uint8), "metadata"), inline=True)
 
 
 def _buffer(outside: bool) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msd.errors import BadConfig
 from msd.ir import Model
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.prediction.rules.finding import Finding
 from msd.prediction.rules.litert_gpu import LITERT_GPU
 from msd.prediction.rules.ruleset import RuleSet
@@ -31,6 +31,6 @@ def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
 
 
 def _findings(model: Model, rules: RuleSet) -> Iterator[Finding]:
-    ops = [op for graph in executed(model) for op in graph.ops]
+    ops = [op for graph in executed_graphs(model) for op in graph.ops]
     for place, op in enumerate(ops):
         yield from rules.findings(View(place, op))

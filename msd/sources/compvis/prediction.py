@@ -23,7 +23,7 @@ RESOLUTION = re.compile(r"(\d{1,5})x(\d{1,5})")
 
 
 @dataclass(frozen=True)
-class Prediction:
+class PredictionType:
     """`kind` is "epsilon" or "v_prediction"; `because` says how that is known, or that it is assumed."""
 
     kind: str
@@ -34,25 +34,25 @@ class Prediction:
         return {**SCHEDULER, "prediction_type": self.kind, "_prediction_type_because": self.because}
 
 
-def prediction(path: Path, said: Mapping[str, str], asked: str | None, ambiguous: bool) -> Prediction:
+def prediction(path: Path, said: Mapping[str, str], asked: str | None, ambiguous: bool) -> PredictionType:
     """Return what the U-Net in the file at `path` predicts.
 
     In this order: what is `asked` for, what is `said` in the file's metadata, in a .yaml beside it, by its
     global_step. If nothing tells, noise, or where that is `ambiguous` velocity, as diffusers assumes.
     """
     if asked:
-        return Prediction(asked, "as asked for")
+        return PredictionType(asked, "as asked for")
     if (told := SPELLED.get(said.get("modelspec.prediction_type", ""))) is not None:
-        return Prediction(told, "its metadata says so")
+        return PredictionType(told, "its metadata says so")
     if (told := _by_architecture(said.get("modelspec.architecture", ""))) is not None:
-        return Prediction(told, "its metadata names an architecture that does")
+        return PredictionType(told, "its metadata names an architecture that does")
     if (told := _by_yaml(path.with_suffix(".yaml"))) is not None:
-        return Prediction(told, f"{path.with_suffix('.yaml').name} beside it says so")
+        return PredictionType(told, f"{path.with_suffix('.yaml').name} beside it says so")
     if not ambiguous:
-        return Prediction(EPSILON, "as Stable Diffusion 1.x and inpainting do")
+        return PredictionType(EPSILON, "as Stable Diffusion 1.x and inpainting do")
     if said.get("global_step") == BASE_STEP:
-        return Prediction(EPSILON, f"its global_step of {BASE_STEP} is that of Stable Diffusion 2 base")
-    return Prediction(VELOCITY, ASSUMED)
+        return PredictionType(EPSILON, f"its global_step of {BASE_STEP} is that of Stable Diffusion 2 base")
+    return PredictionType(VELOCITY, ASSUMED)
 
 
 def cells(said: Mapping[str, str], velocity_of_second: bool, scale: int) -> list[int]:

@@ -39,7 +39,7 @@ HEADS, HEAD_WIDTH = 8, 64
 
 
 @dataclass(frozen=True)
-class Layout:
+class BlockLayout:
     """Which numbered blocks each level has, from the widest picture to the narrowest.
 
     A block is a resnet, with an attention or without; `up` has one more on each level than `down`.
@@ -50,7 +50,7 @@ class Layout:
     up: tuple[tuple[str, ...], ...]
 
     @staticmethod
-    def of(part: Part) -> Layout:
+    def of(part: Part) -> BlockLayout:
         """Return the layout of a U-Net; raises BadCheckpoint where it is none of Stable Diffusion's."""
         down, up = tuple(_down(part)), tuple(_up(part))[::-1]
         if [len(level) + 1 for level in down] != [len(level) for level in up] or not all(down):
@@ -58,7 +58,7 @@ class Layout:
                 f"has a U-Net with {[len(level) for level in down]} layers on its levels on the way down and "
                 f"{[len(level) for level in up]} on the way up; one more each was expected"
             )
-        return Layout(part, down, up)
+        return BlockLayout(part, down, up)
 
     def attention(self, blocks: tuple[str, ...]) -> bool:
         """Whether a level's blocks have an attention: all or none."""
@@ -79,7 +79,7 @@ class Layout:
 
 def unet_settings(part: Part, second: bool) -> dict[str, Any]:
     """Return what diffusers would have in config.json, without the size; `second`: Stable Diffusion 2.x."""
-    layout = Layout.of(part)
+    layout = BlockLayout.of(part)
     channels = [part.shape(f"{level[0]}.0.out_layers.3.weight", 4)[0] for level in layout.down]
     down = [layout.attention(level) for level in layout.down]
     up = [layout.attention(level) for level in layout.up]
@@ -99,7 +99,7 @@ def unet_settings(part: Part, second: bool) -> dict[str, Any]:
 
 def unet_tensors(part: Part) -> dict[str, Weights]:
     """Return the tensors by diffusers' names; raises BadCheckpoint for one that has none."""
-    places = _places(Layout.of(part))
+    places = _places(BlockLayout.of(part))
     return {_renamed(part, places, name): tensor for name, tensor in part.tensors.items()}
 
 
@@ -139,7 +139,7 @@ def _upsampler(part: Part, block: str) -> str | None:
     return next((layer for layer in (f"{block}.1", f"{block}.2") if part.has(f"{layer}.conv")), None)
 
 
-def _places(layout: Layout) -> dict[str, str]:
+def _places(layout: BlockLayout) -> dict[str, str]:
     """Return what diffusers calls each layer."""
     places = {**ENDS, **MIDDLE}
     for level, blocks in enumerate(layout.down):

@@ -23,7 +23,7 @@ PIECE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchiveEntry:
     """`size` bytes at `begin`, after a `header`; `crc` is their checksum, 0 if there is none."""
 
     name: str
@@ -38,9 +38,9 @@ class Archive:
     """The entries of a zip file, by name without the folder that torch puts all in."""
 
     file: StoredFile
-    entries: dict[str, Entry]
+    entries: dict[str, ArchiveEntry]
 
-    def entry(self, name: str) -> Entry:
+    def entry(self, name: str) -> ArchiveEntry:
         """Return an entry; raises BadCheckpoint if there is none of that name."""
         if name not in self.entries:
             raise self.file.wrong(f"it has no entry {name}")
@@ -56,7 +56,7 @@ class Archive:
         self.check(entry)
         return self.file.read(name, entry.begin, entry.size)
 
-    def check(self, entry: Entry) -> None:
+    def check(self, entry: ArchiveEntry) -> None:
         """Raise BadCheckpoint if the bytes of an entry have another checksum; reads a piece at a time."""
         crc = 0
         for at in range(0, entry.size if entry.crc else 0, PIECE):
@@ -109,7 +109,7 @@ class _Bounded(io.FileIO):
         return read
 
 
-def _entry(file: StoredFile, raw: _Bounded, info: zipfile.ZipInfo) -> Entry:
+def _entry(file: StoredFile, raw: _Bounded, info: zipfile.ZipInfo) -> ArchiveEntry:
     """Return where an entry's bytes are, which only the header before them tells."""
     if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 1:
         raise file.wrong(f"its {info.filename} is compressed or encrypted; torch.save stores it as it is")
@@ -118,10 +118,10 @@ def _entry(file: StoredFile, raw: _Bounded, info: zipfile.ZipInfo) -> Entry:
     if signature != b"PK\x03\x04":
         raise file.wrong(f"its {info.filename} is not where its directory says")
     begin = info.header_offset + LOCAL_HEADER.size + names + extra
-    return Entry(info.filename, info.header_offset, begin, info.file_size, info.CRC)
+    return ArchiveEntry(info.filename, info.header_offset, begin, info.file_size, info.CRC)
 
 
-def _require_apart(file: StoredFile, entries: list[Entry]) -> None:
+def _require_apart(file: StoredFile, entries: list[ArchiveEntry]) -> None:
     """Refuse entries that share bytes, with their headers, or that go beyond the end of the file."""
     spans = sorted((entry.header, entry.begin + entry.size, entry.name) for entry in entries)
     for (_, end, _), (start, _, name) in pairwise(spans):

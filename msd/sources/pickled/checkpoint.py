@@ -18,7 +18,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from msd.ir.weights import Array, Weights
-from msd.sources.pickled.archive import Archive, Entry, open_archive
+from msd.sources.pickled.archive import Archive, ArchiveEntry, open_archive
 from msd.sources.pickled.machine import BadPickle, Global, Made, Persistent, describe
 from msd.sources.stored import Contents, as_float32
 
@@ -60,7 +60,7 @@ def read_contents(path: Path) -> Contents:
 
 
 @dataclass(frozen=True)
-class _Tensor:
+class _PickledTensor:
     """A tensor as the pickle describes it; `offset` and `strides` in elements of the storage `key`."""
 
     name: str
@@ -93,7 +93,7 @@ def _is_tensor(name: Any, value: Any) -> bool:
     )
 
 
-def _tensor(name: str, value: Made) -> _Tensor:
+def _tensor(name: str, value: Made) -> _PickledTensor:
     """Return the tensor that a call would have made, once it is known to lie in its storage."""
     if value.function.name == "torch._utils _rebuild_parameter":
         match value.arguments:
@@ -121,13 +121,13 @@ def _tensor(name: str, value: Made) -> _Tensor:
         raise BadPickle(
             f"{name} has a shape, strides or an offset that are not {MOST_AXES} integers from 0 at most"
         )
-    tensor = _Tensor(name, key, DTYPES[kind.name], stored, shape, strides, offset)
+    tensor = _PickledTensor(name, key, DTYPES[kind.name], stored, shape, strides, offset)
     if max(offset + tensor.span, math.prod(shape)) > stored:
         raise BadPickle(f"{name} has {list(shape)} elements from {offset} on, but its storage holds {stored}")
     return tensor
 
 
-def _weights(archive: Archive, tensor: _Tensor, check: Callable[[Entry], None]) -> Weights:
+def _weights(archive: Archive, tensor: _PickledTensor, check: Callable[[ArchiveEntry], None]) -> Weights:
     """Return a tensor; its storage is checked when a part of it is first read."""
     entry = archive.entry(f"data/{tensor.key}")
     width = tensor.dtype.itemsize

@@ -14,7 +14,7 @@ OnProgress = Callable[[str, int, int], None]
 """Called with a file's name, the bytes copied so far, and its size."""
 
 
-def copy_checked(source: Path, target: Path, sha256: str, on_progress: OnProgress | None = None) -> None:
+def copy_verified(source: Path, target: Path, sha256: str, on_progress: OnProgress | None = None) -> None:
     """Copy `source` to the new file `target`; its folder is there.
 
     Raises BadBundle where the bytes are not those of `sha256`, and OSError.

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
 from msd.ir import Model, Op
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.prediction.constants import constant
 from msd.prediction.rules.finding import Finding
 from msd.prediction.rules.miscomputed import odd_rows
@@ -16,7 +16,7 @@ from msd.prediction.rules.registry import predict
 STORED = frozenset({"INT8", "INT4", "FLOAT16"})
 
 
-def require_right(model: Model, recipe: Recipe, component: str) -> None:
+def require_supported(model: Model, recipe: Recipe, component: str) -> None:
     """Raise BadConfig with the first sentence of the rules that speaks against an encoded component.
 
     That is any operation that the recipe's delegate computes wrong, and one that it refuses and whose weights
@@ -40,7 +40,7 @@ def require_right(model: Model, recipe: Recipe, component: str) -> None:
 def _against(model: Model, recipe: Recipe) -> Iterator[Finding]:
     if recipe.delegate is None:
         return
-    ops = [op for graph in executed(model) for op in graph.ops]
+    ops = [op for graph in executed_graphs(model) for op in graph.ops]
     for finding in predict(model, recipe.delegate):
         encoded = finding.severity == "rejected" and _reads_encoded(ops[finding.op])
         if finding.severity == "wrong" or encoded:
