@@ -1,6 +1,6 @@
-"""Rewrite rules: one idea per file, found by being there.
+"""Rewrite rules: one idea per file; `load` finds every file in this folder.
 
-Adding one is one file here and one test under tests/rewrites/; docs/adding-a-rewrite.md shows how.
+A new rule needs one file here and one test under tests/rewrites/; docs/adding-a-rewrite.md shows how.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from msd.rewrite import GraphPass, Rewrite, Rule
 def load() -> list[Rewrite]:
     """Return every rewrite in this folder, in name order.
 
-    Raises ImportError when a file holds none, or two files claim one name.
+    Raises ImportError if a file has no rewrite, or two rewrites have the same name.
     """
     found: dict[str, Rewrite] = {}
     for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):

@@ -1,4 +1,7 @@
-"""The sinusoids of a timestep are computed outside: float16 cannot tell 987.2 from 987.5, and sin must."""
+"""The timestep embedding becomes an input: its sines need more precision than float16 has.
+
+float16 cannot distinguish 987.2 from 987.5.
+"""
 
 from msd.rewrite import ANY, Graph, Match, Op, Tensor, const, graph_pass, match, op, var
 
@@ -17,7 +20,7 @@ SINUSOIDS = tuple(
 def feed_timestep_embedding(graph: Graph) -> int:
     """input timestep (B,) -> CONCATENATION(COS(t*f), SIN(t*f))  =>  input timestep_embedding (B, C)
 
-    What the caller then computes is the sinusoidal embedding of arXiv 2006.11239, in float32, once per step.
+    The caller then computes the sinusoidal embedding of arXiv 2006.11239 in float32, once per step.
     """
     for o in graph.ops:
         found = _sinusoid(graph, o)
@@ -31,7 +34,7 @@ def feed_timestep_embedding(graph: Graph) -> int:
 
 
 def _sinusoid(graph: Graph, o: Op) -> Match | None:
-    """Return how `o` joins the sines and cosines of an input that nothing else reads, if it does."""
+    """Return the match if `o` concatenates the sines and cosines of an input without other readers."""
     result = o.outputs[0] if o.outputs else None
     for found in (m for pattern in SINUSOIDS for m in match(pattern, result)):
         timestep = found.tensors["timestep"]

@@ -1,4 +1,4 @@
-"""Attention scores are scaled before the product, where float16 holds them, and in the weights, for free."""
+"""Attention scores are scaled before the product, which float16 can then represent, and in the weights."""
 
 import numpy as np
 

@@ -84,7 +84,7 @@ def test_every_operation_is_in_one_piece(count: int) -> None:
 
 def test_variables_cannot_be_cut() -> None:
     graph = build(lambda new, x: new.TANH(x), x=(2, 5))
-    graph.inputs[0].rest["isVariable"] = True
+    graph.inputs[0].is_variable = True
     with pytest.raises(ValueError, match="variables"):
         split_graph(graph, 2)
 

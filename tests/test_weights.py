@@ -116,7 +116,7 @@ def test_a_description_that_lies_is_found_when_loaded() -> None:
 
 def test_large_weights_cannot_be_looked_at() -> None:
     assert Weights.of(np.zeros(SMALL, np.int8)).load_small().size == SMALL
-    with pytest.raises(ValueError, match=r"checkpoint has 65537 elements: too many to look at"):
+    with pytest.raises(ValueError, match=r"checkpoint has 65537 elements: too many to read"):
         unloaded(SMALL + 1).load_small()
 
 

@@ -197,11 +197,12 @@ def _copy(op: Op, inputs: list[Tensor | None], copies: dict[Tensor, Tensor]) -> 
         dict(op.attrs),
         op.version,
     )
-    made.rest = op.rest
+    made.has_options, made.rest = op.has_options, op.rest
     return made
 
 
 def _like(tensor: Tensor) -> Tensor:
     made = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.data, tensor.quant)
+    made.is_variable, made.shape_signature = tensor.is_variable, tensor.shape_signature
     made.rest = tensor.rest
     return made

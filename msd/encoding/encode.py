@@ -128,7 +128,9 @@ def _to_integers(tensor: Tensor, line: Line) -> None:
     scales = tensor.shape[0] if line.granularity == "channel" else 1
     encode_rows = encoder(line.store, line.granularity, line.algorithm)
     tensor.dtype = line.store.upper()
-    tensor.quant = Quant(np.zeros(scales, np.float32), np.zeros(scales, np.int64), 0, encode_rows)
+    tensor.quant = Quant(
+        scale=np.zeros(scales, np.float32), zero_point=np.zeros(scales, np.int64), axis=0, encode=encode_rows
+    )
 
 
 def _to_float16(graph: Graph, tensor: Tensor) -> None:

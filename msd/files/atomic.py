@@ -1,4 +1,4 @@
-"""Files that appear under their final name only when complete."""
+"""Atomic writes: a file gets its final name only once it is complete."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from msd.errors import OutputUnwritable
 
 @contextmanager
 def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
-    """Turn the system's complaints while `path` is written, as `temporary`, into OutputUnwritable.
+    """Convert an OSError that occurs while `temporary` is written, for `path`, to OutputUnwritable.
 
-    Complaints about other files (a source that vanished) are not about `path` and pass.
+    An OSError about another file (such as a source that vanished) passes unchanged.
     """
     try:
         yield
@@ -29,9 +29,9 @@ def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, renamed to it at the end and removed if anything fails.
+    """Yield a temporary path beside `path`; rename it to `path` at the end, delete it if anything fails.
 
-    Raises OutputUnwritable when the disk is full or the folder cannot be written.
+    Raises OutputUnwritable when the disk is full or the folder is not writable.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -44,7 +44,7 @@ def atomic_write(path: Path) -> Iterator[Path]:
 
 
 def _concerns(filename: str | None, temporary: Path) -> bool:
-    """Whether a complaint about `filename` is about `temporary`, something in it, or a folder it is in."""
+    """Whether `filename` is `temporary`, a file inside it, or a folder around it."""
     if filename is None:
         return True
     named = Path(filename).absolute()

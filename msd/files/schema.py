@@ -1,7 +1,7 @@
-"""Frozen dataclasses from JSON, and the JSON Schema they stand for.
+"""JSON files as frozen dataclasses, and their JSON Schema.
 
-The dataclass is the only place where a format is written down: `read` checks a parsed file against it and
-says where it is wrong, `describe` makes the schema for other programs.
+The dataclass alone defines a format: `read` checks parsed JSON against it and names the place of an error,
+`describe` derives the JSON Schema for other programs.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: 
 
 
 def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
-    """Return the JSON file at `path` as `kind`, a dataclass with a `format`, from `oldest` to `newest`.
+    """Return the JSON file at `path` as `kind`, a dataclass with a `format` from `oldest` to `newest`.
 
-    Raises OSError, or ValueError with a sentence for a file that is no JSON, newer, older, or not `what`.
+    `what` names the kind of file in messages. Raises OSError; ValueError for a file that is not JSON, has
+    another format, or does not fit `kind`.
     """
     try:
         value = json.loads(path.read_text("utf-8"))
@@ -44,21 +45,21 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
 
 
 def dump(value: Any) -> str:
-    """Return the JSON text of a dataclass that `load` reads, its `format` first, ending in a newline."""
-    form = dataclasses.asdict(value)
-    return json.dumps({"format": form.pop("format"), **form}, indent=2, ensure_ascii=False) + "\n"
+    """Return a dataclass as the JSON text that `load` reads, its `format` first, with a final newline."""
+    fields = dataclasses.asdict(value)
+    return json.dumps({"format": fields.pop("format"), **fields}, indent=2, ensure_ascii=False) + "\n"
 
 
 def document(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of files of `kind`, saying which draft it follows."""
+    """Return the JSON Schema of files of `kind`, including the draft that it follows."""
     return {"$schema": DRAFT, **describe(kind)}
 
 
 def read(kind: Any, value: object, where: str) -> Any:
     """Return parsed JSON as `kind`: a dataclass, tuple[T, ...], dict[str, T], T | None, Literal, scalar, Any.
 
-    Keys that `kind` lacks are ignored, so that a later version may add some. Raises ValueError with a
-    sentence that names the place, starting from `where`.
+    Ignores keys that `kind` lacks, so that a later version may add some. Raises ValueError with a sentence
+    that names the place, starting from `where`.
     """
     if kind is Any:
         return value
@@ -97,7 +98,7 @@ def describe(kind: Any) -> dict[str, Any]:
 
 
 def _fields(kind: type) -> list[tuple[str, Any, bool]]:
-    """Return each field's name, type, and whether a file must have it."""
+    """Return each field's name, its type, and whether it is required."""
     types = typing.get_type_hints(kind)
     missing = dataclasses.MISSING
     return [
@@ -107,12 +108,12 @@ def _fields(kind: type) -> list[tuple[str, Any, bool]]:
 
 
 def _read_object(kind: Callable[..., Any], value: object, where: str) -> Any:
-    given = _expect(dict, value, where, "an object")
-    wanted = _fields(typing.cast(type, kind))
-    for name, _, required in wanted:
-        if required and name not in given:
+    items = _expect(dict, value, where, "an object")
+    expected = _fields(typing.cast(type, kind))
+    for name, _, required in expected:
+        if required and name not in items:
             raise ValueError(f"{where} lacks {name!r}")
-    return kind(**{name: read(t, given[name], f"{where}.{name}") for name, t, _ in wanted if name in given})
+    return kind(**{name: read(t, items[name], f"{where}.{name}") for name, t, _ in expected if name in items})
 
 
 def _describe_object(kind: type) -> dict[str, Any]:
@@ -123,9 +124,9 @@ def _describe_object(kind: type) -> dict[str, Any]:
     }
 
 
-def _read_literal(among: tuple[object, ...], value: object, where: str) -> object:
-    if value not in among:
-        raise ValueError(f"{where} is {value!r}, not one of {', '.join(map(repr, among))}")
+def _read_literal(choices: tuple[object, ...], value: object, where: str) -> object:
+    if value not in choices:
+        raise ValueError(f"{where} is {value!r}, not one of {', '.join(map(repr, choices))}")
     return value
 
 

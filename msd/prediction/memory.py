@@ -75,7 +75,13 @@ def estimate(graph: Graph, device: Device, precision: Precision = "fp16") -> Gpu
     return GpuMemory(
         tuple(kept_weights(graph, device, precision)),
         tuple(
-            Placed(value.name, life.size, place, steps[life.first][0], steps[life.last][0])
+            Placed(
+                tensor=value.name,
+                bytes=life.size,
+                offset=place,
+                first=steps[life.first][0],
+                last=steps[life.last][0],
+            )
             for (value, life), place in zip(lives.items(), places, strict=True)
         ),
         tuple(timeline),

@@ -63,7 +63,9 @@ def store(shape: Shape, element: int, device: Device) -> Stored:
     size = tensor_bytes(shape, element)
     storages = dict.fromkeys((device.activations_storage, "image_buffer", "buffer"))
     storage = next(s for s in storages if s == "buffer" or _possible(s, shape, device))
-    return Stored(storage, *extent(shape, storage), size, within(size, device.allocation_bytes))
+    width, height, layers = extent(shape, storage)
+    fits = within(size, device.allocation_bytes)
+    return Stored(storage=storage, width=width, height=height, layers=layers, bytes=size, fits=fits)
 
 
 def extent(shape: Shape, storage: str) -> tuple[int, int, int]:

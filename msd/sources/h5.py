@@ -65,4 +65,4 @@ def _weights(stored: StoredFile, name: str, dtype: str, shape: list[int], begin:
     def load() -> Array:
         return np.frombuffer(stored.read(name, begin, size), kept).reshape(sizes)
 
-    return as_float32(Weights(sizes, kept, load, f"{stored.path.name}:{name}"))
+    return as_float32(Weights(shape=sizes, dtype=kept, load=load, recipe=f"{stored.path.name}:{name}"))

@@ -97,7 +97,7 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> _Entry:
     needed = DTYPES[dtype].itemsize * math.prod(shape)
     if end - begin != needed:
         raise _bad(path, f"{name} has {end - begin} bytes where {dtype} {shape} needs {needed}")
-    return _Entry(name, DTYPES[dtype], tuple(shape), begin, end)
+    return _Entry(name=name, dtype=DTYPES[dtype], shape=tuple(shape), begin=begin, end=end)
 
 
 def _weights(stored: StoredFile, start: int, entry: _Entry) -> Weights:
@@ -107,7 +107,9 @@ def _weights(stored: StoredFile, start: int, entry: _Entry) -> Weights:
         read = stored.read(entry.name, start + entry.begin, entry.end - entry.begin)
         return np.frombuffer(read, entry.dtype).reshape(entry.shape)
 
-    return as_float32(Weights(entry.shape, entry.dtype, load, f"{stored.path.name}:{entry.name}"))
+    return as_float32(
+        Weights(shape=entry.shape, dtype=entry.dtype, load=load, recipe=f"{stored.path.name}:{entry.name}")
+    )
 
 
 def _metadata(header: Mapping[str, Any]) -> dict[str, str]:

@@ -54,18 +54,45 @@ class RuleSet:
     def _without_a_row(self, view: View) -> Finding:
         if self.unjudged(view.kind):
             words = f"{_where(view)} is known to {self.name}, but no rule here says when it is taken."
-            return Finding(view.place, view.kind, (), "unknown", "no-rule", words, None, self.parsers)
+            return Finding(
+                op=view.place,
+                kind=view.kind,
+                tensors=(),
+                severity="unknown",
+                code="no-rule",
+                sentence=words,
+                fix=None,
+                source=self.parsers,
+            )
         words = (
             f"{_where(view)} is of a kind that {self.name} does not have; other operations must do its work."
         )
-        return Finding(view.place, view.kind, (), "rejected", "unsupported", words, None, self.parsers)
+        return Finding(
+            op=view.place,
+            kind=view.kind,
+            tensors=(),
+            severity="rejected",
+            code="unsupported",
+            sentence=words,
+            fix=None,
+            source=self.parsers,
+        )
 
     def _malformed(self, view: View) -> Finding:
         names = tuple(dict.fromkeys(t.name for t in view.operands))
         words = (
             f"{_where(view)} has operands or attributes that make no {view.kind}; its rules cannot be read."
         )
-        return Finding(view.place, view.kind, names, "unknown", "malformed", words, None, self.source)
+        return Finding(
+            op=view.place,
+            kind=view.kind,
+            tensors=names,
+            severity="unknown",
+            code="malformed",
+            sentence=words,
+            fix=None,
+            source=self.source,
+        )
 
     def _all(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
         for check in checks:
@@ -76,7 +103,14 @@ class RuleSet:
                 sentence = f"{_where(view)} {clause}."
                 source = check.source or self.source
                 yield Finding(
-                    view.place, view.kind, names, check.severity, check.code, sentence, check.fix, source
+                    op=view.place,
+                    kind=view.kind,
+                    tensors=names,
+                    severity=check.severity,
+                    code=check.code,
+                    sentence=sentence,
+                    fix=check.fix,
+                    source=source,
                 )
 
 

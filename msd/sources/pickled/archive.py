@@ -118,7 +118,9 @@ def _entry(file: StoredFile, raw: _Bounded, info: zipfile.ZipInfo) -> ArchiveEnt
     if signature != b"PK\x03\x04":
         raise file.wrong(f"its {info.filename} is not where its directory says")
     begin = info.header_offset + LOCAL_HEADER.size + names + extra
-    return ArchiveEntry(info.filename, info.header_offset, begin, info.file_size, info.CRC)
+    return ArchiveEntry(
+        name=info.filename, header=info.header_offset, begin=begin, size=info.file_size, crc=info.CRC
+    )
 
 
 def _require_apart(file: StoredFile, entries: list[ArchiveEntry]) -> None:

@@ -121,7 +121,15 @@ def _tensor(name: str, value: Made) -> _PickledTensor:
         raise BadPickle(
             f"{name} has a shape, strides or an offset that are not {MOST_AXES} integers from 0 at most"
         )
-    tensor = _PickledTensor(name, key, DTYPES[kind.name], stored, shape, strides, offset)
+    tensor = _PickledTensor(
+        name=name,
+        key=key,
+        dtype=DTYPES[kind.name],
+        stored=stored,
+        shape=shape,
+        strides=strides,
+        offset=offset,
+    )
     if max(offset + tensor.span, math.prod(shape)) > stored:
         raise BadPickle(f"{name} has {list(shape)} elements from {offset} on, but its storage holds {stored}")
     return tensor
@@ -144,4 +152,4 @@ def _weights(archive: Archive, tensor: _PickledTensor, check: Callable[[ArchiveE
         return as_strided(read, tensor.shape, strides, writeable=False).copy()
 
     recipe = f"{archive.file.path.name}:{tensor.name}"
-    return as_float32(Weights(tensor.shape, tensor.dtype, load, recipe))
+    return as_float32(Weights(shape=tensor.shape, dtype=tensor.dtype, load=load, recipe=recipe))
