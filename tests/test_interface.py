@@ -52,7 +52,7 @@ def test_an_integer_input_knows_the_table_it_looks_up(tmp_path: Path) -> None:
 
 def test_an_input_that_holds_no_numbers_is_refused() -> None:
     words = Tensor("words", (3,), "STRING")
-    with pytest.raises(BadModelFile, match=r"m\.tflite has words of type STRING; only numbers"):
+    with pytest.raises(BadModelFile, match=r"m\.tflite has words of type STRING; only numeric tensors"):
         Interface.of(Model([Graph([words])]), Path("m.tflite"))
 
 

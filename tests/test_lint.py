@@ -53,7 +53,7 @@ def test_what_the_delegate_takes_and_gets_right() -> None:
 def test_a_table_with_one_scale_is_wrong_on_the_gpu() -> None:
     message = (
         r"the recipe mine makes a unet that litert-gpu computes wrong: EMBEDDING_LOOKUP at 0, which makes"
-        r" \S+, has a table of INT8 with one scale; one a row is right. Change the line"
+        r" \S+, has a table of INT8 with one scale; use one per row. Change the line"
     )
     with pytest.raises(BadConfig, match=message):
         checked(table(), Line("int8", granularity="tensor"))

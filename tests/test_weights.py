@@ -108,9 +108,9 @@ def test_combining_takes_the_larger_shape(axis: int) -> None:
 
 
 def test_a_description_that_lies_is_found_when_loaded() -> None:
-    with pytest.raises(AssertionError, match=r"cut made float32\(2,\), not float32\(3,\)"):
+    with pytest.raises(AssertionError, match=r"cut returned float32\(2,\), not float32\(3,\)"):
         Weights.of(np.ones(3, np.float32)).map("cut", lambda a: a[:2]).load()
-    with pytest.raises(AssertionError, match=r"widen made float64\(3,\), not float32\(3,\)"):
+    with pytest.raises(AssertionError, match=r"widen returned float64\(3,\), not float32\(3,\)"):
         Weights.of(np.ones(3, np.float32)).map("widen", lambda a: a.astype("float64")).load()
 
 
