@@ -16,16 +16,16 @@ def load() -> list[Rewrite]:
 
     Raises ImportError if a file has no rewrite, or two rewrites have the same name.
     """
-    found: dict[str, Rewrite] = {}
+    rewrites: dict[str, Rewrite] = {}
     for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
         contents = vars(importlib.import_module(f"{__name__}.{module}")).values()
         rules = [v for v in contents if isinstance(v, Rule | GraphPass)]
         if not rules:
-            raise ImportError(f"graph_rewrites/{module}.py holds no rewrite")
+            raise ImportError(f"graph_rewrites/{module}.py has no rewrite")
         for r in rules:
-            if r.name in found:
+            if r.name in rewrites:
                 raise ImportError(
                     f"two rewrites are called {r.name}; the second is in graph_rewrites/{module}.py"
                 )
-            found[r.name] = r
-    return list(found.values())
+            rewrites[r.name] = r
+    return list(rewrites.values())

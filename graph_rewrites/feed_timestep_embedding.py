@@ -23,12 +23,12 @@ def feed_timestep_embedding(graph: Graph) -> int:
     The caller then computes the sinusoidal embedding of arXiv 2006.11239 in float32, once per step.
     """
     for o in graph.ops:
-        found = _sinusoid(graph, o)
-        if found and all(t.name != NAME for t in graph.inputs):
+        matched = _sinusoid(graph, o)
+        if matched and all(t.name != NAME for t in graph.inputs):
             embedding = Tensor(NAME, o.outputs[0].shape, o.outputs[0].dtype)
             graph.replace_tensor(o.outputs[0], embedding)
-            graph.erase(found.ops)
-            graph.replace_input(found.tensors["timestep"], embedding)
+            graph.erase(matched.ops)
+            graph.replace_input(matched.tensors["timestep"], embedding)
             return 1
     return 0
 
@@ -36,10 +36,10 @@ def feed_timestep_embedding(graph: Graph) -> int:
 def _sinusoid(graph: Graph, o: Op) -> Match | None:
     """Return the match if `o` concatenates the sines and cosines of an input without other readers."""
     result = o.outputs[0] if o.outputs else None
-    for found in (m for pattern in SINUSOIDS for m in match(pattern, result)):
-        timestep = found.tensors["timestep"]
+    for matched in (m for pattern in SINUSOIDS for m in match(pattern, result)):
+        timestep = matched.tensors["timestep"]
         alone = len(timestep.uses) == 1 and timestep not in graph.outputs and timestep in graph.inputs
         last = result and o.attrs["axis"] % len(result.shape) == len(result.shape) - 1
-        if alone and last and result not in graph.outputs and not found.shared(graph.outputs):
-            return found
+        if alone and last and result not in graph.outputs and not matched.shared(graph.outputs):
+            return matched
     return None

@@ -47,13 +47,13 @@ def merge_projections(graph: Graph, target: Target) -> int:
 
 def _groups(graph: Graph, target: Target) -> Iterator[list[Branch]]:
     """Yield groups that can be merged: two or more branches of one source with equal shapes."""
-    found: dict[tuple[object, ...], list[Branch]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[Branch]] = defaultdict(list)
     for o in graph.ops:
         branch = _branch(graph, o)
         if branch:
             key = (id(o.operands[0]), branch.heads.shape, o.attrs["fused_activation_function"])
-            found[key].append(branch)
-    for branches in found.values():
+            groups[key].append(branch)
+    for branches in groups.values():
         step = _most(branches, target)
         chunks = [branches[i : i + step] for i in range(0, len(branches), step)]
         yield from (chunk for chunk in chunks if len(chunk) > 1)

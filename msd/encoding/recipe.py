@@ -171,7 +171,7 @@ def _choice(table: Mapping[str, Any], key: str, where: str) -> str:
 
 
 def _strings(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    """Return a key's strings: one may stand alone."""
+    """Return a key's list of strings, which may be a single string in the file."""
     value = table.get(key, [])
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not all(isinstance(v, str) and v for v in values):

@@ -47,5 +47,5 @@ def _concerns(filename: str | None, temporary: Path) -> bool:
     """Whether `filename` is `temporary`, a file inside it, or a folder around it."""
     if filename is None:
         return True
-    named = Path(filename).absolute()
-    return named.is_relative_to(temporary.absolute()) or temporary.absolute().is_relative_to(named)
+    reported = Path(filename).absolute()
+    return reported.is_relative_to(temporary.absolute()) or temporary.absolute().is_relative_to(reported)

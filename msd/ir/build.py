@@ -15,7 +15,7 @@ _TFLITE = {np.dtype(numpy): tflite for tflite, numpy in NUMPY.items()}
 
 
 class Build:
-    """Builds operators by calls: `new.ADD(x, y)` makes the operator and returns its result.
+    """Builds operators by calls: `new.ADD(x, y)` creates the operator and returns its result.
 
     Numbers and lists become constants: ints int32, floats float32. Patterns (`msd.rewrite.pattern`) use the
     same notation. `ops` holds the new operators in order.

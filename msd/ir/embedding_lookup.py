@@ -96,9 +96,9 @@ def _part(graph: Graph, ops: Sequence[Op], inputs: Mapping[str, Tensor], signatu
     for op in reversed(ops):
         if op in needed:
             needed.update(t.producer for t in op.operands)
-    kept = [op for op in ops if op in needed]
-    read = {*signature.outputs.values(), *(t for op in kept for t in op.operands)}
+    part_ops = [op for op in ops if op in needed]
+    read = {*signature.outputs.values(), *(t for op in part_ops for t in op.operands)}
     used = {name: tensor for name, tensor in inputs.items() if tensor in read}
-    part = Graph(used.values(), signature.outputs.values(), kept, graph.name)
+    part = Graph(used.values(), signature.outputs.values(), part_ops, graph.name)
     part.signatures = [Signature(signature.key, used, dict(signature.outputs))]
     return part

@@ -1,7 +1,7 @@
 """The graph: tensors, the operators between them, and the few operations that change it.
 
-A Tensor is produced by at most one Op and knows every place it is used. Nothing here holds an index into
-anything: indices appear when a file is read or written (`msd.tflite`) and nowhere else.
+A Tensor is produced by at most one Op and lists all its uses. Nothing here stores an index: only
+`msd.tflite`, which reads and writes files, has indices.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NUMPY: dict[str, str] = {
     "BOOL": "bool",
     "COMPLEX64": "complex64",
 }
-"""TFLite's tensor types that NumPy has too; constants of any other type are kept as raw bytes."""
+"""TFLite's tensor types that NumPy has too; constants of any other type are raw bytes."""
 
 
 class InvalidGraph(Exception):
@@ -44,7 +44,7 @@ class NotConstant(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Quant:
-    """How stored integers stand for real numbers: real = scale * (stored - zero_point), per slice of `axis`.
+    """How stored integers represent real numbers: real = scale * (stored - zero_point), per slice of `axis`.
 
     `scale` float32 (N,), `zero_point` int64 (N,). With `encode` the tensor's weights are still real numbers:
     the writer calls it with them and gets (stored values, scale): int8, for INT4 too, which it packs.
@@ -77,7 +77,7 @@ class Tensor:
         self.producer: Op | None = None
         self.uses: dict[tuple[Op, int], None] = {}
         self.is_variable = False
-        """Whether it keeps its value from one run of the graph to the next."""
+        """Whether its value persists from one run of the graph to the next."""
         self.shape_signature: tuple[int, ...] | None = None
         """The shape with -1 for each dimension that may change between runs; None where all are fixed."""
         self.rest: dict[str, Any] = {}

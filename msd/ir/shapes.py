@@ -27,13 +27,13 @@ def broadcast(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 def reshape(inputs: Any, attrs: Attrs) -> list[Shape]:
     """The values of the second input, else `new_shape`; one of them may be -1."""
-    wanted = inputs[1].values().reshape(-1) if len(inputs) > 1 else attrs["new_shape"]
-    shape, size = [int(n) for n in wanted], math.prod(inputs[0].shape)
+    requested = inputs[1].values().reshape(-1) if len(inputs) > 1 else attrs["new_shape"]
+    shape, size = [int(n) for n in requested], math.prod(inputs[0].shape)
     if -1 in shape:
         known = -math.prod(shape)
         shape[shape.index(-1)] = size // known if known else 0
     if math.prod(shape) != size:
-        raise ValueError(f"RESHAPE of {inputs[0].shape} to {tuple(wanted)}")
+        raise ValueError(f"RESHAPE of {inputs[0].shape} to {tuple(requested)}")
     return [tuple(shape)]
 
 

@@ -113,9 +113,9 @@ class Weights:
 
     def astype(self, dtype: npt.DTypeLike) -> Weights:
         """Return the weights cast to `dtype`."""
-        wanted = np.dtype(dtype)
+        target = np.dtype(dtype)
         return (
-            self if wanted == self.dtype else self.map(wanted.name, lambda a: a.astype(wanted), dtype=wanted)
+            self if target == self.dtype else self.map(target.name, lambda a: a.astype(target), dtype=target)
         )
 
     def combine(self, what: str, change: Callable[..., Array], *others: Weights) -> Weights:

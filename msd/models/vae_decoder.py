@@ -12,10 +12,10 @@ EPSILON = 1e-6
 
 
 def vae_decoder(config: VaeDecoderConfig, height: int, width: int, batch: int = 1) -> keras.Model:
-    """Return the model for latents of `height` by `width` cells, as the U-Net and the scheduler leave them.
+    """Return the model for latents of `height` by `width` cells, scaled as the scheduler returns them.
 
-    `latent` (batch, height, width, latent_channels) → `image` (batch, s·height, s·width, out_channels) about
-    in [-1, 1], where s is `config.scale`; both float32. Divides by `scaling_factor` itself.
+    `latent` (batch, height, width, latent_channels) → `image` (batch, s·height, s·width, out_channels)
+    roughly in [-1, 1], where s is `config.scale`; both float32. The model divides by `scaling_factor`.
     """
     latent = keras.Input(batch_shape=(batch, height, width, config.latent_channels), name="latent")
     x = latent * (1 / config.scaling_factor)
@@ -43,7 +43,7 @@ def _middle(config: VaeDecoderConfig, x: Tensor) -> Tensor:
 
 
 def _attention(config: VaeDecoderConfig, x: Tensor, name: str) -> Tensor:
-    """Return `x` plus one head of self attention over its cells."""
+    """Return `x` plus single-head self-attention over its cells."""
     batch, height, width, channels = x.shape
     normed = group_norm(x, config.groups, EPSILON, f"{name}.group_norm")
     cells = ops.reshape(normed, (batch, height * width, channels))

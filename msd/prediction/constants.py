@@ -23,10 +23,11 @@ FLOATS = ("FLOAT32", "FLOAT16")
 
 @dataclass(frozen=True)
 class Kept:
-    """A constant operand of operator `op` on the GPU; `form` is float16, float32, int8, int4 or int2.
+    """A constant operand of operator `op` on the GPU.
 
-    `winograd`: whether it is transformed to 36 values for each 4x4 tile. `texture`: width and height of each
-    of the four textures that hold it, None outside textures.
+    `form` is its storage format: float16, float32, int8, int4 or int2. `winograd`: whether it is transformed
+    to 36 values for each 4x4 tile. `texture`: width and height of each of the four textures that hold it,
+    None outside textures.
     """
 
     op: int

@@ -53,19 +53,19 @@ class Partitions:
         return sum(piece.on_gpu for piece in self.pieces)
 
 
-def partition(graph: Graph, taken: Collection[Op], most: int = 1) -> Partitions:
-    """Return the partition for a delegate that supports `taken` and keeps its `most` largest pieces.
+def partition(graph: Graph, supported: Collection[Op], most: int = 1) -> Partitions:
+    """Return the partition for a delegate that supports `supported` and keeps its `most` largest pieces.
 
     Of equally large pieces it keeps the first. A DEQUANTIZE of float16 constants is delegated only if all
     other operators are; else it stays on the CPU and ends a piece, and delegated operators read the constants
     directly.
     """
     halves = {op for op in graph.ops if _dequantizes_float16(op)}
-    supported = set(taken) - halves
-    if supported | halves == set(graph.ops):
+    delegable = set(supported) - halves
+    if delegable | halves == set(graph.ops):
         offered, kept = [list(range(len(graph.ops)))] if graph.ops else [], set(graph.ops)
     else:
-        offered = [list(piece.ops) for piece in _cut(graph, supported, set()) if piece.on_gpu]
+        offered = [list(piece.ops) for piece in _cut(graph, delegable, set()) if piece.on_gpu]
         largest = sorted(offered, key=len, reverse=True)[:most]
         kept = {graph.ops[i] for ops in largest for i in ops}
     pieces = _cut(graph, kept, halves)
@@ -82,13 +82,13 @@ def _has_effects(op: Op) -> bool:
     return resources or op.kind in ("IF", "WHILE", "CALL_ONCE")
 
 
-def _cut(graph: Graph, taken: set[Op], unneeded: set[Op]) -> tuple[Piece, ...]:
+def _cut(graph: Graph, delegated: set[Op], unneeded: set[Op]) -> tuple[Piece, ...]:
     """Return the pieces: each has all operators that can run before the other processor must continue."""
-    waiting, followers = _order(graph, taken, unneeded)
+    waiting, followers = _order(graph, delegated, unneeded)
     ready: dict[bool, list[int]] = {False: [], True: []}
 
     def release(i: int) -> None:
-        heapq.heappush(ready[graph.ops[i] in taken], i)
+        heapq.heappush(ready[graph.ops[i] in delegated], i)
 
     for i, count in enumerate(waiting):
         if not count:
@@ -107,17 +107,17 @@ def _cut(graph: Graph, taken: set[Op], unneeded: set[Op]) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def _order(graph: Graph, taken: set[Op], unneeded: set[Op]) -> tuple[list[int], list[list[int]]]:
+def _order(graph: Graph, delegated: set[Op], unneeded: set[Op]) -> tuple[list[int], list[list[int]]]:
     """Return for each operator the number of operators it waits for, and those that wait for it.
 
-    An operator with side effects waits for the previous one; those in `taken` wait for none of `unneeded`.
+    An operator with side effects waits for the previous one; those in `delegated` wait for none of `unneeded`.
     """
     number = {op: i for i, op in enumerate(graph.ops)}
     before: list[set[int]] = []
     last_effect: int | None = None
     for i, op in enumerate(graph.ops):
         makers = {t.producer for t in op.operands if t.producer in number}
-        if op in taken:
+        if op in delegated:
             makers -= unneeded
         before.append({number[maker] for maker in makers if maker is not None})
         if _has_effects(op):

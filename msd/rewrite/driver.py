@@ -253,32 +253,32 @@ class _Driver:
 
     def _try(self, r: Rule, root: Op) -> bool:
         for old in filter(self.graph.is_used, root.outputs):
-            for found in match(r.pattern, old):
-                if self._replace(r, root, old, found):
+            for matched in match(r.pattern, old):
+                if self._replace(r, root, old, matched):
                     return True
         return False
 
-    def _replace(self, r: Rule, root: Op, old: Tensor, found: Match) -> bool:
+    def _replace(self, r: Rule, root: Op, old: Tensor, matched: Match) -> bool:
         entry = self.ledger.entries[r.name]
         new = Build(f"{old.name.partition('~')[0]}~{self.ledger.fired}.")
-        result = self._result(r, new, old, found)
+        result = self._result(r, new, old, matched)
         if isinstance(result, Skip):
             for unused in new.ops:
                 unused.inputs = ()
             entry.skipped[old.name] = result.reason
             return False
-        self._edit(entry, root, old, result, new, found)
+        self._edit(entry, root, old, result, new, matched)
         return True
 
-    def _result(self, r: Rule, new: Build, old: Tensor, found: Match) -> Tensor | Skip:
+    def _result(self, r: Rule, new: Build, old: Tensor, matched: Match) -> Tensor | Skip:
         """Return the replacement of `old`, or the reason to keep it."""
-        if reason := _unfit(found):
+        if reason := _unfit(matched):
             return Skip(reason)
-        if not r.shared and (other := found.shared(self.graph.outputs)):
+        if not r.shared and (other := matched.shared(self.graph.outputs)):
             return Skip(f"the inner {other.kind} is also used elsewhere")
         extra = {"target": self.target} if r.wants_target else {}
         try:
-            result = r.build(new, **found.tensors, **extra)
+            result = r.build(new, **matched.tensors, **extra)
         except Exception as problem:
             raise RuleError(f"{r.name} failed at {old!r}: {problem}") from problem
         if isinstance(result, Skip):
@@ -290,14 +290,14 @@ class _Driver:
         return result
 
     def _edit(
-        self, entry: LedgerEntry, root: Op, old: Tensor, result: Tensor, new: Build, found: Match
+        self, entry: LedgerEntry, root: Op, old: Tensor, result: Tensor, new: Build, matched: Match
     ) -> None:
         is_output = any(t is old for t in self.graph.outputs)
         self.graph.insert_before(root, new.ops)
         self.graph.replace_tensor(old, result)
         if result.producer in new.ops or is_output:
             result.name = old.name
-        removed = self.graph.erase([*found.ops, *new.ops])
+        removed = self.graph.erase([*matched.ops, *new.ops])
         entry.delta.update(o.kind for o in new.ops)
         entry.delta.subtract(o.kind for o in removed)
         entry.fired += 1
@@ -312,9 +312,9 @@ class _Driver:
         return result.producer is None or any(t is result for t in outputs)
 
 
-def _unfit(found: Match) -> str | None:
+def _unfit(matched: Match) -> str | None:
     """Return why rules, which expect floats of fixed shape, cannot handle a match; None if they can."""
-    for t in (t for o in found.ops for t in (*o.operands, *o.outputs) if t.data is None):
+    for t in (t for o in matched.ops for t in (*o.operands, *o.outputs) if t.data is None):
         if t.quant and t.quant.scale.size:
             return f"{t.name} is quantised"
         if any(n < 0 for n in t.shape_signature or ()):

@@ -175,5 +175,5 @@ def _match_all(pairs: list[tuple[Pat, Tensor | None]], bound: Match) -> Iterator
         yield bound
         return
     (pat, tensor), *rest = pairs
-    for found in match(pat, tensor, bound):
-        yield from _match_all(rest, found)
+    for matched in match(pat, tensor, bound):
+        yield from _match_all(rest, matched)

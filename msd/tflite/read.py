@@ -100,7 +100,7 @@ class _Reader:
         return self.bytes[offset : offset + size]
 
     def _tensor(self, raw: Any) -> Tensor:
-        dtype = _named(raw.type, schema.TensorType, "tensor type")
+        dtype = _enum_name(raw.type, schema.TensorType, "tensor type")
         tensor = Tensor(_text(raw.name), _ints(raw.shape), dtype, quant=_quant(raw.quantization))
         tensor.is_variable = bool(raw.isVariable)
         tensor.shape_signature = None if raw.shapeSignature is None else tuple(_ints(raw.shapeSignature))
@@ -141,7 +141,7 @@ class _Reader:
 
 def _kind(code: Any) -> tuple[str, int]:
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
-    kind = _named(number, schema.BuiltinOperator, "builtin operator")
+    kind = _enum_name(number, schema.BuiltinOperator, "builtin operator")
     return (opset.CUSTOM + _text(code.customCode) if kind == "CUSTOM" else kind), code.version
 
 
@@ -159,7 +159,7 @@ def _options(raw: Any, known: str | None) -> tuple[dict[str, Any] | None, dict[s
         number, options = getattr(raw, field + "Type"), getattr(raw, field)
         if number and options is None:
             raise ValueError(f"it uses operator options {number}, newer than the schema known here")
-        if number and _named(number, enum, field) == known:
+        if number and _enum_name(number, enum, field) == known:
             attrs = _attributes(options, known)
         elif number:
             rest |= {field + "Type": number, field: options}
@@ -173,13 +173,13 @@ def _attributes(options: Any, name: str) -> dict[str, Any]:
 def _attribute(name: str, value: Any) -> Any:
     enum = opset.ENUMS.get(name)
     if enum and isinstance(value, int | np.integer):
-        return _named(int(value), enum, name)
+        return _enum_name(int(value), enum, name)
     if isinstance(value, np.ndarray):
         return tuple(value.tolist())
     return value
 
 
-def _named(number: int, enum: type, what: str) -> str:
+def _enum_name(number: int, enum: type, what: str) -> str:
     names = opset.enum_names(enum)
     if number not in names:
         raise ValueError(f"it uses {what} {number}, newer than the schema known here")

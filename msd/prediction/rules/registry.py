@@ -1,4 +1,4 @@
-"""What a delegate makes of a model, by the rules."""
+"""Predicts a delegate's treatment of a model by its rules."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ RULE_SETS: dict[str, RuleSet] = {rules.name: rules for rules in (LITERT_GPU, TFL
 
 
 def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
-    """Return what the delegate (`litert-gpu` or `tflite-gpu`) rejects or gets wrong, in the file's order.
+    """Return the findings for the delegate `litert-gpu` or `tflite-gpu`, in the file's order.
 
-    Every operation of every graph that runs is looked at. One without a finding is taken, and right as far
-    as the rules know. Raises BadConfig for another delegate.
+    The rules check every operator of every graph that runs. An operator without a finding is supported, and
+    right as far as the rules know. Raises BadConfig for any other delegate.
     """
     rules = RULE_SETS.get(delegate)
     if rules is None:
