@@ -17,7 +17,7 @@ import numpy as np
 from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Model
-from msd.ir.float_weights import give_float_weights
+from msd.ir.float_weights import dequantize_weights
 from msd.ir.interface import Interface, TensorSpec
 from msd.ir.weights import Array
 from msd.runners.peak_memory import peak_rss
@@ -118,7 +118,7 @@ def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path
 
     Loaded files are mapped into memory: the name of such a temporary one is not needed after it.
     """
-    if not (float_weights and give_float_weights(model)):
+    if not (float_weights and dequantize_weights(model)):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:
