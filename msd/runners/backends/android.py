@@ -15,6 +15,7 @@ from typing import Any
 from msd import tflite
 from msd.bundle import RunsOn, file_facts
 from msd.errors import DelegateFailed, PhoneFailed
+from msd.ir.executed_graphs import executed_graphs
 from msd.runners import benchmark_log
 from msd.runners.adb import Adb, Answer
 from msd.runners.backend import Backend, BackendOption, MeasuredFile, Report
