@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msd.errors import BadBundle
+from msd.families import Family, families, find_family
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
 from msd.ir.interface import TensorSpec
 
@@ -24,13 +26,6 @@ FORMAT = 2
 OLDEST = 2
 """Format 1 said of weights only of which type they are."""
 
-COMPONENTS = ("text_encoder", "unet", "vae_decoder")
-"""What a checkpoint has: each is a file, the text encoder two where `LOOKUP` is one."""
-
-LOOKUP = "token_embedding"
-"""The rows of tokens, in a file for the CPU where the text encoder's delegate cannot look them up."""
-
-FILES = (LOOKUP, *COMPONENTS)
 MANIFEST = "manifest.json"
 RunsOn = Literal["gpu", "cpu"]
 
@@ -75,19 +70,18 @@ class RecipeFacts:
 
 @dataclass(frozen=True)
 class Configuration:
-    """How it was converted: each component's own settings, picture size in pixels, batch, and the recipe.
+    """How it was converted: image size in pixels, batch, recipe, and each component's own settings, by name.
 
-    `networks`: "msd" for our own, "keras-cv" for keras-cv's.
+    `networks`: "msd" for our own, "keras-cv" for keras-cv's. In the file, each component's settings stand
+    under its name beside the other keys.
     """
 
-    text_encoder: dict[str, Any]
-    unet: dict[str, Any]
-    vae_decoder: dict[str, Any]
     height: int
     width: int
     batch: int
     recipe: RecipeFacts
     networks: str = "msd"
+    components: dict[str, dict[str, Any]] = field(default_factory=dict, metadata=schema.INLINE)
 
 
 @dataclass(frozen=True)
@@ -123,7 +117,8 @@ class Conversion:
 class Manifest:
     """Everything manifest.json says.
 
-    `ledger`: per component what each rewrite did. `scheduler`: its configuration. `versions`: of libraries.
+    `family` names the kind of model (msd/families). `ledger`: per component what each rewrite did.
+    `scheduler`: its configuration. `versions`: of libraries.
     """
 
     msd: str
@@ -134,6 +129,7 @@ class Manifest:
     ledger: dict[str, Any] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
+    family: str = STABLE_DIFFUSION.name
     format: int = FORMAT
 
 
@@ -144,6 +140,11 @@ class Bundle:
     folder: Path
     manifest: Manifest
 
+    @property
+    def family(self) -> Family:
+        """The kind of model that it is."""
+        return find_family(self.manifest.family)
+
     def path(self, component: str) -> Path:
         """Return where a component's .tflite file is; raises BadBundle if there is no such component."""
         return self.folder / self.component(component).file
@@ -151,7 +152,7 @@ class Bundle:
     def component(self, name: str) -> Component:
         """Return what the manifest says of a component; raises BadBundle if it lists no such component."""
         if name not in self.manifest.components:
-            raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(COMPONENTS)}")
+            raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(self.family.required)}")
         return self.manifest.components[name]
 
     @property
@@ -159,11 +160,6 @@ class Bundle:
         """The SHA-256 of the components' own SHA-256, in name order: it names the converted weights."""
         hashes = [f"{name} {part.sha256}\n" for name, part in sorted(self.manifest.components.items())]
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
-
-
-def network_of(file: str) -> str:
-    """Return which of `COMPONENTS` one of `FILES` belongs to."""
-    return "text_encoder" if file == LOOKUP else file
 
 
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
@@ -189,6 +185,7 @@ def load_manifest(path: Path) -> Manifest:
     except ValueError as error:
         raise BadBundle(str(error)) from error
     _check_names(path, manifest)
+    _check_family(path, manifest)
     return manifest
 
 
@@ -214,6 +211,24 @@ def _check_names(path: Path, manifest: Manifest) -> None:
     for name, component in manifest.components.items():
         if component.file in ("", ".", "..") or Path(component.file).name != component.file:
             raise BadBundle(f"{path} puts {name} in {component.file!r}, which is not a plain file name")
+
+
+def _check_family(path: Path, manifest: Manifest) -> None:
+    """Refuse a family that this msd does not know, and components that the family does not have."""
+    known = families()
+    if manifest.family not in known:
+        raise BadBundle(
+            f"{path} is of the family {manifest.family!r}, and this msd knows {', '.join(known)};"
+            " a newer msd is needed"
+        )
+    family = known[manifest.family]
+    for name in manifest.components:
+        if name not in family.files:
+            files = ", ".join(family.files)
+            raise BadBundle(f"{path} lists {name!r}; a bundle of {family.title} has {files}")
+    for name in family.required:
+        if name not in manifest.configuration.components:
+            raise BadBundle(f"{path} is not a manifest: manifest.json.configuration lacks {name!r}")
 
 
 def _check_file(path: Path, expected: Component, verify: bool) -> None:

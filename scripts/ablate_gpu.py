@@ -31,7 +31,7 @@ import numpy as np
 
 import graph_rewrites
 from msd import tflite
-from msd.conversion.convert import with_weights
+from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
 from msd.ir.interface import Interface
@@ -40,9 +40,9 @@ from msd.models.structure import Structure, load_structure
 from msd.parity import psnr
 from msd.rewrite import apply
 from msd.runners import native_log
-from msd.runners.adapter import Adapter, find
+from msd.runners.adapter import VulkanAdapter, find
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
-from msd.runners.worker import LoadOnGpu, Run
+from msd.runners.worker import LoadOnGpu, RunModel
 from scripts.full_size_structures import drawn
 from scripts.measured import machine
 
@@ -111,7 +111,9 @@ def main(folder: Path, output: Path, precision: Any, only: tuple[str, ...]) -> N
             output.write_text(json.dumps(report, indent=2) + "\n")
 
 
-def measured_rows(rows: dict[str, Row], folder: Path, adapter: Adapter, precision: Any) -> Iterator[Row]:
+def measured_rows(
+    rows: dict[str, Row], folder: Path, adapter: VulkanAdapter, precision: Any
+) -> Iterator[Row]:
     """Measure and yield each row, those that others are measured against first."""
     for base in dict.fromkeys(row.variant.against for row in rows.values()):
         turns = [row for row in rows.values() if row.variant.against == base and row.variant.name != base]
@@ -185,7 +187,7 @@ def write(variant: Variant, folder: Path, target: Path) -> Row:
 
 
 def measured_against(
-    base: Row, rows: list[Row], folder: Path, adapter: Adapter, precision: Any
+    base: Row, rows: list[Row], folder: Path, adapter: VulkanAdapter, precision: Any
 ) -> Iterator[Row]:
     """Measure `base`, then each of `rows` in turns with it; yields each."""
     used = gpu_used()
@@ -205,7 +207,7 @@ def measured_against(
                 yield row
 
 
-def reference(base: Row, folder: Path, adapter: Adapter) -> Array | None:
+def reference(base: Row, folder: Path, adapter: VulkanAdapter) -> Array | None:
     """Return the output in fp32, of the U-Net that rewrites are switched off in; None for others."""
     if base.variant.structure != MODEL:
         return None
@@ -214,7 +216,7 @@ def reference(base: Row, folder: Path, adapter: Adapter) -> Array | None:
         return exact.warm()
 
 
-def all_opened(rows: list[Row], folder: Path, adapter: Adapter, precision: Any) -> list[Loaded | None]:
+def all_opened(rows: list[Row], folder: Path, adapter: VulkanAdapter, precision: Any) -> list[Loaded | None]:
     """Compile some files at the same time: half a minute each, on one core; the files go."""
     with ThreadPoolExecutor(len(rows)) as pool:
         loaded = list(pool.map(lambda row: load(row, folder, adapter, precision), rows))
@@ -252,7 +254,7 @@ class Loaded:
 
     def run(self) -> tuple[float, Array]:
         """Return the seconds of one run, copies to and fro included, and the output."""
-        done = self.child.ask(Run(self.inputs))
+        done = self.child.ask(RunModel(self.inputs))
         (output,) = done.outputs.values()
         return done.seconds, np.asarray(output)
 
@@ -279,7 +281,7 @@ class Loaded:
 
 
 @contextlib.contextmanager
-def opened(row: Row, folder: Path, adapter: Adapter, precision: Any) -> Iterator[Loaded | None]:
+def opened(row: Row, folder: Path, adapter: VulkanAdapter, precision: Any) -> Iterator[Loaded | None]:
     """Load a variant for a `with` block."""
     loaded = load(row, folder, adapter, precision)
     try:
@@ -289,7 +291,7 @@ def opened(row: Row, folder: Path, adapter: Adapter, precision: Any) -> Iterator
             loaded.child.close()
 
 
-def load(row: Row, folder: Path, adapter: Adapter, precision: Any) -> Loaded | None:
+def load(row: Row, folder: Path, adapter: VulkanAdapter, precision: Any) -> Loaded | None:
     """Load a variant, alone on the GPU or else with the CPU's help; returns None where neither works."""
     path = path_of(row.variant, folder)
     signature = Interface.of(tflite.read(path), path).signature

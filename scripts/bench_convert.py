@@ -23,12 +23,12 @@ from typing import Any
 import click
 
 from msd import tflite
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from scripts.make_random_checkpoint import Random, read_config, write_diffusers
 from scripts.measured import Measured, measured
 
 PYTHON = Path(sys.executable)
 CONVERT = PYTHON.with_name("msd-convert")
-COMPONENTS = ("text_encoder", "unet", "vae_decoder")
 ASKED = {
     "cold seconds": 60,
     "warm seconds": 30,
@@ -119,7 +119,7 @@ class Bench:
     def sizes(self) -> dict[str, Any]:
         """Return each converted file's bytes, those of its constants, and the share of everything else."""
         found = {}
-        for component in COMPONENTS:
+        for component in STABLE_DIFFUSION.names:
             path = self.out / f"{component}.tflite"
             constants = constant_bytes(path)
             total = path.stat().st_size

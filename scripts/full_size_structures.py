@@ -15,6 +15,7 @@ import click
 import numpy as np
 
 from msd import tflite
+from msd.families.stable_diffusion import STABLE_DIFFUSION, UNET
 from msd.ir.weights import Array, Weights
 from msd.models.structure import Structure, VariableSpec, save_structure
 
@@ -34,22 +35,16 @@ def main() -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 def trace_structures(folder: Path) -> None:
     """Write to FOLDER the U-Nets' structures."""
-    from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-    from msd.models.networks import networks
+    from msd.models.networks import networks, read_configs, size_of
     from msd.models.trace import trace
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, batch in STRUCTURES.items():
         public = tomllib.loads(Path(f"configs/models/{name.removesuffix('-batch2')}.toml").read_text())
-        every = networks(
-            TextEncoderConfig.from_diffusers(public["text_encoder"]),
-            UNetConfig.from_diffusers(public["unet"]),
-            VaeDecoderConfig.from_diffusers(public["vae"]),
-            None,
-            None,
-            batch,
-        )
-        save_structure(trace(every["unet"].build, every["unet"].inputs), folder / f"{name}.zip")
+        configs = read_configs(STABLE_DIFFUSION, public)
+        size = size_of(STABLE_DIFFUSION, configs, batch=batch)
+        unet = networks(STABLE_DIFFUSION, configs, size)[UNET.name]
+        save_structure(trace(unet.build, unet.inputs), folder / f"{name}.zip")
 
 
 @main.command("strip")

@@ -24,18 +24,20 @@ import numpy as np
 
 import graph_rewrites
 from msd import tflite
-from msd.conversion.convert import Settings, with_weights
+from msd.conversion.settings import Settings
+from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode, stored_bytes
 from msd.encoding.recipe import find_recipe
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Array, Weights
 from msd.judging import judge
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.pruning.plan import prune
 from msd.rewrite import apply
-from msd.runners.gpu_process import Session
+from msd.runners.backends.litert_gpu import GpuProcess
+from msd.runners.runner import Conditions
 from msd.sources.binding import tensor_name
 
-COMPONENTS = ("text_encoder", "unet", "vae_decoder")
 RUNS = 10
 
 
@@ -49,17 +51,13 @@ def main() -> None:
 @click.argument("models", nargs=-1, required=True)
 def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
     """Write to FOLDER the three structures of each of MODELS, which configs/models/ describes."""
-    from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-    from msd.models.networks import networks
+    from msd.models.networks import networks, read_configs, size_of
     from msd.models.trace import trace
 
     for model in models:
         public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
-        every = networks(
-            TextEncoderConfig.from_diffusers(public["text_encoder"]),
-            UNetConfig.from_diffusers(public["unet"]),
-            VaeDecoderConfig.from_diffusers(public["vae"]),
-        )
+        configs = read_configs(STABLE_DIFFUSION, public)
+        every = networks(STABLE_DIFFUSION, configs, size_of(STABLE_DIFFUSION, configs))
         (folder / model).mkdir(parents=True, exist_ok=True)
         for name, network in every.items():
             save_structure(trace(network.build, network.inputs), folder / model / f"{name}.zip")
@@ -69,7 +67,7 @@ def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("models", nargs=-1, required=True)
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--component", "components", multiple=True, default=COMPONENTS)
+@click.option("--component", "components", multiple=True, default=STABLE_DIFFUSION.names)
 @click.option("--recipe", "recipes", multiple=True, default=("gpu-w8",), show_default=True)
 def judge_structures(
     folder: Path,
@@ -139,7 +137,7 @@ def measure(path: Path, precision: Any) -> dict[str, Any]:
         "compile_seconds": round(verdict.compile_seconds or 0, 2),
         "problems": [*verdict.problems, *([verdict.failure] if verdict.failure else [])],
     }
-    with Session(path, precision) as session:
+    with GpuProcess(path, Conditions(precision=precision)) as session:
         rng = np.random.default_rng(0)
         inputs = {
             name: rng.integers(0, 49407, port.shape, dtype=np.int32)
@@ -152,7 +150,7 @@ def measure(path: Path, precision: Any) -> dict[str, Any]:
     return {**row, "median_seconds": round(float(np.median(seconds)), 4)}
 
 
-def _timed(session: Session, inputs: dict[str, Array]) -> float:
+def _timed(session: GpuProcess, inputs: dict[str, Array]) -> float:
     begun = time.perf_counter()
     session.run(inputs)
     return time.perf_counter() - begun

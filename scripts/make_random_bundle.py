@@ -18,7 +18,6 @@ import graph_rewrites
 import msd
 from msd import tflite
 from msd.bundle import (
-    COMPONENTS,
     MANIFEST,
     Component,
     Configuration,
@@ -28,10 +27,11 @@ from msd.bundle import (
     Source,
     dump_manifest,
 )
-from msd.conversion.convert import with_weights
 from msd.conversion.manifest import component_of
+from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
+from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
 from msd.models.structure import load_structure
 from msd.rewrite import apply
 from msd.sources.clip_tokenizer import clip_tokenizer
@@ -56,18 +56,22 @@ def main(folder: Path, model: str, out: Path, recipe: str) -> None:
     for name, read in clip_tokenizer("!").items():
         (out / "tokenizer" / name).write_bytes(read())
     (out / "scheduler" / "scheduler_config.json").write_text(SCHEDULER)
-    with ProcessPoolExecutor(len(COMPONENTS)) as pool:
-        tasks = {n: pool.submit(write, folder / model / f"{n}.zip", out, n, recipe) for n in COMPONENTS}
+    with ProcessPoolExecutor(len(STABLE_DIFFUSION.names)) as pool:
+        tasks = {
+            n: pool.submit(write, folder / model / f"{n}.zip", out, n, recipe) for n in STABLE_DIFFUSION.names
+        }
         parts = {name: task.result() for name, task in tasks.items()}
     public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
     settings = Configuration(
-        public["text_encoder"],
-        {"cosine_first": True, "frequency_shift": 0.0},
-        public["vae"],
-        512,
-        512,
-        1,
-        RecipeFacts(recipe, find_recipe(recipe).digest),
+        height=512,
+        width=512,
+        batch=1,
+        recipe=RecipeFacts(recipe, find_recipe(recipe).digest),
+        components={
+            TEXT_ENCODER.name: public[TEXT_ENCODER.part.folder],
+            UNET.name: {"cosine_first": True, "frequency_shift": 0.0},
+            VAE_DECODER.name: public[VAE_DECODER.part.folder],
+        },
     )
     source = Source("random", model, {})
     manifest = Manifest(msd.__version__, source, settings, parts, Conversion(0.0, 0))

@@ -17,9 +17,9 @@ import h5py
 import numpy as np
 
 from msd.ir.weights import Array
-from msd.models.keras_cv import layer_variables
 from msd.models.trace import unallocated
 from msd.runtime.tokenizer import LENGTH
+from msd.sources.keras_cv.networks import layer_variables
 
 PIXELS = 512
 MODELS = ("sd21-base", "sd14")

@@ -26,10 +26,11 @@ from typing import Any
 import click
 import numpy as np
 
-from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.bundle import Bundle, open_bundle
 from msd.calibration.drawing import gather
 from msd.demo import score
 from msd.demo.captions import captions
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline, Request
@@ -168,7 +169,7 @@ class Wanted:
     def __init__(self, bundle: Bundle, prompts: Sequence[str]) -> None:
         requests = [Request(p, seed=1000 + i, steps=5, guidance=GUIDANCE) for i, p in enumerate(prompts)]
         self.inputs = gather(bundle, requests)
-        self.outputs = {name: outputs(bundle, name, self.inputs[name]) for name in COMPONENTS}
+        self.outputs = {name: outputs(bundle, name, self.inputs[name]) for name in STABLE_DIFFUSION.names}
 
 
 def outputs(bundle: Bundle, component: str, inputs: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -179,10 +180,10 @@ def outputs(bundle: Bundle, component: str, inputs: Sequence[Mapping[str, Any]])
 
 def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Sequence[str]) -> dict[str, Any]:
     """Return what one variant costs: sizes in bytes, PSNR in dB, SSIM, and the attributes that are right."""
-    components = {name: outputs(bundle, name, wanted.inputs[name]) for name in COMPONENTS}
+    components = {name: outputs(bundle, name, wanted.inputs[name]) for name in STABLE_DIFFUSION.names}
     least = {
         name: min(psnr(a, b) for a, b in zip(wanted.outputs[name], components[name], strict=True))
-        for name in COMPONENTS
+        for name in STABLE_DIFFUSION.names
     }
     latents = [psnr(a, b) for a, b in zip(reference["latents"], drawn["latents"], strict=True)]
     pairs = list(zip(reference["pixels"], drawn["pixels"], strict=True))

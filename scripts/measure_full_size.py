@@ -22,10 +22,11 @@ import click
 import numpy as np
 
 import graph_rewrites
-from msd.bundle import COMPONENTS, open_bundle
+from msd.bundle import open_bundle
 from msd.conversion.convert import Settings, convert
+from msd.conversion.job import open_job
 from msd.encoding.recipe import find_recipe
-from msd.models.networks import networks
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from msd.runtime.timestep import embed_timestep
@@ -37,7 +38,7 @@ from tests.reference import Array, draw, reference
 @click.command()
 @click.argument("source", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--component", "components", multiple=True, default=COMPONENTS)
+@click.option("--component", "components", multiple=True, default=STABLE_DIFFUSION.names)
 @click.option("--name", default="random weights", show_default=True, help="What the checkpoint is.")
 def main(source: Path, output: Path, components: tuple[str, ...], name: str) -> None:
     """Write the PSNR of each component, in dB, as JSON to OUTPUT."""
@@ -54,7 +55,7 @@ def main(source: Path, output: Path, components: tuple[str, ...], name: str) -> 
         "versions": {
             n: version(n) for n in ("diffusers", "transformers", "torch", "ai-edge-litert", "numpy")
         },
-        "latent": list(checkpoint.unet.size),
+        "latent": list(checkpoint.configs["unet"].size),
         "components": rows,
     }
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -64,11 +65,11 @@ def main(source: Path, output: Path, components: tuple[str, ...], name: str) -> 
 def measure(source: Path, component: str) -> dict[str, Any]:
     """Return for each variant the PSNR, the file's bytes and the seconds of one run."""
     checkpoint = open_checkpoint(source)
-    network = networks(checkpoint.text_encoder, checkpoint.unet, checkpoint.vae_decoder)[component]
-    inputs = draw(network.inputs, checkpoint.text_encoder.vocabulary, np.random.default_rng(0))
+    network = open_job(source, Settings(rules=())).networks[component]
+    inputs = draw(network.inputs, checkpoint.configs["text_encoder"].vocabulary, np.random.default_rng(0))
     wanted = expected(source, component, inputs)
     if "timestep" in inputs:
-        unet, step = checkpoint.unet, float(inputs["timestep"][0])
+        unet, step = checkpoint.configs["unet"], float(inputs["timestep"][0])
         inputs["timestep_embedding"] = embed_timestep(
             step, unet.channels[0], unet.cosine_first, unet.frequency_shift
         )[None]

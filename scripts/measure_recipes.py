@@ -18,12 +18,13 @@ from typing import Any
 import click
 
 import graph_rewrites
-from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.bundle import Bundle, open_bundle
 from msd.calibration.drawing import Calibration
 from msd.calibration.inputs import Inputs
 from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe, shipped
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Array
 from msd.judging import judge
 from msd.parity import psnr
@@ -41,10 +42,10 @@ def main(output: Path) -> None:
     calibration = Calibration()
     with tempfile.TemporaryDirectory() as folder:
         bundles = {name: converted(name, Path(folder) / name) for name in dict.fromkeys((FLOAT, *shipped()))}
-        runs = calibration.runs(bundles[FLOAT], COMPONENTS, Path(folder) / "inputs")
-        wanted = {c: made(bundles[FLOAT].path(c), runs[c]) for c in COMPONENTS}
+        runs = calibration.runs(bundles[FLOAT], STABLE_DIFFUSION.names, Path(folder) / "inputs")
+        wanted = {c: made(bundles[FLOAT].path(c), runs[c]) for c in STABLE_DIFFUSION.names}
         rows = {
-            name: {c: measure(bundle, c, runs[c], wanted[c]) for c in COMPONENTS}
+            name: {c: measure(bundle, c, runs[c], wanted[c]) for c in STABLE_DIFFUSION.names}
             for name, bundle in bundles.items()
         }
     report = {
@@ -88,7 +89,13 @@ def measure(bundle: Bundle, component: str, runs: Iterable[Inputs], wanted: list
 
 def print_table(rows: dict[str, dict[str, dict[str, Any]]]) -> None:
     """Print each recipe's row: kB, least PSNR and verdict of each component."""
-    click.echo("| recipe | " + " | ".join(COMPONENTS) + " |\n" + "|---" * (len(COMPONENTS) + 1) + "|")
+    click.echo(
+        "| recipe | "
+        + " | ".join(STABLE_DIFFUSION.names)
+        + " |\n"
+        + "|---" * (len(STABLE_DIFFUSION.names) + 1)
+        + "|"
+    )
     for name, row in rows.items():
         cells = [
             ", ".join(

@@ -20,7 +20,8 @@ from typing import Any
 import click
 
 from msd import tflite
-from msd.bundle import COMPONENTS, MANIFEST, open_bundle
+from msd.bundle import MANIFEST, open_bundle
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir import Model
 from msd.regress.compare import Result
 from msd.regress.run import guard
@@ -91,7 +92,9 @@ def convert(folder: Path, name: str) -> None:
 def all_scales(folder: Path, every: int) -> list[tuple[str, str]]:
     """Return component and name of the int8 tensors to scale."""
     named = [
-        (c, name) for c in COMPONENTS for name in int8_weights(tflite.read(folder / BASE / f"{c}.tflite"))
+        (c, name)
+        for c in STABLE_DIFFUSION.names
+        for name in int8_weights(tflite.read(folder / BASE / f"{c}.tflite"))
     ]
     return named[::every]
 

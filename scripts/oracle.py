@@ -19,7 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from msd.runners.adapter import Adapter, find
+from msd.runners.adapter import VulkanAdapter, find
 from tests.oracle.ask import in_turn
 from tests.oracle.compare import Compared, compared, every_case
 
@@ -48,7 +48,7 @@ def _shown(one: Compared) -> Compared:
     return one
 
 
-def _report(done: list[Compared], adapter: Adapter, seconds: float) -> dict[str, Any]:
+def _report(done: list[Compared], adapter: VulkanAdapter, seconds: float) -> dict[str, Any]:
     valid = [one for one in done if one.valid]
     agree = sum(one.agrees for one in valid)
     numbers = [one.answer.psnr for one in valid if one.answer.verdict == "right"]

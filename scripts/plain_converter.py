@@ -12,7 +12,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from msd.models.networks import networks
+from msd.conversion.job import open_job
+from msd.conversion.settings import Settings
 from msd.models.structure import VariableSpec
 from msd.sources.binding import bind
 from msd.sources.formats import open_checkpoint
@@ -21,8 +22,7 @@ from msd.sources.formats import open_checkpoint
 def main(source: Path, component: str, out: Path) -> None:
     """Build the Keras model, give it the checkpoint's weights, convert it, and write it to `out`."""
     checkpoint = open_checkpoint(source)
-    every = networks(checkpoint.text_encoder, checkpoint.unet, checkpoint.vae_decoder)
-    model = every[component].build()
+    model = open_job(source, Settings(rules=())).networks[component].build()
     specs = {v.path: VariableSpec(v.path, tuple(v.shape)) for v in model.variables}
     weights = bind(component, specs, checkpoint.weights[component]).weights
     for variable in model.variables:

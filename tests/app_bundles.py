@@ -25,7 +25,7 @@ from msd.bundle import (
 )
 from msd.export.android.manifest import describe, write_manifest
 from msd.ir.interface import TensorSpec
-from msd.runtime.components import Engine
+from msd.runners.engine import Engine
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
 
@@ -59,7 +59,13 @@ def write_bundle(
     (folder / "scheduler" / "scheduler_config.json").write_text(
         json.dumps({**SCHEDULER, **(scheduler or {})})
     )
-    configuration = Configuration({}, SETTINGS, {}, HEIGHT * 8, WIDTH * 8, batch, RecipeFacts("gpu-w8", ""))
+    configuration = Configuration(
+        height=HEIGHT * 8,
+        width=WIDTH * 8,
+        batch=batch,
+        recipe=RecipeFacts("gpu-w8", ""),
+        components={"text_encoder": {}, "unet": SETTINGS, "vae_decoder": {}},
+    )
     source = Source("stand-in", "sums", {"unet.safetensors": File("ab" * 32, 7)})
     manifest = Manifest("0", source, configuration, parts, Conversion(0.0, 0), versions={"numpy": "1"})
     (folder / "manifest.json").write_text(dump_manifest(manifest))

@@ -17,10 +17,10 @@ import h5py
 import numpy as np
 import pytest
 
-from msd.models.keras_cv import ordered_variables
-from msd.models.keras_cv_order import ORDERS
 from msd.runtime.tokenizer import LENGTH
 from msd.sources.checkpoint import Checkpoint
+from msd.sources.keras_cv.networks import ordered_variables
+from msd.sources.keras_cv.order import ORDERS
 from tests import checkpoints
 from tests.keras_cv_networks import seeing
 from tests.reference import Array

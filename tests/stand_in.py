@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from msd.bundle import (
-    COMPONENTS,
     Component,
     Configuration,
     Conversion,
@@ -23,6 +22,7 @@ from msd.bundle import (
 )
 from msd.ir.interface import TensorSpec
 from tests.clip_files import write_tokenizer
+from tests.stable_diffusion import COMPONENTS
 
 HEIGHT, WIDTH, CONTEXT, VOCABULARY = 4, 6, 5, 700
 PERIOD = 300.0
@@ -130,7 +130,12 @@ def write_bundle(folder: Path, batch: int = 1, sinusoids: bool = False) -> Path:
     (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(SCHEDULER))
     source, size = Source("stand-in", "none", {}), (HEIGHT * 8, WIDTH * 8)
     unet_settings = {"cosine_first": False, "frequency_shift": 1.0} if sinusoids else {}
-    configuration = Configuration({}, unet_settings, {}, *size, batch, RecipeFacts("float32", ""))
+    configuration = Configuration(
+        *size,
+        batch,
+        RecipeFacts("float32", ""),
+        components={"text_encoder": {}, "unet": unet_settings, "vae_decoder": {}},
+    )
     manifest = Manifest("0", source, configuration, components, Conversion(0.0, 0), scheduler=SCHEDULER)
     (folder / "manifest.json").write_text(dump_manifest(manifest))
     return folder

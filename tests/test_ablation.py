@@ -16,10 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 import graph_rewrites
-from msd.bundle import COMPONENTS
 from msd.cli.report import report
 from msd.judging import judge
-from msd.models.networks import networks
 from msd.models.trace import trace
 from msd.parity import psnr
 from msd.prediction.device import Device, Target
@@ -29,6 +27,7 @@ from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
 from tests import checkpoints, keras_cv_networks
 from tests.reference import Array, draw, timestep_embedding
+from tests.stable_diffusion import COMPONENTS, networks_of
 from tests.traced import Traced, trace_random
 
 SMALL = checkpoints.vary(checkpoints.TINY, text_encoder={"num_hidden_layers": 2})
@@ -96,10 +95,10 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
 def from_checkpoint(folder: Path) -> Iterator[tuple[str, Traced]]:
     modules = checkpoints.write(folder / "source", SMALL)
     source = open_folder(folder / "source")
-    every = networks(source.text_encoder, source.unet, source.vae_decoder, 16, 8)
+    every = networks_of(source, 16, 8)
     for name in COMPONENTS:
         structure = trace(every[name].build, every[name].inputs)
-        inputs = draw(every[name].inputs, source.text_encoder.vocabulary, np.random.default_rng(1))
+        inputs = draw(every[name].inputs, source.configs["text_encoder"].vocabulary, np.random.default_rng(1))
         if "timestep" in inputs:
             inputs["timestep_embedding"] = timestep_embedding(modules, inputs["timestep"])
         yield name, Traced(structure, bind(name, structure.variables, source.weights[name]).weights, inputs)

@@ -13,13 +13,14 @@ from typing import Any
 
 import pytest
 
-from msd.bench import android
-from msd.bench.adb import Adb
-from msd.bench.android import Phone, PhoneSettings
+from msd.bench.measure import measurement
 from msd.bench.result import Measurement
-from msd.bench.timings import Effort
 from msd.bundle import open_bundle
 from msd.errors import DelegateFailed, MsdError, PhoneFailed
+from msd.runners.adb import Adb
+from msd.runners.backends import android
+from msd.runners.backends.android import Phone, PhoneSettings
+from msd.runners.timings import Effort
 from tests.stand_in_adb import INTRODUCTION
 from tests.test_bench_android_log import result
 
@@ -46,7 +47,9 @@ def settings(folder: Path, name: str = "benchmark_model", **more: Any) -> PhoneS
 
 def measure(folder: Path, bundle: Path, precision: Any = "fp16", **more: Any) -> Measurement:
     with Phone(settings(folder, **more), lambda words: None) as phone:
-        return phone.measure(open_bundle(bundle), "unet", precision, Effort(), lambda words: None)
+        path = open_bundle(bundle).path("unet")
+        measured = phone.measure(path, "gpu", precision, Effort(), lambda words: None)
+        return measurement("unet", android.BACKEND, path, measured)
 
 
 def calls(folder: Path) -> list[str]:

@@ -10,17 +10,9 @@ from typing import Any
 
 import pytest
 
-from msd.bundle import (
-    COMPONENTS,
-    Adapter,
-    Bundle,
-    dump_manifest,
-    file_facts,
-    load_manifest,
-    manifest_schema,
-    open_bundle,
-)
+from msd.bundle import Adapter, Bundle, dump_manifest, file_facts, load_manifest, manifest_schema, open_bundle
 from msd.errors import BadBundle
+from tests.stable_diffusion import COMPONENTS
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from graph_rewrites.feed_timestep_embedding import feed_timestep_embedding
-from msd.bundle import COMPONENTS
 from msd.calibration.activations import watch
-from msd.conversion.convert import with_weights
+from msd.conversion.trace import with_weights
 from msd.demo import CHECKPOINT
 from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
@@ -18,13 +17,13 @@ from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Tensor
 from msd.ir.interface import Interface
 from msd.ir.weights import Array, Weights
-from msd.models.networks import networks
 from msd.models.structure_cache import structure_of
 from msd.rewrite import apply
 from msd.runners.random_inputs import random_inputs
 from msd.sources.binding import bind
 from msd.sources.formats import open_checkpoint
 from tests.harness import build, normal
+from tests.stable_diffusion import COMPONENTS, networks_of
 
 SHAPE = (1, 5, 7, 6)
 KERNELS = [normal(6, 1, 1, 6, seed=i) for i in range(4)]
@@ -112,7 +111,7 @@ def test_what_cannot_be_watched_is_refused() -> None:
 def traced(name: str) -> Graph:
     """Return a network of the demo checkpoint as it was traced, weights and all."""
     checkpoint = open_checkpoint(CHECKPOINT)
-    network = networks(checkpoint.text_encoder, checkpoint.unet, checkpoint.vae_decoder)[name]
+    network = networks_of(checkpoint)[name]
     structure = structure_of(network)
     weights = bind(name, structure.variables, checkpoint.weights[name]).weights
     return with_weights(structure, weights).main

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.bundle import COMPONENTS, open_bundle
+from msd.bundle import open_bundle
 from msd.calibration.drawing import draw_inputs, gather, read_prompts
 from msd.errors import BadCalibration
 from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline, Request
+from tests.stable_diffusion import COMPONENTS
 
 REQUESTS = [Request("a", steps=3, seed=1), Request("b", steps=2, seed=2, guidance=1)]
 

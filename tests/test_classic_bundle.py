@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 import graph_rewrites
-from msd.bundle import COMPONENTS, FILES, LOOKUP, Bundle, Manifest, open_bundle
+from msd.bundle import Bundle, Manifest, open_bundle
 from msd.calibration.drawing import draw_inputs, gather
 from msd.cli.convert import convert as convert_command
 from msd.cli.report import report as report_command
@@ -26,10 +26,12 @@ from msd.judging import judge
 from msd.prediction.device import Device, Target, find_device, shipped
 from msd.report.examine import examine
 from msd.report.words import fails
+from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
-from msd.runtime.components import Engine
+from msd.runners.registry import find_backend
 from msd.runtime.pipeline import Pipeline, Request
 from tests import checkpoints
+from tests.stable_diffusion import COMPONENTS, FILES, LOOKUP
 
 ONE, TWO = (Settings(graph_rewrites.load(), find_recipe(r), batch=2) for r in ("gpu-w8", "tflite-gpu-w8"))
 REQUESTS = [Request("a red dog", "blurry", seed=1, steps=2), Request("b", seed=2, steps=1, guidance=1)]
@@ -116,7 +118,7 @@ def test_both_files_compute_what_the_one_did(whole: Bundle, cut: Bundle, float_w
         with Interpreter(bundle.path(name), float_weights=float_weights) as network:
             return network.run(inputs)
 
-    vocabulary = whole.manifest.configuration.text_encoder["vocabulary"]
+    vocabulary = whole.manifest.configuration.components["text_encoder"]["vocabulary"]
     tokens = np.random.default_rng(0).integers(0, vocabulary, (2, 77)).astype(np.int32)
     tokens[0, :2] = 0, vocabulary - 1
     found = run(cut, "text_encoder", **run(cut, LOOKUP, tokens=tokens))
@@ -137,8 +139,8 @@ def test_tokens_are_looked_up_on_the_cpu_whatever_the_rest_runs_on(
     opened: list[tuple[str, str]] = []
 
     def load(engine: Engine, path: Path) -> AbstractContextManager[Any]:
-        opened.append((path.stem, engine.backend))
-        return real(replace(engine, backend="cpu"), path)
+        opened.append((path.stem, engine.backend.spelling))
+        return real(replace(engine, backend=find_backend("cpu")), path)
 
     real: Callable[..., AbstractContextManager[Any]] = Engine.load
     monkeypatch.setattr(Engine, "load", load)

@@ -9,13 +9,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from msd.bench import run as bench_run
-from msd.bench.result import Backend, Measurement, benchmark_schema
+from msd.bench.result import Measurement, benchmark_schema
 from msd.cli import bench as cli
 from msd.cli import msd
 from msd.errors import DelegateFailed, NoDelegate
@@ -39,13 +39,15 @@ def clockwork(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def measured(bundles: Any, component: str, place: Any, effort: Any, told: Any) -> list[Measurement]:
         factors = enumerate(bundles)
-        return [measurement(component, SECONDS[component] * (1 + 0.1 * i), place.backend) for i, _ in factors]
+        return [
+            measurement(component, SECONDS[component] * (1 + 0.1 * i), place.backend.name) for i, _ in factors
+        ]
 
     monkeypatch.setattr(bench_run, "measure", measured)
 
 
 def test_its_choices_are_what_there_is() -> None:
-    assert (get_args(Backend), EXECUTIONS) == (cli.BACKENDS, cli.EXECUTIONS)
+    assert EXECUTIONS == cli.EXECUTIONS
 
 
 def test_help(golden: Callable[[str, str], None]) -> None:
@@ -161,7 +163,7 @@ def test_a_missing_adapter_is_a_sentence(bundle_folder: Path, monkeypatch: pytes
 def test_a_runtime_that_is_not_installed_is_a_sentence(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench_run, "find_spec", lambda name: None)
+    monkeypatch.setattr("msd.runners.backend.find_spec", lambda name: None)
     result = run(bundle_folder, "--backend", "tflite-runtime")
     assert result.exit_code == 1
     assert "the package tflite-runtime is not installed" in result.stderr
@@ -247,7 +249,10 @@ def test_a_file_for_the_cpu_is_measured_there_once(
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
     def measured(bundles: Any, component: str, place: Any, effort: Any, told: Any) -> list[Measurement]:
-        return [measurement(component, SECONDS[component], place.of(b, component).backend) for b in bundles]
+        return [
+            measurement(component, SECONDS[component], place.on(b.component(component).runs_on).backend.name)
+            for b in bundles
+        ]
 
     monkeypatch.setattr(bench_run, "measure", measured)
     result = run(folder, "--backend", backends[0], "--backend", backends[1], "--draw", 0, "--json")

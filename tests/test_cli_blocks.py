@@ -12,9 +12,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from msd.blockwise.result import finite, load_block_report
-from msd.bundle import COMPONENTS
 from msd.cli.blocks import blocks
 from msd.errors import BadReport
+from tests.stable_diffusion import COMPONENTS
 
 FAST = ("--steps", "2", "--kept-steps", "1")
 

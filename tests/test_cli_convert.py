@@ -167,11 +167,11 @@ def test_an_interrupted_run_leaves_nothing(source: Path, tmp_path: Path) -> None
     script = (
         "import os, signal, sys\n"
         "import msd.conversion.convert as c\n"
-        "inner = c._copy_extras\n"
+        "inner = c.finish_bundle\n"
         "def interrupt(*a):\n"
         "    inner(*a)\n"
         "    os.kill(os.getpid(), signal.SIGTERM if sys.argv.pop() == 'term' else signal.SIGINT)\n"
-        "c._copy_extras = interrupt\n"
+        "c.finish_bundle = interrupt\n"
         "from msd.cli.convert import convert\n"
         "convert(sys.argv[1:-1])\n"
     )

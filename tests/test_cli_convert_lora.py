@@ -13,12 +13,12 @@ from click.testing import CliRunner, Result
 
 from msd.bundle import Adapter, file_facts, open_bundle
 from msd.cli.convert import convert
-from msd.models.networks import networks
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from tests import checkpoints, loras
 from tests.loras import Tiny
 from tests.reference import draw, reference, timestep_embedding
+from tests.stable_diffusion import networks_of
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,8 @@ def test_the_file_computes_what_torch_does_with_the_lora_fused(
     out, c = tmp_path / "out", tiny.checkpoint
     done = run(tiny.folder, "--lora", f"{lora}:0.7", "-o", out, "--component", "unet", "--recipe", "float32")
     assert done.exit_code == 0, done.output
-    network = networks(c.text_encoder, c.unet, c.vae_decoder)["unet"]
-    inputs = draw(network.inputs, c.text_encoder.vocabulary, np.random.default_rng(3))
+    network = networks_of(c)["unet"]
+    inputs = draw(network.inputs, c.configs["text_encoder"].vocabulary, np.random.default_rng(3))
     fused = loras.fuse(tiny.modules, tiny.folder / "tokenizer", [(lora, 0.7)])
     wanted, unmerged = (reference(modules, "unet", inputs) for modules in (fused, tiny.modules))
     inputs["timestep_embedding"] = timestep_embedding(tiny.modules, inputs["timestep"])

@@ -14,11 +14,12 @@ import pytest
 from click.testing import CliRunner, Result
 from PIL import Image
 
-from msd.bundle import COMPONENTS, open_bundle
+from msd.bundle import open_bundle
 from msd.cli import msd
 from msd.runtime.execution import EXECUTIONS
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.timeline import load_timeline
+from tests.stable_diffusion import COMPONENTS
 
 
 def run(*arguments: str | Path) -> Result:

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 
 import graph_rewrites
-from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.bundle import Bundle, open_bundle
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
 from msd.judging import judge
-from msd.models.networks import networks
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.reference import Array, draw, reference, timestep_embedding
+from tests.stable_diffusion import COMPONENTS, networks_of
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,9 @@ class Converted:
         self.folder, self.case = folder, case
         self.modules = checkpoints.write(folder / "source", case.config)
         source = open_folder(folder / "source")
-        self.vocabulary = source.text_encoder.vocabulary
+        self.vocabulary = source.configs["text_encoder"].vocabulary
         size = (case.height, case.width, case.batch)
-        self.networks = networks(source.text_encoder, source.unet, source.vae_decoder, *size)
+        self.networks = networks_of(source, *size)
         self.bundle = cache(self._bundle)
         self.expected = cache(self._expected)
 

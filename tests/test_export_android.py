@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from msd.bundle import LOOKUP, Bundle, dump_manifest, open_bundle
+from msd.bundle import Bundle, dump_manifest, open_bundle
 from msd.errors import BadBundle, BadConfig, OutputExists, OutputUnwritable
 from msd.export.android import manifest as app
 from msd.export.android.export import export_android, plan
@@ -24,6 +24,7 @@ from msd.export.android.versions import LIMITS
 from msd.export.folder import NOTE
 from tests.app_bundles import write_bundle
 from tests.json_schema import violations
+from tests.stable_diffusion import LOOKUP
 from tests.tiny_disk import tiny_disk
 
 NETWORKS = ("text_encoder.tflite", "unet.tflite", "vae_decoder.tflite")

@@ -22,7 +22,7 @@ from msd.models.config import (
     UNetConfig,
     VaeDecoderConfig,
 )
-from msd.models.networks import networks
+from tests.stable_diffusion import networks_for, public_configs
 
 PUBLIC = sorted((Path(__file__).parent.parent / "configs" / "models").glob("*.toml"))
 PARSERS = {
@@ -67,7 +67,7 @@ def test_stable_diffusion_2_1() -> None:
     )
     assert (unet.down_attention, unet.up_attention) == ((True, True, True, False),) * 2
     assert (unet.time_width, vae_decoder.scale) == (1280, 8)
-    made = networks(text_encoder, unet, vae_decoder)
+    made = networks_for(public_configs(public("sd21")))
     assert made["unet"].inputs == {
         "latent": ((1, 96, 96, 4), "float32"),
         "timestep": ((1,), "float32"),
@@ -84,7 +84,7 @@ def test_stable_diffusion_1_5_has_eight_heads_everywhere() -> None:
 
 
 def test_inpainting_decodes_four_of_nine_channels() -> None:
-    made = networks(*parsed(public("sd2-inpainting")), height=512, width=768, batch=2)
+    made = networks_for(public_configs(public("sd2-inpainting")), height=512, width=768, batch=2)
     assert made["unet"].inputs["latent"] == ((2, 64, 96, 9), "float32")
     assert made["vae_decoder"].inputs["latent"] == ((2, 64, 96, 4), "float32")
 
@@ -92,7 +92,7 @@ def test_inpainting_decodes_four_of_nine_channels() -> None:
 @pytest.mark.parametrize(("height", "width"), [(500, 512), (512, 32), (0, 512), (512, -64), (512, 520)])
 def test_a_size_that_the_levels_do_not_divide_is_refused(height: int, width: int) -> None:
     with pytest.raises(BadConfig, match=r"the (height|width) of -?\d+ pixels must be a multiple of 64"):
-        networks(*parsed(public("sd21")), height=height, width=width)
+        networks_for(public_configs(public("sd21")), height=height, width=width)
 
 
 def refuse(component: str, message: str, **changes: Any) -> None:

@@ -10,7 +10,6 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 
 from msd.ir.weights import Weights
-from msd.models.networks import networks
 from msd.models.structure import VariableSpec
 from msd.models.trace import trace
 from msd.parity import psnr
@@ -18,6 +17,7 @@ from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.reference import draw, reference
+from tests.stable_diffusion import networks_of
 
 CASES = {
     "sd21": (checkpoints.SD21, 1, 1.0),
@@ -39,8 +39,8 @@ class Pair:
         self.modules = checkpoints.write(folder, config, scale=scale)
         self.checkpoint = open_folder(folder)
         c = self.checkpoint
-        step = c.vae_decoder.scale * 2 ** (len(c.unet.channels) - 1)
-        self.networks = networks(c.text_encoder, c.unet, c.vae_decoder, step, 2 * step, batch)
+        step = c.configs["vae_decoder"].scale * 2 ** (len(c.configs["unet"].channels) - 1)
+        self.networks = networks_of(c, step, 2 * step, batch)
         self.random = np.random.default_rng(7)
 
     def bind(self, component: str, variables: dict[str, VariableSpec]) -> dict[str, Weights]:
@@ -61,7 +61,9 @@ class Pair:
 
     def draw(self, component: str) -> dict[str, np.ndarray]:
         """Return one input, with tokens of the whole vocabulary."""
-        return draw(self.networks[component].inputs, self.checkpoint.text_encoder.vocabulary, self.random)
+        return draw(
+            self.networks[component].inputs, self.checkpoint.configs["text_encoder"].vocabulary, self.random
+        )
 
 
 @pytest.fixture(scope="module", params=CASES)

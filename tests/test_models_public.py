@@ -10,11 +10,10 @@ import pytest
 import torch
 
 from msd.ir.weights import Array, Weights
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-from msd.models.networks import networks
 from msd.models.trace import trace
 from msd.sources.binding import bind
 from tests import checkpoints
+from tests.stable_diffusion import networks_for, public_configs
 
 MODELS = Path(__file__).parent.parent / "configs" / "models"
 
@@ -29,13 +28,7 @@ def test_every_tensor_has_its_variable(name: str) -> None:
     with torch.device("meta"):
         modules = checkpoints.modules(config)
     modules["vae_decoder"] = modules.pop("vae")
-    made = networks(
-        TextEncoderConfig.from_diffusers(config["text_encoder"]),
-        UNetConfig.from_diffusers(config["unet"]),
-        VaeDecoderConfig.from_diffusers(config["vae"]),
-        height=64,
-        width=128,
-    )
+    made = networks_for(public_configs(config), height=64, width=128)
     for component, network in made.items():
         structure = trace(network.build, network.inputs)
         weights = {

@@ -9,8 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from msd.conversion import convert
-from msd.conversion.convert import Settings, with_weights
+from msd.conversion.job import Job, open_job
+from msd.conversion.settings import Settings
+from msd.conversion.trace import traced, with_weights
 from msd.demo import CHECKPOINT
 from msd.ir import Build, Graph, Tensor
 from msd.ir.weights import Array
@@ -18,7 +19,6 @@ from msd.models.structure_cache import structure_of
 from msd.pruning.channels import Seed
 from msd.pruning.removal import remove
 from msd.pruning.units import find_units
-from msd.sources.binding import bind
 from tests.harness import assert_close, build, evaluate, normal, quantised
 from tests.keras_cv_networks import transformer_block
 from tests.pruned_graphs import attention, geglu
@@ -27,16 +27,13 @@ from tests.traced import random_weights
 
 
 @cache
-def work() -> convert._Work:
-    settings = Settings(rules=())
-    return convert._Work(convert._open(CHECKPOINT, settings), settings, settings.components)
+def job() -> Job:
+    return open_job(CHECKPOINT, Settings(rules=()))
 
 
 def demo(component: str) -> Graph:
     """A component of the demo checkpoint as it is traced, with its weights."""
-    structure = structure_of(work().networks[component])
-    weights = bind(component, structure.variables, work().checkpoint.weights[component]).weights
-    graph = with_weights(structure, weights).main
+    graph = traced(job(), component).main
     graph.remove_dead()
     return graph
 

@@ -11,11 +11,14 @@ import pytest
 from msd.bundle import Bundle, Component, open_bundle
 from msd.errors import BadBundle, BadModelFile
 from msd.ir.interface import TensorSpec
+from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
-from msd.runtime.components import Engine, Network, open_component
+from msd.runners.registry import find_backend
+from msd.runners.runner import Conditions
+from msd.runtime.components import LoadedNetwork, open_component
 from tests import stand_in
 
-CPU = Engine(threads=1)
+CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 TIME = {"timestep": np.array(321, np.float32)}
 
 
@@ -55,7 +58,7 @@ def test_a_batch_of_two_halves_the_runs(batch_two_folder: Path) -> None:
             return super().run(inputs)
 
     with Counting(batch_two_folder / "unet.tflite") as session:
-        Network("unet", description, session).rows("noise", rows(2), TIME)
+        LoadedNetwork("unet", description, session).rows("noise", rows(2), TIME)
     assert runs == [2]
 
 
@@ -77,7 +80,7 @@ def test_float_weights_leave_the_inputs_exact(tmp_path: Path) -> None:
     exact = np.einsum("bhwi,xyio->bhwo", x, np.round(kernel / scale) * scale)
     worst = {}
     for float_weights in (False, True):
-        with Engine(float_weights=float_weights).load(path) as session:
+        with replace(CPU, conditions=Conditions(float_weights=float_weights)).load(path) as session:
             (output,) = session.run({"x": x}).values()
         worst[float_weights] = np.abs(output - exact).max() / np.abs(exact).max()
     assert worst[True] <= 1e-5
@@ -118,7 +121,7 @@ def test_refuses_a_manifest_with_another_output(bundle_folder: Path) -> None:
         bundle.component("vae_decoder"), outputs=(TensorSpec("photo", (1, 8, 8, 3), "float32", ""),)
     )
     with CPU.load(bundle.path("vae_decoder")) as session:
-        decoder = Network("vae_decoder", lying, session)
+        decoder = LoadedNetwork("vae_decoder", lying, session)
         with pytest.raises(BadBundle, match=r"gives \['image'\], not 'photo' as its manifest says"):
             decoder.rows("photo", {"latent": np.zeros((1, 4, 6, 4), np.float32)})
 
@@ -140,6 +143,6 @@ def test_refuses_a_manifest_that_describes_another_file(
     bundle = open_bundle(bundle_folder)
     lying: Component = replace(bundle.component("vae_decoder"), inputs=inputs)
     with Interpreter(bundle.path("vae_decoder")) as session:
-        decoder = Network("vae_decoder", lying, session)
+        decoder = LoadedNetwork("vae_decoder", lying, session)
         with pytest.raises(BadModelFile, match="takes"):
             decoder.rows("image", {inputs[0].name: np.zeros((1, 6, 4, 4), np.float32)})

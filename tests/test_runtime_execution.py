@@ -14,7 +14,7 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.errors import BadModelFile
-from msd.runtime.execution import EXECUTIONS, Execution, Networks
+from msd.runtime.execution import EXECUTIONS, Execution, NetworksInMemory
 from msd.runtime.pipeline import LARGE, Pipeline, Request
 from msd.runtime.timeline import Recorder, Timeline
 
@@ -183,7 +183,7 @@ def assert_all_freed(timeline: Timeline, failed: frozenset[str] | set[str] = fro
 @contextmanager
 def networks(
     execution: Execution, seconds: float = 0.0, broken: str = ""
-) -> Iterator[tuple[list[str], list[str], Networks]]:
+) -> Iterator[tuple[list[str], list[str], NetworksInMemory]]:
     """Which stand-ins are held, which threads, and their owner; loading takes `seconds`, or until stopped."""
     held: list[str] = []
     threads: list[str] = []
@@ -200,5 +200,5 @@ def networks(
     def open_network(name: str, stop: Event) -> AbstractContextManager[str]:
         return opened(name, stop)
 
-    with Networks(open_network, {"unet": 100, "vae_decoder": 10}, execution) as owner:  # type: ignore[arg-type]
+    with NetworksInMemory(open_network, {"unet": 100, "vae_decoder": 10}, execution) as owner:  # type: ignore[arg-type]
         yield held, threads, owner

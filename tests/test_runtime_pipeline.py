@@ -165,7 +165,7 @@ def test_one_network_is_in_memory_at_a_time(bundle_folder: Path, monkeypatch: py
             current[self.name] = "closed"
 
     current: dict[str, str] = {}
-    monkeypatch.setattr("msd.runners.interpreter.Interpreter", Watched)
+    monkeypatch.setattr("msd.runners.backends.litert_cpu.Interpreter", Watched)
     Pipeline(open_bundle(bundle_folder), execution="sequential").generate(PROMPT, steps=3)
     assert opened == ["text_encoder", "unet", "vae_decoder"]
     assert set(current.values()) == {"closed"}

@@ -50,7 +50,11 @@ def save(tmp_path: Path, tensors: Tensors, **metadata: str) -> Path:
 
 def predicted(checkpoint: Checkpoint) -> tuple[Any, Any, tuple[int, int]]:
     scheduler = checkpoint.scheduler
-    return scheduler["prediction_type"], scheduler["_prediction_type_because"], checkpoint.unet.size
+    return (
+        scheduler["prediction_type"],
+        scheduler["_prediction_type_because"],
+        checkpoint.configs["unet"].size,
+    )
 
 
 VELOCITY = (

@@ -15,12 +15,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from msd.errors import BadCheckpoint
-from msd.models.networks import networks
 from msd.models.structure import VariableSpec
 from msd.sources.binding import bind
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.diffusers import open_folder
 from tests import checkpoints
+from tests.stable_diffusion import networks_of
 
 
 @pytest.fixture(scope="module")
@@ -51,9 +51,9 @@ def require_same(found: Checkpoint, wanted: Checkpoint) -> None:
 
 def test_a_folder_says_what_it_holds(saved: Path) -> None:
     checkpoint = open_folder(saved)
-    assert checkpoint.unet.channels == (24, 40)
-    assert checkpoint.vae_decoder.scaling_factor == 0.5
-    assert checkpoint.text_encoder.width == 48
+    assert checkpoint.configs["unet"].channels == (24, 40)
+    assert checkpoint.configs["vae_decoder"].scaling_factor == 0.5
+    assert checkpoint.configs["text_encoder"].width == 48
     assert checkpoint.scheduler["prediction_type"] == "epsilon"
     assert checkpoint.tokenizer["vocab.json"]() == (saved / "tokenizer" / "vocab.json").read_bytes()
     assert list(checkpoint.files) == [
@@ -135,7 +135,7 @@ def test_older_names_and_shapes_of_the_autoencoder(conv: bool, tmp_path: Path) -
 
 def test_every_variable_of_every_network_is_bound(saved: Path) -> None:
     c = open_folder(saved)
-    for component, network in networks(c.text_encoder, c.unet, c.vae_decoder).items():
+    for component, network in networks_of(c).items():
         variables = {v.path: VariableSpec(v.path, tuple(v.shape)) for v in network.build().variables}
         binding = bind(component, variables, c.weights[component])
         assert binding.unexpected == ()

@@ -16,22 +16,24 @@ import pytest
 from click.testing import CliRunner
 
 import graph_rewrites
-from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.bundle import Bundle, open_bundle
 from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
 from msd.judging import judge
-from msd.models import keras_cv
+from msd.models.networks import size_of
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
 from msd.sources.formats import open_checkpoint
+from msd.sources.keras_cv import networks as keras_cv
 from msd.sources.published import PUBLISHED
 from tests import checkpoints
 from tests import keras_cv_files as files
 from tests.reference import Array, draw, reference
+from tests.stable_diffusion import COMPONENTS
 
 LATENT = (8, 16)
 PIXELS = {"height": 64, "width": 128}
@@ -56,10 +58,11 @@ class Both:
     def inputs(self, component: str) -> dict[str, Array]:
         """Return random inputs of a converted network; the U-Net's are of one timestep."""
         c = self.found
-        network = keras_cv.networks(c.text_encoder, c.unet, c.vae_decoder, **PIXELS)[component]
-        inputs = draw(network.inputs, c.text_encoder.vocabulary, np.random.default_rng(3))
+        size = size_of(c.family, c.configs, **PIXELS)
+        network = keras_cv.networks(c.family, c.configs, size)[component]
+        inputs = draw(network.inputs, c.configs["text_encoder"].vocabulary, np.random.default_rng(3))
         if "timestep_embedding" in inputs:
-            inputs["timestep_embedding"] = embed_timestep(TIMESTEP, c.unet.channels[0])[None]
+            inputs["timestep_embedding"] = embed_timestep(TIMESTEP, c.configs["unet"].channels[0])[None]
         return inputs
 
     def _bundle(self, recipe: str) -> Bundle:
@@ -101,7 +104,7 @@ def test_the_configuration_is_stable_diffusions(both: Both) -> None:
     assert both.found.scheduler["prediction_type"] == "epsilon"
     assert both.found.networks == "msd"
     assert list(both.found.files) == ["a.h5", "b.h5", "c.h5"]
-    assert both.found.holders == {name: (file,) for name, file in files.FILES.items()}
+    assert both.found.weight_files == {name: (file,) for name, file in files.FILES.items()}
 
 
 def test_prompts_are_padded_as_the_networks_want(both: Both, tmp_path: Path) -> None:

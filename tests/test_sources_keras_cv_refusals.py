@@ -19,11 +19,12 @@ from msd.bundle import load_manifest
 from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert
 from msd.errors import BadCheckpoint
-from msd.models import keras_cv
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-from msd.models.keras_cv_order import ORDERS, Slot
+from msd.models.networks import size_of
 from msd.models.trace import trace, unallocated
 from msd.sources.formats import open_checkpoint
+from msd.sources.keras_cv import networks as keras_cv
+from msd.sources.keras_cv.order import ORDERS, Slot
 from msd.sources.published import PUBLISHED
 from tests import checkpoints, keras_cv_files
 
@@ -166,8 +167,9 @@ def test_its_own_networks_have_one_width(folder: Path, tmp_path: Path) -> None:
 
 def test_its_own_networks_have_one_depth(folder: Path) -> None:
     c = open_checkpoint(folder)
-    deeper = dataclasses.replace(c.vae_decoder, resnets=3)
-    network = keras_cv.networks(c.text_encoder, c.unet, deeper, 64, 64)["vae_decoder"]
+    deeper = dataclasses.replace(c.configs["vae_decoder"], resnets=3)
+    configs = {**c.configs, "vae_decoder": deeper}
+    network = keras_cv.networks(c.family, configs, size_of(c.family, configs, 64, 64))["vae_decoder"]
     with pytest.raises(BadCheckpoint, match="keras-cv's Decoder has 140 weights, and the checkpoint has 172"):
         trace(network.build, network.inputs)
 

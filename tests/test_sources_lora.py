@@ -96,7 +96,7 @@ def test_a_scale_of_0_changes_nothing(tiny: Tiny, tmp_path: Path) -> None:
     path = loras.save(tmp_path / "x.safetensors", loras.kohya(tiny.factors))
     found = merge(tiny.checkpoint, [(path, 0.0)])
     assert found.weights == tiny.checkpoint.weights
-    assert found.holders == tiny.checkpoint.holders
+    assert found.weight_files == tiny.checkpoint.weight_files
     assert found.adapters == {"lora/x.safetensors": 0.0}
 
 
@@ -234,8 +234,8 @@ def test_the_checkpoint_says_what_was_merged(tiny: Tiny, tmp_path: Path) -> None
     found, before = merge(tiny.checkpoint, [(paths[0], 0.5), (paths[1], -2)]), tiny.checkpoint
     assert found.adapters == {"lora/x.safetensors": 0.5, "lora/2/x.safetensors": -2.0}
     assert found.files == {**before.files, "lora/x.safetensors": paths[0], "lora/2/x.safetensors": paths[1]}
-    assert found.holders == {
-        "text_encoder": (*before.holders["text_encoder"], "lora/x.safetensors"),
-        "unet": (*before.holders["unet"], "lora/2/x.safetensors"),
-        "vae_decoder": before.holders["vae_decoder"],
+    assert found.weight_files == {
+        "text_encoder": (*before.weight_files["text_encoder"], "lora/x.safetensors"),
+        "unet": (*before.weight_files["unet"], "lora/2/x.safetensors"),
+        "vae_decoder": before.weight_files["vae_decoder"],
     }

@@ -111,7 +111,11 @@ def test_it_is_the_same_as_a_folder_in_diffusers_layout(written: tuple[Path, Con
         assert weights.keys() <= folder.weights[component].keys()
         for name, tensor in weights.items():
             np.testing.assert_array_equal(tensor.load(), folder.weights[component][name].load())
-    assert configurations(config) == (single.text_encoder, single.unet, single.vae_decoder)
+    assert configurations(config) == (
+        single.configs["text_encoder"],
+        single.configs["unet"],
+        single.configs["vae_decoder"],
+    )
     for name, read in folder.tokenizer.items():
         assert single.tokenizer[name]() == read()
 
@@ -122,7 +126,11 @@ def test_the_public_configurations_are_recognised(model: str, tmp_path: Path) ->
     path = tmp_path / "full.safetensors"
     write_sparse(path, single_file_tensors(config), config["scheduler"]["prediction_type"])
     found = open_checkpoint(path)
-    assert (found.text_encoder, found.unet, found.vae_decoder) == configurations(config)
+    assert (
+        found.configs["text_encoder"],
+        found.configs["unet"],
+        found.configs["vae_decoder"],
+    ) == configurations(config)
     assert (found.kind, found.name, found.files) == ("single file", "full", {path.name: path})
     same = (
         "beta_start",
@@ -198,7 +206,7 @@ def test_a_header_that_lies_is_refused_or_read(
         found = open_checkpoint(path)
     except BadCheckpoint:
         return
-    assert found.unet.context_width == found.text_encoder.width
+    assert found.configs["unet"].context_width == found.configs["text_encoder"].width
 
 
 def save(tmp_path: Path, tensors: Tensors, **metadata: str) -> Path:
@@ -222,7 +230,7 @@ def test_clip_without_the_words_text_model(tmp_path: Path) -> None:
     short = {n.replace(".text_model.", "."): t for n, t in load_file(path).items()}
     short["cond_stage_model.transformer.embeddings.position_ids"] = torch.arange(77)[None]
     found = open_checkpoint(save(tmp_path, short))
-    assert found.text_encoder == wanted.text_encoder
+    assert found.configs["text_encoder"] == wanted.configs["text_encoder"]
     assert found.weights["text_encoder"].keys() == wanted.weights["text_encoder"].keys()
 
 
@@ -232,7 +240,11 @@ def test_a_second_whose_text_encoder_has_the_names_of_transformers(tmp_path: Pat
     path = tmp_path / "one.safetensors"
     write_sparse(path, [*others, *compvis_names.clip(shapes(config)["text_encoder"])], "v")
     found = open_checkpoint(path)
-    assert (found.text_encoder, found.unet, found.vae_decoder) == configurations(config)
+    assert (
+        found.configs["text_encoder"],
+        found.configs["unet"],
+        found.configs["vae_decoder"],
+    ) == configurations(config)
 
 
 def test_openclip_whose_unused_layer_was_left_out(second: Tensors, tmp_path: Path) -> None:

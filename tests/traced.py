@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from msd import tflite
-from msd.conversion.convert import with_weights
+from msd.conversion.trace import with_weights
 from msd.ir import Model
 from msd.ir.weights import Weights
 from msd.models.networks import Network

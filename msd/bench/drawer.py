@@ -10,10 +10,10 @@ from time import perf_counter
 import numpy as np
 
 from msd.bundle import open_bundle
-from msd.runners import adapter
 from msd.runners.peak_memory import peak_rss
-from msd.runners.worker import Done, Precision, serve
-from msd.runtime.components import Backend
+from msd.runners.registry import find_backend
+from msd.runners.runner import Conditions, Precision
+from msd.runners.worker import Done, serve
 from msd.runtime.execution import Execution
 from msd.runtime.pipeline import Pipeline
 
@@ -26,7 +26,7 @@ class Draw:
 
     folder: Path
     steps: int
-    backend: Backend
+    backend: str
     threads: int | None
     precision: Precision
     float_weights: bool
@@ -37,8 +37,7 @@ def answer(request: Draw) -> Done:
     """Draw; the seconds are those from the prompt to the picture, the output `steps` those of each step."""
     bundle = open_bundle(request.folder)
     engine = request.backend, request.threads, request.precision, request.float_weights
-    if request.backend == "gpu":
-        adapter.find()  # which driver to use is found once, before anyone waits for a picture
+    find_backend(request.backend).prepared(Conditions())  # what takes long once, before the clock starts
     steps: list[float] = []
     begun = perf_counter()
     with Pipeline(bundle, *engine, execution=request.execution) as pipeline:

@@ -2,38 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
 
+from msd import tflite
 from msd.bench.result import Measurement
-from msd.bench.timings import Effort, interleaved, summarise
-from msd.bench.trial import Place, Trial
 from msd.bundle import Bundle
+from msd.errors import BadModelFile, DelegateFailed
+from msd.ir.executed_graphs import executed_graphs
+from msd.runners.backend import Backend, MeasuredFile, Report
+from msd.runners.child import ChildLost, ChildRefused
+from msd.runners.engine import Engine
+from msd.runners.random_inputs import random_inputs
+from msd.runners.runner import Runner
+from msd.runners.timings import Effort, interleaved, summarise
 
-Told = Callable[[str], None]
-"""Told what is being done, in a few words."""
+
+class TimedFile:
+    """A file loaded where an engine says, to be run on seeded random inputs; a context manager.
+
+    Raises BadModelFile for a file that is no model, and DelegateFailed where it is refused or its process
+    dies or exceeds its bounds.
+    """
+
+    def __init__(self, path: Path, engine: Engine) -> None:
+        self.path, self.backend = path, engine.backend
+        with _in_words_of(self.backend, path):
+            self.runner: Runner = engine.load(path)
+        self._inputs = random_inputs(self.runner.inputs.values())
+
+    def run(self) -> float:
+        """Return the seconds of one run, from inputs in memory to outputs in memory."""
+        with _in_words_of(self.backend, self.path):
+            self.runner.run(self._inputs)
+        return self.runner.run_seconds[-1]
+
+    def __enter__(self) -> TimedFile:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.runner.__exit__(None, None, None)
 
 
 def measure(
-    bundles: Sequence[Bundle], component: str, place: Place, effort: Effort, told: Told
+    bundles: Sequence[Bundle], component: str, engine: Engine, effort: Effort, report: Report
 ) -> list[Measurement]:
     """Return a measurement of `component` of each bundle; all are loaded, and their runs take turns.
 
-    Raises BadBundle where a bundle lacks it, and what `Trial` raises.
+    Raises BadBundle where a bundle lacks it, and what `TimedFile` raises.
     """
     with ExitStack() as stack:
-        trials: list[Trial] = []
+        files: list[TimedFile] = []
         for bundle in bundles:
-            told(f"loading {bundle.path(component)}")
-            trial = Trial(component, bundle.path(component), place.of(bundle, component))
-            trials.append(stack.enter_context(trial))
-        told("first run")
-        firsts = [trial.run() for trial in trials]
-        runs = [trial.run for trial in trials]
-        warming = Effort(effort.warmups, 0, 0.0, effort.max_seconds)
-        warmups = interleaved(runs, warming, lambda count, seconds: told(f"warm-up {count}"))
-        taken = interleaved(runs, effort, lambda count, seconds: told(f"run {count}, {seconds:.3f} s"))
+            path = bundle.path(component)
+            report(f"loading {path}")
+            file = TimedFile(path, engine.on(bundle.component(component).runs_on))
+            files.append(stack.enter_context(file))
         return [
-            trial.measurement(summarise(trial.init, first, warm, each))
-            for trial, first, warm, each in zip(trials, firsts, warmups, taken, strict=True)
+            measurement(component, file.backend, file.path, measured)
+            for file, measured in zip(files, _in_turn(files, effort, report), strict=True)
         ]
+
+
+def _in_turn(files: Sequence[TimedFile], effort: Effort, report: Report) -> list[MeasuredFile]:
+    report("first run")
+    firsts, runs = [file.run() for file in files], [file.run for file in files]
+    warming = Effort(effort.warmups, 0, 0.0, effort.max_seconds)
+    warmups = interleaved(runs, warming, lambda count, seconds: report(f"warm-up {count}"))
+    taken = interleaved(runs, effort, lambda count, seconds: report(f"run {count}, {seconds:.3f} s"))
+    return [
+        MeasuredFile(file.placement, summarise(file.load_seconds, first, warm, each), file.memory)
+        for file, first, warm, each in zip((f.runner for f in files), firsts, warmups, taken, strict=True)
+    ]
+
+
+def measurement(component: str, backend: Backend, path: Path, measured: MeasuredFile) -> Measurement:
+    """Return what is stored of a component's file that was measured."""
+    place = measured.placement
+    return Measurement(
+        component=component,
+        backend=backend.name,
+        adapter=place.processor,
+        precision=place.precision,
+        threads=place.threads,
+        bytes=path.stat().st_size,
+        operations=sum(len(graph.ops) for graph in executed_graphs(tflite.read(path))),
+        delegate=place.delegate,
+        nodes=place.nodes,
+        delegated=place.delegated,
+        partitions=place.partitions,
+        timings=measured.timings,
+        memory=measured.memory,
+        notes=place.notes,
+    )
+
+
+@contextmanager
+def _in_words_of(backend: Backend, path: Path) -> Iterator[None]:
+    """Say of a file that is lost or refused on which of several backends it was."""
+    try:
+        yield
+    except (BadModelFile, DelegateFailed) as problem:
+        cause = problem.__cause__
+        if isinstance(cause, ChildLost):
+            raise DelegateFailed(f"{path} was lost on {backend.name}: {cause}") from problem
+        if isinstance(cause, ChildRefused) and not backend.names_itself:
+            raise DelegateFailed(f"{path} is refused by {backend.name}: {cause.why}") from problem
+        raise

@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
-from msd.bench.timings import Effort, Timings
 from msd.files import schema
 from msd.runners.machine import Machine
+from msd.runners.runner import Arithmetic, ProcessMemory
+from msd.runners.timings import Effort, Timings
 from msd.runtime.execution import Execution
 
 FORMAT = 1
 
-Backend = Literal["litert-cpu", "litert-gpu", "tflite-runtime", "android"]
-"""LiteRT on the CPU and on the GPU here, TensorFlow Lite 2.14 on the CPU, and a phone's GPU over adb."""
-Precision = Literal["fp32", "fp16", "dynamic range"]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """Resident memory of the process in bytes: before the library began to load, and the highest of all.
-
-    None where it is not known. A GPU's own memory is not in it. On a phone `peak` is what benchmark_model
-    says of itself.
-    """
-
-    before: int | None
-    peak: int | None
-
 
 @dataclass(frozen=True)
 class Measurement:
-    """One file on one backend.
+    """One file of `operations` operations on one backend (its name in msd.runners.registry).
 
-    `operations` are the file's; `nodes` those of the graph that was run, of which the `delegate` took
-    `delegated` in `partitions` pieces, as the native log says; None where it does not say. `threads` are
-    the CPU's. `notes`: what a reader should know, a clause each.
+    `adapter`, `precision`, `threads`, `delegate`, `nodes`, `delegated`, `partitions` and `notes` are those of
+    msd.runners.runner.Placement.
     """
 
     component: str
-    backend: Backend
+    backend: str
     adapter: str
-    precision: Precision
+    precision: Arithmetic
     threads: int | None
     bytes: int
     operations: int
@@ -50,7 +34,7 @@ class Measurement:
     delegated: int | None
     partitions: int | None
     timings: Timings
-    memory: Memory
+    memory: ProcessMemory
     notes: tuple[str, ...] = ()
 
 
@@ -59,7 +43,7 @@ class Refusal:
     """A file that a backend does not run, and why, as a sentence."""
 
     component: str
-    backend: Backend
+    backend: str
     why: str
 
 
@@ -86,7 +70,7 @@ class Whole:
     all that guidance needs, a step with its one or two runs of the U-Net, one decoding; no loading.
     """
 
-    backend: Backend
+    backend: str
     steps: int
     encoding: float
     step: float
@@ -116,7 +100,7 @@ class Ratio:
     """The first bundle's typical seconds of a component, or of the "whole", divided by the second's."""
 
     what: str
-    backend: Backend
+    backend: str
     seconds: float
     other_seconds: float
     ratio: float
@@ -156,6 +140,6 @@ def ratios(first: Benched, second: Benched) -> tuple[Ratio, ...]:
     )
 
 
-def _seconds(benched: Benched) -> dict[tuple[str, Backend], float]:
+def _seconds(benched: Benched) -> dict[tuple[str, str], float]:
     parts = {(m.component, m.backend): m.timings.typical for m in benched.measurements}
     return parts | {("whole", whole.backend): whole.seconds for whole in benched.wholes}

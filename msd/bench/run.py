@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
-from importlib.util import find_spec
+from typing import Any
 
 import msd
-from msd.bench.android import Phone, PhoneSettings
-from msd.bench.measure import Told, measure
-from msd.bench.result import Backend, Benched, Benchmark, Measurement, Precision, Refusal, Whole, ratios
-from msd.bench.timings import Effort
-from msd.bench.trial import Place
-from msd.bench.whole import can_draw, draw, whole
-from msd.bundle import FILES, Bundle
-from msd.errors import BadConfig, BadModelFile, DelegateFailed
-from msd.runners import adapter
+from msd.bench.measure import measure, measurement
+from msd.bench.result import Benched, Benchmark, Measurement, Refusal, Whole, ratios
+from msd.bench.whole import SECONDS, can_draw, draw, whole
+from msd.bundle import Bundle
+from msd.errors import BadModelFile, DelegateFailed
+from msd.runners.backend import Backend, Report
+from msd.runners.engine import Engine
 from msd.runners.machine import this_machine
+from msd.runners.registry import find_backend
+from msd.runners.runner import Conditions
+from msd.runners.timings import Effort
 from msd.runtime.execution import Execution
 
 PACKAGES = ("ai-edge-litert", "tflite-runtime", "numpy")
@@ -30,27 +31,26 @@ OnProgress = Callable[[str, float], None]
 
 
 @dataclass(frozen=True)
-class Settings:
+class BenchSettings:
     """What to measure: `components` are all where none is named; `draw`: steps of a picture really drawn, and
     `execution` how.
 
-    `threads` and `float_weights` are for the CPU, `precision` is for GPUs, `phone` for the backend "android".
+    `backends` are names or aliases (msd.runners.registry). `options`: for each backend that measures by
+    itself, the values of its own options by their names.
     """
 
-    backends: tuple[Backend, ...] = ("litert-cpu",)
+    backends: tuple[str, ...]
     components: tuple[str, ...] = ()
     steps: int = 20
     draw: int = 2
-    precision: Precision = "fp32"
-    threads: int | None = None
-    float_weights: bool = True
+    conditions: Conditions = field(default_factory=Conditions)
     execution: Execution = "pipelined"
     effort: Effort = field(default_factory=Effort)
-    phone: PhoneSettings | None = None
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
 
 def benchmark(
-    bundles: Sequence[Bundle], settings: Settings, command: str, on_progress: OnProgress
+    bundles: Sequence[Bundle], settings: BenchSettings, command: str, on_progress: OnProgress
 ) -> Benchmark:
     """Return what was measured of one bundle, or of two in turn; `command` is noted in it.
 
@@ -58,24 +58,32 @@ def benchmark(
     NoDelegate without an adapter for the GPU, PhoneFailed where a phone cannot be used, BadBundle for a
     component that is missing, BadConfig for a backend that is not installed.
     """
-    machine, work = this_machine(), _Work(bundles, settings, on_progress)
-    for backend in settings.backends:
+    machine, work = this_machine(), _Bench(bundles, settings, on_progress)
+    for backend in dict.fromkeys(map(find_backend, settings.backends)):
         work.measure(backend)
     benched = tuple(map(work.benched, range(len(bundles))))
     compared = ratios(*benched) if len(benched) == 2 else ()
-    return Benchmark(command, machine, _versions(), settings.effort, benched, compared, work.phone)
+    return Benchmark(
+        command=command,
+        machine=machine,
+        versions=_versions(),
+        effort=settings.effort,
+        bundles=benched,
+        ratios=compared,
+        phone=work.phone,
+    )
 
 
-class _Work:
+class _Bench:
     """Bundles to be measured, and what has been measured of each."""
 
-    def __init__(self, bundles: Sequence[Bundle], settings: Settings, on_progress: OnProgress) -> None:
+    def __init__(self, bundles: Sequence[Bundle], settings: BenchSettings, on_progress: OnProgress) -> None:
         self.bundles, self.settings, self.on_progress = bundles, settings, on_progress
         self.measurements: list[list[Measurement]] = [[] for _ in bundles]
         self.wholes: list[list[Whole]] = [[] for _ in bundles]
         self.refusals: list[list[Refusal]] = [[] for _ in bundles]
         self.phone: dict[str, str] | None = None
-        listed = settings.components or FILES
+        listed = settings.components or bundles[0].family.files
         self.components = [c for c in listed if settings.components or c in bundles[0].manifest.components]
         self.done, self.tasks = 0, len(settings.backends) * (len(self.components) + 1)
 
@@ -87,60 +95,69 @@ class _Work:
         return Benched(str(bundle.folder), bundle.model_hash, recipe, *found)
 
     def measure(self, backend: Backend) -> None:
-        if backend == "android":
-            self._on_phone()
+        if backend.connect:
+            self._by_a_device(backend)
             return
-        self._told(f"{backend}: setting up")
-        place = self._place(backend)
+        self._report(f"{backend.name}: setting up")
+        engine = self._engine(backend)
         for component in self.components:
-            if self._measured(component, place):
+            if self._measured(component, engine):
                 self.done += 1
                 continue
-            told = self._teller(f"{component} on {backend}")
+            report = self._reporter(f"{component} on {backend.name}")
 
-            def in_turn(parts: list[Bundle], part: str = component, told: Told = told) -> list[Measurement]:
-                return measure(parts, part, place, self.settings.effort, told)
+            def in_turn(
+                parts: list[Bundle], part: str = component, report: Report = report
+            ) -> list[Measurement]:
+                return measure(parts, part, engine, self.settings.effort, report)
 
             self._keep(component, backend, in_turn)
-        self._whole(place)
+        self._whole(engine)
 
-    def _measured(self, component: str, place: Place) -> bool:
+    def _engine(self, backend: Backend) -> Engine:
+        wanted = replace(self.settings.conditions, isolation="process", seconds=SECONDS)
+        return Engine(backend, backend.prepared(wanted))
+
+    def _measured(self, component: str, engine: Engine) -> bool:
         """Whether a file for the CPU has been measured there for another backend."""
         there = {(m.component, m.backend) for m in self.measurements[0]}
-        parts = self.bundles[0].manifest.components
-        return component in parts and (component, place.of(self.bundles[0], component).backend) in there
+        part = self.bundles[0].manifest.components.get(component)
+        return part is not None and (component, engine.on(part.runs_on).backend.name) in there
 
-    def _on_phone(self) -> None:
-        assert self.settings.phone is not None, "the command asks for what a phone needs"
-        place = Place("android", self.settings.precision)
-        with Phone(self.settings.phone, self._teller("phone")) as phone:
-            self.phone = phone.description
+    def _by_a_device(self, backend: Backend) -> None:
+        """Let a phone, say, measure each file by itself."""
+        assert backend.connect is not None, "it was asked for"
+        engine, effort = Engine(backend, self.settings.conditions), self.settings.effort
+        with backend.connect(self.settings.options[backend.name], self._reporter("phone")) as device:
+            self.phone = device.description
             for component in self.components:
-                told = self._teller(f"{component} on the phone")
+                report = self._reporter(f"{component} on the phone")
 
-                def there(parts: list[Bundle], part: str = component, told: Told = told) -> list[Measurement]:
-                    effort, precision = self.settings.effort, place.precision
-                    return [phone.measure(b, part, precision, effort, told) for b in parts]
+                def there(
+                    parts: list[Bundle], part: str = component, report: Report = report
+                ) -> list[Measurement]:
+                    found = []
+                    for path, runs_on in [(b.path(part), b.component(part).runs_on) for b in parts]:
+                        measured = device.measure(path, runs_on, engine.precision, effort, report)
+                        found.append(measurement(part, backend, path, measured))
+                    return found
 
-                self._keep(component, "android", there)
-        self._whole(place)
+                self._keep(component, backend, there)
+        self._whole(engine)
 
-    def _whole(self, place: Place) -> None:
+    def _whole(self, engine: Engine) -> None:
+        name = engine.backend.name
         for i, bundle in enumerate(self.bundles):
-            drawn, refused = None, any(r.backend == place.backend for r in self.refusals[i])
-            if (
-                self.settings.draw
-                and not self.settings.components
-                and not refused
-                and can_draw(bundle, place)
-            ):
-                self._told(f"{place.backend}: drawing in {self.settings.draw} steps")
-                drawn = draw(bundle, place, self.settings.draw, self.settings.execution)
-            found = whole(bundle, place, self._of(place.backend, i), self.settings.steps, drawn)
+            drawn, refused = None, any(r.backend == name for r in self.refusals[i])
+            wanted = self.settings.draw and not self.settings.components
+            if wanted and not refused and can_draw(bundle, engine):
+                self._report(f"{name}: drawing in {self.settings.draw} steps")
+                drawn = draw(bundle, engine, self.settings.draw, self.settings.execution)
+            found = whole(bundle, name, self._of(name, i), self.settings.steps, drawn)
             self.wholes[i] += [found] if found else []
         self.done += 1
 
-    def _of(self, backend: Backend, i: int) -> list[Measurement]:
+    def _of(self, backend: str, i: int) -> list[Measurement]:
         """Return what was measured of bundle `i` on a backend, its files for the CPU among it."""
         for_cpu = {n for n, part in self.bundles[i].manifest.components.items() if part.runs_on == "cpu"}
         return [m for m in self.measurements[i] if m.backend == backend or m.component in for_cpu]
@@ -177,20 +194,12 @@ class _Work:
             self._refuse(i, component, backend, problem)
 
     def _refuse(self, i: int, component: str, backend: Backend, problem: Exception) -> None:
-        self.refusals[i].append(Refusal(component, backend, str(problem)))
+        self.refusals[i].append(Refusal(component, backend.name, str(problem)))
 
-    def _place(self, backend: Backend) -> Place:
-        s = self.settings
-        if backend == "tflite-runtime" and find_spec("tflite_runtime") is None:
-            raise BadConfig("the package tflite-runtime is not installed; the backend of that name needs it")
-        if backend == "litert-gpu":
-            return Place(backend, s.precision, s.threads, s.float_weights, adapter.find())
-        return Place(backend, "fp32" if s.float_weights else "dynamic range", s.threads, s.float_weights)
+    def _reporter(self, what: str) -> Report:
+        return lambda words: self._report(f"{what}: {words}")
 
-    def _teller(self, what: str) -> Told:
-        return lambda words: self._told(f"{what}: {words}")
-
-    def _told(self, words: str) -> None:
+    def _report(self, words: str) -> None:
         self.on_progress(words, self.done / self.tasks)
 
 

@@ -9,18 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msd.bench.result import Benched, Benchmark, Drawn, Measurement, Ratio, Whole
+from msd.families import file_names, title_of
 
-NAMES = {
-    "token_embedding": "token embedding",
-    "text_encoder": "text encoder",
-    "unet": "U-Net",
-    "vae_decoder": "VAE decoder",
-}
 NOTHING = "–"
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """A title, the columns' names, and rows of as many words."""
 
     title: str
@@ -33,7 +28,7 @@ class Table:
         return f"**{self.title}**\n\n" + "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def tables(benchmark: Benchmark) -> list[Table]:
+def tables(benchmark: Benchmark) -> list[TextTable]:
     """Return what there is to show, the components of each bundle first."""
     found = [table for benched in benchmark.bundles for table in _of_bundle(benched)]
     if benchmark.ratios:
@@ -56,7 +51,7 @@ def remarks(benchmark: Benchmark) -> list[str]:
     if benchmark.phone:
         found.append("Phone: " + ", ".join(f"{name} {value}" for name, value in benchmark.phone.items()))
     noted = [
-        f"{NAMES[m.component]}, {m.backend}: {note}"
+        f"{title_of(m.component)}, {m.backend}: {note}"
         for benched in benchmark.bundles
         for m in benched.measurements
         for note in m.notes
@@ -65,7 +60,7 @@ def remarks(benchmark: Benchmark) -> list[str]:
     return found + list(dict.fromkeys(noted + refused))
 
 
-def _of_bundle(benched: Benched) -> list[Table]:
+def _of_bundle(benched: Benched) -> list[TextTable]:
     name = f"{benched.bundle}, {benched.recipe}"
     found = [_components(name, benched)]
     if benched.wholes:
@@ -73,15 +68,15 @@ def _of_bundle(benched: Benched) -> list[Table]:
     return found
 
 
-def _components(name: str, benched: Benched) -> Table:
+def _components(name: str, benched: Benched) -> TextTable:
     columns = (
         *("component", "backend", "on", "delegated", "partitions"),
         *("init", "first run", "median", "90 %", "peak memory"),
     )
-    refused = ((NAMES[r.component], r.backend, "refused", *[NOTHING] * 7) for r in benched.refusals)
+    refused = ((title_of(r.component), r.backend, "refused", *[NOTHING] * 7) for r in benched.refusals)
     rows = (*map(_row, benched.measurements), *refused)
-    order = list(NAMES.values())
-    return Table(f"{name}: one run", columns, tuple(sorted(rows, key=lambda row: order.index(row[0]))))
+    order = [title_of(name) for name in file_names()]
+    return TextTable(f"{name}: one run", columns, tuple(sorted(rows, key=lambda row: order.index(row[0]))))
 
 
 def _row(m: Measurement) -> tuple[str, ...]:
@@ -89,7 +84,7 @@ def _row(m: Measurement) -> tuple[str, ...]:
     on = m.adapter if m.threads is None else f"{m.adapter}, {m.threads} thread{'s' * (m.threads > 1)}"
     taken = NOTHING if m.delegated is None else f"{m.delegated} of {m.nodes}, {m.delegate}"
     return (
-        *(NAMES[m.component], m.backend, f"{on}, {m.precision}", taken),
+        *(title_of(m.component), m.backend, f"{on}, {m.precision}", taken),
         NOTHING if m.partitions is None else str(m.partitions),
         *(in_words(times.init), in_words(times.first)),
         f"{in_words(times.mean)} (mean)" if times.median is None else in_words(times.median),
@@ -97,7 +92,7 @@ def _row(m: Measurement) -> tuple[str, ...]:
     )
 
 
-def _whole(name: str, wholes: tuple[Whole, ...]) -> Table:
+def _whole(name: str, wholes: tuple[Whole, ...]) -> TextTable:
     steps = wholes[0].steps
     columns = (
         *("backend", "text encoding", "one step", "decoding", f"{steps} steps, computed"),
@@ -106,7 +101,7 @@ def _whole(name: str, wholes: tuple[Whole, ...]) -> Table:
     rows = [(w.backend, *map(in_words, (w.encoding, w.step, w.decoding, w.seconds))) for w in wholes]
     drawn = [_drawn(w.drawn) for w in wholes]
     title = f"{name}: a picture with guidance"
-    return Table(title, columns, tuple(a + b for a, b in zip(rows, drawn, strict=True)))
+    return TextTable(title, columns, tuple(a + b for a, b in zip(rows, drawn, strict=True)))
 
 
 def _drawn(drawn: Drawn | None) -> tuple[str, ...]:
@@ -121,14 +116,16 @@ def _drawn(drawn: Drawn | None) -> tuple[str, ...]:
     )
 
 
-def _comparison(benchmark: Benchmark) -> Table:
+def _comparison(benchmark: Benchmark) -> TextTable:
     first, second = (benched.bundle for benched in benchmark.bundles)
     columns = ("", "backend", first, second, f"{first} / {second}")
-    return Table(f"{first} compared with {second}, in turn", columns, tuple(map(_compared, benchmark.ratios)))
+    return TextTable(
+        f"{first} compared with {second}, in turn", columns, tuple(map(_compared, benchmark.ratios))
+    )
 
 
 def _compared(ratio: Ratio) -> tuple[str, ...]:
-    what = NAMES.get(ratio.what, "picture, computed")
+    what = title_of(ratio.what) if ratio.what in file_names() else "picture, computed"
     times = in_words(ratio.seconds), in_words(ratio.other_seconds)
     return what, ratio.backend, *times, f"{ratio.ratio:.2f}"
 

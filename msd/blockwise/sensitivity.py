@@ -14,10 +14,12 @@ from msd.blockwise.candidates import REFERENCE, pruned_by_block, pruning_of, req
 from msd.blockwise.choice import Choice, Form, Forms, smallest, total_bytes, within_noise, within_size
 from msd.blockwise.measure import measure, result_snr
 from msd.blockwise.result import ComponentErrors, finite
-from msd.bundle import COMPONENTS, Bundle, open_bundle
+from msd.bundle import Bundle, open_bundle
 from msd.calibration.drawing import Calibration
 from msd.calibration.inputs import Runs
-from msd.conversion.convert import Settings, convert
+from msd.conversion.convert import convert
+from msd.conversion.job import open_job
+from msd.conversion.settings import Settings
 from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
 
@@ -109,9 +111,9 @@ def study(
     require_mixable(candidates, calibration)
     in_files = _in_files(calibration, folder)
     told = _converting(on_progress)
-    names = settings.components
+    names = open_job(source, settings).components
     # Drawing takes all networks, inputs in files none.
-    needed = names if in_files is calibration else COMPONENTS
+    needed = names if in_files is calibration else ()
     exact = Recipe(REFERENCE, (), without=candidates[0].without)
     convert(source, folder / REFERENCE, replace(settings, recipe=exact, components=needed), told)
     reference = open_bundle(folder / REFERENCE)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from msd.demo.captions import captions
 from msd.errors import BadCalibration
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
-from msd.runtime.components import Engine, Session
+from msd.runners.runner import Feedable
 from msd.runtime.guidance import Guidance
 from msd.runtime.pipeline import OnStep, Pipeline, Request
 
@@ -80,28 +79,16 @@ class Calibration:
         return {name: drawn[name] for name in components}
 
 
-@dataclass(frozen=True)
-class Recorder(Engine):
-    """An engine that tells the inputs of every run, and the name of the file that is run."""
+class ObservedRunner:
+    """A runner of which `on_run` is told the inputs, before each run, with the network's name."""
 
-    on_run: OnRun = field(default=lambda file, inputs: None)
-
-    @contextmanager
-    def load(self, path: Path) -> Iterator[Session]:
-        """Return a session whose inputs are told; raises what `Engine.load` raises."""
-        with super().load(path) as session:
-            yield _Recorded(session, path.name, self.on_run)
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    session: Session
-    file: str
-    on_run: OnRun
+    def __init__(self, name: str, runner: Feedable, on_run: OnRun) -> None:
+        self._name, self._runner, self._on_run = name, runner, on_run
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        self.on_run(self.file, dict(inputs))
-        return self.session.run(inputs)
+        """Return the runner's outputs."""
+        self._on_run(self._name, dict(inputs))
+        return self._runner.run(inputs)
 
 
 def gather(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
@@ -128,17 +115,18 @@ def draw_inputs(
     """Return what `gather` does, in files.
 
     Each run is a file COMPONENT/NUMBER.npz under `folder`, so that one is in memory at a time. Of each
-    picture's U-Net runs those of `steps` steps are kept, evenly along its trajectory from the first to the
+    image's denoiser runs those of `steps` steps are kept, evenly along its trajectory from the first to the
     last; None for all. The same requests give the same files. Raises what `Pipeline.draw` raises.
     """
-    wanted = _wanted(requests, bundle.component("unet"), steps)
+    denoiser = bundle.family.denoiser.name
+    wanted = _wanted(requests, bundle.component(denoiser), steps)
     seen, kept = Counter[str](), {name: list[Path]() for name in bundle.manifest.components}
     for name in kept:
         (folder / name).mkdir(parents=True)
 
     def keep(name: str, inputs: Inputs) -> None:
         number, seen[name] = seen[name], seen[name] + 1
-        if name != "unet" or number in wanted:
+        if name != denoiser or number in wanted:
             kept[name].append(folder / name / f"{number:05}.npz")
             np.savez(kept[name][-1], **inputs)
 
@@ -148,17 +136,14 @@ def draw_inputs(
 
 def _draw(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
     """Draw, and tell the inputs of every run."""
-    pipeline = Pipeline(bundle)
-    names = {part.file: name for name, part in bundle.manifest.components.items()}
-    pipeline.engine = Recorder(on_run=lambda file, inputs: keep(names[file], inputs))
-    pipeline.draw(requests, on_step)
+    Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep)).draw(requests, on_step)
 
 
-def _wanted(requests: Sequence[Request], unet: Component, steps: int | None) -> set[int]:
-    """Return the numbers of the U-Net's runs that are kept, counted over all requests."""
+def _wanted(requests: Sequence[Request], denoiser: Component, steps: int | None) -> set[int]:
+    """Return the numbers of the denoiser's runs that are kept, counted over all requests."""
     wanted, start = set[int](), 0
     for request in requests:
-        each = math.ceil(Guidance.of(unet, request.guidance).rows / unet.inputs[0].shape[0])
+        each = math.ceil(Guidance.of(denoiser, request.guidance).rows / denoiser.inputs[0].shape[0])
         count = request.steps if steps is None else min(steps, request.steps)
         for step in np.linspace(0, request.steps - 1, count).round().astype(int):
             wanted.update(range(start + step * each, start + (step + 1) * each))

@@ -1,4 +1,4 @@
-"""`msd bench`: how long each network of a bundle takes, and how much memory."""
+"""`msd bench`: latency and memory of each network of a bundle."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
-from msd.bundle import FILES
+from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backends
 from msd.cli.command import Command, Failure, refuse_existing
+from msd.families import file_names
 
 if TYPE_CHECKING:
-    from msd.bench.android import PhoneSettings
     from msd.bench.result import Benchmark
     from msd.bench.run import OnProgress
     from msd.bundle import Bundle
 
-BACKENDS = ("litert-cpu", "litert-gpu", "tflite-runtime", "android")
 EXECUTIONS = ("pipelined", "sequential", "resident")
+CONDITIONS = ("precision", "threads", "float_weights")
+EFFORT = ("repeats", "warmups", "min_seconds", "max_seconds")
 CONDITION_FAILED = 3
 WIDTH = 150
 """Columns to print where there is no terminal to ask."""
@@ -45,77 +46,79 @@ Examples:
 @click.option(
     "--backend",
     "backends",
-    type=click.Choice(BACKENDS),
+    type=MEASURING,
     multiple=True,
     default=["litert-cpu"],
     help="Where to run; may be given several times.  [default: litert-cpu]",
 )
-@click.option("--component", "components", type=click.Choice(FILES), multiple=True, help="Only this one.")
-@click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Steps of a picture.")
+@click.option(
+    "--component",
+    "components",
+    type=click.Choice(file_names()),
+    multiple=True,
+    help="Measure only this one; may be repeated.",
+)
+@click.option(
+    "--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps of an image."
+)
 @click.option(
     "--draw",
     type=click.IntRange(0),
     default=2,
     show_default=True,
-    help="Steps of a picture that the pipeline really draws; 0 draws none.",
+    help="Steps of an image that the pipeline generates; 0: none.",
 )
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "fp16"]),
     default="fp32",
     show_default=True,
-    help="What a GPU reckons in.",
+    help="Precision of a GPU's arithmetic.",
 )
 @click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
 @click.option(
     "--float-weights/--dynamic-range",
     default=True,
     show_default=True,
-    help="CPU, int8 weights: float arithmetic, as on a GPU, or with inputs rounded to 8 bits too.",
+    help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits.",
 )
 @click.option(
     "--execution",
     type=click.Choice(EXECUTIONS),
     default="pipelined",
     show_default=True,
-    help="When the pipeline has networks in memory, as for msd generate.",
+    help="When the pipeline loads networks, as for msd generate.",
 )
-@click.option("--repeats", type=click.IntRange(1), default=20, show_default=True, help="Runs that count.")
-@click.option("--warmups", type=click.IntRange(0), default=2, show_default=True, help="Runs before them.")
+@click.option(
+    "--repeats", type=click.IntRange(1), default=20, show_default=True, help="Measured runs, at least."
+)
+@click.option(
+    "--warmups", type=click.IntRange(0), default=2, show_default=True, help="Warm-up runs, not measured."
+)
 @click.option(
     "--min-seconds",
     type=click.FloatRange(0),
     default=1.0,
     show_default=True,
-    help="Run for as long at least.",
+    help="Measure at least this long.",
 )
 @click.option(
-    "--max-seconds", type=click.FloatRange(0), default=30.0, show_default=True, help="Begin no run after it."
+    "--max-seconds",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="Start no run after this time.",
 )
-@click.option("--compare", "other", type=FOLDER, metavar="OTHER", help="Measure another bundle in turn.")
+@click.option(
+    "--compare", "other", type=FOLDER, metavar="OTHER", help="Measure another bundle, taking turns."
+)
 @click.option(
     "--fail-slower",
     type=click.FloatRange(0, min_open=True),
     metavar="RATIO",
-    help="Exit code 3 if BUNDLE takes more than so many times OTHER's time, in anything.",
+    help="Exit code 3 if any time of BUNDLE exceeds OTHER's by this factor.",
 )
-@click.option("--benchmark-binary", "binary", type=FILE, help="android: the program that measures there.")
-@click.option("--serial", help="android: which phone, where adb sees several.")
-@click.option("--adb", default="adb", show_default=True, help="android: adb's name or path.")
-@click.option(
-    "--device-folder",
-    default="/data/local/tmp/msd",
-    show_default=True,
-    help="android: where files go on the phone.",
-)
-@click.option("--keep", is_flag=True, help="android: leave the files there, for the next time.")
-@click.option(
-    "--cool-seconds",
-    type=click.FloatRange(0),
-    default=300.0,
-    show_default=True,
-    help="android: how long to wait for a warm phone to cool.",
-)
+@options_of_backends
 @click.option(
     "--verify/--no-verify", default=True, show_default=True, help="Check each file's SHA-256 first."
 )
@@ -123,18 +126,17 @@ Examples:
 @click.option("-o", "--output", type=FILE, help="Write JSON to this file, or tables where it ends in .md.")
 @click.option("--force", is_flag=True, help="Replace the output file.")
 def bench(bundle: Path, other: Path | None, output: Path | None, **options: Any) -> None:
-    """Measure the networks of BUNDLE, a folder that msd-convert wrote, and a whole picture.
+    """Measure the networks of BUNDLE, a folder that msd-convert wrote, and a whole image.
 
-    Each network is loaded in a process of its own and run on seeded random inputs: the time of loading, of
-    the first run, the median and the 90th percentile of the others; peak memory; and which operations a
-    delegate took, as its own log says. A picture is computed from these, and drawn in a few steps.
+    Each network runs on seeded random inputs in a process of its own. Bench measures the time of loading and
+    of the first run, the median and the 90th percentile of the others, peak memory, and the operations that a
+    delegate accepted, by its own log. It computes the time of an image from these, and generates one.
 
-    Exit code 3: slower than --fail-slower allows. 1: it could not be measured. 2: wrong usage.
+    Exit code 3: slower than --fail-slower allows. 1: the measurement failed. 2: wrong usage.
     """
     from msd.bundle import open_bundle
 
-    if "android" in options["backends"] and not options["binary"]:
-        raise click.UsageError("--backend android needs --benchmark-binary, a benchmark_model for Android.")
+    options["own"] = chosen_options(options["backends"], options)
     if options["fail_slower"] and other is None:
         raise click.UsageError("--fail-slower compares with --compare OTHER.")
     if output:
@@ -151,29 +153,21 @@ def bench(bundle: Path, other: Path | None, output: Path | None, **options: Any)
 
 
 def _made(bundles: Sequence[Bundle], options: dict[str, Any], on_progress: OnProgress) -> Benchmark:
-    from msd.bench.run import Settings, benchmark
-    from msd.bench.timings import Effort
+    from msd.bench.run import BenchSettings, benchmark
+    from msd.runners.runner import Conditions
+    from msd.runners.timings import Effort
 
-    settings = Settings(
-        tuple(dict.fromkeys(options["backends"])),
-        tuple(dict.fromkeys(options["components"])),
-        options["steps"],
-        options["draw"],
-        options["precision"],
-        options["threads"],
-        options["float_weights"],
-        options["execution"],
-        Effort(*(options[name] for name in ("repeats", "warmups", "min_seconds", "max_seconds"))),
-        _phone(options) if options["binary"] else None,
+    settings = BenchSettings(
+        backends=tuple(options["backends"]),
+        components=tuple(dict.fromkeys(options["components"])),
+        steps=options["steps"],
+        draw=options["draw"],
+        conditions=Conditions(**{name: options[name] for name in CONDITIONS}),
+        execution=options["execution"],
+        effort=Effort(**{name: options[name] for name in EFFORT}),
+        options=options["own"],
     )
     return benchmark(bundles, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
-
-
-def _phone(options: dict[str, Any]) -> PhoneSettings:
-    from msd.bench.android import PhoneSettings
-
-    names = ("binary", "serial", "adb", "device_folder", "keep", "cool_seconds")
-    return PhoneSettings(*(options[name] for name in names))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`delegation-report`: what GPU delegates make of .tflite files, by rules and by the real one."""
+"""`delegation-report`: which operations of .tflite files GPU delegates accept, predicted and real."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from rich.console import Console
 from rich.markup import escape
 
 import msd
-from msd.bundle import COMPONENTS, LOOKUP, MANIFEST, RunsOn, open_bundle
+from msd.bundle import MANIFEST, RunsOn, open_bundle
 from msd.cli.command import Command, refuse_existing
 from msd.errors import BadBundle
+from msd.families import Family, families
+from msd.prediction.registry import delegates
 
 if TYPE_CHECKING:
     from msd.judging import Verdict
     from msd.report.compare import Change
     from msd.report.report import Audit, FileReport, Report
-    from msd.runners.adapter import Adapter
+    from msd.runners.adapter import VulkanAdapter
 
 Files = Sequence[tuple[Path, RunsOn]]
 """What to judge, but for what is for the CPU, which is only listed."""
@@ -31,7 +33,6 @@ CONDITION_FAILED = 3
 WIDTH = 120
 """Columns to print where there is no terminal to ask."""
 
-DELEGATES = ("litert-gpu", "tflite-gpu")
 CONDITIONS = ("rejected", "wrong", "unknown", "note", "run", "disagreement", "worse", "audit")
 DEFAULT_CONDITIONS = ("rejected", "wrong", "unknown", "run", "audit")
 
@@ -73,15 +74,18 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
 @click.option(
     "--delegate",
     "delegates",
-    callback=_words(DELEGATES),
+    callback=_words(tuple(delegates())),
     default="litert-gpu",
     show_default=True,
-    help="Whose rules: litert-gpu (LiteRT 2, ML Drift), tflite-gpu (TFLite's GPU delegate v2), or both.",
+    help=f"Predict for {', '.join(f'{d.name} ({d.title})' for d in delegates().values())}, or both.",
 )
 @click.option(
-    "--device", default="adreno-740", show_default=True, help="Whose limits: a name or a TOML file."
+    "--device",
+    default="adreno-740",
+    show_default=True,
+    help="Apply the limits of this device: a name or a TOML file.",
 )
-@click.option("--run/--no-run", default=True, show_default=True, help="Ask the real LiteRT delegate too.")
+@click.option("--run/--no-run", default=True, show_default=True, help="Also run the real LiteRT delegate.")
 @click.option(
     "--format",
     "form",
@@ -97,64 +101,64 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     callback=_words(CONDITIONS),
     default=",".join(DEFAULT_CONDITIONS),
     show_default=True,
-    help="What ends with exit code 3.",
+    help="Findings that end with exit code 3.",
 )
 @click.option(
     "--diff",
     "before",
     type=click.Path(exists=True, path_type=Path, dir_okay=False),
     metavar="OTHER.json",
-    help="Show what was gained and lost since that report.",
+    help="Show findings gained and lost since that report.",
 )
-@click.option("--audit-fp16", "audit", is_flag=True, help="Measure what float16 could not hold (on the CPU).")
+@click.option("--audit-fp16", "audit", is_flag=True, help="Find float16 overflows, measured on the CPU.")
 @click.option(
     "--inputs",
     type=click.Path(exists=True, path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE.npz",
-    help="Inputs for the audit, by name.  [default: a bundle's own while it draws; else random]",
+    help="Inputs for the audit, by name.  [default: a bundle's own during generation; else random]",
 )
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "fp16"]),
     default="fp32",
     show_default=True,
-    help="What the real delegate computes in, where it can.",
+    help="Precision of the real delegate's arithmetic, where it can choose.",
 )
 @click.option(
     "--pieces",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Judge each file in so many pieces: for files too large for the delegate here.",
+    help="Judge each file in this many pieces, if it is too large for the delegate on this machine.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=600.0,
     metavar="SECONDS",
-    help="The time each compilation and each run may take.  [default: 600]",
+    help="Time limit of each compilation and each run.  [default: 600]",
 )
 @click.option(
     "--memory",
     type=click.FloatRange(min=0, min_open=True),
     metavar="GB",
-    help="The memory each process may take.  [default: 80 % of what is free]",
+    help="Memory limit of each process.  [default: 80 % of the free memory]",
 )
 @click.option(
-    "--setup", is_flag=True, help="Find or fetch a Vulkan adapter, check that it works, and say which."
+    "--setup", is_flag=True, help="Find or fetch a Vulkan adapter, check that it works, and name it."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show notes, sources, outputs, times and the native log.")
 def report(paths: tuple[Path, ...], setup: bool, **options: Any) -> None:
-    """Say which operations of each PATH a GPU delegate takes, and why it does not take others.
+    """Show which operations of each PATH a GPU delegate accepts, and why it rejects the others.
 
     PATH is a .tflite file, or a folder that msd-convert wrote, with or without its manifest. Rules predict
     the verdict of each delegate on a device. The real LiteRT delegate then compiles and runs each file in a
     process of its own, and its numbers are compared with the CPU's; without a GPU it runs on SwiftShader,
     which is fetched once where it is not installed.
 
-    Exit code 0: nothing that --fail-on names was found. 3: something was. 1: it could not be found out. 2:
-    wrong usage.
+    Exit code 0: no finding that --fail-on names. 3: at least one. 1: the check was impossible. 2: wrong
+    usage.
     """
     from msd.report.compare import compare
 
@@ -201,7 +205,7 @@ def _require_sense(files: Files, setup: bool, options: dict[str, Any]) -> None:
 
 def _made(
     paths: Sequence[Path], files: Files, setup: bool, options: dict[str, Any], talk: Console
-) -> tuple[Report, Adapter | None, list[Verdict]]:
+) -> tuple[Report, VulkanAdapter | None, list[Verdict]]:
     """Return the report, and what the real delegate said itself."""
     from msd.judging.pieces import combined
     from msd.prediction.device import find_device
@@ -246,7 +250,7 @@ def _audits(
             yield audited(file, drawn.get(file.parent), inputs)
 
 
-def _described(adapter: Adapter | None) -> dict[str, Any] | None:
+def _described(adapter: VulkanAdapter | None) -> dict[str, Any] | None:
     if adapter is None:
         return None
     return {
@@ -260,7 +264,7 @@ def _described(adapter: Adapter | None) -> dict[str, Any] | None:
 
 
 def _print(
-    made: Report, adapter: Adapter | None, verdicts: list[Verdict], setup: bool, verbose: bool
+    made: Report, adapter: VulkanAdapter | None, verdicts: list[Verdict], setup: bool, verbose: bool
 ) -> None:
     from msd.cli.prediction_view import print_audits, print_predictions
     from msd.cli.verdict_view import print_verdicts
@@ -335,22 +339,27 @@ def _files(paths: tuple[Path, ...]) -> Files:
 
 
 def _components(folder: Path) -> Files:
-    """Return the files that the folder's manifest lists; all three components where it has none."""
+    """Return the files that the folder's manifest lists; those of a whole family where it has none."""
     if (folder / MANIFEST).exists():
         parts = open_bundle(folder).manifest.components.values()
         return [(folder / part.file, part.runs_on) for part in parts]
-    files = [folder / f"{component}.tflite" for component in COMPONENTS]
-    missing = [file.name for file in files if not file.is_file()]
-    if missing:
-        raise BadBundle(
-            f"{folder} has neither {MANIFEST} nor {', '.join(missing)}; name the files to judge instead"
-        )
-    found: list[tuple[Path, RunsOn]] = [(file, "gpu") for file in files]
-    lookup = folder / f"{LOOKUP}.tflite"
-    return [(lookup, "cpu"), *found] if lookup.is_file() else found
+    missing = {family: _missing(folder, family) for family in families().values()}
+    family = min(missing, key=lambda family: len(missing[family]))
+    if missing[family]:
+        lacking = ", ".join(missing[family])
+        raise BadBundle(f"{folder} has neither {MANIFEST} nor {lacking}; name the files to judge instead")
+    files: list[tuple[str, RunsOn]] = [(n, "cpu" if n in family.lookups else "gpu") for n in family.files]
+    places = [(folder / f"{name}.tflite", runs_on) for name, runs_on in files]
+    return [(path, runs_on) for path, runs_on in places if path.is_file()]
 
 
-def _adapter(talk: Console) -> Adapter:
+def _missing(folder: Path, family: Family) -> list[str]:
+    """Return the files of a family that a folder lacks."""
+    names = [f"{component}.tflite" for component in family.required]
+    return [name for name in names if not (folder / name).is_file()]
+
+
+def _adapter(talk: Console) -> VulkanAdapter:
     from msd.runners.adapter import find
 
     logger, handler = logging.getLogger("msd.runners"), SayOnStderr(talk)
@@ -363,7 +372,7 @@ def _adapter(talk: Console) -> Adapter:
         logger.removeHandler(handler)
 
 
-def _judge(file: Path, options: dict[str, Any], adapter: Adapter, talk: Console) -> list[Verdict]:
+def _judge(file: Path, options: dict[str, Any], adapter: VulkanAdapter, talk: Console) -> list[Verdict]:
     from msd.judging import judge
     from msd.judging.pieces import judge_pieces
 

@@ -1,16 +1,18 @@
-"""What a manifest says of files: those that were read and those that were written."""
+"""The manifest of a bundle: the files that were read, the files that were written, and how."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+import platform
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from msd import tflite
 from msd.bundle import (
-    COMPONENTS,
     Adapter,
     Component,
     Configuration,
@@ -19,11 +21,15 @@ from msd.bundle import (
     Source,
     file_facts,
 )
-from msd.encoding.recipe import Recipe
+from msd.conversion.job import Job
+from msd.files.fingerprint import code_fingerprint, fingerprint
+from msd.files.schema import plain
 from msd.ir.interface import Interface
 from msd.runners.interpreter import require_loadable
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.published import PUBLISHED
+
+LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
 
 
 def component_of(path: Path, made_from: str, runs_on: RunsOn) -> Component:
@@ -32,37 +38,75 @@ def component_of(path: Path, made_from: str, runs_on: RunsOn) -> Component:
     model = tflite.read(path)
     facts, interface = file_facts(path), Interface.of(model, path)
     return Component(
-        path.name,
-        facts.sha256,
-        facts.bytes,
-        len(model.main.ops),
-        tuple(interface.inputs.values()),
-        tuple(interface.outputs.values()),
-        made_from,
-        runs_on,
+        file=path.name,
+        sha256=facts.sha256,
+        bytes=facts.bytes,
+        operations=len(model.main.ops),
+        inputs=tuple(interface.inputs.values()),
+        outputs=tuple(interface.outputs.values()),
+        made_from=made_from,
+        runs_on=runs_on,
     )
 
 
-def source_of(checkpoint: Checkpoint, components: Sequence[str]) -> Source:
-    """Return what the checkpoint is made of, but for files that only other components' weights are in."""
-    held = {name for files in checkpoint.holders.values() for name in files}
-    read = {name for component in components for name in checkpoint.holders[component]}
-    files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in read or n not in held}
+@contextmanager
+def hashing(checkpoint: Checkpoint, components: Collection[str]) -> Iterator[Future[Source]]:
+    """Yield the source of `components`, hashed on another core: that takes about a second for each GB."""
+    with ThreadPoolExecutor(1) as pool:
+        yield pool.submit(source_of, checkpoint, components)
+
+
+def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
+    """Return the files of the checkpoint, but for those that hold only other components' weights."""
+    holding = {name for files in checkpoint.weight_files.values() for name in files}
+    needed = {name for component in components for name in checkpoint.weight_files[component]}
+    files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in needed or n not in holding}
     published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
     return Source(checkpoint.kind, checkpoint.name, files, adapters, published)
 
 
-def configuration_of(
-    checkpoint: Checkpoint, recipe: Recipe, batch: int, pixels: tuple[int, int]
-) -> Configuration:
-    """Return how a checkpoint is converted; `pixels` are the pictures' height and width."""
-    text_encoder, unet, vae_decoder = (_json(asdict(getattr(checkpoint, c))) for c in COMPONENTS)
-    facts = RecipeFacts(recipe.name, recipe.digest)
-    return Configuration(text_encoder, unet, vae_decoder, *pixels, batch, facts, checkpoint.networks)
+def configuration_of(job: Job) -> Configuration:
+    """Return how a checkpoint is converted, in the form that is read again from the manifest."""
+    height, width = job.size.pixels
+    recipe = job.settings.recipe
+    return Configuration(
+        height=height,
+        width=width,
+        batch=job.settings.batch,
+        recipe=RecipeFacts(recipe.name, recipe.digest),
+        networks=job.checkpoint.networks,
+        components={name: plain(asdict(config)) for name, config in job.checkpoint.configs.items()},
+    )
 
 
-def _json(value: dict[str, Any]) -> dict[str, Any]:
-    """Return what JSON makes of it, in which tuples are lists: so it equals what is read again."""
-    plain: dict[str, Any] = json.loads(json.dumps(value))
-    return plain
+def fingerprints(job: Job, source: Source) -> dict[str, str]:
+    """Return the fingerprint of everything that decides the files of each component of the job."""
+    return {name: fingerprint(_facts(job, name, source)) for name in job.components}
+
+
+def _facts(job: Job, name: str, source: Source) -> list[Any]:
+    settings, network, adapters = job.settings, job.networks[name], job.checkpoint.adapters
+    calibration = settings.calibration.facts() if settings.calibration else None
+    pruned = name in settings.pruned(job.family)
+    return [
+        [(source.files[f].sha256, adapters.get(f)) for f in job.checkpoint.weight_files[name]],
+        [network.description, network.inputs],
+        [
+            settings.recipe.digest,
+            [settings.pruning_of(job.family), calibration] if pruned else None,
+            settings.aim,
+            [rule.name for rule in settings.applied],
+        ],
+        [code_fingerprint("msd", "graph_rewrites"), versions()],
+    ]
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that decide a file's bytes."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def in_order(files: Mapping[str, Any], order: Collection[str]) -> dict[str, Any]:
+    """Return a mapping's items in the order in which a family lists them."""
+    return {name: files[name] for name in order if name in files}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,11 @@ from msd.bundle import (
     Source,
     file_facts,
     load_manifest,
-    network_of,
 )
+from msd.conversion.job import Job
+from msd.conversion.manifest import configuration_of, fingerprints
 from msd.errors import BadBundle, OutputExists
+from msd.files.schema import plain
 
 REPLACE = "give another folder, or --force to replace it"
 
@@ -42,37 +42,32 @@ def earlier(out: Path, force: bool) -> Manifest | None:
         raise OutputExists(f"{problem}; {REPLACE}") from problem
 
 
-def kept(
-    out: Path,
-    old: Manifest,
-    source: Source,
-    configuration: Configuration,
-    wanted: Mapping[str, str],
-    force: bool,
-) -> dict[str, Component]:
-    """Return the files of `old` that stay.
+def kept(job: Job, out: Path, old: Manifest, source: Source) -> dict[str, Component]:
+    """Return the files of `old` in the folder `out` that stay, by name; `source` is what the job reads.
 
-    `wanted` are the fingerprints of the components to be written: what has the same one already is finished.
-    What is not wanted stays if it comes from the same checkpoint. Raises OutputExists where something else
-    would be overwritten unasked.
+    Components of the job that are finished already stay, and so do others of the same checkpoint. Raises
+    OutputExists where something else would be overwritten unasked.
     """
+    configuration, force = configuration_of(job), job.settings.force
     alike = _alike(old, source, configuration)
     if not alike and not force:
         raise OutputExists(f"{out} holds {_difference(old, source, configuration)}; {REPLACE}")
     if not alike:
         return {}
-    others = {name: part for name, part in old.components.items() if network_of(name) not in wanted}
+    component = {name: job.family.component_of(name).name for name in old.components}
+    others = {name: file for name, file in old.components.items() if component[name] not in job.components}
     if force:
         return others
-    finished = {name: part for name, part in old.components.items() if name not in others}
-    for name, part in finished.items():
-        _require_same(out, part, wanted[network_of(name)])
+    finished = {name: file for name, file in old.components.items() if name not in others}
+    wanted = fingerprints(job, source)
+    for name, file in finished.items():
+        _require_same(out, file, wanted[component[name]])
     return others | finished
 
 
 def _alike(old: Manifest, source: Source, configuration: Configuration) -> bool:
     """Whether the components of `old` and new ones make one bundle."""
-    return _same_checkpoint(old.source, source) and old.configuration == configuration
+    return _same_checkpoint(old.source, source) and plain(old.configuration) == plain(configuration)
 
 
 def _same_checkpoint(old: Source, new: Source) -> bool:
@@ -88,8 +83,8 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
         return f"a conversion with {merged or 'no LoRA'} merged into the weights"
     if not _same_checkpoint(old.source, source):
         return f"a conversion of another checkpoint ({old.source.name})"
-    before, now = asdict(old.configuration), asdict(configuration)
-    other = ", ".join(_said(key, before[key]) for key in before if before[key] != now[key])
+    before, now = plain(old.configuration), plain(configuration)
+    other = ", ".join(_said(key, before[key]) for key in before if before[key] != now.get(key))
     return f"another conversion of this checkpoint ({other})"
 
 

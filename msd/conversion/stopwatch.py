@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 
-class Clock:
+class Stopwatch:
     """Seconds between laps, by name."""
 
     def __init__(self) -> None:
@@ -13,10 +13,10 @@ class Clock:
         self.restart()
 
     def restart(self) -> None:
-        """What follows begins now."""
+        """Begin a lap now."""
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
-        """Note how long it is since the last lap."""
+        """Note the seconds since the lap began, and begin another."""
         now = time.perf_counter()
         self.seconds[name], self._last = round(now - self._last, 3), now

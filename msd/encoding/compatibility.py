@@ -9,9 +9,9 @@ from msd.errors import BadConfig
 from msd.ir import Model, Op
 from msd.ir.executed_graphs import executed_graphs
 from msd.prediction.constants import constant
+from msd.prediction.rules.apply import predict
 from msd.prediction.rules.finding import Finding
 from msd.prediction.rules.miscomputed import odd_rows
-from msd.prediction.rules.registry import predict
 
 ENCODED = frozenset({"INT8", "INT4", "FLOAT16"})
 

@@ -8,13 +8,12 @@ delegates remove. Operator versions are the lowest that allow the encoding
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
 
-from msd.bundle import COMPONENTS
 from msd.encoding.quantize import encoder
 from msd.encoding.recipe import BITS, FILTERS, INTEGERS, Line, Recipe
 from msd.errors import BadConfig
@@ -77,10 +76,13 @@ def is_table(name: str) -> bool:
     return name.endswith("token_embedding.weight")
 
 
-def require_matched(recipe: Recipe, encodings: Mapping[str, Encoding]) -> None:
-    """Raise BadConfig for a line that matched nothing, if `encodings` has all of its components."""
+def require_matched(recipe: Recipe, encodings: Mapping[str, Encoding], components: Collection[str]) -> None:
+    """Raise BadConfig for a line that matched nothing, if `encodings` has all of its components.
+
+    A line that names no component means all `components` of the model.
+    """
     for n, line in enumerate(recipe.lines):
-        scope = line.component or COMPONENTS
+        scope = line.component or tuple(components)
         if set(scope) <= set(encodings) and not any(n in encodings[c].matched for c in scope):
             names = [name for c in scope for name in encodings[c].names]
             raise BadConfig(

@@ -13,10 +13,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from msd.bundle import COMPONENTS
 from msd.errors import BadConfig
+from msd.families import component_names
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
+from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "recipes"
 """The recipes that come with msd, in a checkout or beside the installed package."""
@@ -31,8 +32,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "store": tuple(BITS),
     "granularity": ("channel", "tensor"),
     "algorithm": ("min-max", "mse", "rms"),
-    "component": COMPONENTS,
-    "delegate": ("litert-gpu", "tflite-gpu"),
+    "delegate": tuple(delegates()),
 }
 FOR_INTEGERS = ("granularity", "algorithm", "explicit")
 """Keys of a line that apply to integers only."""
@@ -85,9 +85,9 @@ class Recipe:
     prune: Mapping[str, Any] | None = None
 
     @property
-    def is_classic(self) -> bool:
-        """Whether the files are for TensorFlow Lite's delegate, which has fewer operators than LiteRT's."""
-        return self.delegate == "tflite-gpu"
+    def splits_lookup(self) -> bool:
+        """Whether the files are for a delegate that cannot look up the rows of tokens."""
+        return self.delegate is not None and find_delegate(self.delegate).splits_lookup
 
     @property
     def digest(self) -> str:
@@ -144,7 +144,7 @@ def _line(table: dict[str, Any], where: str) -> Line:
     chosen = {key: _choice(table, key, where) for key in ("granularity", "algorithm") if key in table}
     components = _strings(table, "component", where)
     for component in components:
-        _require_choice("component", component, where)
+        _require_one_of(component_names(), "component", component, where)
     return Line(
         store,
         kinds,
@@ -160,13 +160,13 @@ def _require_keys(table: Mapping[str, Any], known: tuple[str, ...], where: str) 
         raise BadConfig(f"{where} has no use for {', '.join(unknown)}; known keys are {', '.join(known)}")
 
 
-def _require_choice(key: str, value: object, where: str) -> None:
-    if value not in CHOICES[key]:
-        raise BadConfig(f"{where}: {key} is {value!r}; choose from {', '.join(CHOICES[key])}")
+def _require_one_of(choices: tuple[str, ...], key: str, value: object, where: str) -> None:
+    if value not in choices:
+        raise BadConfig(f"{where}: {key} is {value!r}; choose from {', '.join(choices)}")
 
 
 def _choice(table: Mapping[str, Any], key: str, where: str) -> str:
-    _require_choice(key, table[key], where)
+    _require_one_of(CHOICES[key], key, table[key], where)
     return str(table[key])
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Any
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+INLINE = {"inline": True}
+"""The metadata of a field, a dict of dicts, whose items stand in the file beside the other fields."""
+
 NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
@@ -46,8 +49,21 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
 
 def dump(value: Any) -> str:
     """Return a dataclass as the JSON text that `load` reads, its `format` first, with a final newline."""
-    fields = dataclasses.asdict(value)
+    fields = plain(value)
     return json.dumps({"format": fields.pop("format"), **fields}, indent=2, ensure_ascii=False) + "\n"
+
+
+def plain(value: Any) -> Any:
+    """Return a dataclass as the objects, lists and scalars that JSON has."""
+    if dataclasses.is_dataclass(value):
+        form: dict[str, Any] = {}
+        for f in dataclasses.fields(value):
+            item = plain(getattr(value, f.name))
+            form |= item if f.metadata == INLINE else {f.name: item}
+        return form
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def document(kind: Any) -> dict[str, Any]:
@@ -104,7 +120,15 @@ def _fields(kind: type) -> list[tuple[str, Any, bool]]:
     return [
         (f.name, types[f.name], f.default is missing and f.default_factory is missing)
         for f in dataclasses.fields(kind)
+        if f.metadata != INLINE
     ]
+
+
+def _inline(kind: type) -> tuple[str, Any] | None:
+    """Return the name and item type of the field whose items stand beside the others, if there is one."""
+    types = typing.get_type_hints(kind)
+    named = [f.name for f in dataclasses.fields(kind) if f.metadata == INLINE]
+    return (named[0], typing.get_args(types[named[0]])[1]) if named else None
 
 
 def _read_object(kind: Callable[..., Any], value: object, where: str) -> Any:
@@ -113,15 +137,22 @@ def _read_object(kind: Callable[..., Any], value: object, where: str) -> Any:
     for name, _, required in expected:
         if required and name not in items:
             raise ValueError(f"{where} lacks {name!r}")
-    return kind(**{name: read(t, items[name], f"{where}.{name}") for name, t, _ in expected if name in items})
+    values = {name: read(t, items[name], f"{where}.{name}") for name, t, _ in expected if name in items}
+    if inline := _inline(typing.cast(type, kind)):
+        others = {key: item for key, item in items.items() if key not in values and isinstance(item, dict)}
+        values[inline[0]] = {key: read(inline[1], item, f"{where}.{key}") for key, item in others.items()}
+    return kind(**values)
 
 
 def _describe_object(kind: type) -> dict[str, Any]:
-    return {
+    described: dict[str, Any] = {
         "type": "object",
         "properties": {name: describe(t) for name, t, _ in _fields(kind)},
         "required": [name for name, _, required in _fields(kind) if required],
     }
+    if inline := _inline(kind):
+        described["additionalProperties"] = describe(inline[1])
+    return described
 
 
 def _read_literal(choices: tuple[object, ...], value: object, where: str) -> object:

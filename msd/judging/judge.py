@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
@@ -16,11 +16,14 @@ from msd.ir.weights import Array
 from msd.judging.rejection import rejections
 from msd.judging.verdict import Distance, Verdict, distance
 from msd.runners import native_log
-from msd.runners.adapter import Adapter, find
-from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.runners.adapter import VulkanAdapter, find
+from msd.runners.backends.litert_cpu import CpuProcess
+from msd.runners.backends.litert_gpu import GpuProcess
+from msd.runners.child import ChildLost, ChildRefused
 from msd.runners.interpreter import check, one_line
+from msd.runners.process_runner import ProcessRunner
 from msd.runners.random_inputs import random_inputs
-from msd.runners.worker import LoadOnCpu, LoadOnGpu, Precision, Run
+from msd.runners.runner import Conditions, Precision
 
 TAIL = 60
 """How many lines of the native log a verdict keeps."""
@@ -30,7 +33,7 @@ NOISE = ("_registry.cc:", "compiler_plugin.cc:", "Could not load shared library"
 
 
 @dataclass(frozen=True)
-class Trial:
+class Attempt:
     """One attempt to load and run a file in a child process."""
 
     text: str
@@ -53,7 +56,7 @@ def judge(
     timeout: float = 600.0,
     memory: int | None = None,
     inputs: Mapping[str, Array] | None = None,
-    adapter: Adapter | None = None,
+    adapter: VulkanAdapter | None = None,
 ) -> Verdict:
     """Return the verdict of LiteRT's GPU delegate on the .tflite file at `path`.
 
@@ -69,60 +72,72 @@ def judge(
     given = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
     check(given, ports.inputs, path)
     adapter = adapter or find()
-    bounds = Bounds.of(timeout, memory)
-    gpu = _on_gpu(LoadOnGpu(path, precision, ports.signature), given, bounds, adapter)
-    cpu = None if gpu.outputs is None else _try(LoadOnCpu(path), given, bounds, {})
+    conditions = Conditions(
+        threads=1, precision=precision, isolation="process", seconds=timeout, memory=memory, adapter=adapter
+    )
+    gpu = _on_gpu(path, conditions, given)
+    cpu = None if gpu.outputs is None else _try(lambda: CpuProcess(path, conditions), "loading", given)
     return _verdict(path, model, adapter, precision, gpu, cpu, monotonic() - start)
 
 
-def _on_gpu(load: LoadOnGpu, inputs: dict[str, Array], bounds: Bounds, adapter: Adapter) -> Trial:
-    alone = _try(load, inputs, bounds, adapter.environment)
+def _on_gpu(path: Path, conditions: Conditions, inputs: dict[str, Array]) -> Attempt:
+    alone = _try(lambda: GpuProcess(path, conditions), "compiling", inputs)
     facts = alone.facts
     if alone.crashed or not facts.rejected:
         return alone
     if not facts.delegated:
         return replace(alone, failure=None)
-    mixed = _try(replace(load, cpu_too=True), inputs, bounds, adapter.environment)
+    mixed = _try(lambda: GpuProcess(path, conditions, cpu_too=True), "compiling", inputs)
     return replace(mixed, text=alone.text if mixed.failure is None else mixed.text)
 
 
-def _try(
-    load: LoadOnGpu | LoadOnCpu, inputs: dict[str, Array], bounds: Bounds, environment: Mapping[str, str]
-) -> Trial:
-    """Load and run in a fresh child; a refusal or a loss becomes the trial's failure."""
-    with Child(environment, bounds) as child:
-        loaded, ran, failure, crashed = None, None, None, False
-        doing = "compiling" if isinstance(load, LoadOnGpu) else "loading"
+def _try(load: Callable[[], ProcessRunner], loading: str, inputs: dict[str, Array]) -> Attempt:
+    """Load and run in a fresh process; a refusal or a loss becomes the attempt's failure."""
+    try:
+        runner = load()
+    except MsdError as problem:
+        return _failed(problem, loading, None)
+    with runner:
         try:
-            loaded = child.ask(load)
-            doing = "running"
-            ran = child.ask(Run(inputs))
-        except ChildLost as problem:
-            failure, crashed = f"while {doing}, {problem}", True
-        except ChildRefused as problem:
-            failure = f"{doing} failed: {_reason(child.log, problem)}"
-        return Trial(
-            child.log,
-            ran.outputs if ran else None,
-            loaded.seconds if loaded else None,
-            ran.seconds if ran else None,
-            failure,
-            crashed,
+            outputs = runner.run(inputs)
+        except MsdError as problem:
+            return _failed(problem, "running", runner.load_seconds)
+        return Attempt(
+            text=runner.log,
+            outputs=outputs,
+            compile_seconds=runner.load_seconds,
+            run_seconds=runner.run_seconds[-1],
         )
 
 
-def _reason(text: str, problem: MsdError) -> str:
+def _failed(problem: MsdError, doing: str, compile_seconds: float | None) -> Attempt:
+    cause = problem.__cause__
+    if isinstance(cause, ChildLost):
+        failure = f"while {doing}, {cause}"
+    elif isinstance(cause, ChildRefused):
+        failure = f"{doing} failed: {_reason(cause)}"
+    else:
+        raise problem
+    return Attempt(
+        text=cause.log,
+        compile_seconds=compile_seconds,
+        failure=failure,
+        crashed=isinstance(cause, ChildLost),
+    )
+
+
+def _reason(problem: ChildRefused) -> str:
     """Return the first error of the native log, which is the real one; else what was raised."""
-    return next(iter(native_log.parse(text).problems), one_line(problem).rpartition("└ ")[2])
+    return next(iter(native_log.parse(problem.log).problems), one_line(problem).rpartition("└ ")[2])
 
 
 def _verdict(
     path: Path,
     model: Model,
-    adapter: Adapter,
+    adapter: VulkanAdapter,
     asked: Precision,
-    gpu: Trial,
-    cpu: Trial | None,
+    gpu: Attempt,
+    cpu: Attempt | None,
     seconds: float,
 ) -> Verdict:
     facts = gpu.facts
@@ -153,7 +168,7 @@ def _verdict(
     )
 
 
-def _distances(gpu: Trial, cpu: Trial | None) -> tuple[Distance, ...]:
+def _distances(gpu: Attempt, cpu: Attempt | None) -> tuple[Distance, ...]:
     if gpu.outputs is None or cpu is None or cpu.outputs is None:
         return ()
     return tuple(distance(name, value, cpu.outputs[name]) for name, value in gpu.outputs.items())

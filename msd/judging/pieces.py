@@ -16,8 +16,9 @@ from msd.ir.split import split_graph
 from msd.ir.weights import Array
 from msd.judging.judge import judge
 from msd.judging.verdict import Verdict
-from msd.runners.interpreter import Interpreter
+from msd.runners.backends.litert_cpu import open_file
 from msd.runners.random_inputs import random_inputs
+from msd.runners.runner import Conditions
 
 
 def judge_pieces(
@@ -45,7 +46,7 @@ def judge_pieces(
             file = Path(folder) / f"{path.stem}.{number}-of-{len(pieces)}.tflite"
             tflite.write(Model([piece]), file)
             fed = {tensor.name: known[tensor.name] for tensor in piece.inputs}
-            with Interpreter(file, float_weights=True) as network:
+            with open_file(file, Conditions()) as network:
                 known |= network.run(fed)
             verdict = judge(file, inputs=fed, **judging)
             file.unlink()

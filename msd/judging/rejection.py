@@ -63,7 +63,7 @@ def _rejection(kind: str, reason: str, tensors: list[str], ops: Sequence[Op]) ->
     every = _places(kind, None, ops)
     places = _places(kind, tensors, ops) if tensors else every
     ordered = sorted(tensors, key=lambda tensor: _places(kind, [tensor], ops))
-    return Rejection(kind, reason, places, len(every), tuple(ordered))
+    return Rejection(kind, reason, places, len(every), tensors=tuple(ordered))
 
 
 def _places(kind: str, tensors: Sequence[str] | None, ops: Sequence[Op]) -> tuple[int, ...]:

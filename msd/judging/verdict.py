@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from msd.ir.weights import Array
 from msd.judging.rejection import Rejection
 from msd.parity import psnr
-from msd.runners.worker import Precision
+from msd.runners.runner import Precision
 
 THRESHOLD_DB = {"fp32": 60.0, "fp16": 35.0}
 """The least PSNR between GPU and CPU that counts as the same numbers, by the precision computed in."""
@@ -53,10 +54,20 @@ def distance(output: str, value: Array, reference: Array) -> Distance:
     got, wanted = np.asarray(value, np.float64), np.asarray(reference, np.float64)
     finite, reference_finite = bool(np.isfinite(got).all()), bool(np.isfinite(wanted).all())
     identical = value.dtype == reference.dtype and np.array_equal(value, reference)
-    if not (finite and reference_finite):
-        return Distance(output, math.nan, math.nan, math.nan, finite, reference_finite, identical)
-    greatest, peak = (float(np.max(np.abs(array), initial=0)) for array in (got - wanted, wanted))
-    return Distance(output, psnr(wanted, got), greatest, peak, True, True, identical)
+    known = finite and reference_finite
+    return Distance(
+        output=output,
+        psnr=psnr(wanted, got) if known else math.nan,
+        max_difference=_greatest(got - wanted) if known else math.nan,
+        max_reference=_greatest(wanted) if known else math.nan,
+        finite=finite,
+        reference_finite=reference_finite,
+        identical=identical,
+    )
+
+
+def _greatest(values: npt.NDArray[np.float64]) -> float:
+    return float(np.max(np.abs(values), initial=0))
 
 
 @dataclass(frozen=True)

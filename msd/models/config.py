@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
 from msd.models import settings
+from msd.models.networks import Size
+from msd.models.trace import InputSpecs
 
 Settings = Mapping[str, Any]
 """A parsed config.json."""
@@ -25,10 +28,14 @@ class TextEncoderConfig:
     activation: str
     epsilon: float
 
+    def inputs(self, size: Size) -> InputSpecs:
+        """Return the shape and dtype of `tokens`."""
+        return {"tokens": ((size.batch, self.length), "int32")}
+
     @staticmethod
     def from_diffusers(config: Settings) -> TextEncoderConfig:
         """Return what text_encoder/config.json says; raises BadCheckpoint for what we cannot build."""
-        read = settings.Reader("text_encoder", config)
+        read = settings.Reader(TEXT_ENCODER.part.folder, config)
         read.refuse_other(TEXT_ENCODER_ONLY)
         width, heads = read.count("hidden_size", 512), read.count("num_attention_heads", 8, most=256)
         read.require_multiple("hidden_size", width, "num_attention_heads", heads)
@@ -69,10 +76,27 @@ class UNetConfig:
     cosine_first: bool
     frequency_shift: float
 
+    @property
+    def multiple(self) -> int:
+        """What rows and columns of a latent must be multiples of: each level but the first halves them."""
+        return int(2 ** (len(self.channels) - 1))
+
+    def inputs(self, size: Size) -> InputSpecs:
+        """Return the shape and dtype of each input; `guidance_embedding` where it was distilled for one."""
+        latent = (size.batch, size.rows, size.columns, self.in_channels)
+        inputs = {
+            "latent": (latent, "float32"),
+            "timestep": ((size.batch,), "float32"),
+            "context": ((size.batch, size.length, self.context_width), "float32"),
+        }
+        if self.guidance_width is not None:
+            inputs["guidance_embedding"] = ((size.batch, self.guidance_width), "float32")
+        return inputs
+
     @staticmethod
     def from_diffusers(config: Settings) -> UNetConfig:
         """Return what unet/config.json says; raises BadCheckpoint for what we cannot build."""
-        read = settings.Reader("unet", config)
+        read = settings.Reader(UNET.part.folder, config)
         read.refuse_other(UNET_ONLY)
         read.refuse_unknown({*UNET_ONLY, *UNET_READ, *UNET_UNUSED})
         channels = read.counts("block_out_channels", (320, 640, 1280, 1280))
@@ -127,10 +151,14 @@ class VaeDecoderConfig:
         """Pixels along the side of a cell of the latent."""
         return int(2 ** (len(self.channels) - 1))
 
+    def inputs(self, size: Size) -> InputSpecs:
+        """Return the shape and dtype of `latent`."""
+        return {"latent": ((size.batch, size.rows, size.columns, self.latent_channels), "float32")}
+
     @staticmethod
     def from_diffusers(config: Settings) -> VaeDecoderConfig:
         """Return what vae/config.json says; raises BadCheckpoint for what we cannot build."""
-        read = settings.Reader("vae", config)
+        read = settings.Reader(VAE_DECODER.part.folder, config)
         read.refuse_other(VAE_ONLY)
         read.refuse_unknown({*VAE_ONLY, *VAE_READ, *VAE_UNUSED})
         channels = read.counts("block_out_channels", (64,))

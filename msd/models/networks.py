@@ -1,20 +1,79 @@
-"""The three networks for one picture size: what builds each, and the inputs it is to be traced with."""
+"""The networks of a family for one image size: what builds each, and the inputs it is to be traced with.
+
+A component's `config` is a class with `from_diffusers(config.json)`, which returns an instance, and
+`inputs(size)`, which returns the shape and dtype of each input by name. Its `network` is a function of such
+an instance and a `Size` that returns the Keras model.
+"""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 from msd.errors import BadConfig
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.families import Family
+from msd.families.family import resolve
 from msd.models.trace import InputSpecs
+
+DEFAULT_LENGTH = 77
+"""Tokens of a prompt, where no text encoder says how many it reads."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """The sizes that a network is built for: latent `rows` and `columns`, `length` in tokens, and the batch.
+
+    `scale` is the number of pixels along the side of a latent cell.
+    """
+
+    rows: int
+    columns: int
+    length: int = DEFAULT_LENGTH
+    batch: int = 1
+    scale: int = 8
+
+    @property
+    def pixels(self) -> tuple[int, int]:
+        """The height and width of images."""
+        return self.rows * self.scale, self.columns * self.scale
+
+
+class NetworkConfig(Protocol):
+    """The configuration of one component, a frozen dataclass."""
+
+    def inputs(self, size: Size) -> InputSpecs:
+        """Return the shape and dtype of each input, by its name."""
+
+
+class DenoiserConfig(NetworkConfig, Protocol):
+    """The configuration of the component that denoises."""
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Rows and columns of the latents that it was trained on."""
+
+    @property
+    def multiple(self) -> int:
+        """What rows and columns must be multiples of."""
+
+
+class DecoderConfig(NetworkConfig, Protocol):
+    """The configuration of the component that decodes."""
+
+    @property
+    def scale(self) -> int:
+        """The number of pixels along the side of a latent cell."""
+
+
+Configs = Mapping[str, Any]
+"""The `NetworkConfig` of each component, by its name."""
 
 
 @dataclass(frozen=True)
 class Network:
-    """A Keras model to be: `build()` returns it; `inputs` are the shape and dtype of each input by name.
+    """A Keras model before it is built: `build()` returns it; `inputs` are each input's shape and dtype.
 
     `description` says all that decides the model; two networks with the same one are the same.
     """
@@ -24,55 +83,56 @@ class Network:
     description: str
 
 
-def networks(
-    text_encoder: TextEncoderConfig,
-    unet: UNetConfig,
-    vae_decoder: VaeDecoderConfig,
-    height: int | None = None,
-    width: int | None = None,
-    batch: int = 1,
-) -> dict[str, Network]:
-    """Return "text_encoder", "unet" and "vae_decoder" for pictures of `height` by `width` pixels.
+def read_configs(family: Family, parsed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the configuration of each component from parsed config.json files, by the name of their folder.
 
-    The default is the size that the U-Net was trained on. Raises BadConfig for a size that the levels do not
-    divide.
+    Optional components without a folder are left out. Raises BadCheckpoint for a network that we cannot build
+    and for networks that cannot work together.
     """
-    rows, columns = latent_size(unet, vae_decoder, height, width)
-    latent = ((batch, rows, columns, unet.in_channels), "float32")
-    context = ((batch, text_encoder.length, unet.context_width), "float32")
-    inputs = {"latent": latent, "timestep": ((batch,), "float32"), "context": context}
-    if unet.guidance_width is not None:
-        inputs["guidance_embedding"] = ((batch, unet.guidance_width), "float32")
+    present = [c for c in family.components if not c.optional or c.part.folder in parsed]
+    configs = {c.name: resolve(c.config).from_diffusers(parsed[c.part.folder]) for c in present}
+    family.require_fit(configs)
+    return configs
 
-    latents = ((batch, rows, columns, vae_decoder.latent_channels), "float32")
-    length = text_encoder.length
-    tokens = {"tokens": ((batch, length), "int32")}
+
+def networks(family: Family, configs: Configs, size: Size) -> dict[str, Network]:
+    """Return the network of each component that `configs` has, by its name."""
     return {
-        "text_encoder": _network("text_encoder", tokens, text_encoder, batch),
-        "unet": _network("unet", inputs, unet, rows, columns, length, batch),
-        "vae_decoder": _network("vae_decoder", {"latent": latents}, vae_decoder, rows, columns, batch),
+        component.name: Network(
+            partial(_build, component.network, configs[component.name], size),
+            configs[component.name].inputs(size),
+            f"{component.network} of {configs[component.name]}",
+        )
+        for component in family.components
+        if component.name in configs
     }
 
 
-def _network(component: str, inputs: InputSpecs, *arguments: Any) -> Network:
-    """Return the network that msd.models.`component` builds from `arguments`."""
-
-    def build() -> Any:
-        module = importlib.import_module(f"msd.models.{component}")
-        return getattr(module, component)(*arguments)
-
-    return Network(build, inputs, f"{component}{arguments}")
+def _build(place: str, config: Any, size: Size) -> Any:
+    return resolve(place)(config, size)
 
 
-def latent_size(
-    unet: UNetConfig, vae_decoder: VaeDecoderConfig, height: int | None, width: int | None
-) -> tuple[int, int]:
-    """Return rows and columns of the latent of a picture of `height` by `width` pixels."""
-    step = vae_decoder.scale * 2 ** (len(unet.channels) - 1)
-    sizes = []
-    for name, pixels, cells in (("height", height, unet.size[0]), ("width", width, unet.size[1])):
-        pixels = cells * vae_decoder.scale if pixels is None else pixels
+def size_of(
+    family: Family, configs: Configs, height: int | None = None, width: int | None = None, batch: int = 1
+) -> Size:
+    """Return the size for images of `height` by `width` pixels, by default the denoiser's own.
+
+    Raises BadConfig for pixels that the levels of the denoiser and the decoder do not divide.
+    """
+    denoiser: DenoiserConfig = configs[family.denoiser.name]
+    decoder: DecoderConfig = configs[family.decoder.name]
+    cells = []
+    for name, pixels, trained in (("height", height, denoiser.size[0]), ("width", width, denoiser.size[1])):
+        pixels = trained * decoder.scale if pixels is None else pixels
+        step = decoder.scale * denoiser.multiple
         if pixels < step or pixels % step:
             raise BadConfig(f"the {name} of {pixels} pixels must be a multiple of {step}")
-        sizes.append(pixels // vae_decoder.scale)
-    return sizes[0], sizes[1]
+        cells.append(pixels // decoder.scale)
+    rows, columns = cells
+    return Size(rows=rows, columns=columns, length=_length(family, configs), batch=batch, scale=decoder.scale)
+
+
+def _length(family: Family, configs: Configs) -> int:
+    """Return how many tokens the text encoders read."""
+    lengths = (getattr(configs[encoder.name], "length", None) for encoder in family.encoders)
+    return next((length for length in lengths if length is not None), DEFAULT_LENGTH)

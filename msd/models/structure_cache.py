@@ -24,7 +24,7 @@ from msd.models.trace import trace
 MOST = 64
 """The largest number of structures; the least recently used are deleted first."""
 
-CODE = ("msd/models",)
+CODE = ("msd/models", "msd/sources/keras_cv")
 LIBRARIES = ("tensorflow", "keras", "keras-cv")
 
 

@@ -8,23 +8,25 @@ import keras
 import numpy as np
 from keras import ops
 
+from msd.families.stable_diffusion import TEXT_ENCODER
 from msd.models.blocks import Tensor, attend, dense, layer_norm
 from msd.models.config import TextEncoderConfig
+from msd.models.networks import Size
 
 MASKED = -1e4
 """Added to the scores of later tokens: its exponential is zero in float32, and float16 can represent it."""
 
 
-def text_encoder(config: TextEncoderConfig, batch: int = 1) -> keras.Model:
+def text_encoder(config: TextEncoderConfig, size: Size) -> keras.Model:
     """Return the model: `tokens` int32 (batch, length) → `context` float32 (batch, length, width)."""
-    tokens = keras.Input(batch_shape=(batch, config.length), dtype="int32", name="tokens")
+    tokens = keras.Input(batch_shape=(size.batch, config.length), dtype="int32", name="tokens")
     x = keras.layers.Embedding(config.vocabulary, config.width, name="embeddings.token_embedding")(tokens)
     x = PositionEmbedding(name="embeddings.position_embedding")(x)
     mask = np.triu(np.full((config.length, config.length), MASKED, "float32"), k=1)
     for i in range(config.layers):
         x = _layer(config, x, mask, f"encoder.layers.{i}")
     x = layer_norm(x, config.epsilon, "final_layer_norm")
-    return keras.Model(tokens, {"context": x}, name="text_encoder")
+    return keras.Model(tokens, {"context": x}, name=TEXT_ENCODER.name)
 
 
 class PositionEmbedding(keras.layers.Layer):  # type: ignore[misc]

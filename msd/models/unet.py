@@ -6,6 +6,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from msd.families.stable_diffusion import UNET
 from msd.models.blocks import (
     Tensor,
     attend,
@@ -18,26 +19,27 @@ from msd.models.blocks import (
     upsample,
 )
 from msd.models.config import UNetConfig
+from msd.models.networks import Size
 
 LONGEST_PERIOD = 10000.0
 TRANSFORMER_EPSILON = 1e-6
 BLOCK_EPSILON = 1e-5
 
 
-def unet(config: UNetConfig, height: int, width: int, length: int = 77, batch: int = 1) -> keras.Model:
-    """Return the model for latents of `height` by `width` cells and contexts of `length` tokens.
+def unet(config: UNetConfig, size: Size) -> keras.Model:
+    """Return the model for latents and contexts of `size`.
 
-    `latent` (batch, height, width, in_channels), `timestep` (batch,) and `context` (batch, length,
-    context_width) → `noise` (batch, height, width, out_channels), all float32. A U-Net distilled for guidance
+    `latent` (batch, rows, columns, in_channels), `timestep` (batch,) and `context` (batch, length,
+    context_width) → `noise` (batch, rows, columns, out_channels), all float32. A U-Net distilled for guidance
     also has the input `guidance_embedding` (batch, guidance_width).
     """
-    latent = keras.Input(batch_shape=(batch, height, width, config.in_channels), name="latent")
-    timestep = keras.Input(batch_shape=(batch,), name="timestep")
-    context = keras.Input(batch_shape=(batch, length, config.context_width), name="context")
+    latent = keras.Input(batch_shape=(size.batch, size.rows, size.columns, config.in_channels), name="latent")
+    timestep = keras.Input(batch_shape=(size.batch,), name="timestep")
+    context = keras.Input(batch_shape=(size.batch, size.length, config.context_width), name="context")
     inputs = [latent, timestep, context]
     guidance = None
     if config.guidance_width is not None:
-        guidance = keras.Input(batch_shape=(batch, config.guidance_width), name="guidance_embedding")
+        guidance = keras.Input(batch_shape=(size.batch, config.guidance_width), name="guidance_embedding")
         inputs.append(guidance)
     time = _time(config, timestep, guidance)
     skips = _down(config, conv(latent, config.channels[0], "conv_in"), time, context)
@@ -45,7 +47,7 @@ def unet(config: UNetConfig, height: int, width: int, length: int = 77, batch: i
     x = _up(config, x, skips, time, context)
     x = ops.silu(group_norm(x, config.groups, config.epsilon, "conv_norm_out"))
     noise = conv(x, config.out_channels, "conv_out")
-    return keras.Model({t.name: t for t in inputs}, {"noise": noise}, name="unet")
+    return keras.Model({t.name: t for t in inputs}, {"noise": noise}, name=UNET.name)
 
 
 def _time(config: UNetConfig, timestep: Tensor, guidance: Tensor | None) -> Tensor:

@@ -96,7 +96,8 @@ def _float16(tensor: Tensor) -> Tensor | None:
 
 def _stays(op: Op, tensor: Tensor, size: ConvSize | None, device: Device) -> bool:
     """Whether the weights keep the bit width that they have in the file."""
-    if device.delegate != "litert-gpu" or tensor.dtype not in BITS or not tensor.shape:
+    keeps = all(delegate.keeps_integers for delegate in device.delegates)
+    if not keeps or tensor.dtype not in BITS or not tensor.shape:
         return False
     return op.kind == "FULLY_CONNECTED" or (size is not None and size.plain and size.kernel == (1, 1))
 

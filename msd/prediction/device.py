@@ -12,13 +12,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 from msd.errors import BadConfig
 from msd.files.configs import CONFIGS
-
-Delegate = Literal["tflite-gpu", "litert-gpu"]
-"""TensorFlow Lite's GPU delegate, and LiteRT 2's (ML Drift)."""
+from msd.prediction.delegate import Delegate
+from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "devices"
 """The device descriptions that come with msd, in a checkout or beside the installed package."""
@@ -100,16 +99,21 @@ class Device:
     winograd_tiles: int = 64
     litert_winograd_slices: int = 1
     litert_winograd_tiles: int = 128
-    delegate: Delegate | None = None
+    delegate: str | None = None
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """The names of the limits that are unknown; exceeding only these goes undetected."""
         return tuple(key for key in LIMITS if getattr(self, key) is None)
 
-    def under(self, delegate: Delegate) -> Device:
-        """Return the device as one delegate uses it."""
+    def under(self, delegate: str) -> Device:
+        """Return the device as one delegate, by its name, uses it."""
         return replace(self, delegate=delegate)
+
+    @property
+    def delegates(self) -> tuple[Delegate, ...]:
+        """The one that uses the device, or all of which it may be; raises BadConfig for an unknown name."""
+        return (find_delegate(self.delegate),) if self.delegate else tuple(delegates().values())
 
     def uses_winograd(self, conv: ConvSize) -> bool:
         """Whether the convolution runs as Winograd F(4x4, 3x3)."""
@@ -118,14 +122,8 @@ class Device:
             and conv.kernel == (3, 3)
             and slices(conv.inputs) >= self.winograd_input_slices
             and slices(conv.outputs) >= self.winograd_output_slices
-            and any(self._worthwhile(conv, d) for d in get_args(Delegate) if self.delegate in (d, None))
+            and any(delegate.worth_winograd(self, conv) for delegate in self.delegates)
         )
-
-    def _worthwhile(self, conv: ConvSize, delegate: Delegate) -> bool:
-        if delegate == "tflite-gpu":
-            return conv.tiles >= self.winograd_tiles
-        deep_enough = slices(conv.inputs) * slices(conv.outputs) >= self.litert_winograd_slices
-        return deep_enough and conv.tiles * conv.batch >= self.litert_winograd_tiles
 
     def weights_texture(self, conv: ConvSize) -> tuple[int, int]:
         """Return (width, height) of the texture that holds the convolution's weights."""

@@ -110,7 +110,7 @@ def _cut(graph: Graph, delegated: set[Op], unneeded: set[Op]) -> tuple[Piece, ..
 def _order(graph: Graph, delegated: set[Op], unneeded: set[Op]) -> tuple[list[int], list[list[int]]]:
     """Return for each operator the number of operators it waits for, and those that wait for it.
 
-    An operator with side effects waits for the previous one; `delegated` ones do not wait for `unneeded`.
+    An operator with side effects waits for the previous one; those in `delegated` wait for no `unneeded` one.
     """
     number = {op: i for i, op in enumerate(graph.ops)}
     before: list[set[int]] = []

@@ -87,7 +87,7 @@ def _why(conv: Convolution, device: Device) -> str:
     form = f"the {kh}x{kw} convolution of {size.inputs} to {size.outputs} channels"
     rows = f"{kh * kw} rows for each of {deep} slices of four input channels"
     if conv.winograd:
-        tiles = size.tiles * size.batch if device.delegate == "litert-gpu" else size.tiles
+        tiles = min(delegate.winograd_tiles(size) for delegate in device.delegates)
         chosen = f"as it runs as Winograd ({tiles} tiles, {deep} and {wide} slices of channels)"
         rows = f"36 rows for each of {deep} slices of four input channels, {chosen}"
     most = f"{device.image2d_width} x {device.image2d_height}"
@@ -148,8 +148,9 @@ def _computed(graph: Graph) -> Iterator[tuple[int, Op, Tensor]]:
 
 
 def _matmuls(graph: Graph, device: Device) -> Iterator[SizeProblem]:
-    """Yield the problems of BATCH_MATMUL, whose batches TensorFlow Lite's delegate stacks in a texture."""
-    if device.delegate == "litert-gpu" or device.activations_storage != "texture_2d":
+    """Yield the problems of BATCH_MATMUL, whose batches some delegates stack in a texture."""
+    stacked = any(delegate.stacks_batches for delegate in device.delegates)
+    if not stacked or device.activations_storage != "texture_2d":
         return
     for i, op in enumerate(graph.ops):
         if op.kind != "BATCH_MATMUL" or all(bhwc(t.shape)[0] == 1 for t in op.outputs):

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msd.bundle import COMPONENTS
 from msd.errors import BadConfig
+from msd.families import component_names
 from msd.files.toml_keys import require_known_keys
 
 CRITERIA = ("magnitude", "activation", "reconstruction")
@@ -36,13 +36,16 @@ class Line:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What to prune and how; `refit` None means where there is a calibration."""
+    """What to prune and how.
+
+    `refit` None means where there is a calibration; no `components` mean those that the family prunes.
+    """
 
     budget: Budget | None = None
     lines: tuple[Line, ...] = ()
     criterion: str = "magnitude"
     refit: bool | None = None
-    components: tuple[str, ...] = ("unet",)
+    components: tuple[str, ...] = ()
 
     @property
     def needs_calibration(self) -> bool:
@@ -65,13 +68,11 @@ def parse_pruning(table: Mapping[str, Any]) -> Pruning:
     known = {"budget", "criterion", "refit", "components", "unit"}
     require_known_keys("[prune]", table, known)
     criterion, refit = table.get("criterion", "magnitude"), table.get("refit", "auto")
-    components = table.get("components", ["unet"])
+    components = _components(table) if "components" in table else ()
     if criterion not in CRITERIA:
         raise BadConfig(f"[prune] has the criterion {criterion!r}; choose from {', '.join(CRITERIA)}")
     if refit not in ("auto", True, False):
         raise BadConfig(f'[prune] has refit = {refit!r}; it is true, false or "auto"')
-    if not isinstance(components, list) or not components or set(components) - set(COMPONENTS):
-        raise BadConfig(f"[prune] has components = {components!r}; choose from {', '.join(COMPONENTS)}")
     budget = table.get("budget")
     if budget is not None and not isinstance(budget, str):
         raise BadConfig(f'[prune] has budget = {budget!r}; it is a text like "15%" or "600MB"')
@@ -83,8 +84,16 @@ def parse_pruning(table: Mapping[str, Any]) -> Pruning:
         tuple(map(_line, units)),
         criterion,
         None if refit == "auto" else bool(refit),
-        tuple(c for c in COMPONENTS if c in components),
+        components,
     )
+
+
+def _components(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the components that a table names, in the order in which families list them."""
+    components, known = table["components"], component_names()
+    if not isinstance(components, list) or not components or set(components) - set(known):
+        raise BadConfig(f"[prune] has components = {components!r}; choose from {', '.join(known)}")
+    return tuple(name for name in known if name in components)
 
 
 def _line(table: Mapping[str, Any]) -> Line:

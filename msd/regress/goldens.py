@@ -28,7 +28,6 @@ from msd.files.fingerprint import fingerprint
 from msd.files.staging import staged
 from msd.regress.metrics import Pixels
 from msd.regress.suite import Drawing, Suite, Thresholds
-from msd.runtime.components import Backend
 from msd.runtime.picture import Picture, save_picture
 from msd.runtime.pipeline import Pipeline
 
@@ -51,7 +50,7 @@ class Origin:
     source: str
     recipe: str
     msd: str
-    backend: Backend
+    backend: str
     precision: str
     versions: dict[str, str]
 
@@ -70,8 +69,8 @@ class Origin:
             manifest.source.name,
             manifest.configuration.recipe.name,
             manifest.msd,
-            engine.backend,
-            engine.precision if engine.backend == "gpu" else "fp32",
+            engine.backend.spelling,
+            engine.precision,
             {"msd": msd.__version__, **{name: version(name) for name in LIBRARIES}},
         )
 

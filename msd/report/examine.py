@@ -10,9 +10,10 @@ from msd import tflite
 from msd.bundle import RunsOn, file_facts
 from msd.ir import Graph, Model
 from msd.ir.executed_graphs import executed_graphs
-from msd.prediction.device import Delegate, Device
+from msd.prediction.device import Device
 from msd.prediction.memory import estimate
 from msd.prediction.partition import Partitions, partition
+from msd.prediction.registry import find_delegate
 from msd.prediction.rules import predict
 from msd.prediction.rules.finding import Finding, Severity
 from msd.prediction.size_limits import size_problems
@@ -25,7 +26,7 @@ TOO_LARGE = "exceeded maximum texture size"
 SIZES = "docs/delegates.md, sizes"
 
 
-def examine(path: Path, delegates: Sequence[Delegate], device: Device, runs_on: RunsOn = "gpu") -> FileReport:
+def examine(path: Path, delegates: Sequence[str], device: Device, runs_on: RunsOn = "gpu") -> FileReport:
     """Return what rules say of the file at `path` for each delegate on `device`; raises BadModelFile.
 
     Of a file that is for the CPU they say nothing.
@@ -47,7 +48,7 @@ def examine(path: Path, delegates: Sequence[Delegate], device: Device, runs_on: 
     )
 
 
-def _prediction(model: Model, delegate: Delegate, device: Device) -> Prediction:
+def _prediction(model: Model, delegate: str, device: Device) -> Prediction:
     graph = model.main
     too_large = tuple(_sizes(graph, device))
     findings = (*predict(model, delegate), *too_large)
@@ -87,7 +88,7 @@ def _sizes(graph: Graph, device: Device) -> Iterator[Finding]:
 def disagreements(report: FileReport) -> tuple[str, ...]:
     """Return where the real delegate's verdict differs from what was predicted for it, a clause each."""
     for prediction in report.predictions:
-        if prediction.delegate == "litert-gpu" and report.run and not report.run["crashed"]:
+        if find_delegate(prediction.delegate).is_judged and report.run and not report.run["crashed"]:
             return tuple(_differences(prediction, report.run))
     return ()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msd import tflite
 from msd.report.report import Witness
-from msd.runners.tflite_runtime import int4_filter
+from msd.runners.backends.tflite_runtime import int4_filter
 
 RUN = """
 import json, sys

@@ -30,7 +30,7 @@ DEVICES = ("dri/renderD*", "nvidia[0-9]*", "dxg")
 
 
 @dataclass(frozen=True)
-class Adapter:
+class VulkanAdapter:
     """An adapter on which the delegate has been seen to work.
 
     `name` and `type` are Dawn's words ("CPU / Software" for SwiftShader), `origin` says where the driver
@@ -60,7 +60,7 @@ class Driver:
 
 
 @cache
-def find() -> Adapter:
+def find() -> VulkanAdapter:
     """Return the first adapter on which the delegate works, setting SwiftShader up if it must.
 
     Tried in order: the driver the user names in VK_DRIVER_FILES or VK_ICD_FILENAMES (and then no other), the
@@ -74,9 +74,13 @@ def find() -> Adapter:
         except NoDelegate as problem:
             reasons.append(f"{driver.origin}: {problem}")
         else:
-            passed_over = tuple(reasons)
-            return Adapter(
-                found.name, found.type, driver.origin, found.half_floats, driver.environment, passed_over
+            return VulkanAdapter(
+                name=found.name,
+                type=found.type,
+                origin=driver.origin,
+                half_floats=found.half_floats,
+                environment=driver.environment,
+                passed_over=tuple(reasons),
             )
     raise NoDelegate(
         f"no Vulkan adapter here carries the GPU delegate (tried: {'; '.join(reasons)}); install your GPU's "

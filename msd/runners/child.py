@@ -29,11 +29,21 @@ GIGABYTE = 1e9
 
 
 class ChildLost(DelegateFailed):
-    """The child process died, or was ended because it took too long or too much memory."""
+    """The child process died, or was ended because it took too long or too much memory.
+
+    `log`: what it printed before, where whoever runs it has kept that.
+    """
+
+    log = ""
 
 
 class ChildRefused(DelegateFailed):
-    """The child process lives and says that it cannot do what was asked, in the library's words."""
+    """The child process lives and says that it cannot do what was asked, in the library's words.
+
+    `log` as of ChildLost; `why`: the reason as a clause, where a backend has found it in there.
+    """
+
+    log, why = "", ""
 
 
 @dataclass(frozen=True)

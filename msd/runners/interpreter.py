@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,13 +20,12 @@ from msd.ir import Model
 from msd.ir.float_weights import dequantize_weights
 from msd.ir.interface import Interface, TensorSpec
 from msd.ir.weights import Array
+from msd.runners.peak_memory import peak_rss
+from msd.runners.runner import Placement, ProcessMemory
 from msd.runners.silence import without_lines
 
-Library = Literal["ai_edge_litert", "tflite_runtime"]
-"""Packages with such an interpreter: the current one and TensorFlow Lite's, which ended with 2.14.
-
-One process can load only one of the two (msd.runners.tflite_runtime).
-"""
+LITERT = "ai_edge_litert"
+"""The package with LiteRT's interpreter. One process can load only one such package."""
 
 STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for CPU\.")
 
@@ -34,11 +33,12 @@ STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for 
 class Interpreter:
     """A .tflite file loaded on the CPU, to be run many times; a context manager that frees its memory.
 
-    `inputs` and `outputs` are its ports by name: the names of its (first) signature, or of its tensors where
-    it has none. With `float_weights`, weights stored in fewer bits are brought to float32 and all arithmetic
-    is float32, as on a GPU; without it TensorFlow Lite quantises the inputs of such operations too.
-    `load_seconds` is what LiteRT took to load the file. Raises BadModelFile when the file is damaged or the
-    CPU cannot run it.
+    `library` is the package whose interpreter it is. `inputs` and `outputs` are its interface: the names of
+    its (first) signature, or of its tensors where it has none. With `float_weights`, weights stored in fewer
+    bits are brought to float32 and all arithmetic is float32, as on a GPU; without it TensorFlow Lite
+    quantises the inputs of such operations too. `load_seconds` is the time that LiteRT took to load the file,
+    `run_seconds` that of each run until now. Raises BadModelFile for a damaged file and one that the CPU
+    cannot run.
     """
 
     def __init__(
@@ -47,17 +47,19 @@ class Interpreter:
         *,
         threads: int | None = None,
         float_weights: bool = False,
-        library: Library = "ai_edge_litert",
+        library: str = LITERT,
     ) -> None:
         model = tflite.read(path)
         ports = Interface.of(model, path)
         self.path, self.signature = path, ports.signature
         self.inputs, self.outputs = ports.inputs, ports.outputs
-        self._interpreter: Any = None
+        self.placement = Placement("CPU", "fp32" if float_weights else "dynamic range", threads)
+        self.run_seconds: list[float] = []
+        self._before, self._interpreter = peak_rss(), cast(Any, None)
         with file_to_load(model, path, float_weights) as file:
             self._load(file, threads, library)
 
-    def _load(self, file: Path, threads: int | None, library: Library) -> None:
+    def _load(self, file: Path, threads: int | None, library: str) -> None:
         interpreter = importlib.import_module(f"{library}.interpreter")
         begun = perf_counter()
         try:
@@ -67,6 +69,16 @@ class Interpreter:
         except (ValueError, RuntimeError) as problem:
             raise BadModelFile(f"{self.path} cannot be loaded on the CPU: {one_line(problem)}") from problem
         self.load_seconds = perf_counter() - begun
+
+    @property
+    def memory(self) -> ProcessMemory:
+        """That of this process."""
+        return ProcessMemory(self._before, peak_rss())
+
+    @property
+    def log(self) -> str:
+        """Nothing: what the library prints in this process goes to stderr."""
+        return ""
 
     def __enter__(self) -> Interpreter:
         return self
@@ -80,10 +92,13 @@ class Interpreter:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name for inputs by name; raises BadModelFile where they do not fit."""
         check(inputs, self.inputs, self.path)
+        begun = perf_counter()
         try:
             return self._run(inputs)
         except (ValueError, RuntimeError) as problem:
             raise BadModelFile(f"{self.path} failed on the CPU: {one_line(problem)}") from problem
+        finally:
+            self.run_seconds.append(perf_counter() - begun)
 
     def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         if self.signature is not None:

@@ -33,12 +33,12 @@ def this_machine() -> Machine:
     """Return what this machine is now."""
     architecture, pages = platform.machine(), os.sysconf("SC_PHYS_PAGES")
     return Machine(
-        platform.system(),
-        architecture,
-        _processor() or architecture,
-        os.cpu_count() or 1,
-        pages * os.sysconf("SC_PAGE_SIZE"),
-        round(os.getloadavg()[0], 2),
+        system=platform.system(),
+        architecture=architecture,
+        processor=_processor() or architecture,
+        cores=os.cpu_count() or 1,
+        memory_bytes=pages * os.sysconf("SC_PAGE_SIZE"),
+        load=round(os.getloadavg()[0], 2),
     )
 
 

@@ -72,15 +72,17 @@ def parse(text: str) -> NativeLog:
     adapter = ADAPTER.search(text)
     lines = text.splitlines()
     return NativeLog(
-        adapter["name"] if adapter else None,
-        adapter["type"].strip() if adapter else None,
-        tuple(_replaced(text, cpu=False)),
-        tuple(_rejected(lines)),
-        tuple((0 if m["gpu"] == "No" else int(m["gpu"]), int(m["cpu"])) for m in TALLY.finditer(text)),
-        len(re.findall(r"Initializing \S+-based API from graph", text)),
-        RESTORED in text,
-        tuple(_problems(lines)),
-        tuple(_replaced(text, cpu=True)),
+        adapter=adapter["name"] if adapter else None,
+        adapter_type=adapter["type"].strip() if adapter else None,
+        replaced=tuple(_replaced(text, cpu=False)),
+        rejected=tuple(_rejected(lines)),
+        tallies=tuple(
+            (0 if m["gpu"] == "No" else int(m["gpu"]), int(m["cpu"])) for m in TALLY.finditer(text)
+        ),
+        initialised=len(re.findall(r"Initializing \S+-based API from graph", text)),
+        restored=RESTORED in text,
+        problems=tuple(_problems(lines)),
+        on_cpu=tuple(_replaced(text, cpu=True)),
     )
 
 

@@ -15,7 +15,8 @@ from msd.errors import DelegateFailed, NoDelegate
 from msd.ir import Build, Graph, Model, Tensor
 from msd.runners import native_log
 from msd.runners.child import Bounds, Child
-from msd.runners.worker import LoadOnGpu, Precision, Run
+from msd.runners.runner import Precision
+from msd.runners.worker import LoadOnGpu, RunModel
 
 SECONDS = 60.0
 SHAPE = (1, 5, 3, 8)
@@ -24,7 +25,7 @@ TOLERANCE = 1e-2
 
 
 @dataclass(frozen=True)
-class Found:
+class Probed:
     """The adapter's name and type as Dawn gives them, and whether it really computes in float16."""
 
     name: str
@@ -32,7 +33,7 @@ class Found:
     half_floats: bool
 
 
-def probe(environment: Mapping[str, str]) -> Found:
+def probe(environment: Mapping[str, str]) -> Probed:
     """Multiply two tensors on the GPU under `environment`; raises NoDelegate when that does not work."""
     values = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder, Child(environment, Bounds.of(SECONDS)) as child:
@@ -47,12 +48,12 @@ def probe(environment: Mapping[str, str]) -> Found:
         raise NoDelegate("the delegate did not say which adapter it runs on")
     if not np.allclose(full, values * values, atol=TOLERANCE * float(np.max(values * values))):
         raise NoDelegate(f"{facts.adapter} multiplies wrongly")
-    return Found(facts.adapter, facts.adapter_type, not np.array_equal(full, half))
+    return Probed(facts.adapter, facts.adapter_type, not np.array_equal(full, half))
 
 
 def _run(child: Child, path: Path, precision: Precision, values: Any) -> Any:
     child.ask(LoadOnGpu(path, precision))
-    return child.ask(Run({"x": values, "y": values})).outputs["xy"]
+    return child.ask(RunModel({"x": values, "y": values})).outputs["xy"]
 
 
 def _first_problem(text: str) -> str | None:

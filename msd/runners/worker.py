@@ -14,16 +14,15 @@ from functools import cached_property
 from multiprocessing.connection import Connection
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from msd import tflite
 from msd.ir.weights import Array
-from msd.runners.interpreter import Interpreter, Library, file_to_load
+from msd.runners.interpreter import LITERT, Interpreter, file_to_load
 from msd.runners.peak_memory import peak_rss
-
-Precision = Literal["fp32", "fp16"]
+from msd.runners.runner import Precision
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class LoadOnCpu:
     path: Path
     threads: int | None = None
     float_weights: bool = True
-    library: Library = "ai_edge_litert"
+    library: str = LITERT
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ class CompileForCpu:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunModel:
     """Run the loaded model on these inputs."""
 
     inputs: dict[str, Array]
@@ -91,11 +90,11 @@ class Refused:
 
 
 Load = LoadOnGpu | LoadOnCpu | CompileForCpu
-Request = Load | Run
+Request = Load | RunModel
 Reply = Done | Refused
 
 
-class Runner(Protocol):
+class LoadedModel(Protocol):
     """A loaded model."""
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
@@ -177,11 +176,11 @@ class Models:
     """The loaded model, once there is one: what this process answers its parent."""
 
     def __init__(self) -> None:
-        self.runner: Runner | None = None
+        self.runner: LoadedModel | None = None
 
     def answer(self, request: Request) -> Done:
         """Load or run; raises whatever the library raises."""
-        if isinstance(request, Run):
+        if isinstance(request, RunModel):
             assert self.runner is not None, "the parent loads before it runs"
             start = perf_counter()
             outputs = self.runner.run(request.inputs)
@@ -205,9 +204,9 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
         connection.send(reply)
 
 
-def _load(request: Load) -> tuple[int, Runner, float]:
+def _load(request: Load) -> tuple[int, LoadedModel, float]:
     """Return the peak memory before, the model, and the seconds that the library took to load it."""
-    if not isinstance(request, LoadOnCpu) or request.library == "ai_edge_litert":
+    if not isinstance(request, LoadOnCpu) or request.library == LITERT:
         from msd.runners.verbosity import say_partitions
 
         say_partitions()

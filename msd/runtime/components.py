@@ -3,82 +3,31 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
-from threading import Event
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 import numpy as np
 
-from msd.bundle import Bundle, Component, RunsOn
+from msd.bundle import Bundle, Component
 from msd.errors import BadBundle
 from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
-from msd.runners.worker import Precision
+from msd.runners.engine import Engine
+from msd.runners.runner import Feedable
 from msd.runtime.timeline import Watch, unwatched
 
-Backend = Literal["cpu", "gpu", "tflite-runtime"]
+Wrap = Callable[[str, Feedable], Feedable]
+"""Returns what runs in a network's place, given its name and what would: to observe its runs, say."""
 
 
-class Session(Protocol):
-    """A .tflite file ready to run."""
-
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs, by name; inputs have exactly the shapes and dtypes of the file."""
-
-
-@dataclass(frozen=True)
-class Engine:
-    """Where networks run: with LiteRT on the CPU or the GPU, or with tflite-runtime 2.14 on the CPU.
-
-    `threads` and `float_weights` are for the CPU, which of itself runs int8 weights in dynamic range
-    arithmetic: inputs of such operations are rounded to 8 bits too. With `float_weights` they are not, as
-    they are not on a GPU. `precision` is for the GPU. `stop`, when set, ends what runs in other
-    processes; `apart` gives each file a process of its own on the CPU too.
-    """
-
-    backend: Backend = "cpu"
-    threads: int | None = None
-    precision: Precision = "fp32"
-    float_weights: bool = True
-    stop: Event | None = None
-    apart: bool = False
-
-    def on(self, runs_on: RunsOn) -> Engine:
-        """Return the engine for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
-        return replace(self, backend="cpu") if runs_on == "cpu" and self.backend == "gpu" else self
-
-    def load(self, path: Path) -> AbstractContextManager[Session]:
-        """Return a session for a `with` block; raises BadModelFile, NoDelegate and DelegateFailed."""
-        threads = self.threads or os.cpu_count() or 1
-        if self.backend == "cpu" and self.apart:
-            from msd.runners.cpu_process import CpuProcess
-
-            return CpuProcess(path, threads, self.float_weights, stop=self.stop)
-        if self.backend == "cpu":
-            from msd.runners.interpreter import Interpreter
-
-            return Interpreter(path, threads=threads, float_weights=self.float_weights)
-        if self.backend == "tflite-runtime":
-            from msd.runners.tflite_runtime import TfliteRuntime
-
-            return TfliteRuntime(path, threads, self.float_weights, stop=self.stop)
-        from msd.runners.gpu_process import Session as GpuSession
-
-        return GpuSession(path, self.precision, stop=self.stop)
-
-
-class Network:
+class LoadedNetwork:
     """A network of a bundle that takes and gives rows, whatever its batch and the rank of its tensors."""
 
-    def __init__(self, name: str, description: Component, session: Session, watch: Watch = unwatched) -> None:
+    def __init__(self, name: str, description: Component, runner: Feedable, watch: Watch = unwatched) -> None:
         self.name = name
         self._inputs = {i.name: i for i in description.inputs}
         self._outputs = {o.name: o for o in description.outputs}
-        self._session, self._watch = session, watch
+        self._runner, self._watch = runner, watch
 
     def rows(
         self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array] | None = None
@@ -99,10 +48,15 @@ class Network:
 
     def _run(self, inputs: Mapping[str, Array], output: str) -> Array:
         with self._watch(self.name, "run"):
-            produced = self._session.run(inputs)
+            produced = self._runner.run(inputs)
         if output not in produced:
             raise BadBundle(f"{self.name} gives {sorted(produced)}, not {output!r} as its manifest says")
         return produced[output]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the outputs."""
+        return tuple(self._outputs)
 
     def takes(self, name: str) -> bool:
         """Return whether there is an input of that name."""
@@ -134,11 +88,13 @@ class Network:
 
 
 @contextmanager
-def open_component(bundle: Bundle, name: str, engine: Engine, watch: Watch = unwatched) -> Iterator[Network]:
+def open_component(
+    bundle: Bundle, name: str, engine: Engine, watch: Watch = unwatched, wrap: Wrap | None = None
+) -> Iterator[LoadedNetwork]:
     """Open one network of a bundle for a `with` block; raises BadBundle and what the engine raises."""
     description = bundle.component(name)
-    with engine.on(description.runs_on).load(bundle.path(name)) as session:
-        yield Network(name, description, session, watch)
+    with engine.on(description.runs_on).load(bundle.path(name)) as runner:
+        yield LoadedNetwork(name, description, wrap(name, runner) if wrap else runner, watch)
 
 
 def _filled(rows: Array, batch: int, interface: TensorSpec) -> Array:

@@ -19,7 +19,7 @@ from time import perf_counter
 from types import TracebackType
 from typing import Literal
 
-from msd.runtime.components import Network
+from msd.runtime.components import LoadedNetwork
 from msd.runtime.timeline import Watch, unwatched
 
 Execution = Literal["pipelined", "sequential", "resident"]
@@ -28,7 +28,7 @@ EXECUTIONS: tuple[Execution, ...] = ("pipelined", "sequential", "resident")
 MARGIN = 2.0
 """How much longer than alone a network may take to load while another one runs."""
 
-Open = Callable[[str, Event], AbstractContextManager[Network]]
+Open = Callable[[str, Event], AbstractContextManager[LoadedNetwork]]
 """Opens the network of a name; when the event is set, it may give up."""
 
 
@@ -36,12 +36,12 @@ Open = Callable[[str, Event], AbstractContextManager[Network]]
 class _Loaded:
     """A network, how to free it, and the seconds that loading it took."""
 
-    network: Network
-    opened: AbstractContextManager[Network]
+    network: LoadedNetwork
+    opened: AbstractContextManager[LoadedNetwork]
     seconds: float
 
 
-class Networks:
+class NetworksInMemory:
     """The networks in memory; a context manager that frees them.
 
     `sizes` are the bytes of their files, by name. One child thread loads them, in the order they are asked
@@ -71,7 +71,7 @@ class Networks:
         if steps <= 1 or steps * seconds <= MARGIN * self._per_byte * self._sizes[name]:
             self.prefetch(name)
 
-    def take(self, name: str) -> Network:
+    def take(self, name: str) -> LoadedNetwork:
         """Return a network, once it is loaded; raises what loading it raises."""
         self._ask(name)
         return self._asked[name].result().network
@@ -95,7 +95,7 @@ class Networks:
             for name in [*self._asked]:
                 self._free(name)
 
-    def __enter__(self) -> Networks:
+    def __enter__(self) -> NetworksInMemory:
         return self
 
     def __exit__(

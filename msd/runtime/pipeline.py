@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from threading import Event
 from types import TracebackType
@@ -22,12 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 import msd
-from msd.bundle import COMPONENTS, FILES, LOOKUP, Bundle
+from msd.bundle import Bundle
 from msd.errors import BadConfig
+from msd.families import Component, Family, Feed
 from msd.ir.weights import Array
-from msd.runners.worker import Precision
-from msd.runtime.components import Backend, Engine, Network, open_component
-from msd.runtime.execution import Execution, Networks
+from msd.runners.engine import Engine
+from msd.runners.registry import find_backend
+from msd.runners.runner import Conditions, Precision
+from msd.runtime.components import LoadedNetwork, Wrap, open_component
+from msd.runtime.execution import Execution, NetworksInMemory
 from msd.runtime.guidance import EMBEDDING, Guidance
 from msd.runtime.picture import Picture, pixels
 from msd.runtime.preview import OnPreview, Preview
@@ -46,6 +49,9 @@ OnStep = Callable[[int, int, float], None]
 
 _Show = Callable[[Any, int, float, Float], None]
 
+_Inputs = dict[str, Float]
+"""Rows of the denoiser's inputs that encoders made, by name."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -61,28 +67,36 @@ class Request:
 class Pipeline:
     """Draws the pictures of one bundle; a context manager, which matters where its networks are resident.
 
-    The next four arguments are those of `Engine`. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or
-    None for the checkpoint's own. `execution` says when networks are in memory, `recorder` records it. Raises
-    BadBundle for a bundle that lacks a network or whose tokenizer is no good, BadConfig for a scheduler that
+    `backend` is a name or an alias (msd.runners.registry); the next three arguments are those of
+    msd.runners.runner.Conditions. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or None for the
+    checkpoint's own. `execution` says when networks are in memory, `recorder` records it; `wrap` may observe
+    the networks' runs. Raises BadBundle for a bundle that lacks a network or whose tokenizer is no good,
+    BadConfig for an unknown backend or one that only measures, and for a scheduler that
     is none of ours, and what `generate` raises for networks that are resident.
     """
 
     def __init__(
         self,
         bundle: Bundle,
-        backend: Backend = "cpu",
+        backend: str = "cpu",
         threads: int | None = None,
         precision: Precision = "fp32",
         float_weights: bool = True,
         scheduler: str | None = None,
         execution: Execution = "pipelined",
         recorder: Recorder | None = None,
+        wrap: Wrap | None = None,
     ) -> None:
-        for name in COMPONENTS:
-            bundle.component(name)
+        require_prompts_suffice(bundle)
         self.bundle = bundle
         apart = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
-        self.engine = Engine(backend, threads, precision, float_weights, apart=apart)
+        conditions = Conditions(
+            threads=threads,
+            float_weights=float_weights,
+            precision=precision,
+            isolation="mapped" if apart else "none",
+        )
+        self.engine, self._wrap = Engine(find_backend(backend), conditions), wrap
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         self.scheduler = open_scheduler(bundle.folder / "scheduler", scheduler)
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched
@@ -136,33 +150,33 @@ class Pipeline:
             self.scheduler.table(request.steps)
         with self._networks() as networks:
             contexts = self._encode(networks, requests)
-            unet = networks.take("unet")
-            shape = (1, *unet.shape("latent")[1:])
+            denoiser = networks.take(self.family.denoiser.name)
+            shape = (1, *denoiser.shape("latent")[1:])
             started = [noise(request.seed, shape) for request in requests] if latents is None else latents
-            told = _Counter(sum(request.steps for request in requests), on_step, networks)
+            told = _Counter(sum(r.steps for r in requests), on_step, networks, self.family.decoder.name)
             show = on_preview and partial(self._show, on_preview, networks)
             ended = [
-                self._denoise(unet, request, context, _checked(latent, shape), told, show)
+                self._denoise(denoiser, request, context, _checked(latent, shape), told, show)
                 for request, context, latent in zip(requests, contexts, started, strict=True)
             ]
-            networks.release("unet")
-            decoder = networks.take("vae_decoder")
+            networks.release(denoiser.name)
+            decoder = networks.take(self.family.decoder.name)
             images = [self._decode(decoder, latent) for latent in ended]
-            networks.release("vae_decoder")
+            networks.release(decoder.name)
         return [
             Picture(pixels(image), latent, self._metadata(request))
             for request, image, latent in zip(requests, images, ended, strict=True)
         ]
 
     def guidance(self, scale: float) -> Guidance:
-        """Return how a picture with guidance of `scale` is drawn: the U-Net's file decides."""
-        return Guidance.of(self.bundle.component("unet"), scale)
+        """Return how an image with guidance of `scale` is generated: the denoiser's file decides."""
+        return Guidance.of(self.bundle.component(self.family.denoiser.name), scale)
 
-    def _open(self, name: str, stop: Event) -> AbstractContextManager[Network]:
-        return open_component(self.bundle, name, replace(self.engine, stop=stop), self._watch)
+    def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
+        return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
 
     @contextmanager
-    def _networks(self) -> Iterator[Networks]:
+    def _networks(self) -> Iterator[NetworksInMemory]:
         """Give the networks of one call: those that are resident, else some that are freed at its end."""
         if self._resident:
             yield self._resident
@@ -170,39 +184,65 @@ class Pipeline:
             with self._no_networks() as networks:
                 yield networks
 
-    def _no_networks(self) -> Networks:
+    def _no_networks(self) -> NetworksInMemory:
         sizes = {name: part.bytes for name, part in self.bundle.manifest.components.items()}
-        return Networks(self._open, sizes, self.execution, self._watch)
+        return NetworksInMemory(self._open, sizes, self.execution, self._watch)
 
-    def _load_all(self) -> Networks:
+    def _load_all(self) -> NetworksInMemory:
         networks = self._no_networks()
         try:
-            for name in filter(self.bundle.manifest.components.__contains__, FILES):
+            for name in self._files:
                 networks.take(name)
         except BaseException:
             networks.close()
             raise
         return networks
 
-    def _encode(self, networks: Networks, requests: Sequence[Request]) -> list[Float]:
-        """Return the context of each request; first their tokens' rows, where a file of its own has them."""
-        name = "tokens"
+    @property
+    def family(self) -> Family:
+        """The kind of model that the bundle is."""
+        return self.bundle.family
+
+    @property
+    def _files(self) -> list[str]:
+        """The files that generating an image from a prompt needs, in the order in which they run."""
+        needed = (file for name in self.family.required for file in self.family.component(name).files)
+        return [file for file in needed if file in self.bundle.manifest.components]
+
+    def _encode(self, networks: NetworksInMemory, requests: Sequence[Request]) -> list[_Inputs]:
+        """Return what encoders give the denoiser for each request, by the name of its input."""
         texts = [self.guidance(r.guidance).prompts(r.prompt, r.negative_prompt) for r in requests]
-        values: list[Array] = [np.stack([*map(self.tokenizer.encode, each)]) for each in texts]
-        for component, output in ((LOOKUP, LOOKUP), ("text_encoder", "context")):
-            if component in self.bundle.manifest.components:
-                network = networks.take(component)
-                networks.prefetch(FILES[FILES.index(component) + 1])
-                values = [network.rows(output, {name: value}) for value in values]
-                networks.release(component)
-                name = output
+        tokens: list[Array] = [np.stack([*map(self.tokenizer.encode, each)]) for each in texts]
+        outputs: dict[Feed, list[Float]] = {}
+        for encoder in self.family.encoders:
+            if not encoder.optional:
+                outputs[Feed(encoder.name, encoder.output)] = self._run_encoder(networks, encoder, tokens)
+        feeds = self.family.denoiser.feeds.items()
+        return [
+            {name: np.concatenate([outputs[feed][i] for feed in fed], -1) for name, fed in feeds}
+            for i in range(len(requests))
+        ]
+
+    def _run_encoder(
+        self, networks: NetworksInMemory, encoder: Component, tokens: Sequence[Array]
+    ) -> list[Float]:
+        """Return an encoder's output for each of `tokens`, which a file of its own may look up first."""
+        name, values = "tokens", list(tokens)
+        for file in filter(self._files.__contains__, encoder.files):
+            network = networks.take(file)
+            networks.prefetch(self._files[self._files.index(file) + 1])
+            output = encoder.output if file == encoder.name else network.outputs[0]
+            shape = network.shape(output)[1:]
+            values = [network.rows(output, {name: value}).reshape(-1, *shape) for value in values]
+            networks.release(file)
+            name = output
         return values
 
     def _denoise(
         self,
-        unet: Network,
+        denoiser: LoadedNetwork,
         request: Request,
-        context: Float,
+        context: _Inputs,
         latent: Float,
         told: _Counter,
         show: _Show | None,
@@ -212,7 +252,7 @@ class Pipeline:
         latent = latent * np.float32(table.start)
         for i, step in enumerate(table.steps, 1):
             begun = time.perf_counter()
-            output = self._predict(unet, latent, step, context, guidance)
+            output = self._predict(denoiser, latent, step, context, guidance)
             added = noise(request.seed, latent.shape, i) if step.noise else None
             latent, clean = step.apply(latent, output, clean, added)
             seconds = time.perf_counter() - begun
@@ -224,42 +264,46 @@ class Pipeline:
     def _show(
         self,
         on_preview: OnPreview,
-        networks: Networks,
+        networks: NetworksInMemory,
         request: Request,
         number: int,
         seconds: float,
         clean: Float,
     ) -> None:
         def decode(latents: Float) -> Float:
-            image = self._decode(networks.take("vae_decoder"), latents)
+            decoder = networks.take(self.family.decoder.name)
+            image = self._decode(decoder, latents)
             if networks.execution == "sequential":
-                networks.release("vae_decoder")
+                networks.release(decoder.name)
             return image
 
         on_preview(Preview(request.seed, number, request.steps, seconds, clean, decode))
 
-    def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: Guidance) -> Float:
-        """Return the U-Net's output for one step, guided."""
+    def _predict(
+        self, denoiser: LoadedNetwork, latent: Float, step: Step, context: _Inputs, guidance: Guidance
+    ) -> Float:
+        """Return the denoiser's output for one step, guided."""
         scaled = np.float32(step.scale) * latent
-        inputs = {"latent": np.repeat(scaled, guidance.rows, 0), "context": context}
-        shared = self._time(unet, step.timestep)
+        inputs = {"latent": np.repeat(scaled, guidance.rows, 0), **context}
+        shared = self._time(denoiser, step.timestep)
         if guidance.mode == "embedding":
-            shared[EMBEDDING] = guidance.embedding(unet.shape(EMBEDDING)[-1])
-        outputs: Float = unet.rows("noise", inputs, shared).reshape(-1, *latent.shape[1:])
+            shared[EMBEDDING] = guidance.embedding(denoiser.shape(EMBEDDING)[-1])
+        rows = denoiser.rows(self.family.denoiser.output, inputs, shared)
+        outputs: Float = rows.reshape(-1, *latent.shape[1:])
         return guidance.combine(outputs)
 
-    def _time(self, unet: Network, timestep: float) -> dict[str, Float]:
-        """Return the timestep as this U-Net takes it: a number, or the sinusoids made of it."""
-        if not unet.takes("timestep_embedding"):
+    def _time(self, denoiser: LoadedNetwork, timestep: float) -> dict[str, Float]:
+        """Return the timestep as this denoiser takes it: a number, or the sinusoids made of it."""
+        if not denoiser.takes("timestep_embedding"):
             return {"timestep": np.array(timestep, np.float32)}
-        settings = self.bundle.manifest.configuration.unet
+        settings = self.bundle.manifest.configuration.components[self.family.denoiser.name]
         order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
-        width = unet.shape("timestep_embedding")[-1]
+        width = denoiser.shape("timestep_embedding")[-1]
         return {"timestep_embedding": embed_timestep(timestep, width, order, shift)}
 
-    def _decode(self, decoder: Network, latent: Float) -> Float:
-        shape = decoder.shape("image")[1:]
-        image: Float = decoder.rows("image", {"latent": latent}).reshape(shape)
+    def _decode(self, decoder: LoadedNetwork, latent: Float) -> Float:
+        output = self.family.decoder.output
+        image: Float = decoder.rows(output, {"latent": latent}).reshape(decoder.shape(output)[1:])
         return image
 
     def _metadata(self, request: Request) -> dict[str, Any]:
@@ -268,9 +312,30 @@ class Pipeline:
             "guidance_mode": self.guidance(request.guidance).mode,
             "scheduler": f"{name_of_kind(self.scheduler)}, {self.scheduler.diffusion.prediction_type}",
             "model": self.bundle.model_hash,
-            "backend": self.engine.backend,
+            "backend": self.engine.backend.spelling,
             "software": f"msd {msd.__version__}",
         }
+
+
+def require_prompts_suffice(bundle: Bundle) -> None:
+    """Raise BadBundle for a bundle that lacks a network, BadConfig where a prompt is not all it takes."""
+    for name in bundle.family.required:
+        bundle.component(name)
+    for encoder in bundle.family.encoders:
+        given = {"tokens", *_looked_up(bundle, encoder)}
+        inputs = [] if encoder.optional else [i.name for i in bundle.component(encoder.name).inputs]
+        for name in inputs:
+            if name not in given:
+                raise BadConfig(
+                    f"the {encoder.title} of {bundle.folder} takes {name!r};"
+                    " images are generated from a prompt alone"
+                )
+
+
+def _looked_up(bundle: Bundle, encoder: Component) -> set[str]:
+    """Return the names of what a file of its own looks up for an encoder, where there is one."""
+    part = bundle.manifest.components.get(encoder.lookup or "")
+    return {output.name for output in part.outputs} if part else set()
 
 
 def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
@@ -292,12 +357,13 @@ def _checked(latent: Float, shape: tuple[int, ...]) -> Float:
 class _Counter:
     """Counts the steps of all pictures, passes the count on, and has the decoder ready for the last one."""
 
-    def __init__(self, total: int, on_step: OnStep | None, networks: Networks) -> None:
-        self._done, self._total, self._on_step, self._networks = 0, total, on_step, networks
-        networks.prefetch_in_time("vae_decoder", total, math.inf)
+    def __init__(self, total: int, on_step: OnStep | None, networks: NetworksInMemory, decoder: str) -> None:
+        self._done, self._total, self._on_step = 0, total, on_step
+        self._networks, self._decoder = networks, decoder
+        networks.prefetch_in_time(decoder, total, math.inf)
 
     def add(self, seconds: float) -> None:
         self._done += 1
-        self._networks.prefetch_in_time("vae_decoder", self._total - self._done, seconds)
+        self._networks.prefetch_in_time(self._decoder, self._total - self._done, seconds)
         if self._on_step:
             self._on_step(self._done, self._total, seconds)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from msd.bundle import FILES
 from msd.errors import BadConfig
+from msd.families import file_names
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.runtime.timeline import Timeline
@@ -68,7 +68,7 @@ def save_plot(timelines: Sequence[Timeline], path: Path) -> None:
 
 def _components(timeline: Timeline) -> list[str]:
     """Return the components of a timeline in the order they run in."""
-    return sorted({event.component for event in timeline.events}, key=FILES.index)
+    return sorted({event.component for event in timeline.events}, key=file_names().index)
 
 
 def _draw_activity(axis: Any, timeline: Timeline) -> None:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from msd.families import Family
 from msd.ir.weights import Weights
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.networks import Configs
 
 SCHEDULER = {
     "_class_name": "DDIMScheduler",
@@ -27,24 +28,23 @@ SCHEDULER = {
 class Checkpoint:
     """A checkpoint whose weights are not read yet.
 
-    `kind` is "diffusers", "single file", …; `name` what people call it. `weights` has "text_encoder", "unet"
-    and "vae_decoder", each with its tensors by the names that today's diffusers and transformers give them
-    (without "text_model."). `tokenizer` has what returns each of its files, by name, and `scheduler` is its
-    configuration. `files` are all files that matter, by the name to show; `holders` says in which of them
-    each component's weights are.
+    `kind` is "diffusers", "single file", …; `name` what people call it. `configs` and `weights` have the
+    components of `family` by name, the weights each with its tensors by the names that today's diffusers and
+    transformers give them (without "text_model."). `tokenizer` has a function that returns each of its files,
+    by name, and `scheduler` is its configuration. `files` are all files that matter, by the name to show;
+    `weight_files` says in which of them each component's weights are.
     `adapters` are those among `files` that were merged into the weights, each with its scale.
-    `networks` are those to build: "msd" for our own, or "keras-cv".
+    `networks` names the networks to build: "msd" for our own, or "keras-cv".
     """
 
     kind: str
     name: str
-    text_encoder: TextEncoderConfig
-    unet: UNetConfig
-    vae_decoder: VaeDecoderConfig
+    family: Family
+    configs: Configs
     weights: Mapping[str, Mapping[str, Weights]]
     tokenizer: Mapping[str, Callable[[], bytes]]
     scheduler: Mapping[str, Any]
     files: Mapping[str, Path]
-    holders: Mapping[str, tuple[str, ...]]
+    weight_files: Mapping[str, tuple[str, ...]]
     adapters: Mapping[str, float] = field(default_factory=dict)
     networks: str = "msd"

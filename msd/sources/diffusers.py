@@ -9,26 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadCheckpoint
+from msd.families import Component, Family, Part, families
 from msd.ir.weights import Weights
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.networks import read_configs
 from msd.sources import safetensors
 from msd.sources.checkpoint import Checkpoint
 
-PIPELINES = (
-    "StableDiffusionPipeline",
-    "StableDiffusionImg2ImgPipeline",
-    "StableDiffusionInpaintPipeline",
-    "LatentConsistencyModelPipeline",
-)
-"""Pipelines of one CLIP text encoder, one U-Net and one AutoencoderKL."""
-
-CONFIGS = (
-    "model_index.json",
-    "scheduler/scheduler_config.json",
-    "text_encoder/config.json",
-    "unet/config.json",
-    "vae/config.json",
-)
+INDEX = "model_index.json"
+SCHEDULER = "scheduler/scheduler_config.json"
 
 TOKENIZER_FILES = (
     "vocab.json",
@@ -41,6 +29,8 @@ TOKENIZER_FILES = (
 OLD_ATTENTION = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
 """Names in autoencoders saved before diffusers 0.15, and the names since."""
 
+ATTENTION = frozenset({*OLD_ATTENTION, *OLD_ATTENTION.values()})
+
 
 def open_folder(folder: Path) -> Checkpoint:
     """Return the checkpoint in `folder`, of whose weights only the headers are read.
@@ -50,35 +40,24 @@ def open_folder(folder: Path) -> Checkpoint:
     """
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
-    _require_pipeline(folder)
-    configs = {name: _config(folder, f"{name}/config.json") for name in ("text_encoder", "unet", "vae")}
-    text_encoder = TextEncoderConfig.from_diffusers(configs["text_encoder"])
-    unet = UNetConfig.from_diffusers(configs["unet"])
-    vae_decoder = VaeDecoderConfig.from_diffusers(configs["vae"])
-    require_fit(text_encoder, unet, vae_decoder)
-    stored = {
-        "text_encoder": _weights(folder / "text_encoder", "model"),
-        "unet": _weights(folder / "unet", "diffusion_pytorch_model"),
-        "vae_decoder": _weights(folder / "vae", "diffusion_pytorch_model"),
-    }
-    weights = {name: each.tensors for name, each in stored.items()}
+    family = _family(folder)
+    present = [c for c in family.components if not c.optional or (folder / c.part.folder).is_dir()]
+    folders = dict.fromkeys(c.part.folder for c in present)
+    configs = read_configs(family, {name: _config(folder, f"{name}/config.json") for name in folders})
+    stored = {c.name: _weights(folder / c.part.folder, c.part.stem) for c in present}
     tokenizer = _tokenizer(folder / "tokenizer")
-    scheduler = _config(folder, "scheduler/scheduler_config.json")
     return Checkpoint(
         kind="diffusers",
         name=folder.absolute().name,
-        text_encoder=text_encoder,
-        unet=unet,
-        vae_decoder=vae_decoder,
-        weights={
-            "text_encoder": dict(_text_encoder_names(weights["text_encoder"])),
-            "unet": weights["unet"],
-            "vae_decoder": dict(_vae_decoder_names(weights["vae_decoder"])),
-        },
+        family=family,
+        configs=configs,
+        weights={c.name: dict(_tensors(c.part, stored[c.name].tensors)) for c in present},
         tokenizer={name: path.read_bytes for name, path in tokenizer.items()},
-        scheduler=scheduler,
-        files=_files(folder, tokenizer.values(), stored.values()),
-        holders={name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()},
+        scheduler=_config(folder, SCHEDULER),
+        files=_files(folder, present, tokenizer.values(), stored.values()),
+        weight_files={
+            name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
+        },
     )
 
 
@@ -90,10 +69,13 @@ class _Stored:
     files: tuple[Path, ...]
 
 
-def _files(folder: Path, tokenizer: Iterable[Path], stored: Iterable[_Stored]) -> dict[str, Path]:
+def _files(
+    folder: Path, components: Iterable[Component], tokenizer: Iterable[Path], stored: Iterable[_Stored]
+) -> dict[str, Path]:
     """Return every file that matters by its name inside `folder`, in order."""
-    said = [folder / name for name in CONFIGS]
-    paths = [*said, *tokenizer, *(path for each in stored for path in each.files)]
+    configs = {folder / component.part.folder / "config.json" for component in components}
+    weights = {path for each in stored for path in each.files}
+    paths = {folder / INDEX, folder / SCHEDULER, *configs, *tokenizer, *weights}
     return {_inside(folder, path): path for path in sorted(paths)}
 
 
@@ -101,14 +83,15 @@ def _inside(folder: Path, path: Path) -> str:
     return path.relative_to(folder).as_posix()
 
 
-def _require_pipeline(folder: Path) -> None:
-    """Refuse a folder whose model_index.json names a pipeline that we cannot build."""
-    kind = _config(folder, "model_index.json").get("_class_name")
-    if kind not in PIPELINES:
+def _family(folder: Path) -> Family:
+    """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another."""
+    kind = _config(folder, INDEX).get("_class_name")
+    known = {pipeline: family for family in families().values() for pipeline in family.pipelines}
+    if not isinstance(kind, str) or kind not in known:
         raise BadCheckpoint(
-            f"{folder}/model_index.json says the pipeline is {kind!r}, "
-            f"and only {', '.join(PIPELINES)} are supported"
+            f"{folder}/{INDEX} says the pipeline is {kind!r}, and only {', '.join(known)} are supported"
         )
+    return known[kind]
 
 
 def _config(folder: Path, name: str) -> dict[str, Any]:
@@ -122,20 +105,6 @@ def _config(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise BadCheckpoint(f"{folder / name} is not a JSON object")
     return config
-
-
-def require_fit(text_encoder: TextEncoderConfig, unet: UNetConfig, vae_decoder: VaeDecoderConfig) -> None:
-    """Refuse components that cannot work together."""
-    if text_encoder.width != unet.context_width:
-        raise BadCheckpoint(
-            f"unet/config.json says cross_attention_dim = {unet.context_width}, but text_encoder/config.json "
-            f"says hidden_size = {text_encoder.width}; they must be equal"
-        )
-    if vae_decoder.latent_channels != unet.out_channels:
-        raise BadCheckpoint(
-            f"unet/config.json says out_channels = {unet.out_channels}, but vae/config.json says "
-            f"latent_channels = {vae_decoder.latent_channels}; they must be equal"
-        )
 
 
 def _weights(folder: Path, stem: str) -> _Stored:
@@ -172,22 +141,19 @@ def _is_shard(name: Any) -> bool:
     return isinstance(name, str) and name.endswith(".safetensors") and Path(name).name == name
 
 
-def _text_encoder_names(weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:
-    """Yield the tensors without the prefix that depends on transformers' version, and without its buffers."""
+def _tensors(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:
+    """Yield the tensors of a component, those of its attention as linear layers under their names of today.
+
+    Transformers' versions differ in the prefix "text_model." and in a buffer; autoencoders' in the names of
+    their one attention.
+    """
     for name, tensor in weights.items():
         name = name.removeprefix("text_model.")
-        if name != "embeddings.position_ids":
-            yield name, tensor
-
-
-def _vae_decoder_names(weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:
-    """Yield the decoder's tensors, those of its attention as linear layers under their names of today."""
-    for name, tensor in weights.items():
-        if name.startswith(("encoder.", "quant_conv.")):
+        if name == "embeddings.position_ids" or not name.startswith(part.prefixes or ""):
             continue
         prefix, attention, rest = name.partition(".attentions.0.")
         layer, _, last = rest.rpartition(".")
-        if attention and layer != "group_norm":
+        if attention and layer in ATTENTION:
             name = f"{prefix}{attention}{OLD_ATTENTION.get(layer, layer)}.{last}"
             if tensor.shape[2:] == (1, 1):
                 tensor = tensor.reshape(tensor.shape[:2])

@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.errors import BadCheckpoint, BadConfig
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Array, Weights
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.lora_alpha import Alphas
@@ -50,10 +51,14 @@ def merge(checkpoint: Checkpoint, files: Sequence[tuple[Path, float]]) -> Checkp
     """Return the checkpoint with LoRA files, each with its scale, merged into its weights one after another.
 
     Reads only headers: a weight changes when it is loaded. Weights that no file changes stay the same object,
-    and a scale of 0 changes nothing. Raises BadConfig for a scale that is not finite; BadCheckpoint, naming
-    file and tensor, for a file that is damaged, another kind of adapter, or for another model, and at load
-    for values that are not finite.
+    and a scale of 0 changes nothing. Raises BadConfig for a scale that is not finite or a checkpoint of
+    another family; BadCheckpoint, naming file and tensor, for a file that is damaged, another kind of
+    adapter, or for another model, and at load for values that are not finite.
     """
+    if files and checkpoint.family is not STABLE_DIFFUSION:
+        raise BadConfig(
+            f"LoRA files can be merged into {STABLE_DIFFUSION.title} only, not {checkpoint.family.title}"
+        )
     for path, scale in files:
         checkpoint = _merged(checkpoint, path, _finite_scale(path, scale))
     return checkpoint
@@ -72,7 +77,9 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
         checkpoint,
         weights={c: weights[c] if c in changed else old for c, old in checkpoint.weights.items()},
         files={**checkpoint.files, shown_as: path},
-        holders={c: (*names, shown_as) if c in changed else names for c, names in checkpoint.holders.items()},
+        weight_files={
+            c: (*names, shown_as) if c in changed else names for c, names in checkpoint.weight_files.items()
+        },
         adapters={**checkpoint.adapters, shown_as: scale},
     )
 

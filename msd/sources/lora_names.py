@@ -83,7 +83,7 @@ def split(key: str) -> tuple[str, str] | None:
 
 def layer_names(checkpoint: Checkpoint) -> dict[str, Layer]:
     """Return every layer that a LoRA may change, by each of its names in files."""
-    blocks = compvis_blocks(checkpoint.unet)
+    blocks = compvis_blocks(checkpoint.configs["unet"])
     names: dict[str, Layer] = {}
     for layer in _layers(checkpoint, "unet"):
         names |= dict.fromkeys(_unet_names(layer, compvis_name(layer, blocks)), Layer("unet", layer))

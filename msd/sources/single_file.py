@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from msd.errors import BadCheckpoint
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.models.networks import read_configs
 from msd.sources import pickled, safetensors
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
@@ -16,7 +18,6 @@ from msd.sources.compvis.refusal import refuse_other_kinds
 from msd.sources.compvis.text import text_part, text_settings
 from msd.sources.compvis.unet import unet_settings, unet_tensors
 from msd.sources.compvis.vae import vae_settings, vae_tensors
-from msd.sources.diffusers import require_fit
 from msd.sources.stored import Contents
 
 ONE_INPUT = 4
@@ -45,18 +46,16 @@ def open_single_file(path: Path, prediction_type: str | None = None) -> Checkpoi
     predicted = prediction(path, contents.said, prediction_type, ambiguous)
     scale = 2 ** (len(said["vae"]["block_out_channels"]) - 1)
     said["unet"]["sample_size"] = cells(contents.said, second and predicted.kind == VELOCITY, scale)
-    text_config, unet_config, vae_config = _configurations(path, said)
     return Checkpoint(
         kind="single file",
         name=path.stem,
-        text_encoder=text_config,
-        unet=unet_config,
-        vae_decoder=vae_config,
+        family=STABLE_DIFFUSION,
+        configs=_configs(path, said),
         weights={"text_encoder": text.tensors, "unet": unet_tensors(unet), "vae_decoder": vae_tensors(vae)},
         tokenizer=clip_tokenizer(PAD_2 if second else PAD_1),
         scheduler=predicted.scheduler(),
         files={path.name: path},
-        holders={component: (path.name,) for component in ("text_encoder", "unet", "vae_decoder")},
+        weight_files=dict.fromkeys(STABLE_DIFFUSION.names, (path.name,)),
     )
 
 
@@ -70,15 +69,9 @@ def _contents(path: Path) -> Contents:
     return Contents(contents.tensors, {**contents.said, "global_step": f"{step.load().item():.0f}"})
 
 
-def _configurations(
-    path: Path, said: dict[str, dict[str, object]]
-) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
-    """Return the configurations that diffusers' own settings make, once they are known to fit."""
+def _configs(path: Path, said: dict[str, dict[str, object]]) -> dict[str, Any]:
+    """Return the configurations, by component, that diffusers' own settings, by folder, make."""
     try:
-        text = TextEncoderConfig.from_diffusers(said["text_encoder"])
-        unet = UNetConfig.from_diffusers(said["unet"])
-        vae = VaeDecoderConfig.from_diffusers(said["vae"])
-        require_fit(text, unet, vae)
+        return read_configs(STABLE_DIFFUSION, said)
     except BadCheckpoint as error:
         raise BadCheckpoint(f"{path} would be refused as a diffusers folder too: {error}") from error
-    return text, unet, vae

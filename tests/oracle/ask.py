@@ -17,10 +17,10 @@ from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.judging.verdict import THRESHOLD_DB, distance
 from msd.runners import native_log
-from msd.runners.adapter import Adapter
+from msd.runners.adapter import VulkanAdapter
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.random_inputs import random_inputs
-from msd.runners.worker import LoadOnCpu, LoadOnGpu, Run
+from msd.runners.worker import LoadOnCpu, LoadOnGpu, RunModel
 from tests.oracle.case import Case
 
 BOUNDS = Bounds(120.0, 6 * 10**9)
@@ -75,7 +75,7 @@ class Answer:
 class Asker:
     """Two child processes, one with the GPU delegate and one on the CPU, started anew when one is lost."""
 
-    def __init__(self, adapter: Adapter) -> None:
+    def __init__(self, adapter: VulkanAdapter) -> None:
         self.adapter = adapter
         self._folder = TemporaryDirectory(prefix="msd-oracle-")
         self._children: dict[str, Child] = {}
@@ -134,7 +134,7 @@ class Asker:
         try:
             child.ask(load)
             loaded = True
-            outputs = child.ask(Run(inputs)).outputs
+            outputs = child.ask(RunModel(inputs)).outputs
         except ChildRefused as problem:
             return _Trial(child.log[before:], loaded, failure=str(problem))
         except ChildLost as problem:
@@ -157,7 +157,7 @@ def _least(gpu: Mapping[str, Array], cpu: Mapping[str, Array]) -> float:
     return math.nan if any(map(math.isnan, every)) else min(every)
 
 
-def in_turn(cases: list[Case], adapter: Adapter) -> Iterator[tuple[Case, Answer]]:
+def in_turn(cases: list[Case], adapter: VulkanAdapter) -> Iterator[tuple[Case, Answer]]:
     """Yield each case with its answer."""
     with Asker(adapter) as asker:
         for case in cases:

@@ -18,7 +18,7 @@ from msd import tflite
 from msd.runners.adapter import find
 from msd.runners.child import Bounds, Child, ChildRefused
 from msd.runners.random_inputs import random_inputs
-from msd.runners.worker import LoadOnGpu, Run
+from msd.runners.worker import LoadOnGpu, RunModel
 from tests import edited_models, tiny_models
 
 HERE = Path(__file__).parent
@@ -42,7 +42,7 @@ def record(name: str, content: bytes, environment: dict[str, str], cpu_too: bool
         try:
             ports = Interface.of(tflite.read(path), path)
             child.ask(LoadOnGpu(path, "fp32", ports.signature, cpu_too))
-            child.ask(Run(random_inputs(ports.inputs.values())))
+            child.ask(RunModel(random_inputs(ports.inputs.values())))
         except ChildRefused as problem:
             print(f"{name}: {problem}")
         log = re.sub(r"/\S*?/site-packages/", "", child.log)

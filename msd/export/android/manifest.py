@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import msd
-from msd.bundle import COMPONENTS, LOOKUP, Bundle, Component, network_of
-from msd.conversion.convert import SIGNATURE
+from msd.bundle import Bundle, Component
+from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.files import schema
 from msd.files.atomic import atomic_write
@@ -175,22 +175,25 @@ def describe(
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
     chosen = open_scheduler(bundle.folder / "scheduler", scheduler)
     tokenizer = open_tokenizer(bundle.folder / "tokenizer")
-    unet, settings = bundle.component("unet"), configuration.unet
+    family = bundle.family
+    denoiser = bundle.component(family.denoiser.name)
+    settings = configuration.components[family.denoiser.name]
     order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
+    networks = [_file(name, bundle.component(name)) for name in family.required]
     tables = {count: chosen.table(count) for count in dict.fromkeys(steps)}
     hashes = {name: file.sha256 for name, file in source.files.items()}
     return AppManifest(
         model=bundle.model_hash,
-        files=(*(_file(name, bundle.component(name)) for name in COMPONENTS), *_tokenizer_files(tokenizer)),
+        files=(*networks, *_tokenizer_files(tokenizer)),
         height=configuration.height,
         width=configuration.width,
-        latent=(1, *_port(unet, "latent").shape[1:]),
+        latent=(1, *_port(denoiser, "latent").shape[1:]),
         prediction=chosen.diffusion.prediction_type,
         scheduler=name_of_kind(chosen),
         schedules=tuple(Schedule(n, table.start, tuple(table.steps)) for n, table in tables.items()),
-        timestep=_sinusoids(unet, "timestep_embedding", order, shift),
+        timestep=_sinusoids(denoiser, "timestep_embedding", order, shift),
         guidance=GuidanceFacts(
-            Guidance.of(unet, guidance).mode, guidance, _sinusoids(unet, EMBEDDING, False, 1.0)
+            Guidance.of(denoiser, guidance).mode, guidance, _sinusoids(denoiser, EMBEDDING, False, 1.0)
         ),
         tokenizer=_tokenizer(tokenizer),
         recipe=configuration.recipe.name,
@@ -242,7 +245,7 @@ def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
 
 
 def _check(bundle: Bundle, steps: Sequence[int], precision: str) -> None:
-    if LOOKUP in bundle.manifest.components:
+    if set(bundle.family.lookups) & set(bundle.manifest.components):
         raise BadBundle(
             f"{bundle.folder} is for TensorFlow Lite's delegate, and an app draws with LiteRT's;"
             " convert with another recipe than tflite-gpu-w8"
@@ -276,10 +279,10 @@ def _port(part: Component, name: str) -> TensorSpec:
     return found
 
 
-def _sinusoids(unet: Component, name: str, cosine_first: bool, shift: float) -> Sinusoids | None:
-    if all(port.name != name for port in unet.inputs):
+def _sinusoids(denoiser: Component, name: str, cosine_first: bool, shift: float) -> Sinusoids | None:
+    if all(port.name != name for port in denoiser.inputs):
         return None
-    width = _port(unet, name).shape[-1]
+    width = _port(denoiser, name).shape[-1]
     return Sinusoids(name, width, cosine_first, tuple(map(float, frequencies(width, shift))))
 
 
@@ -298,7 +301,10 @@ def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
 
 def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]:
     """Return what a report measured of this bundle's files: they are known by their SHA-256."""
-    roles = {part.sha256: network_of(name) for name, part in bundle.manifest.components.items()}
+    roles = {
+        part.sha256: bundle.family.component_of(name).name
+        for name, part in bundle.manifest.components.items()
+    }
     files = report.files if report else ()
     judged = tuple(_judged(roles[file.sha256], file) for file in files if file.sha256 in roles and file.run)
     if report and not judged:

@@ -1,0 +1,110 @@
+"""One component: its graph rewritten and encoded, then written to its files and read back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msd import tflite
+from msd.bundle import Component, RunsOn
+from msd.conversion.job import Job
+from msd.conversion.manifest import component_of
+from msd.conversion.prune import PrunedModels
+from msd.conversion.stopwatch import Stopwatch
+from msd.conversion.trace import traced
+from msd.encoding.compatibility import require_supported
+from msd.encoding.encode import Encoding, encode
+from msd.encoding.recipe import Recipe
+from msd.ir import Model
+from msd.ir.embedding_lookup import split_lookup
+from msd.models.structure_cache import is_cached, structure_of
+from msd.rewrite import Ledger, apply, ops_by_kind
+
+OnStage = Callable[[str, int, int], None]
+"""Called with what is being done to a component, how much is done, and of how much."""
+
+
+@dataclass(frozen=True)
+class PreparedFile:
+    """A file to write: its model, and the processor that it is for."""
+
+    model: Model
+    runs_on: RunsOn
+
+
+@dataclass(frozen=True)
+class PreparedComponent:
+    """A component to write, its files by name: everything that could be refused has been looked at."""
+
+    files: dict[str, PreparedFile]
+    ledger: dict[str, Any]
+    encoding: Encoding
+    stopwatch: Stopwatch
+
+
+@dataclass(frozen=True)
+class WrittenComponent:
+    """A component that has been written: what the manifest says of its files, by name."""
+
+    files: dict[str, Component]
+    ledger: dict[str, Any]
+    seconds: dict[str, float]
+
+
+def prepare(job: Job, name: str, pruned: PrunedModels, on_stage: OnStage) -> PreparedComponent:
+    """Return a component's graph, its weights described as they will be written."""
+    settings, stopwatch = job.settings, Stopwatch()
+    model = pruned.models.pop(name, None) or _traced(job, name, stopwatch, on_stage)
+    on_stage("rewriting", 0, 1)
+    ledger = apply(model.main, settings.applied, settings.aim)
+    encoding = encode(model.main, settings.recipe, name)
+    files = split_files(model, name, job.family.component(name).lookup, settings.recipe, ledger)
+    stopwatch.lap("rewriting")
+    entries = ledger.to_json()
+    if pruned.report and name in pruned.report.parameters:
+        entries["pruning"] = pruned.report.of(name)
+        stopwatch.seconds["pruning"] = pruned.seconds
+    return PreparedComponent(files, entries, encoding, stopwatch)
+
+
+def _traced(job: Job, name: str, stopwatch: Stopwatch, on_stage: OnStage) -> Model:
+    network = job.networks[name]
+    on_stage("loading" if is_cached(network) else "tracing", 0, 1)
+    structure = structure_of(network)
+    stopwatch.lap("structure")
+    return traced(job, name, structure)
+
+
+def split_files(
+    model: Model, name: str, lookup: str | None, recipe: Recipe, ledger: Ledger
+) -> dict[str, PreparedFile]:
+    """Return an encoded component's files: two where its delegate has no table lookup, which `ledger` notes.
+
+    `lookup` names the file with the rows of the tokens. Raises BadConfig for a file that its delegate, or the
+    CPU, refuses or miscomputes.
+    """
+    files, before = {name: PreparedFile(model, "gpu")}, ops_by_kind(model.main)
+    if recipe.splits_lookup and lookup and (split := split_lookup(model)):
+        files = {lookup: PreparedFile(split[0], "cpu"), name: PreparedFile(split[1], "gpu")}
+        ledger.enter("split_lookup", 1, before, split[1].main)
+    for file, prepared in files.items():
+        on_cpu = prepared.runs_on == "cpu"
+        require_supported(prepared.model, replace(recipe, delegate=None) if on_cpu else recipe, file)
+    return files
+
+
+def write(prepared: PreparedComponent, folder: Path, fingerprint: str, on_stage: OnStage) -> WrittenComponent:
+    """Write a component's files into `folder`, read them back, and return what they are."""
+    paths, stopwatch = {name: folder / f"{name}.tflite" for name in prepared.files}, prepared.stopwatch
+    stopwatch.restart()
+    for name, path in paths.items():
+        tflite.write(prepared.files[name].model, path, on_bytes=partial(on_stage, "writing"))
+    stopwatch.lap("writing")
+    files = {
+        name: component_of(path, fingerprint, prepared.files[name].runs_on) for name, path in paths.items()
+    }
+    stopwatch.lap("verifying")
+    return WrittenComponent(files, prepared.ledger, stopwatch.seconds)

@@ -1,0 +1,60 @@
+"""One checkpoint to be converted in one way: opened, its sizes settled, nothing read but headers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from msd.conversion.settings import Settings
+from msd.errors import BadCheckpoint
+from msd.families import Family
+from msd.models.networks import Configs, Network, Size, networks, size_of
+from msd.sources.checkpoint import Checkpoint
+from msd.sources.formats import open_checkpoint
+from msd.sources.keras_cv import networks as keras_cv
+from msd.sources.lora import merge
+
+NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = {
+    "msd": networks,
+    "keras-cv": keras_cv.networks,
+}
+
+
+@dataclass(frozen=True)
+class Job:
+    """A checkpoint, how to convert it, and for which size. `components` are those to convert, in order."""
+
+    checkpoint: Checkpoint
+    settings: Settings
+    size: Size
+    components: tuple[str, ...]
+
+    @property
+    def family(self) -> Family:
+        """The kind of model that it is."""
+        return self.checkpoint.family
+
+    @cached_property
+    def networks(self) -> dict[str, Network]:
+        """The network of each component of the checkpoint, by its name."""
+        make = NETWORKS[self.checkpoint.networks]
+        return make(self.family, self.checkpoint.configs, self.size)
+
+    @property
+    def unpruned(self) -> Job:
+        """The same checkpoint with nothing pruned, as calibration generates images with it."""
+        return replace(self, settings=self.settings.unpruned, components=self.family.required)
+
+
+def open_job(path: Path, settings: Settings) -> Job:
+    """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
+    checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
+    checkpoint = merge(checkpoint, settings.lora)
+    components = settings.chosen(checkpoint.family)
+    for name in components:
+        if name not in checkpoint.weights:
+            raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
+    size = size_of(checkpoint.family, checkpoint.configs, settings.height, settings.width, settings.batch)
+    return Job(checkpoint, settings, size, components)

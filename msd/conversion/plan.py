@@ -1,0 +1,35 @@
+"""What a conversion would write, told from headers alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from msd.conversion.job import open_job
+from msd.conversion.settings import Settings
+from msd.encoding.encode import is_table, stored_bits
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a conversion would write: learnt parameters and about how many bytes, by file; pixels."""
+
+    parameters: dict[str, int]
+    bytes: dict[str, int]
+    height: int
+    width: int
+
+
+def plan(source: Path, settings: Settings) -> Plan:
+    """Return what `convert` would write; reads headers only and raises what opening a checkpoint raises."""
+    job = open_job(source, settings)
+    sizes, bits = Counter[str](), Counter[str]()
+    for name in job.components:
+        lookup = job.family.component(name).lookup if settings.recipe.splits_lookup else None
+        for tensor, weights in job.checkpoint.weights[name].items():
+            file = lookup if lookup and is_table(tensor) else name
+            sizes[file] += weights.size
+            bits[file] += stored_bits(settings.recipe, name, tensor, weights)
+    height, width = job.size.pixels
+    return Plan(dict(sizes), {file: n // 8 for file, n in bits.items()}, height, width)

@@ -1,0 +1,56 @@
+"""A component as it is traced, with its weights: the graph that pruning and rewriting begin with."""
+
+from __future__ import annotations
+
+from msd import tflite
+from msd.conversion.job import Job
+from msd.ir import Graph, Model, Signature
+from msd.ir.weights import Weights
+from msd.models.structure import Structure
+from msd.models.structure_cache import structure_of
+from msd.rewrite import apply
+from msd.sources.binding import bind
+
+SIGNATURE = "serving_default"
+"""The key of the one signature that every written file has."""
+
+INTERFACE = ("feed_timestep_embedding",)
+"""Rewrites that change the inputs of a network."""
+
+
+def traced(job: Job, name: str, structure: Structure | None = None) -> Model:
+    """Return a component's graph as it is traced, its weights described; `structure` if it is loaded."""
+    structure = structure or structure_of(job.networks[name])
+    weights = bind(name, structure.variables, job.checkpoint.weights[name]).weights
+    return with_weights(structure, weights)
+
+
+def traced_for_file(job: Job, name: str) -> Model:
+    """Return a component as it is traced, but with the inputs that its file has."""
+    model = traced(job, name)
+    apply(model.main, [rule for rule in job.settings.applied if rule.name in INTERFACE])
+    return model
+
+
+def with_weights(structure: Structure, weights: dict[str, Weights]) -> Model:
+    """Return the model of a traced structure whose variables are the constants `weights`, by tensor name.
+
+    It has one signature, under the names of the structure's inputs and outputs.
+    """
+    model = tflite.parse(structure.flatbuffer)
+    graph = model.main
+    by_name = {t.name: t for t in graph.inputs}
+    for key, data in weights.items():
+        by_name[key].data = data
+        by_name[key].name = structure.variables[key].path
+    graph.inputs = [by_name[name] for name in structure.inputs]
+    outputs = dict(zip(structure.outputs, graph.outputs, strict=True))
+    graph.signatures = [Signature(SIGNATURE, dict(zip(structure.inputs, graph.inputs, strict=True)), outputs)]
+    _shorten_names(graph)
+    return model
+
+
+def _shorten_names(graph: Graph) -> None:
+    """Keep the first of the names that TensorFlow's converter joins where it fuses operators."""
+    for tensor in graph.tensors():
+        tensor.name = tensor.name.partition(";")[0]

@@ -1,0 +1,63 @@
+"""Families: what each kind of model is made of, one description per file, found by being there.
+
+`docs/adding-a-network.md` shows how to add a network to a family, and a family.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+
+from msd.families.family import Component, Family, Feed, Part
+
+__all__ = [
+    "Component",
+    "Family",
+    "Feed",
+    "Part",
+    "component_names",
+    "families",
+    "file_names",
+    "find_family",
+    "title_of",
+]
+
+
+def families() -> dict[str, Family]:
+    """Return every family by its name, Stable Diffusion first; raises ImportError where two share a name."""
+    found: dict[str, Family] = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+        contents = vars(importlib.import_module(f"{__name__}.{module}")).values()
+        for family in (value for value in contents if isinstance(value, Family)):
+            if found.setdefault(family.name, family) is not family:
+                raise ImportError(f"two families are called {family.name}; one is in {module}.py")
+    return found
+
+
+def find_family(name: str) -> Family:
+    """Return the family of that name; raises KeyError for a name that no family has."""
+    return families()[name]
+
+
+def component_names() -> tuple[str, ...]:
+    """Return the names of the components of all families, each once."""
+    return _each_once(name for family in families().values() for name in family.names)
+
+
+def file_names() -> tuple[str, ...]:
+    """Return the names that files of all families can have, without their ending, each once."""
+    return _each_once(name for family in families().values() for name in family.files)
+
+
+def title_of(file: str) -> str:
+    """Return what people call a file or component of any family: "U-Net" for "unet"."""
+    for family in families().values():
+        if file in family.files:
+            component = family.component_of(file)
+            return component.title if file == component.name else file.replace("_", " ")
+    return file
+
+
+def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,147 @@
+"""The description of a kind of model: its components, where their weights are, and who feeds whom.
+
+A family is data. Where code is needed, it is named as "module:name" and imported when it is used, so that
+reading a manifest imports neither Keras nor a network.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Stage = Literal["encode", "denoise", "decode"]
+"""When a component runs: before the first step, in every step, or after the last one."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Where a component's weights and configuration are in a folder of diffusers' layout.
+
+    `folder` holds config.json and the weights in the file `stem`.safetensors, whole or in shards. `prefixes`
+    are those of the component's tensors where the folder holds more than one component; () for all.
+    """
+
+    folder: str
+    stem: str = "diffusion_pytorch_model"
+    prefixes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Feed:
+    """An output of another component that becomes an input: the output `output` of `component`."""
+
+    component: str
+    output: str
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """One network of a family, and the .tflite file `name`.tflite that it becomes.
+
+    `config` reads its config.json and `network` builds the Keras model, both as "module:name" (see
+    msd/models/networks.py for their signatures). `output` is the name of its output. `feeds` says which of
+    its inputs are outputs of earlier components, joined along the last axis where there are several; the
+    others are quantities that the pipeline has under the same name: tokens, image, latent, timestep,
+    timestep_embedding, guidance_embedding.
+
+    `lookup` names a second file, for the CPU, with the rows of its tokens, for delegates without a table
+    lookup. Pruning applies to it unasked if `prunable`. An `optional` component is converted only when it is
+    asked for, and generating an image from a prompt does without it.
+    """
+
+    name: str
+    title: str
+    part: Part
+    config: str
+    network: str
+    stage: Stage
+    output: str
+    feeds: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
+    lookup: str | None = None
+    prunable: bool = False
+    optional: bool = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of the files it can become, without their ending, in the order in which they run."""
+        return (self.lookup, self.name) if self.lookup else (self.name,)
+
+
+def _accept(configs: Mapping[str, Any]) -> None:
+    """Accept all configurations."""
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """A kind of model. `components` are in the order in which they run; one denoises and one decodes.
+
+    `pipelines` are the classes that a model_index.json of diffusers names. `require_fit`
+    raises BadCheckpoint for configurations, by component, that cannot work together.
+    """
+
+    name: str
+    title: str
+    components: tuple[Component, ...]
+    pipelines: tuple[str, ...]
+    require_fit: Callable[[Mapping[str, Any]], None] = _accept
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all components."""
+        return tuple(component.name for component in self.components)
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the components that every bundle needs to generate images."""
+        return tuple(component.name for component in self.components if not component.optional)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of all files that a bundle can have, without their ending, in the order they run."""
+        return tuple(file for component in self.components for file in component.files)
+
+    @property
+    def lookups(self) -> tuple[str, ...]:
+        """The names of the files that hold token rows, for the CPU."""
+        return tuple(component.lookup for component in self.components if component.lookup)
+
+    @property
+    def prunable(self) -> tuple[str, ...]:
+        """The names of the components that pruning applies to where a recipe names none."""
+        return tuple(component.name for component in self.components if component.prunable)
+
+    @property
+    def encoders(self) -> tuple[Component, ...]:
+        """The components that run before the first step."""
+        return tuple(component for component in self.components if component.stage == "encode")
+
+    @property
+    def denoiser(self) -> Component:
+        """The component that runs in every step."""
+        return next(component for component in self.components if component.stage == "denoise")
+
+    @property
+    def decoder(self) -> Component:
+        """The component that makes images of latents."""
+        return next(component for component in self.components if component.stage == "decode")
+
+    def component(self, name: str) -> Component:
+        """Return a component by its name; raises KeyError."""
+        return {component.name: component for component in self.components}[name]
+
+    def component_of(self, file: str) -> Component:
+        """Return the component that a file, by its name without ending, belongs to; raises KeyError."""
+        return {name: component for component in self.components for name in component.files}[file]
+
+    def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return component names in the order in which components run."""
+        chosen = set(names)
+        return tuple(name for name in self.names if name in chosen)
+
+
+def resolve(place: str) -> Any:
+    """Return what "module:name" stands for, imported now."""
+    module, _, name = place.partition(":")
+    return getattr(importlib.import_module(module), name)

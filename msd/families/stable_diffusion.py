@@ -1,0 +1,73 @@
+"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and the decoder of an AutoencoderKL.
+
+Latent diffusion after Rombach et al. (2022, arXiv 2112.10752); the components are those that diffusers'
+StableDiffusionPipeline loads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msd.errors import BadCheckpoint
+from msd.families.family import Component, Family, Feed, Part
+
+TEXT_ENCODER = Component(
+    name="text_encoder",
+    title="text encoder",
+    part=Part("text_encoder", stem="model"),
+    config="msd.models.config:TextEncoderConfig",
+    network="msd.models.text_encoder:text_encoder",
+    stage="encode",
+    output="context",
+    lookup="token_embedding",
+)
+UNET = Component(
+    name="unet",
+    title="U-Net",
+    part=Part("unet"),
+    config="msd.models.config:UNetConfig",
+    network="msd.models.unet:unet",
+    stage="denoise",
+    output="noise",
+    feeds={"context": (Feed(TEXT_ENCODER.name, "context"),)},
+    prunable=True,
+)
+VAE_DECODER = Component(
+    name="vae_decoder",
+    title="VAE decoder",
+    part=Part("vae", prefixes=("decoder.", "post_quant_conv.")),
+    config="msd.models.config:VaeDecoderConfig",
+    network="msd.models.vae_decoder:vae_decoder",
+    stage="decode",
+    output="image",
+)
+
+
+def require_fit(configs: Mapping[str, Any]) -> None:
+    """Raise BadCheckpoint for configurations, by component, that cannot work together."""
+    text_encoder, unet, vae_decoder = (configs[c.name] for c in (TEXT_ENCODER, UNET, VAE_DECODER))
+    if text_encoder.width != unet.context_width:
+        raise BadCheckpoint(
+            f"unet/config.json says cross_attention_dim = {unet.context_width}, but text_encoder/config.json "
+            f"says hidden_size = {text_encoder.width}; they must be equal"
+        )
+    if vae_decoder.latent_channels != unet.out_channels:
+        raise BadCheckpoint(
+            f"unet/config.json says out_channels = {unet.out_channels}, but vae/config.json says "
+            f"latent_channels = {vae_decoder.latent_channels}; they must be equal"
+        )
+
+
+STABLE_DIFFUSION = Family(
+    name="stable-diffusion",
+    title="Stable Diffusion 1.x and 2.x",
+    components=(TEXT_ENCODER, UNET, VAE_DECODER),
+    pipelines=(
+        "StableDiffusionPipeline",
+        "StableDiffusionImg2ImgPipeline",
+        "StableDiffusionInpaintPipeline",
+        "LatentConsistencyModelPipeline",
+    ),
+    require_fit=require_fit,
+)

@@ -1,0 +1,75 @@
+"""LiteRT's GPU delegate (ML Drift), in a process of its own: it may crash or hang."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from msd.errors import DelegateFailed, MsdError
+from msd.runners import adapter, native_log
+from msd.runners.backend import Backend
+from msd.runners.backends import litert_cpu
+from msd.runners.child import Bounds, ChildLost, ChildRefused
+from msd.runners.interpreter import one_line
+from msd.runners.process_runner import ProcessRunner
+from msd.runners.runner import Conditions, Placement
+from msd.runners.worker import LoadOnGpu
+
+SECONDS = 600.0
+"""All that one compilation, or one run, may take."""
+
+
+class GpuProcess(ProcessRunner):
+    """A file compiled whole for the GPU; with `cpu_too`, what the GPU rejects goes to the CPU.
+
+    Raises BadModelFile for a file that is no model, NoDelegate without an adapter, and DelegateFailed when an
+    operation is rejected, or when the process dies or exceeds its bounds.
+    """
+
+    def __init__(self, path: Path, conditions: Conditions, cpu_too: bool = False) -> None:
+        self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
+        bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
+        load = partial(LoadOnGpu, path, conditions.precision, cpu_too=cpu_too)
+        super().__init__(path, load, bounds, self.adapter.environment)
+
+    @property
+    def placement(self) -> Placement:
+        """Where the file runs, and the operations on the GPU, as the log says."""
+        facts = native_log.parse(self.log)
+        delegated, nodes, partitions = (*facts.replaced, (None, None, None))[0]
+        half = self.precision == "fp16" and self.adapter.half_floats
+        name = self.adapter.name
+        unlike = self.precision == "fp16" and not half
+        return Placement(
+            processor=facts.adapter or name,
+            precision="fp16" if half else "fp32",
+            delegate="ML Drift",
+            nodes=nodes,
+            delegated=delegated,
+            partitions=partitions,
+            notes=(f"fp16 was asked for, but {name} computes in fp32",) if unlike else (),
+        )
+
+    def lost(self, problem: ChildLost) -> MsdError:
+        """Return the sentence for a process that died or exceeded its bounds."""
+        return DelegateFailed(f"The GPU delegate was lost with {self.path}: {problem}")
+
+    def refused(self, why: str, loading: bool) -> MsdError:
+        """Return the sentence for a file that was not compiled, or not run."""
+        return DelegateFailed(f"The GPU delegate refuses {self.path}: {why}")
+
+    def why(self, problem: ChildRefused) -> str:
+        """Return the delegate's reasons from its native log; else what was raised."""
+        facts = native_log.parse(problem.log)
+        reasons = [f"{kind}: {reason.rstrip('.')}" for kind, reason in facts.rejected] or list(facts.problems)
+        return "; ".join(reasons) or one_line(problem)
+
+
+BACKEND = Backend(
+    name="litert-gpu",
+    alias="gpu",
+    open=GpuProcess,
+    takes=frozenset({"precision"}),
+    needs_adapter=True,
+    for_cpu=litert_cpu.BACKEND,
+)

@@ -1,0 +1,42 @@
+"""A backend and the conditions under which files run on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event
+
+from msd.bundle import RunsOn
+from msd.errors import BadConfig
+from msd.runners.backend import Backend
+from msd.runners.runner import Conditions, Precision, Runner
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where files run, and how."""
+
+    backend: Backend
+    conditions: Conditions = field(default_factory=Conditions)
+
+    def on(self, runs_on: RunsOn) -> Engine:
+        """Return the engine for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
+        return replace(self, backend=self.backend.on(runs_on))
+
+    def until(self, stop: Event) -> Engine:
+        """Return the engine whose processes end when `stop` is set."""
+        return replace(self, conditions=replace(self.conditions, stop=stop))
+
+    @property
+    def precision(self) -> Precision:
+        """What is computed in on the GPU; fp32 on a backend that takes no precision."""
+        return self.backend.taken(self.conditions).precision
+
+    def load(self, path: Path) -> Runner:
+        """Return the file, loaded; raises BadModelFile, NoDelegate and DelegateFailed.
+
+        BadConfig for a backend that only measures.
+        """
+        if self.backend.open is None:
+            raise BadConfig(f"the backend {self.backend.name} runs no networks, it only measures them")
+        return self.backend.open(path, self.backend.taken(self.conditions))

@@ -1,0 +1,27 @@
+"""Every backend there is: the modules of msd/runners/backends/."""
+
+from __future__ import annotations
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+
+from msd.errors import BadConfig
+from msd.runners import backends as folder
+from msd.runners.backend import Backend
+
+
+@cache
+def backends() -> dict[str, Backend]:
+    """Return the backends by name, in the order of their files; those that only measure come last."""
+    names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
+    found: list[Backend] = [import_module(f"{folder.__name__}.{name}").BACKEND for name in names]
+    return {backend.name: backend for backend in sorted(found, key=lambda backend: backend.open is None)}
+
+
+def find_backend(name: str) -> Backend:
+    """Return the backend of that name or alias; raises BadConfig listing the names."""
+    for backend in backends().values():
+        if name in (backend.name, backend.alias):
+            return backend
+    raise BadConfig(f"no backend is called {name!r}; there are {', '.join(backends())}")

@@ -1,0 +1,87 @@
+"""Runs of one network, timed: how many there are to be, and what is said of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+MOST = 1000
+"""No more runs than this, however short they are."""
+
+Run = Callable[[], float]
+"""Runs something once and returns the seconds it took."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How often to run, as TensorFlow Lite's benchmark_model understands its flags of these names.
+
+    At least `repeats` runs and at least `min_seconds` of them, but none begins after `max_seconds` of runs;
+    before them the first run, and `warmups` that do not count.
+    """
+
+    repeats: int = 20
+    warmups: int = 2
+    min_seconds: float = 1.0
+    max_seconds: float = 30.0
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Seconds of loading, of the first run, and of those that count: `runs` has each, where each is known."""
+
+    init: float
+    first: float
+    count: int
+    median: float | None
+    p90: float | None
+    mean: float
+    least: float
+    most: float
+    warmups: tuple[float, ...] = ()
+    runs: tuple[float, ...] = ()
+
+    @property
+    def typical(self) -> float:
+        """The median, or the mean where only that is known."""
+        return self.mean if self.median is None else self.median
+
+
+def summarise(init: float, first: float, warmups: Sequence[float], runs: Sequence[float]) -> Timings:
+    """Return the timings of `runs`, of which there is one at least; percentiles are interpolated linearly."""
+    median, p90 = (float(np.percentile(runs, part)) for part in (50, 90))
+    return Timings(
+        init=init,
+        first=first,
+        count=len(runs),
+        median=median,
+        p90=p90,
+        mean=float(np.mean(runs)),
+        least=min(runs),
+        most=max(runs),
+        warmups=tuple(warmups),
+        runs=tuple(runs),
+    )
+
+
+def interleaved(runs: Sequence[Run], effort: Effort, told: Callable[[int, float], None]) -> list[list[float]]:
+    """Return the seconds of each of `runs`, made in turn: one of each, then in the other order, and so on.
+
+    What slows this machine down for a while then slows down all of them. `told` gets, after each turn, how
+    many there were and the seconds of one run.
+    """
+    taken: list[list[float]] = [[] for _ in runs]
+    while not _enough(taken, effort):
+        turn = range(len(runs)) if len(taken[0]) % 2 == 0 else reversed(range(len(runs)))
+        for i in turn:
+            taken[i].append(runs[i]())
+        told(len(taken[0]), taken[0][-1])
+    return taken
+
+
+def _enough(taken: Sequence[Sequence[float]], effort: Effort) -> bool:
+    count, seconds = len(taken[0]), sum(map(sum, taken)) / len(taken)
+    done = count >= effort.repeats and seconds >= effort.min_seconds
+    return done or count >= MOST or (count > 0 and seconds >= effort.max_seconds)

@@ -1,0 +1,199 @@
+"""A checkpoint as keras-cv loads it: a folder with three .h5 files, told apart by what is in them.
+
+Weights are mapped by their order (`msd.sources.keras_cv.order`). The files say nothing of configuration: it
+is Stable Diffusion 1.4's where the U-Net projects with convolutions and 2.1 base's where it does so with
+linear layers, at whatever width the weights have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from msd.errors import BadCheckpoint
+from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
+from msd.ir.weights import Weights
+from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.runtime.tokenizer import LENGTH
+from msd.sources import h5
+from msd.sources.checkpoint import SCHEDULER, Checkpoint
+from msd.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
+from msd.sources.keras_cv.order import ORDERS, Slot
+
+USUAL_NAMES = {
+    "text_encoder": "text_encoder_v2_1.h5 or kcv_encoder.h5",
+    "unet": "diffusion_model_v2_1.h5 or kcv_diffusion_model.h5",
+    "vae_decoder": "kcv_decoder.h5",
+}
+MULTIPLES = (1, 2, 4, 4)
+"""How many times as wide as the first the levels of both the U-Net and the decoder are."""
+GROUPS = 32
+HEAD = 64
+"""Channels of a head, in both text encoders and in 2.1's U-Net; 1.4's U-Net has 8 heads everywhere."""
+PROJECTION = 18
+"""The place of the first projection's kernel in the U-Net's order: the first where 1.4 and 2.1 differ."""
+KERNEL_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
+"""The order in which torch's axes are found in Keras's kernels."""
+
+
+def open_folder(folder: Path, networks: str = "msd") -> Checkpoint:
+    """Return the checkpoint in `folder`, of whose weights only names and shapes are read.
+
+    `networks` "keras-cv" means that keras-cv's own networks are to be built: prompts are then padded as
+    keras-cv does. Raises BadCheckpoint, naming the file and what would be right, for what is missing,
+    damaged, or of another arrangement.
+    """
+    found = _components(folder)
+    text_encoder, unet, vae_decoder = _configurations(found)
+    configs = {TEXT_ENCODER.name: text_encoder, UNET.name: unet, VAE_DECODER.name: vae_decoder}
+    as_trained = PAD_2 if unet.linear_projection else PAD_1
+    return Checkpoint(
+        kind="keras-cv",
+        name=folder.absolute().name,
+        family=STABLE_DIFFUSION,
+        configs=configs,
+        weights={name: dict(_named(each, ORDERS[name](configs[name]))) for name, each in found.items()},
+        tokenizer=clip_tokenizer(PAD_1 if networks == "keras-cv" else as_trained),
+        scheduler={**SCHEDULER, "prediction_type": "epsilon"},
+        files={each.path.name: each.path for each in found.values()},
+        weight_files={name: (each.path.name,) for name, each in found.items()},
+        networks=networks,
+    )
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A component's weights in keras-cv's order, and the file that they are in."""
+
+    path: Path
+    weights: list[Weights]
+
+    def shape(self, index: int, rank: int | None = None) -> tuple[int, ...]:
+        """Return the shape of one weight, refused if there is none or it has another rank."""
+        shape = self.weights[index].shape if index < len(self.weights) else ()
+        if not shape or (rank is not None and len(shape) != rank):
+            raise BadCheckpoint(f"{self.path} is not arranged as keras-cv's: weight {index} is {list(shape)}")
+        return shape
+
+
+def _components(folder: Path) -> dict[str, _Stored]:
+    """Return what each component's file holds; other files of Keras weights are left alone."""
+    found: dict[str, _Stored] = {}
+    for path in sorted(folder.glob("*.h5")):
+        stored = _Stored(path, h5.open_file(path))
+        name = component([w.shape for w in stored.weights])
+        if name in found:
+            raise BadCheckpoint(
+                f"{found[name].path} and {path} both hold a {name}; leave one of them in {folder}"
+            )
+        if name is not None:
+            found[name] = stored
+    for name, usual in USUAL_NAMES.items():
+        if name not in found:
+            raise BadCheckpoint(f"{folder} has no .h5 file with a {name}; keras-cv names it {usual}")
+    return {name: found[name] for name in USUAL_NAMES}
+
+
+def component(shapes: Sequence[tuple[int, ...]]) -> str | None:
+    """Return which component weights of these shapes are: the last bias tells pictures from latents."""
+    if shapes and all(len(shape) < 4 for shape in shapes):
+        return "text_encoder"
+    last = shapes[-1] if shapes else ()
+    return "vae_decoder" if last == (3,) else "unet" if last == (4,) else None
+
+
+def _configurations(
+    found: Mapping[str, _Stored],
+) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
+    """Return the configurations, of which only widths and the text encoder's depth are read off shapes."""
+    words, unet, pictures = (found[name] for name in USUAL_NAMES)
+    (vocabulary, width), (length, _) = words.shape(0, 2), words.shape(1, 2)
+    if vocabulary < VOCABULARY:
+        raise BadCheckpoint(
+            f"{words.path} knows {vocabulary} tokens; keras-cv's tokenizer, which is CLIP's, has {VOCABULARY}"
+        )
+    if length != LENGTH:
+        raise BadCheckpoint(
+            f"{words.path} reads {length} tokens at once; keras-cv's text encoders read {LENGTH}"
+        )
+    first = _divided(unet, unet.shape(2, 4)[-1], GROUPS)
+    base = _divided(pictures, pictures.shape(2, 4)[-1], GROUPS * MULTIPLES[-1]) // MULTIPLES[-1]
+    second = len(unet.shape(PROJECTION)) == 2
+    text_encoder = TextEncoderConfig(
+        vocabulary=vocabulary,
+        length=length,
+        width=_divided(words, width, HEAD),
+        hidden=4 * width,
+        layers=(len(words.weights) - 4) // 16,
+        heads=width // HEAD,
+        activation="gelu" if second else "quick_gelu",
+        epsilon=1e-5,
+    )
+    return text_encoder, _unet(first, width, second), _vae_decoder(base)
+
+
+def _divided(stored: _Stored, width: int, by: int) -> int:
+    """Return `width`, refused if it cannot be divided into groups or heads."""
+    if width % by or not width:
+        raise BadCheckpoint(f"{stored.path} is {width} channels wide; a multiple of {by} was expected")
+    return width
+
+
+def _unet(first: int, context: int, second: bool) -> UNetConfig:
+    channels = tuple(first * n for n in MULTIPLES)
+    return UNetConfig(
+        in_channels=4,
+        out_channels=4,
+        size=(64, 64),
+        channels=channels,
+        resnets=(2, 2, 2, 2),
+        down_attention=(True, True, True, False),
+        up_attention=(True, True, True, False),
+        heads=tuple(max(1, n // HEAD) for n in channels) if second else (8, 8, 8, 8),
+        transformers=(1, 1, 1, 1),
+        context_width=context,
+        linear_projection=second,
+        groups=GROUPS,
+        epsilon=1e-5,
+        time_width=4 * first,
+        guidance_width=None,
+        cosine_first=True,
+        frequency_shift=0.0,
+    )
+
+
+def _vae_decoder(base: int) -> VaeDecoderConfig:
+    return VaeDecoderConfig(
+        latent_channels=4,
+        out_channels=3,
+        channels=tuple(base * n for n in MULTIPLES),
+        resnets=2,
+        groups=GROUPS,
+        scaling_factor=0.18215,
+        post_quant_conv=True,
+        mid_attention=True,
+    )
+
+
+def _named(stored: _Stored, order: Iterator[Slot]) -> Iterator[tuple[str, Weights]]:
+    """Yield each weight by its name in diffusers, in torch's layout, once its shape is known to be right."""
+    slots = list(order)
+    if len(slots) != len(stored.weights):
+        raise BadCheckpoint(
+            f"{stored.path} has {len(stored.weights)} weights; keras-cv's network so wide has {len(slots)}"
+        )
+    for slot, weights in zip(slots, stored.weights, strict=True):
+        if weights.shape != slot.shape:
+            raise BadCheckpoint(
+                f"{weights.recipe} in {stored.path.parent} is {slot.name} by its place; its shape is "
+                f"{list(weights.shape)}, and {list(slot.shape)} was expected"
+            )
+        yield slot.name, _as_torch(slot, weights)
+
+
+def _as_torch(slot: Slot, weights: Weights) -> Weights:
+    """Return weights in torch's layout, where all of an attention's projections are linear layers."""
+    axes = None if slot.name.startswith("embeddings.") else KERNEL_AXES.get(len(slot.shape))
+    turned = weights if axes is None else weights.transpose(axes)
+    return turned.reshape(turned.shape[:2]) if ".to_" in slot.name else turned

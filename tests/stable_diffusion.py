@@ -1,0 +1,33 @@
+"""Names and networks of the family that most tests are about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.models.networks import Configs, Network, networks, read_configs, size_of
+from msd.sources.checkpoint import Checkpoint
+
+COMPONENTS = STABLE_DIFFUSION.names
+FILES = STABLE_DIFFUSION.files
+(LOOKUP,) = STABLE_DIFFUSION.lookups
+
+
+def networks_of(
+    checkpoint: Checkpoint, height: int | None = None, width: int | None = None, batch: int = 1
+) -> dict[str, Network]:
+    """Return the networks of a checkpoint, by component, for images of `height` by `width` pixels."""
+    return networks_for(checkpoint.configs, height, width, batch)
+
+
+def networks_for(
+    configs: Configs, height: int | None = None, width: int | None = None, batch: int = 1
+) -> dict[str, Network]:
+    """Return the networks of configurations, both by component, for images of that many pixels."""
+    return networks(STABLE_DIFFUSION, configs, size_of(STABLE_DIFFUSION, configs, height, width, batch))
+
+
+def public_configs(model: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configurations, by component, of what a file of configs/models/ says."""
+    return read_configs(STABLE_DIFFUSION, model)

@@ -1,0 +1,233 @@
+"""The command, as its user meets it: exit codes, sentences, JSON."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from msd.cli.report import report
+from tests import tiny_models
+from tests.stable_diffusion import COMPONENTS
+
+
+def call(*arguments: Any) -> Result:
+    return CliRunner().invoke(report, [str(a) for a in arguments], prog_name="delegation-report")
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    """A folder with the three components, all of them acceptable."""
+    for component in COMPONENTS:
+        shutil.copy(tiny_models.save("whole", tmp_path), tmp_path / f"{component}.tflite")
+    (tmp_path / "whole.tflite").unlink()
+    return tmp_path
+
+
+def test_a_whole_bundle(bundle: Path) -> None:
+    result = call(bundle)
+    assert result.exit_code == 0, result.output
+    for component in COMPONENTS:
+        predicted, seen = [line for line in result.stdout.splitlines() if f"{component}.tflite" in line]
+        assert "litert-gpu, adreno-740  3 of 3 on GPU, 1 partition " in predicted
+        assert "3 of 3 operations on GPU, 1 partition " in seen
+        assert " dB " in seen
+    assert "LiteRT 2.3.0 GPU delegate on " in result.stdout
+    assert result.stdout.endswith("3 of 3 files are fully delegated, and the numbers match the CPU's.\n")
+    assert "✘" not in result.stdout
+
+
+def test_a_partial_delegation(tmp_path: Path) -> None:
+    good, bad = (tiny_models.save(name, tmp_path) for name in ("whole", "five_dimensions"))
+    result = call(good, bad)
+    assert result.exit_code == 3
+    assert "4 of 6 operations on GPU, 2 partitions" in result.stdout
+    assert "✘ 2 of 6 operations stay on the CPU" in result.stdout
+    rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert "RESHAPE 1 of 1 Tensor dimensions must be less than 5. (#4, tensor Reshape)" in rows
+    assert "SUM 1 of 1 Unknown layout. (#5)" in rows
+    assert "1 of 2 files are fully delegated" in result.stdout
+    assert "Replacing" not in result.stdout
+
+
+def test_verbose_shows_the_numbers_and_the_native_log(tmp_path: Path) -> None:
+    result = call("-v", tiny_models.save("whole", tmp_path))
+    assert result.exit_code == 0
+    assert "y: 1" in result.stdout
+    assert "dB from the CPU's, max difference " in result.stdout
+    assert "Replacing 3 out of 3 node(s) with delegate (LITERT_WEBGPU) node" in result.stdout
+
+
+def test_json_is_all_that_stands_on_stdout(tmp_path: Path) -> None:
+    result = call("--json", tiny_models.save("cut_off", tmp_path))
+    assert result.exit_code == 3
+    form = json.loads(result.stdout)
+    assert (form["failed"], form["adapter"]["litert"]) == (["rejected", "run"], "2.3.0")
+    run = form["files"][0]["run"]
+    assert form["adapter"]["name"] == run["adapter"]
+    assert run["rejected"][0]["kind"] == "GATHER_ND"
+    assert run["psnr_db"] > 100
+    assert form["files"][0]["disagreements"] == []
+
+
+def test_setup_says_what_was_found() -> None:
+    result = call("--setup")
+    assert result.exit_code == 0
+    assert "Driver: " in result.stdout
+    assert "The delegate works here." in result.stdout
+
+
+def test_a_lost_process_is_a_verdict(tmp_path: Path) -> None:
+    result = call("--timeout", "0.01", tiny_models.save("whole", tmp_path))
+    assert result.exit_code == 3
+    assert "lost: 3 operations undecided" in result.stdout
+    assert "✘ while compiling, its process was stopped after 0.01 s, all it was allowed" in result.stdout
+
+
+def test_rules_alone_start_no_delegate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("msd.runners.adapter.find", None)
+    result = call(
+        "--no-run", tiny_models.save("five_dimensions", tmp_path), tiny_models.save("whole", tmp_path)
+    )
+    assert result.exit_code == 3
+    assert "4 of 6 on GPU, 2 partitions" in result.stdout
+    assert "3 of 3 on GPU, 1 partition " in result.stdout
+    assert "cured by" in result.stdout
+    assert "LiteRT" not in result.stdout
+    assert result.stderr == "Exit code 3 for: rejected.\n"
+
+
+def test_what_fails_is_a_choice(tmp_path: Path) -> None:
+    bad = tiny_models.save("cut_off", tmp_path)
+    assert call("--no-run", bad, "--fail-on", "wrong,unknown").exit_code == 0
+    assert call("--no-run", bad, "--fail-on", "wrong,rejected").exit_code == 3
+    assert call("--no-run", bad, "--fail-on", "").exit_code == 0
+
+
+def test_what_changed_since_another_report(tmp_path: Path) -> None:
+    before = tmp_path / "before.json"
+    for name, target in (("five_dimensions", "model"), ("whole", "model2")):
+        shutil.copy(tiny_models.save(name, tmp_path), tmp_path / f"{target}.tflite")
+    model, better = tmp_path / "model.tflite", tmp_path / "model2.tflite"
+    assert call("--no-run", "--format", "json", "-o", before, model, "--fail-on", "").exit_code == 0
+    same = call("--no-run", "--diff", before, "--fail-on", "worse", model)
+    assert same.exit_code == 0
+    assert "the same findings" in same.stdout
+    model.write_bytes(better.read_bytes())
+    gained = call("--no-run", "--diff", before, "--fail-on", "worse", model)
+    assert gained.exit_code == 0
+    assert "operations: 6 → 3" in gained.stdout
+    assert "- 1x rejected RESHAPE" in gained.stdout
+    call("--no-run", "--json", "-o", before, "--force", model)
+    shutil.copy(tiny_models.save("cut_off", tmp_path), model)
+    lost = call("--no-run", "--diff", before, "--fail-on", "worse", model)
+    assert lost.exit_code == 3
+    assert "+ 1x rejected GATHER_ND" in lost.stdout
+
+
+@pytest.mark.parametrize(("form", "begins"), [("html", "<!doctype html>"), ("markdown", "| file |")])
+def test_other_forms_go_to_a_file(form: str, begins: str, tmp_path: Path) -> None:
+    path = tmp_path / "report"
+    arguments = ("--no-run", "--format", form, tiny_models.save("whole", tmp_path))
+    assert call(*arguments).stdout.startswith(begins)
+    assert call(*arguments, "-o", path).stdout == ""
+    assert path.read_text().startswith(begins)
+    again = call(*arguments, "-o", path)
+    assert again.exit_code == 1
+    assert "--force" in again.stderr
+    assert call(*arguments, "-o", path, "--force").exit_code == 0
+
+
+def test_the_audit_takes_inputs(tmp_path: Path) -> None:
+    path = tiny_models.save("whole", tmp_path)
+    random = call("--no-run", "--audit-fp16", path)
+    assert random.exit_code == 0
+    assert "3 runs on random numbers, 3 results: all in range." in random.stdout
+    np.savez(tmp_path / "loud.npz", x0=np.full(tiny_models.SHAPE, 1e6, np.float32))
+    loud = call("--no-run", "--audit-fp16", "--inputs", tmp_path / "loud.npz", path)
+    assert loud.exit_code == 3
+    assert "overflows: " in loud.stdout
+    assert "Exit code 3 for: audit." in loud.stderr
+    np.savez(tmp_path / "other.npz", y=np.zeros(3))
+    other = call("--no-run", "--audit-fp16", "--inputs", tmp_path / "other.npz", path)
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert "takes the inputs ['x0'], not ['y']" in other.stderr
+    np.save(tmp_path / "objects.npz", np.array([{}], dtype=object), allow_pickle=True)
+    pickled = call("--no-run", "--audit-fp16", "--inputs", tmp_path / "objects.npz.npy", path)
+    assert pickled.exit_code == 1
+    assert "is not a file of inputs" in pickled.stderr
+
+
+def test_a_bundle_is_audited_on_what_it_draws(bundle_folder: Path) -> None:
+    result = call("--no-run", "--audit-fp16", bundle_folder, "--fail-on", "")
+    assert result.exit_code == 0, result.output
+    assert "runs on pictures drawn" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "Name a .tflite file or a folder of them, or ask for --setup."),
+        (["/nonexistent.tflite"], "'/nonexistent.tflite' does not exist"),
+        (["--precision", "int8", "/"], "'int8' is not one of 'fp32', 'fp16'"),
+        (["--timeout", "0", "/"], "is not in the range"),
+        (["--delegate", "nnapi", "/"], "nnapi is not among litert-gpu, tflite-gpu"),
+        (["--fail-on", "rain", "/"], "rain is not among rejected"),
+        (["--format", "model-explorer", "--setup"], "one file and one delegate"),
+        (["-o", "x", "--setup"], "--output is for the other formats"),
+        (["--inputs", __file__, "--setup"], "--inputs are for --audit-fp16"),
+        (["--fail-on", "worse", "--setup"], "--diff OTHER.json"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], words: str) -> None:
+    result = call(*arguments)
+    assert result.exit_code == 2
+    assert words in " ".join(result.stderr.split())
+
+
+def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+    path = tmp_path / "garbage.tflite"
+    path.write_bytes(b"garbage " * 9)
+    result = call(tiny_models.save("whole", tmp_path), path)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: {path} is not a .tflite file: bytes 4 to 8 are not 'TFL3'\n"
+
+
+def test_an_incomplete_bundle(bundle: Path) -> None:
+    (bundle / "unet.tflite").unlink()
+    result = call(bundle)
+    assert result.exit_code == 1
+    words = f"{bundle} has neither manifest.json nor unet.tflite; name the files to judge instead"
+    assert result.stderr == f"error: {words}\n"
+
+
+def test_a_manifest_says_which_files(bundle_folder: Path, tmp_path: Path) -> None:
+    """Here a bundle of one component, with a file beside it that is none."""
+    shutil.copy(bundle_folder / "vae_decoder.tflite", tmp_path)
+    (tmp_path / "other.tflite").write_bytes(b"garbage")
+    manifest = json.loads((bundle_folder / "manifest.json").read_text())
+    manifest["components"] = {"vae_decoder": manifest["components"]["vae_decoder"]}
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    result = call(tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "1 of 1 file is fully delegated" in result.stdout
+    (tmp_path / "vae_decoder.tflite").write_bytes(b"cut")
+    result = call(tmp_path)
+    assert result.exit_code == 1
+    assert "vae_decoder.tflite has 3 bytes and manifest.json says" in result.stderr
+
+
+def test_help_has_examples_that_name_real_options() -> None:
+    text = call("--help").stdout
+    examples = text.partition("Examples:")[2].strip().splitlines()
+    assert len(examples) == 5
+    options = {
+        option for parameter in report.params for option in (*parameter.opts, *parameter.secondary_opts)
+    }
+    for example in examples:
+        assert {word for word in example.split() if word.startswith("--")} <= options

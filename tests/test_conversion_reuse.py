@@ -1,0 +1,214 @@
+"""Converting into a folder that holds something: what is finished stays, what is not ours is not touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+from safetensors.numpy import load_file, save_file
+
+import graph_rewrites
+from msd.bundle import Manifest, open_bundle
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import find_recipe
+from msd.errors import OutputExists, OutputUnwritable
+from msd.files.staging import staged
+from tests import checkpoints
+from tests.stable_diffusion import COMPONENTS
+
+SETTINGS = Settings(graph_rewrites.load())
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("reuse") / "source"
+    checkpoints.write(folder, checkpoints.TINY)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def finished(source: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("finished") / "out"
+    convert(source, out, SETTINGS)
+    return out
+
+
+@pytest.fixture
+def out(finished: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(finished, tmp_path / "out"))
+
+
+def converted(source: Path, out: Path, settings: Settings) -> tuple[Manifest, set[str]]:
+    """Convert; return the manifest, and which components were worked on."""
+    seen: set[str] = set()
+    manifest = convert(source, out, settings, lambda component, what, done, total: seen.add(component))
+    open_bundle(out, verify=True)
+    return manifest, seen
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_what_is_finished_is_not_done_again(source: Path, out: Path) -> None:
+    before = contents(out)
+    manifest, seen = converted(source, out, SETTINGS)
+    assert not seen
+    assert contents(out) == before
+    assert list(manifest.components) == list(COMPONENTS)
+
+
+def test_components_can_be_added_one_by_one(source: Path, finished: Path, tmp_path: Path) -> None:
+    for number, name in enumerate(reversed(COMPONENTS)):
+        chosen = replace(SETTINGS, components=tuple(c for c in COMPONENTS if c in (name, COMPONENTS[-1])))
+        manifest, seen = converted(source, tmp_path / "out", chosen)
+        assert seen == {name}
+        assert len(manifest.components) == len(manifest.ledger) == number + 1
+    one_by_one, at_once = contents(tmp_path / "out"), contents(finished)
+    assert one_by_one.pop("manifest.json") != at_once.pop("manifest.json")
+    assert one_by_one == at_once
+
+
+def test_only_what_a_component_needs_is_read(source: Path, tmp_path: Path) -> None:
+    alone = Path(shutil.copytree(source, tmp_path / "alone"))
+    manifest, _ = converted(alone, tmp_path / "out", replace(SETTINGS, components=("vae_decoder",)))
+    assert "unet/diffusion_pytorch_model.safetensors" not in manifest.source.files
+    assert "vae/diffusion_pytorch_model.safetensors" in manifest.source.files
+    assert "unet/config.json" in manifest.source.files
+    path = alone / "vae" / "diffusion_pytorch_model.safetensors"
+    save_file({name: tensor + 1 for name, tensor in load_file(path).items()}, path)
+    # The decoder that is there is of other weights than those that the U-Net would come beside.
+    with pytest.raises(OutputExists, match="another checkpoint"):
+        convert(alone, tmp_path / "out", replace(SETTINGS, components=("unet",)))
+
+
+def test_a_renamed_checkpoint_is_the_same(source: Path, out: Path, tmp_path: Path) -> None:
+    shutil.copytree(source, tmp_path / "renamed")
+    assert not converted(tmp_path / "renamed", out, SETTINGS)[1]
+
+
+def test_other_settings_are_refused_until_forced(source: Path, out: Path) -> None:
+    before = contents(out)
+    with pytest.raises(
+        OutputExists, match=r"another conversion of this checkpoint \(recipe gpu-w8, SHA-256 .*\).*--force"
+    ):
+        convert(source, out, replace(SETTINGS, recipe=find_recipe("float16")))
+    with pytest.raises(OutputExists, match=r"height 32\)"):
+        convert(source, out, replace(SETTINGS, height=64))
+    with pytest.raises(OutputExists, match="other rewrites"):
+        convert(source, out, Settings([r for r in SETTINGS.rules if r.name != "clip_gelu"]))
+    assert contents(out) == before
+    manifest, seen = converted(source, out, replace(SETTINGS, recipe=find_recipe("float16"), force=True))
+    assert seen == set(COMPONENTS)
+    assert manifest.configuration.recipe.name == "float16"
+
+
+def test_another_checkpoint_is_refused_until_forced(source: Path, out: Path, tmp_path: Path) -> None:
+    other = Path(shutil.copytree(source, tmp_path / "other"))
+    path = other / "vae" / "diffusion_pytorch_model.safetensors"
+    tensors = load_file(path)
+    tensors["decoder.conv_out.bias"] += 1
+    save_file(tensors, path)
+    with pytest.raises(OutputExists, match=r"another checkpoint \(source\)"):
+        convert(other, out, SETTINGS)
+    (out / "mine.txt").write_text("mine")
+    # What stays behind of the other checkpoint would make a bundle of two.
+    manifest, _ = converted(other, out, replace(SETTINGS, components=("vae_decoder",), force=True))
+    assert list(manifest.components) == ["vae_decoder"]
+    assert not (out / "unet.tflite").exists()
+    assert (out / "mine.txt").read_text() == "mine"
+
+
+def test_force_converts_again_and_keeps_what_was_not_asked_for(source: Path, out: Path) -> None:
+    manifest, seen = converted(source, out, replace(SETTINGS, components=("vae_decoder",), force=True))
+    assert seen == {"vae_decoder"}
+    assert list(manifest.components) == list(COMPONENTS)
+
+
+def test_a_changed_file_is_not_overwritten_unasked(source: Path, out: Path) -> None:
+    data = bytearray((out / "unet.tflite").read_bytes())
+    data[-100] ^= 1
+    (out / "unet.tflite").write_bytes(data)
+    with pytest.raises(OutputExists, match=r"unet\.tflite is not as msd-convert wrote it"):
+        convert(source, out, SETTINGS)
+    (out / "unet.tflite").unlink()
+    with pytest.raises(OutputExists, match=r"unet\.tflite is missing"):
+        convert(source, out, SETTINGS)
+    assert converted(source, out, replace(SETTINGS, force=True))[1] == set(COMPONENTS)
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"format": 99}'])
+def test_a_manifest_that_is_none(source: Path, out: Path, text: str) -> None:
+    (out / "manifest.json").write_text(text)
+    with pytest.raises(OutputExists, match=r"manifest\.json.*--force"):
+        convert(source, out, SETTINGS)
+    assert converted(source, out, replace(SETTINGS, force=True))[1] == set(COMPONENTS)
+
+
+def test_older_manifests_say_less(source: Path, out: Path) -> None:
+    manifest = json.loads((out / "manifest.json").read_text())
+    for part in manifest["components"].values():
+        del part["made_from"]
+    del manifest["conversion"]["stages"]
+    (out / "manifest.json").write_text(json.dumps(manifest))
+    open_bundle(out, verify=True)
+    with pytest.raises(OutputExists, match="another msd"):
+        convert(source, out, SETTINGS)
+
+
+def convert_until_killed(source: Path, out: Path) -> None:
+    """Convert in this process, which kills itself before the last component is written."""
+
+    def kill(component: str, what: str, done: int, total: int) -> None:
+        if (component, what) == ("vae_decoder", "writing"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    convert(source, out, SETTINGS, kill)
+
+
+def test_a_killed_run_leaves_no_result_and_the_next_cleans_up(source: Path, tmp_path: Path) -> None:
+    process = get_context("spawn").Process(target=convert_until_killed, args=(source, tmp_path / "out"))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    assert left.name == ".out.part"
+    assert (left / "unet.tflite").exists()
+    assert converted(source, tmp_path / "out", SETTINGS)[1] == set(COMPONENTS)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_two_runs_do_not_write_the_same_folder(source: Path, tmp_path: Path) -> None:
+    script = "import sys, time\nfrom msd.files.staging import staged\nfrom pathlib import Path\n"
+    script += "with staged(Path(sys.argv[1])):\n    print('ready', flush=True)\n    time.sleep(60)\n"
+    command = [sys.executable, "-c", script, str(tmp_path / "out")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
+        assert other.stdout
+        other.stdout.readline()
+        with pytest.raises(OutputUnwritable, match="another run is writing"):
+            convert(source, tmp_path / "out", SETTINGS)
+        assert (tmp_path / ".out.part").is_dir()
+        other.kill()
+    convert(source, tmp_path / "out", SETTINGS)
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+def test_a_link_left_in_the_staging_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("mine")
+    (tmp_path / ".out.part").mkdir()
+    (tmp_path / ".out.part" / "link").symlink_to(tmp_path / "precious")
+    with staged(tmp_path / "out") as staging:
+        assert not any(staging.iterdir())
+    (tmp_path / ".out.part").symlink_to(tmp_path / "precious")
+    with pytest.raises(OutputUnwritable), staged(tmp_path / "out"):
+        pass
+    assert (tmp_path / "precious" / "file").read_text() == "mine"

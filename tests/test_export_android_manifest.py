@@ -1,0 +1,175 @@
+"""What an app is told of a bundle: each number the runtime's; refusals for what an app cannot draw with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd.bundle import Bundle, file_facts, open_bundle
+from msd.errors import BadBundle, BadConfig, BadReport
+from msd.export.android.manifest import (
+    MERGES,
+    NAME,
+    VOCABULARY,
+    AppManifest,
+    Delegation,
+    ModelFile,
+    describe,
+    dump_manifest,
+    load_manifest,
+    manifest_schema,
+    write_manifest,
+)
+from msd.report.report import FileReport, Report
+from msd.runtime.scheduler import open_scheduler
+from msd.runtime.timestep import embed_timestep
+from msd.runtime.tokenizer import open_tokenizer
+from msd.tflite.read import read
+from tests.app_bundles import write_bundle
+from tests.clip_files import SD15, added
+from tests.stable_diffusion import LOOKUP
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    embeddings = {"timestep_embedding": 11, "guidance_embedding": 6}
+    return open_bundle(write_bundle(tmp_path_factory.mktemp("app") / "bundle", embeddings=embeddings))
+
+
+def test_the_manifest_of_the_demo_says_what_its_files_are(demo_int8: Path) -> None:
+    bundle = open_bundle(demo_int8)
+    said = describe(bundle, steps=(25, 20, 20), licence="CreativeML Open RAIL++-M")
+    assert [file.role for file in said.files] == [
+        "text_encoder",
+        "unet",
+        "vae_decoder",
+        "vocabulary",
+        "merges",
+    ]
+    for file in said.files[:3]:
+        facts = file_facts(demo_int8 / file.name)
+        assert (file.sha256, file.bytes) == (facts.sha256, facts.bytes)
+        (signature,) = read(demo_int8 / file.name).main.signatures
+        assert file.signature == signature.key
+        assert {port.name: port.shape for port in file.inputs} == {
+            n: t.shape for n, t in signature.inputs.items()
+        }
+    assert [schedule.count for schedule in said.schedules] == [25, 20]
+    assert said.latent == next(port.shape for port in said.files[1].inputs if port.name == "latent")
+    assert said.latent[1] * 8 == said.height
+    assert (said.prediction, said.scheduler, said.recipe) == ("epsilon", "ddim", "gpu-w8")
+    assert (said.guidance.mode, said.guidance.scale, said.precision) == ("two passes", 7.5, "fp16")
+    assert said.versions["ai-edge-litert"] == said.runtime == "2.3.0"
+    assert said.weights.licence == "CreativeML Open RAIL++-M"
+    assert said.weights.sha256["unet/diffusion_pytorch_model.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["ddim", "dpm++", "euler", "lcm"])
+def test_every_coefficient_is_the_runtime_s(name: str, bundle: Bundle) -> None:
+    said = describe(bundle, (3, 20), name)
+    scheduler = open_scheduler(bundle.folder / "scheduler", name)
+    assert said.scheduler == name
+    for schedule in said.schedules:
+        table = scheduler.table(schedule.count)
+        assert (schedule.start, list(schedule.steps)) == (table.start, list(table.steps))
+
+
+def test_sinusoids_are_made_of_the_frequencies(bundle: Bundle) -> None:
+    said = describe(bundle)
+    assert said.timestep is not None
+    assert (said.timestep.input, said.timestep.width, said.timestep.cosine_first) == (
+        "timestep_embedding",
+        11,
+        False,
+    )
+    angles = np.float32(321) * np.float32(said.timestep.frequencies)
+    made = np.float32([*np.sin(angles), *np.cos(angles), 0])
+    np.testing.assert_array_equal(made, embed_timestep(321, 11, False, 1.0))
+    embedding = said.guidance.embedding
+    assert said.guidance.mode == "embedding"
+    assert embedding is not None
+    assert (embedding.input, embedding.width, embedding.cosine_first) == ("guidance_embedding", 6, False)
+
+
+def test_what_is_written_reads_the_same_and_the_tokenizer_s_files_are_listed(
+    bundle: Bundle, tmp_path: Path
+) -> None:
+    said = describe(bundle, (2,), licence="MIT")
+    write_manifest(said, bundle, tmp_path)
+    assert load_manifest(tmp_path / NAME) == said
+    tokenizer = open_tokenizer(bundle.folder / "tokenizer")
+    for name, role in ((VOCABULARY, "vocabulary"), (MERGES, "merges")):
+        facts = file_facts(tmp_path / name)
+        assert ModelFile(name, role, facts.bytes, facts.sha256) in said.files
+    assert json.loads((tmp_path / VOCABULARY).read_text("utf-8")) == tokenizer.vocabulary
+    pairs = [tuple(line.split(" ")) for line in (tmp_path / MERGES).read_text("utf-8").splitlines()]
+    assert {pair: rank for rank, pair in enumerate(pairs)} == tokenizer.ranks
+    assert (said.tokenizer.start, said.tokenizer.pad) == (tokenizer.start, tokenizer.pad)
+
+
+def test_a_report_s_figures_go_with_the_file_that_they_are_of(bundle: Bundle) -> None:
+    unet = bundle.component("unet")
+    counts = {"operations": 9, "delegated": 9, "partitions": 1}
+    run = {"adapter": "Mali", "precision": "fp16", **counts, "psnr_db": 51.5, "log": []}
+    files = [
+        FileReport(unet.file, unet.sha256, 1, 9, {}, (), run),
+        FileReport(unet.file, "00", 1, 9, {}, (), run),
+        FileReport("text_encoder.tflite", bundle.component("text_encoder").sha256, 1, 9, {}, ()),
+    ]
+    said = describe(bundle, report=Report("1", tuple(files)))
+    assert said.delegation == (Delegation("unet", "Mali", "fp16", 9, 9, 1, 51.5),)
+    assert describe(bundle).delegation == ()
+    with pytest.raises(BadReport, match="no run of a file of"):
+        describe(bundle, report=Report("1", tuple(files[1:])))
+
+
+def test_the_schema_in_the_documents_is_this_one() -> None:
+    """The text of `json.dumps(manifest_schema(), indent=1)`."""
+    path = Path(__file__).parent.parent / "docs" / "sd-manifest.schema.json"
+    assert json.loads(path.read_text("utf-8")) == manifest_schema()
+    assert set(manifest_schema()["properties"]) == {field.name for field in dataclasses.fields(AppManifest)}
+
+
+def test_refuses_what_an_app_cannot_draw_with(bundle: Bundle, tmp_path: Path) -> None:
+    parts = bundle.manifest.components
+    looked_up = {**parts, LOOKUP: parts["unet"]}
+    with pytest.raises(BadBundle, match="is for TensorFlow Lite's delegate, and an app draws with LiteRT's"):
+        describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=looked_up)))
+    half = dataclasses.replace(parts["unet"].inputs[0], dtype="float16")
+    halved = {**parts, "unet": dataclasses.replace(parts["unet"], inputs=(half, *parts["unet"].inputs[1:]))}
+    with pytest.raises(
+        BadBundle, match=r"unet\.tflite has latent of type float16; apps give float32 and int32"
+    ):
+        describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=halved)))
+    blind = {**parts, "unet": dataclasses.replace(parts["unet"], inputs=parts["unet"].inputs[1:])}
+    with pytest.raises(BadBundle, match=r"unet\.tflite has no input 'latent'"):
+        describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=blind)), guidance=1)
+    few = {name: part for name, part in parts.items() if name != "vae_decoder"}
+    with pytest.raises(BadBundle, match="has no vae_decoder"):
+        describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=few)))
+    alone = {**SD15, "pad_token": added("B", single_word=True)}
+    other = open_bundle(write_bundle(tmp_path / "alone", tokenizer=alone))
+    with pytest.raises(BadConfig, match="looks for 'B' as a word of its own; apps do not support that"):
+        describe(other)
+
+
+def test_refuses_impossible_settings(bundle: Bundle) -> None:
+    with pytest.raises(BadConfig, match="needs a schedule for at least one number of steps"):
+        describe(bundle, ())
+    with pytest.raises(BadConfig, match="can take 1 to 1000"):
+        describe(bundle, (20, 0))
+    with pytest.raises(BadConfig, match="precision 'int8' is not known; there are fp16 and fp32"):
+        describe(bundle, precision="int8")
+
+
+def test_refuses_a_manifest_that_is_missing_or_newer(bundle: Bundle, tmp_path: Path) -> None:
+    with pytest.raises(BadBundle, match="cannot read"):
+        load_manifest(tmp_path / NAME)
+    newer = json.loads(dump_manifest(describe(bundle))) | {"format": 2}
+    (tmp_path / NAME).write_text(json.dumps(newer))
+    with pytest.raises(BadBundle, match="has format 2 and this msd reads up to 1"):
+        load_manifest(tmp_path / NAME)

@@ -1,0 +1,114 @@
+"""Files are whole or not there, whatever goes wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from msd.errors import OutputUnwritable
+from msd.files.atomic import atomic_write
+from tests.tiny_disk import tiny_disk
+
+NOBODY = 65534
+
+
+def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with atomic_write(path) as temporary:
+        temporary.write_text("new")
+        assert not path.exists()
+        assert temporary.parent == tmp_path
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    assert path.read_text() == "new"
+
+
+def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+    with pytest.raises(KeyboardInterrupt):
+        write(path, interrupted())
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+    assert path.read_text() == "old"
+
+
+def test_a_new_file_takes_the_old_ones_place(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    path.write_text("old")
+    with atomic_write(path) as temporary:
+        temporary.write_text("new")
+    assert path.read_text() == "new"
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "nowhere" / "out"
+    with pytest.raises(OutputUnwritable, match=r"nowhere/out cannot be written \(No such file"):
+        write(path)
+
+
+def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OutputUnwritable, match=r"file/out cannot be written \(Not a directory\)"):
+        write(tmp_path / "file" / "out")
+
+
+def test_a_folder_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with pytest.raises(OutputUnwritable, match=r"out cannot be written \(Is a directory\)"):
+        write(tmp_path / "out")
+    assert [p.name for p in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Be a user who may not write everywhere, if the tests run as root."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    yield
+    os.seteuid(user)
+
+
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A folder that all may read and nobody but root may write to."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        yield Path(folder)
+        Path(folder).chmod(0o755)
+
+
+def test_a_folder_that_may_not_be_written(closed_folder: Path, nobody: None) -> None:
+    with pytest.raises(OutputUnwritable, match=r"out cannot be written \(Permission denied\)"):
+        write(closed_folder / "out")
+    assert list(closed_folder.iterdir()) == []
+
+
+def test_a_full_disk(tmp_path: Path) -> None:
+    with tiny_disk(tmp_path / "disk") as folder:
+        path = folder / "out"
+        path.write_text("old")
+        with pytest.raises(OutputUnwritable, match=f"no space left to write {path}; free some and run again"):
+            write(path, ["x" * 9000])
+        assert [p.name for p in folder.iterdir()] == ["out"]
+        assert path.read_text() == "old"
+
+
+def test_the_fault_of_another_file_is_not_the_outputs(tmp_path: Path) -> None:
+    """A checkpoint that has gone is not a folder that cannot be written."""
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "out"):
+        (tmp_path / "checkpoint").read_bytes()
+
+
+def interrupted() -> Iterator[str]:
+    """Half of a text."""
+    yield "half"
+    raise KeyboardInterrupt
+
+
+def write(path: Path, text: Iterable[str] = ("new",)) -> None:
+    with atomic_write(path) as temporary, temporary.open("w") as file:
+        file.writelines(text)
