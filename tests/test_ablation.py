@@ -20,7 +20,7 @@ from msd.bundle import COMPONENTS
 from msd.cli.report import report
 from msd.judging import judge
 from msd.models.networks import networks
-from msd.models.trace import trace
+from msd.models.structure_cache import structure_of
 from msd.parity import psnr
 from msd.prediction.device import Device, Target
 from msd.rewrite import Ledger
@@ -98,7 +98,7 @@ def from_checkpoint(folder: Path) -> Iterator[tuple[str, Traced]]:
     source = open_folder(folder / "source")
     every = networks(source.text_encoder, source.unet, source.vae_decoder, 16, 8)
     for name in COMPONENTS:
-        structure = trace(every[name].build, every[name].inputs)
+        structure = structure_of(every[name])
         inputs = draw(every[name].inputs, source.text_encoder.vocabulary, np.random.default_rng(1))
         if "timestep" in inputs:
             inputs["timestep_embedding"] = timestep_embedding(modules, inputs["timestep"])
