@@ -48,7 +48,7 @@ def test_its_choices_are_what_there_is() -> None:
     assert (get_args(Backend), EXECUTIONS) == (cli.BACKENDS, cli.EXECUTIONS)
 
 
-def test_help(golden: Callable[[str, str], None]) -> None:
+def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden("bench-help.txt", run("--help").output)
 
 
