@@ -31,6 +31,7 @@ from msd.runtime.tokenizer import open_tokenizer
 from msd.tflite.read import read
 from tests.app_bundles import write_bundle
 from tests.clip_files import SD15, added
+from tests.delegate_runs import delegate_run
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +113,7 @@ def test_what_is_written_reads_the_same_and_the_tokenizer_s_files_are_listed(
 
 def test_a_report_s_figures_go_with_the_file_that_they_are_of(bundle: Bundle) -> None:
     unet = bundle.component("unet")
-    counts = {"operations": 9, "delegated": 9, "partitions": 1}
-    run = {"adapter": "Mali", "precision": "fp16", **counts, "psnr_db": 51.5, "log": []}
+    run = delegate_run(adapter="Mali", precision="fp16", operations=9, delegated=9, psnr_db=51.5)
     files = [
         FileReport(unet.file, unet.sha256, 1, 9, {}, (), run),
         FileReport(unet.file, "00", 1, 9, {}, (), run),

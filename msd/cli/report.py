@@ -21,7 +21,7 @@ from msd.errors import BadBundle
 if TYPE_CHECKING:
     from msd.judging import Verdict
     from msd.report.compare import Change
-    from msd.report.report import Audit, FileReport, Report
+    from msd.report.report import Audit, DelegateAdapter, FileReport, Report
     from msd.runners.adapter import Adapter
 
 Files = Sequence[tuple[Path, RunsOn]]
@@ -203,8 +203,8 @@ def _made(
     paths: Sequence[Path], files: Files, setup: bool, options: dict[str, Any], talk: Console
 ) -> tuple[Report, Adapter | None, list[Verdict]]:
     """Return the report, and what the real delegate said itself."""
-    from msd.judging.pieces import combined
     from msd.prediction.device import find_device
+    from msd.report.delegate_run import delegate_run
     from msd.report.examine import disagreements, examine
     from msd.report.report import Report
 
@@ -215,7 +215,7 @@ def _made(
         adapter = _adapter(talk)
         judged = [_judge(file, options, adapter, talk) if on == "gpu" else [] for file, on in files]
         verdicts = [verdict for each in judged for verdict in each]
-        reports = [replace(r, run=combined(v)) if v else r for r, v in zip(reports, judged, strict=True)]
+        reports = [replace(r, run=delegate_run(v)) if v else r for r, v in zip(reports, judged, strict=True)]
         reports = [replace(r, disagreements=disagreements(r)) for r in reports]
         reports = [_witnessed(r, options["timeout"], talk) if r.run else r for r in reports]
     if options["audit"]:
@@ -246,17 +246,19 @@ def _audits(
             yield audited(file, drawn.get(file.parent), inputs)
 
 
-def _described(adapter: Adapter | None) -> dict[str, Any] | None:
+def _described(adapter: Adapter | None) -> DelegateAdapter | None:
+    from msd.report.report import DelegateAdapter
+
     if adapter is None:
         return None
-    return {
-        "litert": version("ai-edge-litert"),
-        "name": adapter.name,
-        "type": adapter.type,
-        "origin": adapter.origin,
-        "half_floats": adapter.half_floats,
-        "passed_over": list(adapter.passed_over),
-    }
+    return DelegateAdapter(
+        litert=version("ai-edge-litert"),
+        name=adapter.name,
+        type=adapter.type,
+        origin=adapter.origin,
+        half_floats=adapter.half_floats,
+        passed_over=adapter.passed_over,
+    )
 
 
 def _print(

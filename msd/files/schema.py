@@ -15,6 +15,9 @@ from types import UnionType
 from typing import Any
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
+UNLESS_EMPTY = {"unless_empty": True}
+"""Metadata of a field that JSON leaves out where it is empty."""
+
 NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
 
@@ -45,8 +48,18 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
 
 def dump(value: Any) -> str:
     """Return the JSON text of a dataclass that `load` reads, its `format` first, ending in a newline."""
-    form = dataclasses.asdict(value)
+    form = to_json(value)
     return json.dumps({"format": form.pop("format"), **form}, indent=2, ensure_ascii=False) + "\n"
+
+
+def to_json(value: Any) -> Any:
+    """Return a dataclass, or what may stand in one, as objects, lists and scalars of JSON."""
+    if dataclasses.is_dataclass(value):
+        fields = ((f, getattr(value, f.name)) for f in dataclasses.fields(value))
+        return {f.name: to_json(item) for f, item in fields if item or not f.metadata.get("unless_empty")}
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    return [to_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def document(kind: Any) -> dict[str, Any]:
@@ -78,19 +91,19 @@ def read(kind: Any, value: object, where: str) -> Any:
     return _read_scalar(kind, value, where)
 
 
-def describe(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of `kind`."""
+def describe(kind: Any, within: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of `kind`; inside itself a dataclass is just an object."""
     if kind is Any:
         return {}
     if dataclasses.is_dataclass(kind):
-        return _describe_object(typing.cast(type, kind))
+        return {"type": "object"} if kind in within else _describe_object(typing.cast(type, kind), within)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is UnionType:
-        return {"anyOf": [describe(arguments[0]), {"type": "null"}]}
+        return {"anyOf": [describe(arguments[0], within), {"type": "null"}]}
     if origin is dict:
-        return {"type": "object", "additionalProperties": describe(arguments[1])}
+        return {"type": "object", "additionalProperties": describe(arguments[1], within)}
     if origin is tuple:
-        return {"type": "array", "items": describe(arguments[0])}
+        return {"type": "array", "items": describe(arguments[0], within)}
     if origin is typing.Literal:
         return {"enum": list(arguments)}
     return {"type": NAMES[kind]}
@@ -115,10 +128,10 @@ def _read_object(kind: Callable[..., Any], value: object, where: str) -> Any:
     return kind(**{name: read(t, given[name], f"{where}.{name}") for name, t, _ in wanted if name in given})
 
 
-def _describe_object(kind: type) -> dict[str, Any]:
+def _describe_object(kind: type, within: tuple[Any, ...]) -> dict[str, Any]:
     return {
         "type": "object",
-        "properties": {name: describe(t) for name, t, _ in _fields(kind)},
+        "properties": {name: describe(t, (*within, kind)) for name, t, _ in _fields(kind)},
         "required": [name for name, _, required in _fields(kind) if required],
     }
 

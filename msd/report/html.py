@@ -21,7 +21,7 @@ def to_html(report: Report) -> str:
     """Return the page: every file with its summary, operations, findings and memory."""
     page = files("msd.report") / "page"
     style, script = (page / "style.css").read_text("utf-8"), (page / "sort.js").read_text("utf-8")
-    on = f" on {_text(report.adapter['name'])}" if report.adapter else ""
+    on = f" on {_text(report.adapter.name)}" if report.adapter else ""
     parts = [
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Delegation report</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',

@@ -27,7 +27,7 @@ def to_markdown(report: Report) -> str:
 
 
 def _plain(report: Report) -> str:
-    return str((report.adapter or {}).get("name", "the delegate"))
+    return report.adapter.name if report.adapter else "the delegate"
 
 
 def _row(file: FileReport, p: Prediction) -> str:

@@ -17,6 +17,7 @@ from msd.bundle import RunsOn
 from msd.errors import BadReport
 from msd.files import schema
 from msd.prediction.rules.finding import Finding
+from msd.report.delegate_run import DelegateRun
 
 FORMAT = 1
 SEVERITIES = ("rejected", "wrong", "unknown", "note")
@@ -97,7 +98,7 @@ class FileReport:
     """One file: its operations by kind, what is predicted, and the real delegate's verdict (`run`) if asked.
 
     `graphs` are the operations of each graph that runs, by its name: findings count through all of them.
-    `run` is `msd.judging.verdict.Verdict.to_json`. `disagreements` say where prediction and verdict differ.
+    `disagreements` say where prediction and verdict differ.
     A file of a bundle that is for the CPU (`runs_on`) is not judged.
     """
 
@@ -107,7 +108,7 @@ class FileReport:
     operations: int
     kinds: dict[str, int]
     predictions: tuple[Prediction, ...]
-    run: dict[str, Any] | None = None
+    run: DelegateRun | None = None
     disagreements: tuple[str, ...] = ()
     audit: Audit | None = None
     witnesses: tuple[Witness, ...] = ()
@@ -116,15 +117,27 @@ class FileReport:
 
 
 @dataclass(frozen=True)
-class Report:
-    """All files that were asked about; `adapter` is the one the real delegate ran on, if it did.
+class DelegateAdapter:
+    """The adapter that the real delegate ran on (`msd.runners.adapter.Adapter`), and LiteRT's version."""
 
-    `failed` are the conditions that were asked for and do not hold.
+    litert: str
+    name: str
+    type: str
+    origin: str
+    half_floats: bool
+    passed_over: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All files of one run of the command; `adapter` is None where the real delegate did not run.
+
+    `failed` are the conditions of --fail-on that were met.
     """
 
     msd: str
     files: tuple[FileReport, ...]
-    adapter: dict[str, Any] | None = None
+    adapter: DelegateAdapter | None = None
     failed: tuple[str, ...] = ()
     format: int = FORMAT
 
@@ -185,7 +198,15 @@ def _unnamed(finding: Finding) -> str:
 
 def _group(alike: list[Finding]) -> Group:
     f = alike[0]
-    return Group(f.severity, f.kind, f.code, f.sentence, f.fix, f.source, tuple(each.op for each in alike))
+    return Group(
+        severity=f.severity,
+        kind=f.kind,
+        code=f.code,
+        sentence=f.sentence,
+        fix=f.fix,
+        source=f.source,
+        operations=tuple(each.op for each in alike),
+    )
 
 
 def kinds_of(kinds: Iterable[str]) -> dict[str, int]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from msd.report.delegate_run import DelegateRun
 from msd.report.report import FAILING, FileReport, Prediction
 
 
@@ -33,12 +33,11 @@ def mark(prediction: Prediction) -> str:
     return "✘" if fails(prediction) else "✔"
 
 
-def ran(run: dict[str, Any]) -> str:
+def ran(run: DelegateRun) -> str:
     """Return the real delegate's verdict in a phrase."""
-    if run["crashed"]:
-        return f"lost, {run['operations']} operations undecided"
-    pieces = f", {run['partitions']} partition{'s' * (run['partitions'] != 1)}" if run["partitions"] else ""
-    found = run["psnr_db"]
-    numbers = f", {found:.1f} dB from the CPU" if found is not None else ""
-    share = f"{run['delegated']} of {run['operations']} operations on the GPU"
-    return f"{share}{pieces}{numbers}, {run['precision']}"
+    if run.crashed:
+        return f"lost, {run.operations} operations undecided"
+    partitions = f", {run.partitions} partition{'s' * (run.partitions != 1)}" if run.partitions else ""
+    numbers = f", {run.psnr_db:.1f} dB from the CPU" if run.psnr_db is not None else ""
+    share = f"{run.delegated} of {run.operations} operations on the GPU"
+    return f"{share}{partitions}{numbers}, {run.precision}"

@@ -23,7 +23,8 @@ from msd.errors import BadBundle, BadConfig, BadReport
 from msd.files import schema
 from msd.files.atomic import complete
 from msd.ir.interface import TensorSpec
-from msd.report.report import FileReport, Report
+from msd.report.delegate_run import DelegateRun
+from msd.report.report import Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
@@ -300,15 +301,19 @@ def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]
     """Return what a report measured of this bundle's files: they are known by their SHA-256."""
     roles = {part.sha256: network_of(name) for name, part in bundle.manifest.components.items()}
     files = report.files if report else ()
-    judged = tuple(_judged(roles[file.sha256], file) for file in files if file.sha256 in roles and file.run)
+    judged = tuple(_judged(roles[f.sha256], f.run) for f in files if f.sha256 in roles and f.run)
     if report and not judged:
         raise BadReport(f"the report has no run of a file of {bundle.folder}; delegation-report makes one")
     return judged
 
 
-def _judged(role: str, file: FileReport) -> Delegation:
-    run = file.run or {}
-    said = {
-        key: run[key] for key in ("adapter", "precision", "operations", "delegated", "partitions", "psnr_db")
-    }
-    return Delegation(role, **said)
+def _judged(role: str, run: DelegateRun) -> Delegation:
+    return Delegation(
+        role=role,
+        adapter=run.adapter,
+        precision=run.precision,
+        operations=run.operations,
+        delegated=run.delegated,
+        partitions=run.partitions,
+        psnr_db=run.psnr_db,
+    )
