@@ -50,7 +50,7 @@ SCHEDULER = """{
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--recipe", default="gpu-w8", show_default=True)
 def main(folder: Path, model: str, out: Path, recipe: str) -> None:
-    """Write to OUT what the structures of MODEL in FOLDER become, with random weights."""
+    """Convert the structures of MODEL in FOLDER with random weights, to OUT."""
     (out / "tokenizer").mkdir(parents=True)
     (out / "scheduler").mkdir()
     for name, read in clip_tokenizer("!").items():
@@ -61,21 +61,27 @@ def main(folder: Path, model: str, out: Path, recipe: str) -> None:
         parts = {name: task.result() for name, task in tasks.items()}
     public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
     settings = Configuration(
-        public["text_encoder"],
-        {"cosine_first": True, "frequency_shift": 0.0},
-        public["vae"],
-        512,
-        512,
-        1,
-        RecipeFacts(recipe, find_recipe(recipe).digest),
+        text_encoder=public["text_encoder"],
+        unet={"cosine_first": True, "frequency_shift": 0.0},
+        vae_decoder=public["vae"],
+        height=512,
+        width=512,
+        batch=1,
+        recipe=RecipeFacts(recipe, find_recipe(recipe).digest),
     )
     source = Source("random", model, {})
-    manifest = Manifest(msd.__version__, source, settings, parts, Conversion(0.0, 0))
+    manifest = Manifest(
+        msd=msd.__version__,
+        source=source,
+        configuration=settings,
+        components=parts,
+        conversion=Conversion(0.0, 0),
+    )
     (out / MANIFEST).write_text(dump_manifest(manifest))
 
 
 def write(structure: Path, out: Path, name: str, recipe: str) -> Component:
-    """Write a component and return what it is."""
+    """Write a component and return its manifest entry."""
     loaded, chosen = load_structure(structure), find_recipe(recipe)
     made = with_weights(loaded, drawn(loaded))
     apply(made.main, [rule for rule in graph_rewrites.load() if rule.name not in chosen.without])

@@ -136,7 +136,7 @@ def test_the_schema_in_the_documents_is_this_one() -> None:
 def test_refuses_what_an_app_cannot_draw_with(bundle: Bundle, tmp_path: Path) -> None:
     parts = bundle.manifest.components
     looked_up = {**parts, LOOKUP: parts["unet"]}
-    with pytest.raises(BadBundle, match="is for TensorFlow Lite's delegate, and an app draws with LiteRT's"):
+    with pytest.raises(BadBundle, match="is for TensorFlow Lite's delegate, and an app runs LiteRT's"):
         describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=looked_up)))
     half = dataclasses.replace(parts["unet"].inputs[0], dtype="float16")
     halved = {**parts, "unet": dataclasses.replace(parts["unet"], inputs=(half, *parts["unet"].inputs[1:]))}

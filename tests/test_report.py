@@ -23,9 +23,9 @@ from msd.report.explorer import to_explorer
 from msd.report.html import to_html
 from msd.report.markdown import to_markdown
 from msd.report.report import (
+    DelegatePrediction,
     FileReport,
-    Memory,
-    Prediction,
+    MemoryEstimate,
     Report,
     dump_report,
     grouped,
@@ -46,7 +46,9 @@ def found(severity: str = "rejected", op: int = 1, name: str = "t", kind: str = 
 
 
 def report_of(*findings: Finding, file: str = "a/model.tflite", weights: int = 5_000_000) -> Report:
-    prediction = Prediction("litert-gpu", "x", findings, 3, 1, 1, 2, 10, Memory(weights, 7, (1, 7, 2)))
+    prediction = DelegatePrediction(
+        "litert-gpu", "x", findings, 3, 1, 1, 2, 10, MemoryEstimate(weights, 7, (1, 7, 2))
+    )
     return Report(
         "1", (FileReport(file, "ab", 9, 3, {"ADD": 2, "<MUL>": 1}, (prediction,), graphs={"main": 3}),)
     )
@@ -184,12 +186,12 @@ def test_where_rules_and_delegate_differ() -> None:
     assert told() == ()
     rejections = (rejected("ADD", "no"),)
     assert told(found(), rejected=rejections) == ()
-    assert told(rejected=rejections) == ("the delegate rejects ADD (no), which no rule foresees",)
-    assert told(found()) == ("the rules reject ADD, which the delegate takes",)
-    assert told(psnr_db=20.0) == ("the numbers are only 20.0 dB from the CPU's, which no rule foresees",)
+    assert told(rejected=rejections) == ("the delegate rejects ADD (no), which no rule predicts",)
+    assert told(found()) == ("the rules reject ADD, which the delegate accepts",)
+    assert told(psnr_db=20.0) == ("the numbers are only 20.0 dB from the CPU's, which no rule predicts",)
     assert told(found("wrong"), psnr_db=20.0) == ()
     small = "Texture size (…) exceeded maximum texture size (…)."
-    words = "an adapter has smaller textures than x: --device says what fits it"
+    words = "an adapter has smaller textures than x; --device names another"
     assert told(psnr_db=20.0, problems=(small,)) == (words,)
     assert told(found(), crashed=True) == ()
 
@@ -233,7 +235,7 @@ def test_the_page_stands_alone_and_shows_it_all() -> None:
     for words in ("a/model.tflite", "3 of 3", "ADD at 1, which makes t, is wrong", "align_ranks", "1 notes"):
         assert words in tags.text
     assert {"table", "svg", "style", "script", "details"} <= set(tags.seen)
-    assert "Nothing stands against it." in parse(to_html(report_of(found("note")))).text
+    assert "No findings." in parse(to_html(report_of(found("note")))).text
 
 
 @given(st.text())

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from msd.bundle import COMPONENTS, network_of
+from msd.cli import options
 from msd.cli.command import Command, refuse_existing
-from msd.cli.pruning import pruning, save_report, say_pruning
+from msd.cli.options import FILE
+from msd.cli.progress import conversion_progress
+from msd.cli.pruning import pruning_settings, save_report, say_pruning
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
-    from msd.conversion.convert import OnProgress, Plan, Settings
-
-FILE = click.Path(path_type=Path, dir_okay=False)
-FOLDER = click.Path(path_type=Path, file_okay=False)
+    from msd.conversion.convert import Plan, Settings
+    from msd.encoding.recipe import Recipe
+    from msd.prediction.device import Target
+    from msd.rewrite import Rewrite
 
 
 def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Return the name or file; `list` shows what comes with msd and ends."""
+    """Return the name or file; `list` shows the recipes that come with msd, and exits."""
     if value != "list":
         return value
     from msd.encoding.recipe import find_recipe, shipped
@@ -36,7 +38,7 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 
 @click.command(cls=Command)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
+@options.output_folder()
 @click.option(
     "--lora",
     multiple=True,
@@ -107,19 +109,29 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 @click.option("--dry-run", is_flag=True, help="Say what would be written, and stop.")
 @click.option("--explain", is_flag=True, help="Say what each rewrite did, and what it refused and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest (or the plan) as JSON.")
-@click.option("--force", is_flag=True, help="Replace what is in the folder.")
+@options.force("Replace what is in the folder.")
 def convert(
     source: Path | None,
     output: Path,
+    lora: tuple[str, ...],
+    networks: str,
+    components: tuple[str, ...],
     recipe: str,
-    device: str | None,
+    batch: int,
+    height: int | None,
+    width: int | None,
+    prediction_type: str | None,
     gelu_clip: float,
+    device: str | None,
     without: tuple[str, ...],
+    prune: str | None,
+    calibration: Path | None,
+    no_refit: bool,
     prune_report: Path | None,
     dry_run: bool,
     explain: bool,
     as_json: bool,
-    **options: Any,
+    force: bool,
 ) -> None:
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
@@ -134,23 +146,43 @@ def convert(
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
     from msd.conversion import convert as conversion
+    from msd.encoding.recipe import find_recipe
+    from msd.sources import lora as adapters
 
-    settings = _settings(recipe, device, gelu_clip, without, options)
+    chosen_recipe = find_recipe(recipe)
+    rules = _rules(without, chosen_recipe)
+    target = _target(device, gelu_clip)
+    pruning, observed = pruning_settings(prune, calibration, no_refit, chosen_recipe)
+    settings = conversion.Settings(
+        rules=rules,
+        recipe=chosen_recipe,
+        components=tuple(c for c in COMPONENTS if c in (components or COMPONENTS)),
+        batch=batch,
+        height=height,
+        width=width,
+        target=target,
+        prediction_type=prediction_type,
+        force=force,
+        lora=[adapters.parse(text) for text in lora],
+        networks=networks,
+        pruning=pruning,
+        calibration=observed,
+    )
     if prune_report:
-        refuse_existing(prune_report, options["force"])
+        refuse_existing(prune_report, force)
     source = source or _demo()
     if dry_run:
         _say_plan(conversion.plan(source, settings), settings, as_json)
         return
-    made: dict[str, Any] = {}
-    with _progress(made) as on_progress:
+    converted: list[str] = []
+    with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress)
     if prune_report:
         save_report(manifest, prune_report)
     if as_json:
         click.echo(json.dumps(asdict(manifest), indent=2))
         return
-    _say(manifest, output, made)
+    _say(manifest, output, converted)
     say_pruning(manifest)
     if explain:
         _explain(manifest)
@@ -162,59 +194,24 @@ def _demo() -> Path:
     return CHECKPOINT
 
 
-def _settings(
-    recipe: str, device: str | None, gelu_clip: float, without: tuple[str, ...], options: Any
-) -> Settings:
+def _rules(without: Sequence[str], recipe: Recipe) -> list[Rewrite]:
+    """Return all rewrites but those switched off by --without; the recipe's own are left to `Settings`."""
     import graph_rewrites
-    from msd.conversion.convert import Settings
-    from msd.encoding.recipe import find_recipe
     from msd.errors import BadConfig
-    from msd.prediction.device import Device, Target, find_device
-    from msd.sources import lora
 
     rules = graph_rewrites.load()
-    names, chosen_recipe = [r.name for r in rules], find_recipe(recipe)
+    names = [rule.name for rule in rules]
     if unknown := set(without) - set(names):
         raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
-    if unknown := set(chosen_recipe.without) - set(names):
-        raise BadConfig(
-            f"the recipe {chosen_recipe.name} is without {sorted(unknown)}, which are no rewrites"
-        )
-    target = Target(find_device(device) if device else Device(), gelu_clip)
-    chosen = options.pop("components") or COMPONENTS
-    components = tuple(c for c in COMPONENTS if c in chosen)
-    options["lora"] = [lora.parse(text) for text in options["lora"]]
-    kept = [r for r in rules if r.name not in without]
-    budget, calibration, no_refit = map(options.pop, ("prune", "calibration", "no_refit"))
-    pruned = pruning(budget, calibration, no_refit, chosen_recipe)
-    return Settings(kept, chosen_recipe, components=components, target=target, **pruned, **options)
+    if unknown := set(recipe.without) - set(names):
+        raise BadConfig(f"the recipe {recipe.name} is without {sorted(unknown)}, which are no rewrites")
+    return [rule for rule in rules if rule.name not in without]
 
 
-@contextmanager
-def _progress(tasks: dict[str, Any]) -> Iterator[OnProgress]:
-    """Show on stderr what is being done to which component; `tasks` gets every component that is."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+def _target(device: str | None, gelu_clip: float) -> Target:
+    from msd.prediction.device import Device, Target, find_device
 
-    columns = (
-        TextColumn("{task.description:<14}"),
-        BarColumn(),
-        TextColumn("{task.fields[what]:<10}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-
-        def on_progress(component: str, what: str, done: int, total: int) -> None:
-            if component not in tasks:
-                tasks[component] = progress.add_task(component, total=None, what=what)
-            if what == "writing":
-                progress.update(tasks[component], what=what, completed=done, total=total)
-            else:
-                progress.update(tasks[component], what=what)
-
-        yield on_progress
-        for task in tasks.values():
-            progress.update(task, what="done")
+    return Target(find_device(device) if device else Device(), gelu_clip)
 
 
 def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
@@ -228,11 +225,11 @@ def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         )
 
 
-def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
+def _say(manifest: Manifest, output: Path, converted: Collection[str]) -> None:
     for name, part in manifest.components.items():
         ledger = manifest.ledger.get(name)
         origin = f"of {ledger['before']} traced" if ledger else f"for the {part.runs_on.upper()}"
-        unchanged = "" if network_of(name) in made else ", unchanged"
+        unchanged = "" if network_of(name) in converted else ", unchanged"
         click.echo(
             f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations ({origin}){unchanged}"
         )
@@ -240,7 +237,7 @@ def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
         click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     for name, what in manifest.source.published.items():
         click.echo(f"{name} is {what} as published")
-    if not made:
+    if not converted:
         click.echo("Nothing to do: all of it is there, made of the same weights in the same way.")
         return
     took = manifest.conversion
@@ -248,7 +245,7 @@ def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
 
 
 def _explain(manifest: Manifest) -> None:
-    """Print each component's ledger: what fired, then what only refused and why, then what found no place."""
+    """Print each component's ledger: rewrites that fired, those that skipped and why, and the others."""
     from rich.console import Console
     from rich.table import Table
 

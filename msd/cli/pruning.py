@@ -1,20 +1,24 @@
-"""What `msd-convert` takes and says about pruning."""
+"""The part of `msd-convert` about pruning: its settings, its report and its table."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
+    from msd.calibration.drawing import Calibration
     from msd.encoding.recipe import Recipe
+    from msd.pruning.settings import Pruning
 
 
-def pruning(budget: str | None, calibration: Path | None, no_refit: bool, recipe: Recipe) -> dict[str, Any]:
-    """Return the settings that `--prune`, `--calibration` and `--no-refit` ask for, beyond the recipe's.
+def pruning_settings(
+    budget: str | None, calibration: Path | None, no_refit: bool, recipe: Recipe
+) -> tuple[Pruning | None, Calibration | None]:
+    """Return the recipe's pruning as `--prune`, `--calibration` and `--no-refit` change it.
 
-    Raises BadConfig for what is no budget or no [prune] table, and for a calibration of nothing.
+    Raises BadConfig for an invalid budget or table [prune], and for a calibration without pruning.
     """
     from dataclasses import replace
 
@@ -29,11 +33,11 @@ def pruning(budget: str | None, calibration: Path | None, no_refit: bool, recipe
         raise BadConfig("a calibration is for pruning: give --prune, or a recipe with a table [prune]")
     if no_refit and wanted:
         wanted = replace(wanted, refit=False)
-    return {"pruning": wanted, "calibration": Calibration(calibration) if calibration else None}
+    return wanted, Calibration(calibration) if calibration else None
 
 
 def save_report(manifest: Manifest, path: Path) -> None:
-    """Write what was pruned, by component, as JSON; nothing was: an empty object."""
+    """Write the pruning of each component as JSON; an empty object where nothing was pruned."""
     from msd.files.atomic import complete
 
     done = {name: row["pruning"] for name, row in manifest.ledger.items() if "pruning" in row}
@@ -42,7 +46,7 @@ def save_report(manifest: Manifest, path: Path) -> None:
 
 
 def say_pruning(manifest: Manifest) -> None:
-    """Print a table of what went, and what it cost."""
+    """Print a table of the pruned units and their errors."""
     from rich.console import Console
     from rich.table import Table
 
@@ -70,7 +74,7 @@ def say_pruning(manifest: Manifest) -> None:
 
 
 def _decibels(error: float | None) -> str:
-    """Return an error's energy, relative to what is computed, in dB below it."""
+    """Return an error's energy, relative to the result, in dB."""
     from math import log10
 
     if error is None:

@@ -1,4 +1,4 @@
-"""The real delegate's verdicts on a terminal: first a summary, then what is wrong; all if verbose."""
+"""The real delegate's verdicts on a terminal: first a summary, then the objections; everything if verbose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msd.runners.adapter import Adapter
 def print_verdicts(
     out: Console, adapter: Adapter, verdicts: list[Verdict], setup: bool, verbose: bool
 ) -> None:
-    """Print where the delegate ran and what it made of each file."""
+    """Print where the delegate ran, and its verdict on each file."""
     title = f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/]"
     words = ["in software" if adapter.software else adapter.type, *{v.precision for v in verdicts}]
     out.print(f"{title}, {escape(', '.join(words))}")
@@ -40,8 +40,11 @@ def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> Non
         out.print(f"Note: {escape(note)}.")
     good = sum(verdict.ok for verdict in verdicts)
     color = "green" if good == len(verdicts) else "red"
-    noun = "file runs" if len(verdicts) == 1 else "files run"
-    out.print(f"[{color}]{good} of {len(verdicts)} {noun} whole on the GPU with the CPU's numbers.[/]")
+    if len(verdicts) == 1:
+        outcome = "file is fully delegated, and its results match the CPU's"
+    else:
+        outcome = "files are fully delegated, and their results match the CPU's"
+    out.print(f"[{color}]{good} of {len(verdicts)} {outcome}.[/]")
 
 
 def _table(verdicts: list[Verdict]) -> Table:
@@ -71,7 +74,7 @@ def _summary(verdict: Verdict) -> str:
 
 
 def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
-    """Print what is wrong with a file; with `verbose`, also what is right."""
+    """Print the objections to a file; with `verbose`, everything else too."""
     out.print(f"[bold]{escape(str(verdict.file))}[/]")
     for objection in verdict.objections:
         out.print(f"  [red]✘[/] {escape(objection)}")
@@ -96,14 +99,14 @@ def _rejections(verdict: Verdict) -> Table:
 
 
 def _count(rejection: Rejection) -> str:
-    """Say how many operations are meant, as far as that is known."""
+    """Return the number of rejected operations, as far as it is known."""
     if not rejection.of:
         return "made at run time"
     return f"{len(rejection.operations) if rejection.exact else 'some'} of {rejection.of}"
 
 
 def _place(rejection: Rejection) -> str:
-    """Say where to look: the first operation and the tensor that the delegate named."""
+    """Return the first rejected operation and the tensor that the delegate named."""
     if not rejection.exact:
         return ""
     tensor = f", tensor {rejection.tensors[0]}" if rejection.tensors else ""
@@ -112,9 +115,9 @@ def _place(rejection: Rejection) -> str:
 
 
 def _everything(out: Console, verdict: Verdict) -> None:
-    for found in verdict.distances:
-        of = f"max difference {found.max_difference:.2g}, values up to {found.max_reference:.3g}"
-        out.print(f"  {escape(found.output)}: {_decibel(found.psnr)} from the CPU's, {of}")
+    for distance in verdict.distances:
+        of = f"max difference {distance.max_difference:.2g}, values up to {distance.max_reference:.3g}"
+        out.print(f"  {escape(distance.output)}: {_decibel(distance.psnr)} from the CPU's, {of}")
     if verdict.compile_seconds is not None and verdict.run_seconds is not None:
         out.print(f"  compiled in {verdict.compile_seconds:.2f} s, run in {verdict.run_seconds:.2f} s")
     out.print("  native log:", style="dim")

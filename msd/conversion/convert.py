@@ -50,9 +50,9 @@ from msd.models import keras_cv
 from msd.models.networks import Network, latent_size, networks
 from msd.models.structure import Structure
 from msd.models.structure_cache import is_cached, structure_of
-from msd.pruning.observing import Networks, observe
-from msd.pruning.plan import prune
-from msd.pruning.report import Report
+from msd.pruning.observe import UnprunedNetworks, observe
+from msd.pruning.prune import prune
+from msd.pruning.report import PruningReport
 from msd.pruning.settings import Pruning, parse_pruning
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from msd.runners.peak_memory import peak_rss
@@ -263,7 +263,7 @@ class _Work:
         return with_weights(structure, bind(name, structure.variables, self.checkpoint.weights[name]).weights)
 
     @cached_property
-    def pruned(self) -> tuple[dict[str, Model], Report]:
+    def pruned(self) -> tuple[dict[str, Model], PruningReport]:
         """All components that lose something, without what they lost: a budget is for all together."""
         settings = self.settings
         wanted = next(p for p in map(settings.pruned, settings.components) if p)
@@ -271,7 +271,7 @@ class _Work:
         graphs = {name: model.main for name, model in models.items()}
         observed = None
         if settings.calibration:
-            networks = Networks(self.fed, self.plain, settings.applied, settings.aim)
+            networks = UnprunedNetworks(self.fed, self.plain, settings.applied, settings.aim)
             observed = observe(settings.calibration, graphs, networks, Path(self._scratch.name))
         return models, prune(graphs, wanted, partial(stored_bytes, settings.recipe), observed)
 

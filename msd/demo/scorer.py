@@ -1,7 +1,7 @@
-"""Reads the attributes back from a picture of a demo scene, and scores a picture against a caption.
+"""Read the attributes from an image of a demo scene, and score an image against a caption.
 
-The background colour is the one most pixels lie nearest to; what is not background falls into connected
-objects; each object's fill names its colour, and its silhouette, freed of place and size, its kind.
+The background colour is the one nearest to most pixels; the other pixels form connected objects; each
+object's fill names its colour, and its silhouette, freed of place and size, its kind.
 """
 
 from __future__ import annotations
@@ -152,12 +152,12 @@ def _pattern(pixels: Floats, foreground: Mask, background: str) -> str:
 
 
 def _shared(names: list[str]) -> str:
-    """Return what all objects agree on; objects that differ agree on nothing a caption can name."""
+    """Return the value that all objects share; for objects that differ, "mixed", which no caption names."""
     return names[0] if len(set(names)) == 1 else "mixed"
 
 
 def read(image: npt.NDArray[np.uint8]) -> Attributes:
-    """Return what an RGB picture (height, width, 3; uint8; read at 128 × 128) shows of the six attributes.
+    """Return the attributes in an RGB image (height, width, 3; uint8; read at 128 × 128).
 
     With no object in sight only background, pattern and a count of 0 are returned; `colour` and `kind` are
     "mixed" if the objects differ in them. Raises ValueError for any other array.

@@ -1,4 +1,4 @@
-"""What rules say of one file: each operation, each size, the partitions and the memory that follow."""
+"""Predict the verdict on one file from rules: each operation, each size, then partitions and memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msd.prediction.rules import predict
 from msd.prediction.rules.finding import Finding, Severity
 from msd.prediction.size_limits import size_problems
 from msd.report.delegate_run import DelegateRun
-from msd.report.report import FileReport, Memory, Prediction, kinds_of
+from msd.report.report import DelegatePrediction, FileReport, MemoryEstimate, kinds_of
 
 REFUSED = ("rejected", "unknown")
 TOO_LARGE = "exceeded maximum texture size"
@@ -26,9 +26,9 @@ SIZES = "docs/delegates.md, sizes"
 
 
 def examine(path: Path, delegates: Sequence[Delegate], device: Device, runs_on: RunsOn = "gpu") -> FileReport:
-    """Return what rules say of the file at `path` for each delegate on `device`; raises BadModelFile.
+    """Return the prediction of each delegate on `device` for the file at `path`; raises BadModelFile.
 
-    Of a file that is for the CPU they say nothing.
+    There is none for a file that runs on the CPU.
     """
     model, facts = tflite.read(path), file_facts(path)
     graphs = executed(model)
@@ -47,7 +47,7 @@ def examine(path: Path, delegates: Sequence[Delegate], device: Device, runs_on: 
     )
 
 
-def _prediction(model: Model, delegate: Delegate, device: Device) -> Prediction:
+def _prediction(model: Model, delegate: Delegate, device: Device) -> DelegatePrediction:
     graph = model.main
     too_large = tuple(_sizes(graph, device))
     findings = (*predict(model, delegate), *too_large)
@@ -56,7 +56,7 @@ def _prediction(model: Model, delegate: Delegate, device: Device) -> Prediction:
     lost = any(f.severity == "rejected" for f in too_large)
     taken = [] if lost else [op for i, op in enumerate(graph.ops) if i not in refused]
     memory, cut = estimate(graph, device), partition(graph, taken)
-    return Prediction(
+    return DelegatePrediction(
         delegate=delegate,
         device=device.name,
         findings=tuple(sorted(findings, key=lambda f: f.op)),
@@ -65,7 +65,7 @@ def _prediction(model: Model, delegate: Delegate, device: Device) -> Prediction:
         kernels=cut.kernels,
         copies=len(cut.copies),
         copied=sum(copy.bytes for copy in cut.copies),
-        memory=Memory(memory.weights_bytes, memory.activations_bytes, memory.timeline),
+        memory=MemoryEstimate(memory.weights_bytes, memory.activations_bytes, memory.timeline),
     )
 
 
@@ -85,24 +85,24 @@ def _sizes(graph: Graph, device: Device) -> Iterator[Finding]:
 
 
 def disagreements(report: FileReport) -> tuple[str, ...]:
-    """Return where the real delegate's verdict differs from what was predicted for it, a clause each."""
+    """Return a clause for each difference between the real delegate's verdict and its prediction."""
     for prediction in report.predictions:
         if prediction.delegate == "litert-gpu" and report.run and not report.run.crashed:
             return tuple(_differences(prediction, report.run))
     return ()
 
 
-def _differences(prediction: Prediction, run: DelegateRun) -> Iterator[str]:
+def _differences(prediction: DelegatePrediction, run: DelegateRun) -> Iterator[str]:
     foreseen = {f.kind for f in prediction.findings if f.severity in REFUSED}
     for rejected in run.rejected:
         if rejected.kind not in foreseen:
-            yield f"the delegate rejects {rejected.kind} ({rejected.reason}), which no rule foresees"
-    said = {rejected.kind for rejected in run.rejected}
-    for kind in sorted({f.kind for f in prediction.findings if f.severity == "rejected"} - said):
+            yield f"the delegate rejects {rejected.kind} ({rejected.reason}), which no rule predicts"
+    rejected_kinds = {rejected.kind for rejected in run.rejected}
+    for kind in sorted({f.kind for f in prediction.findings if f.severity == "rejected"} - rejected_kinds):
         if not run.failure:
-            yield f"the rules reject {kind}, which the delegate takes"
+            yield f"the rules reject {kind}, which the delegate accepts"
     foreseen_wrong = any(f.severity == "wrong" for f in prediction.findings)
     if any(TOO_LARGE in problem for problem in run.problems):
-        yield f"{run.adapter} has smaller textures than {prediction.device}: --device says what fits it"
+        yield f"{run.adapter} has smaller textures than {prediction.device}; --device names another"
     elif run.psnr_db is not None and run.psnr_db < run.threshold_db and not foreseen_wrong:
-        yield f"the numbers are only {run.psnr_db:.1f} dB from the CPU's, which no rule foresees"
+        yield f"the numbers are only {run.psnr_db:.1f} dB from the CPU's, which no rule predicts"

@@ -33,7 +33,7 @@ from msd.runtime.picture import Picture, pixels
 from msd.runtime.preview import OnPreview, Preview
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
-from msd.runtime.timeline import Recorder, unwatched
+from msd.runtime.timeline import TimelineRecorder, unwatched
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -76,7 +76,7 @@ class Pipeline:
         float_weights: bool = True,
         scheduler: str | None = None,
         execution: Execution = "pipelined",
-        recorder: Recorder | None = None,
+        recorder: TimelineRecorder | None = None,
     ) -> None:
         for name in COMPONENTS:
             bundle.component(name)
@@ -121,7 +121,9 @@ class Pipeline:
         Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
         fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
-        request = Request(prompt, negative_prompt, seed, steps, guidance)
+        request = Request(
+            prompt=prompt, negative_prompt=negative_prompt, seed=seed, steps=steps, guidance=guidance
+        )
         return self.draw([request], on_step, None if latents is None else [latents], on_preview)[0]
 
     def draw(
@@ -236,7 +238,15 @@ class Pipeline:
                 networks.release("vae_decoder")
             return image
 
-        on_preview(Preview(request.seed, number, request.steps, seconds, clean, decode))
+        preview = Preview(
+            seed=request.seed,
+            number=number,
+            total=request.steps,
+            seconds=seconds,
+            latents=clean,
+            decode=decode,
+        )
+        on_preview(preview)
 
     def _predict(self, unet: Network, latent: Float, step: Step, context: Float, guidance: Guidance) -> Float:
         """Return the U-Net's output for one step, guided."""

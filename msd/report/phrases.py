@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msd.report.delegate_run import DelegateRun
-from msd.report.report import FAILING, FileReport, Prediction
+from msd.report.report import FAILING, DelegatePrediction, FileReport
 
 
 def megabytes(count: float) -> str:
@@ -19,16 +19,16 @@ def places(operations: Sequence[int]) -> str:
 
 
 def unjudged(file: FileReport) -> str:
-    """Return in a phrase why nothing is said of a file, empty for one that is judged."""
+    """Return a phrase why a file has no prediction; empty for one that has."""
     return f"for the CPU, {file.operations} operations, not judged" if file.runs_on == "cpu" else ""
 
 
-def fails(prediction: Prediction) -> bool:
-    """Whether anything is found that must not be."""
+def fails(prediction: DelegatePrediction) -> bool:
+    """Whether a finding fails the prediction."""
     return any(f.severity in FAILING for f in prediction.findings)
 
 
-def mark(prediction: Prediction) -> str:
+def mark(prediction: DelegatePrediction) -> str:
     """Return a tick or a cross."""
     return "✘" if fails(prediction) else "✔"
 
