@@ -1,4 +1,4 @@
-"""Measure on a GPU what each rewrite is worth: full-size U-Nets with one of them switched off in turn.
+"""Measure the benefit of each rewrite on a GPU: full-size U-Nets with one rewrite switched off in turn.
 
     python scripts/full_size_structures.py trace build                 # needs TensorFlow
     python scripts/ablate_gpu.py build -o docs/results/gpu-ablation.json
@@ -65,12 +65,12 @@ class Variant:
     recipe: str = "gpu-w8"
     without: str | None = None
     against: str = "whole"
-    """The variant that it takes turns with."""
+    """The variant that it is measured in turn with."""
 
 
 @dataclass
 class Row:
-    """What was seen of a variant: seconds of a run (median; of the other's too), bytes, the log's tallies."""
+    """The measurement of a variant: median seconds of a run (and of the other's), bytes, the log's counts."""
 
     variant: Variant
     operations: int = 0
@@ -92,7 +92,7 @@ class Row:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--precision", type=click.Choice(["fp16", "fp32"]), default="fp16", show_default=True)
-@click.option("--only", multiple=True, help="Measure these variants, and what they are measured against.")
+@click.option("--only", multiple=True, help="Measure these variants, and those they are compared with.")
 def main(folder: Path, output: Path, precision: Any, only: tuple[str, ...]) -> None:
     """Write every variant's row as JSON to OUTPUT."""
     report: dict[str, Any] = {
@@ -121,7 +121,7 @@ def measured_rows(
 
 
 def variants(folder: Path) -> list[Variant]:
-    """Return the whole U-Net, it without each rewrite, and the pairs that answer another question."""
+    """Return the U-Net with all rewrites and without each one, and the pairs for other questions."""
     plain = [Variant("whole", MODEL), Variant("no rewrites", MODEL, without="*")]
     for recipe in ("float32", "float16", "gpu-mixed"):
         plain.append(Variant(recipe, MODEL, recipe))
@@ -130,12 +130,18 @@ def variants(folder: Path) -> list[Variant]:
     if not (folder / f"{PEER}.zip").exists():
         return [*plain, *off]
     ours = Variant("SD 1.5, batch 2", "sd15-batch2", "float32", against="SD 1.5, batch 2")
-    peer = Variant("SD 1.5, batch 2, litert-torch", PEER, "float32", "peer", ours.name)
+    peer = Variant(
+        name="SD 1.5, batch 2, litert-torch",
+        structure=PEER,
+        recipe="float32",
+        without="peer",
+        against=ours.name,
+    )
     return [*plain, *off, ours, peer]
 
 
 def write_all(folder: Path, target: Path, only: tuple[str, ...]) -> dict[str, Row]:
-    """Write a file for each variant that differs from the whole; rewrites that never fire leave none."""
+    """Write a file for each variant that differs from the U-Net with all rewrites."""
     chosen = variants(folder)
     if only:
         bases = {v.against for v in chosen if v.name in only}
@@ -154,7 +160,7 @@ def write_all(folder: Path, target: Path, only: tuple[str, ...]) -> dict[str, Ro
 
 
 def fired_rules(structure: Structure) -> dict[str, int]:
-    """Return how often each rewrite fires in the whole U-Net."""
+    """Return how often each rewrite fires in the U-Net with all rewrites."""
     model = with_weights(structure, drawn(structure))
     rules = rules_of(Variant("whole", ""))
     return {name: entry.fired for name, entry in apply(model.main, rules).entries.items()}
@@ -226,7 +232,7 @@ def all_opened(rows: list[Row], folder: Path, adapter: VulkanAdapter, precision:
 
 
 def take_turns(row: Row, first: Loaded, other: Loaded, expected: Array | None) -> None:
-    """Time both in turns; what takes more than a second runs once."""
+    """Time both in turn; a variant that takes more than a second runs once."""
     try:
         seconds, found = other.run()
         if seconds < SLOW:
@@ -253,7 +259,7 @@ class Loaded:
         self.inputs = {n: values(n, tuple(p.shape), p.dtype) for n, p in ports.inputs.items()}
 
     def run(self) -> tuple[float, Array]:
-        """Return the seconds of one run, copies to and fro included, and the output."""
+        """Return the seconds of one run, including host–device copies, and the output."""
         done = self.child.ask(RunModel(self.inputs))
         (output,) = done.outputs.values()
         return done.seconds, np.asarray(output)
@@ -311,7 +317,7 @@ def load(row: Row, folder: Path, adapter: VulkanAdapter, precision: Any) -> Load
 
 
 def note(row: Row, told: native_log.NativeLog) -> None:
-    """Take over what the delegate's log says."""
+    """Add the counts in the delegate's log."""
     row.on_gpu, row.partitions = told.delegated, told.partitions
     row.rejected = sorted({kind for kind, _ in told.rejected}) or row.rejected
 
@@ -347,7 +353,7 @@ def gpu_name() -> str | None:
 
 
 def say(row: Row) -> None:
-    """Tell a row on stderr."""
+    """Print a row on stderr."""
     where = f"{row.on_gpu} of {row.operations} operations on the GPU in {row.partitions} parts"
     took = f"{1e3 * row.seconds:.1f} ms, {row.ratio:.3f}, {row.gpu_bytes / 1e9:.2f} GB, {row.psnr} dB"
     click.echo(f"{row.variant.name}: {where}, {took}, {row.failure or ''}", err=True)

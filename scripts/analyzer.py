@@ -1,4 +1,4 @@
-"""Record what TensorFlow's Analyzer says of the oracle's cases, as a witness of the classic delegate's rules.
+"""Record the warnings of TensorFlow's Analyzer about the oracle's cases, a witness of tflite-gpu's rules.
 
     python scripts/analyzer.py write FOLDER
     OTHER/bin/python scripts/analyzer.py ask FOLDER -o tests/recorded/analyzer-2.15.1.json

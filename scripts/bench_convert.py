@@ -1,4 +1,4 @@
-"""What a conversion costs, beside what it must cost at least and what TensorFlow's own converter costs.
+"""The cost of a conversion, compared with its lower bound and with TensorFlow's own converter.
 
     make bench-convert        # → docs/results/bench-convert.json
 

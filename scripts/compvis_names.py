@@ -1,4 +1,4 @@
-"""What CompVis and Stability AI call the tensors of diffusers' networks: msd/sources/compvis, backwards."""
+"""CompVis' and Stability AI's names of the tensors of diffusers' networks: msd/sources/compvis inverted."""
 
 from __future__ import annotations
 

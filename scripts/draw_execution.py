@@ -1,4 +1,4 @@
-"""Draw several timelines of `msd generate --timeline FILE.json` in one figure.
+"""Plot several timelines of `msd generate --timeline FILE.json` in one figure.
 
 python scripts/draw_execution.py pipelined.json resident.json -o figure.svg
 """
@@ -17,7 +17,7 @@ from msd.runtime.timeline_plot import save_plot
 @click.argument("timelines", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, help="A .svg or .png file.")
 def main(timelines: tuple[Path, ...], output: Path) -> None:
-    """Draw TIMELINES, what networks did above and their memory below."""
+    """Plot TIMELINES: the networks' activities above, their memory below."""
     save_plot([load_timeline(path) for path in timelines], output)
 
 

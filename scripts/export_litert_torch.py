@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def export(output: str, device_type: str) -> None:
-    """Write the U-Net; raises what litert-torch raises."""
+    """Write the U-Net; raises litert-torch's exceptions."""
     import litert_torch
     import torch
     from litert_torch.generative.examples.stable_diffusion import diffusion

@@ -23,7 +23,7 @@ STRUCTURES = {"sd21-base": 1, "sd21-base-batch2": 2, "sd15-batch2": 2}
 """The batch of each."""
 
 LARGE = 64
-"""Weights of so many values and more are drawn anew."""
+"""Weights with at least this many values are random."""
 
 
 @click.group()
@@ -72,9 +72,9 @@ def strip_weights(model: Path, output: Path) -> None:
 
 
 def draw(spec: VariableSpec, seed: int, outputs_first: bool) -> Weights:
-    """Return weights of variance 1/fan-in, near 1 for gamma: one long row of normal numbers, over and over.
+    """Return weights of variance 1/fan-in, near 1 for gamma, from one repeated row of normal numbers.
 
-    TFLite stores what makes an output together; Keras has outputs last.
+    TFLite stores the weights of one output together; Keras has outputs last.
     """
     fan_in = int(np.prod(spec.shape[1:] if outputs_first else spec.shape[:-1]))
 

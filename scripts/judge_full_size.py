@@ -1,4 +1,4 @@
-"""Have the real delegate judge full-size Stable Diffusion, with random weights, on this machine's GPU.
+"""Judge full-size Stable Diffusion, with random weights, by the real delegate on this machine's GPU.
 
     python scripts/judge_full_size.py trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
     python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json
@@ -32,7 +32,7 @@ from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Array, Weights
 from msd.judging import judge
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
-from msd.pruning.plan import prune
+from msd.pruning.prune import prune
 from msd.rewrite import apply
 from msd.runners.backends.litert_gpu import GpuProcess
 from msd.runners.runner import Conditions
@@ -127,7 +127,7 @@ def draw(spec: VariableSpec, seed: int) -> Weights:
 
 
 def measure(path: Path, precision: Any) -> dict[str, Any]:
-    """Return the verdict and the median latency of `RUNS` runs, in seconds, copies to and fro included."""
+    """Return the verdict and the median latency of `RUNS` runs, in seconds, including host–device copies."""
     verdict = judge(path, precision=precision)
     row = {
         "adapter": verdict.adapter,

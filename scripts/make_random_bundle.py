@@ -50,7 +50,7 @@ SCHEDULER = """{
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--recipe", default="gpu-w8", show_default=True)
 def main(folder: Path, model: str, out: Path, recipe: str) -> None:
-    """Write to OUT what the structures of MODEL in FOLDER become, with random weights."""
+    """Convert the structures of MODEL in FOLDER with random weights, to OUT."""
     (out / "tokenizer").mkdir(parents=True)
     (out / "scheduler").mkdir()
     for name, read in clip_tokenizer("!").items():
@@ -74,12 +74,18 @@ def main(folder: Path, model: str, out: Path, recipe: str) -> None:
         },
     )
     source = Source("random", model, {})
-    manifest = Manifest(msd.__version__, source, settings, parts, Conversion(0.0, 0))
+    manifest = Manifest(
+        msd=msd.__version__,
+        source=source,
+        configuration=settings,
+        components=parts,
+        conversion=Conversion(0.0, 0),
+    )
     (out / MANIFEST).write_text(dump_manifest(manifest))
 
 
 def write(structure: Path, out: Path, name: str, recipe: str) -> Component:
-    """Write a component and return what it is."""
+    """Write a component and return its manifest entry."""
     loaded, chosen = load_structure(structure), find_recipe(recipe)
     made = with_weights(loaded, drawn(loaded))
     apply(made.main, [rule for rule in graph_rewrites.load() if rule.name not in chosen.without])

@@ -129,7 +129,7 @@ def write_safetensors(
 
 
 def write_ckpt(path: Path, tensors: Iterable[CompVisTensor], random: Random, **beside: Any) -> None:
-    """Write what torch.save makes of {"state_dict": …, **beside}: a zip file of a pickle and of storages."""
+    """Write the file of torch.save({"state_dict": …, **beside}): a zip file of a pickle and of storages."""
     tensors = list(tensors)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         archive.writestr("archive/data.pkl", _pickle(tensors, random.dtype, beside))
@@ -209,13 +209,13 @@ def write_diffusers(folder: Path, config: Config, random: Random) -> None:
 
 
 def write_single_file(path: Path, config: Config, random: Random) -> None:
-    """Write one .safetensors file, whose metadata says what the U-Net predicts."""
+    """Write one .safetensors file, with the prediction type in its metadata."""
     said = {"modelspec.prediction_type": config["scheduler"]["prediction_type"]}
     write_safetensors(path, single_file_tensors(config), random, said)
 
 
 def write_one_ckpt(path: Path, config: Config, random: Random) -> None:
-    """Write one .ckpt file, with the global_step that tells Stable Diffusion 2 base from 2.x."""
+    """Write one .ckpt file, with the global_step that distinguishes Stable Diffusion 2 base from 2.x."""
     step = 875000 if config["scheduler"]["prediction_type"] == "epsilon" else 140000
     write_ckpt(path, single_file_tensors(config), random, global_step=step)
 

@@ -40,7 +40,7 @@ def main(folder: Path, model: str, seed: int) -> None:
 
 
 def constructors(second: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield each file's name and what makes keras-cv's network of it."""
+    """Yield each file's name and a function that builds its keras-cv network."""
     with unallocated():
         from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
 

@@ -1,4 +1,4 @@
-"""What compression costs the demo checkpoint: sizes, components, latents, pictures, attributes.
+"""The cost of compression on the demo checkpoint: sizes, components, latents, images, attributes.
 
     python -m scripts.measure_compression convert build/compression
     python -m scripts.measure_compression draw build/compression
@@ -59,7 +59,7 @@ budget = "{share}%"
 criterion = "reconstruction"
 """
 CALIBRATION = 24
-"""Captions that pruning is calibrated on; none of them is drawn."""
+"""Captions that pruning is calibrated on; none of them is measured."""
 
 COMMAND = "python -m scripts.measure_compression"
 GPU = ", on a GPU in float16"
@@ -97,7 +97,7 @@ def convert_all(folder: Path, names: Sequence[str]) -> None:
 def draw(
     folder: Path, count: int, names: Sequence[str], gpu: bool, processes: int, output: Path | None
 ) -> None:
-    """Draw the same captions with every variant, its weights brought to float."""
+    """Generate the same captions with every variant, its weights converted to float."""
     prompts = list(enumerate(captions("held-back", count, seed=1)))
     chunks = [prompts[i : i + CHUNK] for i in range(0, count, CHUNK)]
     with ProcessPoolExecutor(processes) as pool:
@@ -164,7 +164,7 @@ def place(name: str) -> str:
 
 
 class Wanted:
-    """What each network of the float32 bundle makes of the inputs that it gets while it draws."""
+    """The outputs of each network of the float32 bundle during generation."""
 
     def __init__(self, bundle: Bundle, prompts: Sequence[str]) -> None:
         requests = [Request(p, seed=1000 + i, steps=5, guidance=GUIDANCE) for i, p in enumerate(prompts)]
@@ -179,7 +179,7 @@ def outputs(bundle: Bundle, component: str, inputs: Sequence[Mapping[str, Any]])
 
 
 def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Sequence[str]) -> dict[str, Any]:
-    """Return what one variant costs: sizes in bytes, PSNR in dB, SSIM, and the attributes that are right."""
+    """Return the cost of one variant: sizes in bytes, PSNR in dB, SSIM, the share of correct attributes."""
     components = {name: outputs(bundle, name, wanted.inputs[name]) for name in STABLE_DIFFUSION.names}
     least = {
         name: min(psnr(a, b) for a, b in zip(wanted.outputs[name], components[name], strict=True))
@@ -215,7 +215,7 @@ def ssim(reference: Any, found: Any) -> float:
 
 
 def plot(pictures: Mapping[str, Any], prompts: Sequence[str], path: Path) -> None:
-    """Draw the first captions, a row each, as every variant draws them, after arXiv 2307.01193's figure 5."""
+    """Plot each variant's images of the first captions, a row each, like arXiv 2307.01193's figure 5."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(2.1 * len(pictures), 2.3 * SHOWN), layout="constrained")

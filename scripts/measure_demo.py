@@ -1,4 +1,4 @@
-"""Measures the demo checkpoint with diffusers: held-back captions are drawn, read back and scored.
+"""Measure the demo checkpoint with diffusers: generate images of held-back captions and score them.
 
     python scripts/measure_demo.py --out docs/results
 

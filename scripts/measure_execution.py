@@ -1,4 +1,4 @@
-"""Draw one picture in each way of execution, in turn, and measure seconds and memory.
+"""Generate one image in each mode of execution, in turn, and measure seconds and memory.
 
     msd-convert path/to/stable-diffusion-2-1-base -o sd21
     python scripts/measure_execution.py sd21 -o docs/results/execution.json -- --dynamic-range --steps 4
@@ -38,7 +38,7 @@ PROMPT = "an astronaut on a horse"
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--repeats", type=click.IntRange(1), default=3, show_default=True)
 def main(bundle: Path, options: tuple[str, ...], output: Path, repeats: int) -> None:
-    """Write what was measured with BUNDLE as JSON to OUTPUT; OPTIONS are those of msd generate."""
+    """Write the measurements of BUNDLE as JSON to OUTPUT; OPTIONS are those of msd generate."""
     runs: list[dict[str, Any]] = []
     last: dict[str, Timeline] = {}
     for repeat in range(repeats):
@@ -81,7 +81,7 @@ def busy() -> float:
 
 
 def row(timeline: Timeline) -> dict[str, Any]:
-    """Return what one run took, the peak of its memory in bytes, and how busy the machine was after it."""
+    """Return the seconds of one run, the peak of its memory in bytes, and the machine's load after it."""
     spent = {
         activity: round(sum(e.end - e.begin for e in timeline.events if e.activity == activity), 2)
         for activity in ("load", "run", "unload")

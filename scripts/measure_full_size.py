@@ -77,7 +77,7 @@ def measure(source: Path, component: str) -> dict[str, Any]:
 
 
 def expected(source: Path, component: str, inputs: dict[str, Array]) -> Array:
-    """Return what the original makes of `inputs`."""
+    """Return the original's outputs for `inputs`."""
     import torch
     from diffusers import AutoencoderKL, UNet2DConditionModel
     from transformers import CLIPTextModel

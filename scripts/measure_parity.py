@@ -74,7 +74,7 @@ def main(output: Path, count: int, steps: int) -> None:
 
 
 class Reference:
-    """What diffusers computes from the checkpoint in float32."""
+    """The results of diffusers with the checkpoint in float32."""
 
     def __init__(self, prompts: list[str], steps: int) -> None:
         import torch
@@ -190,7 +190,16 @@ def measure(bundle: Bundle, reference: Reference) -> dict[str, Any]:
                 ),
                 1,
             )
-    requests = [Request(p, "", i, reference.steps, GUIDANCE) for i, p in enumerate(reference.prompts)]
+    requests = [
+        Request(
+            prompt=p,
+            negative_prompt="",
+            seed=i,
+            steps=reference.steps,
+            guidance=GUIDANCE,
+        )
+        for i, p in enumerate(reference.prompts)
+    ]
     drawn = [p.pixels for p in Pipeline(bundle).draw(requests, latents=reference.starts)]
     decibels = [psnr(a / 255, b / 255) for a, b in zip(reference.pictures, drawn, strict=True)]
     row["pictures, median"] = round(float(np.median(decibels)), 1)

@@ -1,4 +1,4 @@
-"""What each recipe makes of the demo checkpoint: sizes, distance to float32, what the real delegate takes.
+"""Each recipe on the demo checkpoint: sizes, distance to float32, the real delegate's verdict.
 
     python -m scripts.measure_recipes -o docs/results/recipes.json
 
@@ -67,13 +67,13 @@ def converted(recipe: str, out: Path) -> Bundle:
 
 
 def made(path: Path, runs: Iterable[Inputs]) -> list[Array]:
-    """Return what a network makes of each of its inputs."""
+    """Return a network's outputs for each of its inputs."""
     with Interpreter(path, float_weights=True) as network:
         return [next(iter(network.run(inputs).values())) for inputs in runs]
 
 
 def measure(bundle: Bundle, component: str, runs: Iterable[Inputs], wanted: list[Array]) -> dict[str, Any]:
-    """Return a file's size, its least PSNR in dB, the delegate's verdict, and what an old runtime says."""
+    """Return a file's size, its least PSNR in dB, the delegate's verdict, and tflite-runtime's result."""
     path, recipe = bundle.path(component), bundle.manifest.configuration.recipe.name
     least = min(psnr(a, b) for a, b in zip(wanted, made(path, runs), strict=True))
     row: dict[str, Any] = {"bytes": path.stat().st_size}

@@ -1,4 +1,4 @@
-"""What the suite that comes with msd sees of the demo: faults that were put in, and changes that are none.
+"""The demo suite's response to injected faults, and to harmless changes.
 
     python -m scripts.measure_regress build/regress -o docs/results/regress.json
 
@@ -24,7 +24,7 @@ from msd.bundle import MANIFEST, open_bundle
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir import Model
 from msd.regress.compare import Result
-from msd.regress.run import guard
+from msd.regress.regression import guard
 from msd.regress.suite import find_suite, read_suite
 from msd.runtime.pipeline import Pipeline
 from scripts.measured import machine
@@ -51,7 +51,7 @@ Edit = Callable[[Model], None]
 @click.option("--processes", default=1, show_default=True)
 @click.option("--convert-only", is_flag=True, help="Stop when the bundles are there.")
 def main(folder: Path, output: Path, every: int, processes: int, convert_only: bool) -> None:
-    """Convert what FOLDER lacks, draw, and write every fault's figures to OUTPUT."""
+    """Convert bundles that FOLDER lacks, run the suite, and write the metrics of every fault to OUTPUT."""
     for name in [*RECIPES, *(f"clip-{clip:g}" for clip in CLIPS)]:
         if not (folder / name / MANIFEST).is_file():
             convert(folder / name, name)
@@ -100,7 +100,7 @@ def all_scales(folder: Path, every: int) -> list[tuple[str, str]]:
 
 
 def scale_some(folder: Path, tensors: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """Return what the suite says of each tensor's scale being off."""
+    """Return the suite's result for an error in each tensor's scale."""
     return dict(
         row
         for component, name in tensors
@@ -123,7 +123,7 @@ def measured(
 
 
 def held(bundle: Path) -> Result:
-    """Return what the demo's suite says of a bundle."""
+    """Return the demo suite's result for a bundle."""
     path = find_suite("demo")
     suite = read_suite(path)
     pipeline = Pipeline(open_bundle(bundle), threads=1, scheduler=suite.drawing.scheduler)

@@ -53,7 +53,14 @@ def main(output: Path, count: int, steps: int) -> None:
             bundle = open_bundle(Path(folder) / name)
             for scheduler in KINDS:
                 each = [
-                    Drawing(scheduler, STEPS.get(scheduler, steps), 7.5, prompt, "", seed, changes)
+                    Drawing(
+                        scheduler=scheduler,
+                        steps=STEPS.get(scheduler, steps),
+                        prompt=prompt,
+                        negative_prompt="",
+                        seed=seed,
+                        changes=changes,
+                    )
                     for seed, prompt in enumerate(prompts)
                 ]
                 rows[f"{name}, {scheduler}"] = measure(each, bundle, source)

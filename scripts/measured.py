@@ -26,7 +26,7 @@ class Measured:
 
 
 def measured(command: Sequence[str | Path], env: Mapping[str, str] | None = None) -> Measured:
-    """Run `command` and measure it; raises RuntimeError with what it printed if it fails."""
+    """Run `command` and measure it; raises RuntimeError with its output if it fails."""
     begun = time.perf_counter()
     with subprocess.Popen(
         [str(c) for c in command], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=env
@@ -44,7 +44,7 @@ def measured(command: Sequence[str | Path], env: Mapping[str, str] | None = None
 
 
 def _memory(pid: int) -> tuple[int, int]:
-    """Return the highest peak of any process of the tree at `pid`, and what all hold now, in bytes."""
+    """Return the highest peak of any process of the tree at `pid`, and the current total of all, in bytes."""
     peak = now = 0
     for each in (pid, *descendants(pid)):
         peak, now = max(peak, _field(each, "VmHWM")), now + _field(each, "VmRSS")
@@ -61,6 +61,6 @@ def _field(pid: int, name: str) -> int:
 
 
 def machine() -> str:
-    """Return what this machine is, for a stored result."""
+    """Return a description of this machine, for a stored result."""
     found = this_machine()
     return f"{found.architecture}, {found.system}, {found.cores} cores"

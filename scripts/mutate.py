@@ -40,7 +40,7 @@ def weaker(condition: ast.expr) -> Iterator[ast.expr]:
 
 
 def mutants(source: str) -> Iterator[tuple[str, str]]:
-    """Yield (what is broken, the broken source)."""
+    """Yield (description of the mutation, mutated source)."""
     tree = ast.parse(source)
     places = [i for i, node in enumerate(ast.walk(tree)) if refuses(node)]
     for place in places:

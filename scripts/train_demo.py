@@ -1,4 +1,4 @@
-"""Trains the demo checkpoint: draws scenes, fits the VAE, then U-Net and text encoder, writes the folder.
+"""Train the demo checkpoint: draw scenes, fit the VAE, then U-Net and text encoder, and write the folder.
 
     python scripts/train_demo.py --state STATE --out msd/demo/checkpoint
 
@@ -26,12 +26,12 @@ from msd.demo.captions import scenes
 from msd.demo.scenes import draw
 from msd.demo.scorer import read
 from scripts.demo_training import architecture, autoencoding, data, denoising, export, vocabulary
-from scripts.demo_training.loop import OutOfTime, Run, load, save
-from scripts.demo_training.recipe import FULL, SMOKE, Recipe
+from scripts.demo_training.loop import OutOfTime, TrainingRun, load, save
+from scripts.demo_training.recipe import FULL, SMOKE, TrainingRecipe
 
 
 def versions(device: str) -> dict[str, str]:
-    """Return what the figures of a run depend on."""
+    """Return the settings that the figures of a run depend on."""
     chip = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     return {
         "device": chip,
@@ -60,8 +60,10 @@ def judge(vae: Any, device: str, n: int) -> dict[str, float]:
     }
 
 
-def first_stage(vae: Any, described: data.Captioned, recipe: Recipe, run: Run) -> dict[str, Any]:
-    """Return the scenes' latents and what is to be recorded of the VAE, from their file if it is there."""
+def first_stage(
+    vae: Any, described: data.Captioned, recipe: TrainingRecipe, run: TrainingRun
+) -> dict[str, Any]:
+    """Return the scenes' latents and the VAE's figures, from their file if it exists."""
     path = run.folder / "latents.pt"
     kept = load(path, run.device)
     if kept is not None:
@@ -81,7 +83,7 @@ def first_stage(vae: Any, described: data.Captioned, recipe: Recipe, run: Run) -
 
 
 def second_stage(
-    first: dict[str, Any], described: data.Captioned, folder: Path, recipe: Recipe, run: Run
+    first: dict[str, Any], described: data.Captioned, folder: Path, recipe: TrainingRecipe, run: TrainingRun
 ) -> tuple[Any, float]:
     """Return the trained U-Net and text encoder, and the seconds they took."""
     words = data.vocabulary()
@@ -101,7 +103,7 @@ def second_stage(
     return parts, denoising.fit(parts, latents, ids, empty, alphas, recipe, run)
 
 
-def make(recipe: Recipe, out: Path, run: Run) -> None:
+def make(recipe: TrainingRecipe, out: Path, run: TrainingRun) -> None:
     """Run both stages and write the checkpoint to `out`."""
     run.folder.mkdir(parents=True, exist_ok=True)
     tokenizer = run.folder / "tokenizer"
@@ -130,7 +132,7 @@ def make(recipe: Recipe, out: Path, run: Run) -> None:
 def main(state: Path, out: Path, smoke: bool, stop_after: float) -> None:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     torch.set_float32_matmul_precision("high")
-    run = Run(state, device, time.monotonic() + stop_after, lambda line: click.echo(line, err=True))
+    run = TrainingRun(state, device, time.monotonic() + stop_after, lambda line: click.echo(line, err=True))
     try:
         make(SMOKE if smoke else FULL, out, run)
     except OutOfTime as stopped:

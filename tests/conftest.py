@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import graph_rewrites
 from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
+from msd.runners.swiftshader import cache_folder
 from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs
 from tests.jvm import Jvm, start
@@ -63,9 +65,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session", autouse=True)
 def _structure_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Keep structures for this run of the tests, in all its processes, apart from the user's own."""
+    """Keep structures for this run of the tests, in all its processes, apart from the user's own.
+
+    SwiftShader, which takes long to fetch, is the user's own where that is there.
+    """
+    cache, fetched = shared_root(tmp_path_factory) / "cache", cache_folder()
+    cache.mkdir(exist_ok=True)
+    if fetched.is_dir():
+        with suppress(FileExistsError):
+            (cache / fetched.name).symlink_to(fetched.absolute())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MSD_CACHE", str(shared_root(tmp_path_factory) / "cache"))
+        patch.setenv("MSD_CACHE", str(cache))
         yield
 
 

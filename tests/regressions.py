@@ -11,13 +11,13 @@ import numpy as np
 from msd.bundle import open_bundle
 from msd.regress.compare import Result, compare
 from msd.regress.goldens import Goldens, Origin
-from msd.regress.suite import Drawing, Entry, Suite, Thresholds
+from msd.regress.suite import Drawing, Suite, SuitePicture, Thresholds
 from msd.runtime.pipeline import Pipeline
 
 Array = np.ndarray[Any, Any]
 
 HEIGHT, WIDTH = 32, 48
-ENTRIES = Entry("fox", "a fox", "a dog", 3), Entry("owl", "an owl")
+ENTRIES = SuitePicture("fox", "a fox", "a dog", 3), SuitePicture("owl", "an owl")
 SUITE = Suite("mine", Drawing(ENTRIES, 2, 4.0, "euler"), Thresholds(40.0, 45.0, 0.99, 5))
 
 

@@ -21,7 +21,7 @@ from msd.blockwise.choice import (
     within_noise,
     within_size,
 )
-from msd.blockwise.mixed import mixed_recipe
+from msd.blockwise.mixed_recipe import mixed_recipe
 from msd.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
 from msd.blockwise.target import Size, Snr
 from msd.calibration.drawing import Calibration
@@ -126,7 +126,7 @@ def test_an_error_that_was_exceeded_is_aimed_above() -> None:
 
 def test_a_pruning_candidate_that_prunes_nothing_is_called_by_what_it_is() -> None:
     unpruned = Form("half", 1, 30.0, 0.1)
-    pruned = Form("half", 1, 30.0, 0.1, (settings.Line("a", 0.5),))
+    pruned = Form("half", 1, 30.0, 0.1, (settings.UnitShare("a", 0.5),))
     alike = {"half": HALF, "w4": INT4, "w8": INT8}
     assert called(pruned, alike) == "half"
     assert called(unpruned, alike) == "w8"
@@ -183,7 +183,7 @@ def test_the_recipe_prunes_what_the_chosen_forms_do(tmp_path: Path) -> None:
     }
     names = ("a.0", "a.0.inner", "b + c", "d")
     pruned = pruned_by_block(ledger, names)
-    assert pruned["a.0"] == (settings.Line("a.0.conv1", 0.333333),)
+    assert pruned["a.0"] == (settings.UnitShare("a.0.conv1", 0.333333),)
     picked = dict(zip(names, ("w4", "half", "half", "half"), strict=True))
     forms = {name: Form(picked[name], 1, 30.0, 0.001, pruned[name] * (name != "a.0")) for name in names}
     choice = {Forms("unet", name, ()): form for name, form in forms.items()}
@@ -194,7 +194,8 @@ def test_the_recipe_prunes_what_the_chosen_forms_do(tmp_path: Path) -> None:
     assert recipe.prune is not None
     found = settings.parse_pruning(recipe.prune)
     assert found == settings.Pruning(
-        lines=(settings.Line("a.0.inner.ff", 0.75), settings.Line("b.conv", 0.5)), components=("unet",)
+        shares=(settings.UnitShare("a.0.inner.ff", 0.75), settings.UnitShare("b.conv", 0.5)),
+        components=("unet",),
     )
     assert [line.name for line in recipe.lines] == [("a.0.*",), ("a.0.inner.*", "b.*", "c.*", "d.*")]
     whole = {block: form for block, form in choice.items() if block.block in ("a.0", "d")}

@@ -25,7 +25,7 @@ from msd.errors import BadBundle, OutputExists
 from msd.judging import judge
 from msd.prediction.device import Device, Target, find_device, shipped
 from msd.report.examine import examine
-from msd.report.words import fails
+from msd.report.phrases import fails
 from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
 from msd.runners.registry import find_backend

@@ -127,7 +127,7 @@ def test_other_checkpoints_are_refused(bundles: dict[str, Path], tmp_path: Path)
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--plot", "x.jpg"), "x.jpg is no name for a plot; it should end in .png or .svg"),
+        (("--plot", "x.jpg"), "x.jpg is not a name for a plot; it should end in .png or .svg"),
         (("--calibration", "missing.txt"), "missing.txt cannot be read as UTF-8 text"),
     ],
 )

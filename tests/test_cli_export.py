@@ -14,6 +14,7 @@ from msd.cli import msd
 from msd.export.android import manifest as app
 from msd.report.report import FileReport, Report, dump_report
 from tests.app_bundles import write_bundle
+from tests.delegate_runs import delegate_run
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +44,8 @@ def test_android_is_exported_with_every_option(folder: Path, tmp_path: Path) -> 
 
 def test_a_report_s_figures_are_in_the_manifest(folder: Path, tmp_path: Path) -> None:
     unet, report = open_bundle(folder).component("unet"), tmp_path / "report.json"
-    run_on_gpu = {"adapter": "Mali", "precision": "fp16", "operations": 9, "delegated": 9, "partitions": 1}
-    file = FileReport(unet.file, unet.sha256, 1, 9, {}, (), {**run_on_gpu, "psnr_db": 51.5, "log": []})
+    on_gpu = delegate_run(adapter="Mali", precision="fp16", operations=9, delegated=9, psnr_db=51.5)
+    file = FileReport(unet.file, unet.sha256, 1, 9, {}, (), on_gpu)
     report.write_text(dump_report(Report("1", (file,))))
     for command, place in (
         ("export-android", "sd-models/src/main/assets/sd_models"),
@@ -98,7 +99,7 @@ def test_ios_gets_the_same_files_and_manifest(folder: Path, tmp_path: Path) -> N
         (["--delivery", "pigeon"], 2, "'pigeon' is not one of"),
         (["--min-ram", "0"], 2, "0.0 is not in the range"),
         (["--steps", "0"], 2, "0 is not in the range"),
-        (["--package", "painter"], 1, "error: 'painter' is no package of an app"),
+        (["--package", "painter"], 1, "error: 'painter' is not an app's package"),
         (["--min-ram", "8"], 1, "error: only AI packs choose devices by their memory"),
         (["--steps", "1001"], 1, "can take 1 to 1000"),
         (["--scheduler", "pndm"], 1, "pndm"),

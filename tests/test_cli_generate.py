@@ -194,7 +194,7 @@ def test_every_execution_writes_the_same_bytes_and_its_timeline(bundle_folder: P
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("timeline.txt", "is no name for a timeline; it should end in .json, .png, .svg"),
+        ("timeline.txt", "is not a name for a timeline; it should end in .json, .png, .svg"),
         ("mine.svg", "exists"),
     ],
 )

@@ -38,7 +38,7 @@ def test_a_whole_bundle(bundle: Path) -> None:
         assert "3 of 3 operations on GPU, 1 partition " in seen
         assert " dB " in seen
     assert "LiteRT 2.3.0 GPU delegate on " in result.stdout
-    assert result.stdout.endswith("3 of 3 files are fully delegated, and the numbers match the CPU's.\n")
+    assert result.stdout.endswith("3 of 3 files are fully delegated, and the results match the CPU's.\n")
     assert "✘" not in result.stdout
 
 

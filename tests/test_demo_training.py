@@ -17,7 +17,7 @@ from msd.demo.captions import parse
 from msd.demo.scenes import draw
 from scripts.demo_training import data
 from scripts.demo_training.autoencoding import normalised
-from scripts.demo_training.loop import OutOfTime, Run, load, save, train
+from scripts.demo_training.loop import OutOfTime, TrainingRun, load, save, train
 from scripts.demo_training.recipe import FULL, SMOKE, Stage
 
 ROOT = Path(__file__).parent.parent
@@ -28,7 +28,7 @@ def fitted(folder, stop_at=math.inf):
     """Return the weights after fitting a line on batches drawn anew in each step."""
     torch.manual_seed(0)
     model = torch.nn.Linear(3, 1)
-    run = Run(folder, "cpu", stop_at, lambda line: None)
+    run = TrainingRun(folder, "cpu", stop_at, lambda line: None)
 
     def loss(step):
         x = torch.randn(STAGE.batch, 3, generator=run.generator(5, step))
@@ -56,7 +56,7 @@ def test_a_stopped_run_goes_on_to_exactly_the_same_weights(tmp_path):
 
 def test_a_loss_that_is_not_a_number_stops_the_run(tmp_path):
     model = torch.nn.Linear(1, 1)
-    run = Run(tmp_path, "cpu", math.inf, lambda line: None)
+    run = TrainingRun(tmp_path, "cpu", math.inf, lambda line: None)
     with pytest.raises(ArithmeticError, match="line's loss is not a number at step 1"):
         train("line", model, lambda step: model.weight.sum() * math.nan, STAGE, run)
 

@@ -19,7 +19,7 @@ from msd.errors import BadBundle, BadConfig, OutputExists, OutputUnwritable
 from msd.export.android import manifest as app
 from msd.export.android.export import export_android, plan
 from msd.export.android.packs import Pack, divide, require_small
-from msd.export.android.settings import DELIVERIES, Settings
+from msd.export.android.settings import DELIVERIES, AndroidSettings
 from msd.export.android.versions import LIMITS
 from msd.export.folder import NOTE
 from tests.app_bundles import write_bundle
@@ -35,7 +35,7 @@ PLACES = {
     "download": "download",
     "assets": "sd-runtime/src/main/assets/sd-models",
 }
-TARGETED = Settings("ai-pack", "com.example.painter", 8 * 10**9, (6, 2), "euler", 5.0, "MIT")
+TARGETED = AndroidSettings("ai-pack", "com.example.painter", 8 * 10**9, (6, 2), "euler", 5.0, "MIT")
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 def exports(bundle: Bundle, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """An export by each delivery, and one with all settings; read only."""
     folder = tmp_path_factory.mktemp("exports")
-    settings = {kind: Settings(kind) for kind in DELIVERIES} | {"targeted": TARGETED}
+    settings = {kind: AndroidSettings(kind) for kind in DELIVERIES} | {"targeted": TARGETED}
     for name, each in settings.items():
         export_android(bundle, folder / name, each)
     return {name: folder / name for name in settings}
@@ -181,7 +181,7 @@ def test_several_packs_are_written_and_named_everywhere(
 ) -> None:
     small = dataclasses.replace(LIMITS, pack=sum(bundle.component(n).bytes for n in ("unet", "vae_decoder")))
     monkeypatch.setattr("msd.export.android.packs.LIMITS", small)
-    made = export_android(bundle, tmp_path / "out", Settings())
+    made = export_android(bundle, tmp_path / "out", AndroidSettings())
     assert len(made.packs) > 1
     models = (tmp_path / "out/sd-runtime/src/main/kotlin/dev/msd/delivery/Models.kt").read_text()
     script = (tmp_path / "out/install-to-device.sh").read_text()
@@ -200,30 +200,30 @@ def test_a_file_larger_than_a_pack_is_refused_before_anything_is_copied(
     with pytest.raises(
         BadBundle, match=r"unet\.tflite has 1\.6 GB, and a pack at most 1\.5 GB; convert with"
     ):
-        export_android(large, tmp_path / "out", Settings())
+        export_android(large, tmp_path / "out", AndroidSettings())
     assert not (tmp_path / "out").exists()
-    assert plan(large, Settings("download")).packs == ()
+    assert plan(large, AndroidSettings("download")).packs == ()
 
 
 def test_more_than_play_takes_in_all_is_refused(bundle: Bundle, tmp_path: Path) -> None:
     size = 1_400_000_000
     large = sparse(bundle, tmp_path / "large", text_encoder=size, unet=size, vae_decoder=size)
     with pytest.raises(BadBundle, match=r"the model has 4\.2 GB, and Play takes 4 GB in all packs"):
-        plan(large, Settings())
+        plan(large, AndroidSettings())
 
 
 def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BadBundle, match=r"the model has 201 MB, and an app with its assets 200 MB at most"):
-        plan(sparse(bundle, tmp_path / "large", unet=201_000_000), Settings("assets"))
+        plan(sparse(bundle, tmp_path / "large", unet=201_000_000), AndroidSettings("assets"))
     require_small([app.ModelFile("unet.tflite", "unet", LIMITS.app, "")])
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"package": "painter"}, "'painter' is no package of an app"),
-        ({"package": "com.example.sd; rm -rf"}, "is no package of an app"),
-        ({"package": "com.1example"}, "is no package of an app"),
+        ({"package": "painter"}, "'painter' is not an app's package"),
+        ({"package": "com.example.sd; rm -rf"}, "is not an app's package"),
+        ({"package": "com.1example"}, "is not an app's package"),
         ({"package": "com.in.sd"}, "has 'in' in it, a word of Kotlin or Java"),
         ({"package": "dev.msd.runtime"}, "is where the library's own classes are"),
         ({"delivery": "pigeon"}, "no delivery is called 'pigeon'; there are asset-pack, ai-pack"),
@@ -234,7 +234,7 @@ def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> N
 )
 def test_refuses_settings_that_no_app_can_have(changes: dict[str, Any], message: str, bundle: Bundle) -> None:
     with pytest.raises(BadConfig, match=message):
-        plan(bundle, Settings(**changes))
+        plan(bundle, AndroidSettings(**changes))
 
 
 def test_refuses_a_bundle_for_another_delegate_and_names_that_mislead(bundle: Bundle) -> None:
@@ -245,10 +245,10 @@ def test_refuses_a_bundle_for_another_delegate_and_names_that_mislead(bundle: Bu
         return Bundle(bundle.folder, manifest)
 
     with pytest.raises(BadBundle, match="is for TensorFlow Lite's delegate"):
-        plan(with_parts(**{LOOKUP: parts["unet"]}), Settings())
+        plan(with_parts(**{LOOKUP: parts["unet"]}), AndroidSettings())
     named = dataclasses.replace(parts["unet"], file="$(reboot).tflite")
     with pytest.raises(BadBundle, match=r"is no name for a file of an app; it should be like unet\.tflite"):
-        plan(with_parts(unet=named), Settings())
+        plan(with_parts(unet=named), AndroidSettings())
 
 
 def test_refuses_a_damaged_file_and_leaves_nothing(bundle: Bundle, tmp_path: Path) -> None:
@@ -256,7 +256,7 @@ def test_refuses_a_damaged_file_and_leaves_nothing(bundle: Bundle, tmp_path: Pat
     with pytest.raises(
         BadBundle, match=r"text_encoder\.tflite has another SHA-256 than the bundle's manifest"
     ):
-        export_android(damaged, tmp_path / "out", Settings())
+        export_android(damaged, tmp_path / "out", AndroidSettings())
     assert [path.name for path in tmp_path.iterdir()] == ["damaged"]
 
 
@@ -265,38 +265,38 @@ def test_refuses_folders_that_hold_something(bundle: Bundle, tmp_path: Path) -> 
     out.mkdir()
     (out / "mine.txt").write_text("mine")
     with pytest.raises(OutputExists, match="is not empty and not an export; give another folder, or --force"):
-        export_android(bundle, out, Settings())
-    export_android(bundle, out, Settings("ai-pack"), force=True)
+        export_android(bundle, out, AndroidSettings())
+    export_android(bundle, out, AndroidSettings("ai-pack"), force=True)
     with pytest.raises(OutputExists, match="is an earlier export; --force replaces it"):
-        export_android(bundle, out, Settings())
+        export_android(bundle, out, AndroidSettings())
     with pytest.raises(OutputExists, match="is a file; give a folder to write to"):
-        export_android(bundle, out / "mine.txt", Settings(), force=True)
+        export_android(bundle, out / "mine.txt", AndroidSettings(), force=True)
 
 
 def test_another_export_in_its_place_leaves_no_file_of_the_first(bundle: Bundle, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    export_android(bundle, out, Settings("ai-pack", min_ram=10**9))
+    export_android(bundle, out, AndroidSettings("ai-pack", min_ram=10**9))
     (out / "mine.txt").write_text("mine")
-    export_android(bundle, out, Settings("download"), force=True)
-    export_android(bundle, tmp_path / "fresh", Settings("download"))
+    export_android(bundle, out, AndroidSettings("download"), force=True)
+    export_android(bundle, tmp_path / "fresh", AndroidSettings("download"))
     assert files(out) == files(tmp_path / "fresh") | {"mine.txt"}
     assert not (out / "sd-models").exists()
 
 
 def test_a_note_cannot_have_files_removed_elsewhere(bundle: Bundle, tmp_path: Path) -> None:
     out, victim = tmp_path / "out", tmp_path / "victim"
-    export_android(bundle, out, Settings())
+    export_android(bundle, out, AndroidSettings())
     victim.write_text("")
     note = json.loads((out / NOTE).read_text())
     (out / NOTE).write_text(json.dumps(note | {"files": ["../victim", str(victim)]}))
-    export_android(bundle, out, Settings(), force=True)
+    export_android(bundle, out, AndroidSettings(), force=True)
     assert victim.exists()
 
 
 def test_a_full_disk_is_a_sentence(bundle: Bundle, tmp_path: Path) -> None:
     with tiny_disk(tmp_path / "disk", "32k") as disk:
         with pytest.raises(OutputUnwritable, match="no space left to write"):
-            export_android(bundle, disk / "out", Settings())
+            export_android(bundle, disk / "out", AndroidSettings())
         assert list(disk.iterdir()) == []
 
 

@@ -15,7 +15,7 @@ import pytest
 from msd.bundle import open_bundle
 from msd.export.android.export import export_android
 from msd.export.android.manifest import NAME, load_manifest
-from msd.export.android.settings import DELIVERIES, Settings
+from msd.export.android.settings import DELIVERIES, AndroidSettings
 from msd.export.android.versions import LIMITS
 from tests.app_bundles import write_bundle
 from tests.jvm import SOURCES, class_path, compile_app, misspelt
@@ -72,7 +72,7 @@ def exports(tmp_path_factory: pytest.TempPathFactory) -> Exports:
         patch.setattr("msd.export.android.packs.LIMITS", dataclasses.replace(LIMITS, pack=sum(sizes) - 1))
         for delivery in DELIVERIES:
             name = delivery.replace("-", "")
-            export_android(bundle, folder / delivery, Settings(delivery, f"com.example.{name}"))
+            export_android(bundle, folder / delivery, AndroidSettings(delivery, f"com.example.{name}"))
             sources += renamed(folder / delivery, name, folder)
     return Exports(folder, compile_app([*sources, *sorted(APP.glob("*.kt"))]))
 

@@ -31,6 +31,7 @@ from msd.runtime.tokenizer import open_tokenizer
 from msd.tflite.read import read
 from tests.app_bundles import write_bundle
 from tests.clip_files import SD15, added
+from tests.delegate_runs import delegate_run
 from tests.stable_diffusion import LOOKUP
 
 
@@ -113,8 +114,7 @@ def test_what_is_written_reads_the_same_and_the_tokenizer_s_files_are_listed(
 
 def test_a_report_s_figures_go_with_the_file_that_they_are_of(bundle: Bundle) -> None:
     unet = bundle.component("unet")
-    counts = {"operations": 9, "delegated": 9, "partitions": 1}
-    run = {"adapter": "Mali", "precision": "fp16", **counts, "psnr_db": 51.5, "log": []}
+    run = delegate_run(adapter="Mali", precision="fp16", operations=9, delegated=9, psnr_db=51.5)
     files = [
         FileReport(unet.file, unet.sha256, 1, 9, {}, (), run),
         FileReport(unet.file, "00", 1, 9, {}, (), run),
@@ -137,7 +137,7 @@ def test_the_schema_in_the_documents_is_this_one() -> None:
 def test_refuses_what_an_app_cannot_draw_with(bundle: Bundle, tmp_path: Path) -> None:
     parts = bundle.manifest.components
     looked_up = {**parts, LOOKUP: parts["unet"]}
-    with pytest.raises(BadBundle, match="is for TensorFlow Lite's delegate, and an app draws with LiteRT's"):
+    with pytest.raises(BadBundle, match="is for TensorFlow Lite's delegate, and an app runs LiteRT's"):
         describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=looked_up)))
     half = dataclasses.replace(parts["unet"].inputs[0], dtype="float16")
     halved = {**parts, "unet": dataclasses.replace(parts["unet"], inputs=(half, *parts["unet"].inputs[1:]))}

@@ -13,7 +13,7 @@ import pytest
 from msd.bundle import open_bundle
 from msd.export.android import manifest as app
 from msd.export.android.export import export_android
-from msd.export.android.settings import Settings
+from msd.export.android.settings import AndroidSettings
 from tests.android_resources import badging, link, offsets
 
 PACKAGE = "com.example.painter"
@@ -23,7 +23,7 @@ PACKAGE = "com.example.painter"
 def exported(demo_int8: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demo checkpoint as assets of the app; read only."""
     folder = tmp_path_factory.mktemp("app") / "android"
-    export_android(open_bundle(demo_int8), folder, Settings("assets", PACKAGE))
+    export_android(open_bundle(demo_int8), folder, AndroidSettings("assets", PACKAGE))
     return folder
 
 
@@ -61,7 +61,7 @@ def test_the_library_links_and_asks_for_opencl(exported: Path, tmp_path: Path) -
 
 
 def test_the_library_for_downloads_may_use_the_network(demo_int8: Path, tmp_path: Path) -> None:
-    export_android(open_bundle(demo_int8), tmp_path / "out", Settings("download", PACKAGE))
+    export_android(open_bundle(demo_int8), tmp_path / "out", AndroidSettings("download", PACKAGE))
     apk = link(tmp_path / "out/sd-runtime/src/main/AndroidManifest.xml", "dev.msd.runtime", tmp_path)
     assert "uses-permission: name='android.permission.INTERNET'" in badging(apk)
 

@@ -11,6 +11,8 @@ import pytest
 
 from msd.errors import OutputUnwritable
 from msd.files.atomic import atomic_write
+from msd.models import structure_cache
+from msd.runners import swiftshader
 from tests.tiny_disk import tiny_disk
 
 NOBODY = 65534
@@ -112,3 +114,12 @@ def interrupted() -> Iterator[str]:
 def write(path: Path, text: Iterable[str] = ("new",)) -> None:
     with atomic_write(path) as temporary, temporary.open("w") as file:
         file.writelines(text)
+
+
+def test_one_variable_moves_every_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = structure_cache.cache_folder, swiftshader.cache_folder
+    monkeypatch.setenv("MSD_CACHE", str(tmp_path / "mine"))
+    assert [folder() for folder in folders] == [tmp_path / "mine/structures", tmp_path / "mine/swiftshader"]
+    monkeypatch.delenv("MSD_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert [folder() for folder in folders] == [tmp_path / "msd/structures", tmp_path / "msd/swiftshader"]

@@ -14,7 +14,8 @@ from msd import tflite
 from msd.cli.report import report
 from msd.ir import Build, Model, Tensor
 from msd.ir.split import split_graph
-from msd.judging.pieces import combined, judge_pieces
+from msd.judging.pieces import judge_pieces
+from msd.report.delegate_run import delegate_run
 from msd.runners.interpreter import Interpreter
 from msd.runners.random_inputs import random_inputs
 from tests.harness import build, normal
@@ -88,9 +89,10 @@ def test_the_delegate_judges_each(decoder: Path) -> None:
     verdicts = list(judge_pieces(decoder, 3))
     assert len(verdicts) == 3
     assert all(v.ok for v in verdicts), [v.objections for v in verdicts]
-    both = combined(verdicts)
-    assert both["delegated"] == both["operations"] == len(tflite.read(decoder).main.ops)
-    assert both["psnr_db"] == min(v.psnr for v in verdicts)
+    both = delegate_run(verdicts)
+    assert both.delegated == both.operations == len(tflite.read(decoder).main.ops)
+    assert [piece.file for piece in both.pieces] == [str(v.file) for v in verdicts]
+    assert both.psnr_db == min(v.psnr for v in verdicts)
 
 
 def test_the_command_shows_each(decoder: Path) -> None:

@@ -42,15 +42,3 @@ def test_custom_operations_and_those_made_at_run_time(ops: list[Op]) -> None:
     custom, made = rejections([("CUSTOM FlexErf", "No."), ("DELEGATE", "No.")], ops)
     assert (custom.operations, custom.of) == ((3,), 1)
     assert (made.operations, made.of, made.exact) == ((), 0, False)
-
-
-def test_the_json_form(ops: list[Op]) -> None:
-    (found,) = rejections([("ADD", "Too long. b")], ops)
-    assert found.to_json() == {
-        "kind": "ADD",
-        "reason": "Too long.",
-        "operations": [1],
-        "of": 1,
-        "exact": True,
-        "tensors": ["b"],
-    }

@@ -14,8 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from msd.files.schema import to_json
 from msd.judging.rejection import Rejection
 from msd.judging.verdict import Verdict, distance
+from msd.report.delegate_run import delegate_run
 
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-4, 4, width=32))
 
@@ -148,8 +150,18 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
         asked="fp16",
         distances=(distance("y", np.float32([np.nan]), np.float32([1.0])),),
     )
-    form = json.loads(json.dumps(bad.to_json(), allow_nan=False))
+    form = json.loads(json.dumps(to_json(delegate_run([bad])), allow_nan=False))
     assert (form["ok"], form["psnr_db"]) == (False, None)
-    assert form["rejected"] == [rejected[0].to_json()]
+    assert form["outputs"][0]["psnr_db"] is None
+    assert form["rejected"] == [
+        {
+            "kind": "SUM",
+            "reason": "Unknown layout.",
+            "operations": [4],
+            "of": 1,
+            "exact": True,
+            "tensors": [],
+        }
+    ]
     assert form["objections"] == list(bad.objections)
     assert form["notes"][0] == "fp16 was asked for, but Adapter computes in fp32"

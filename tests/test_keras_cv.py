@@ -11,7 +11,7 @@ import ai_edge_litert.interpreter
 import pytest
 
 import graph_rewrites
-from msd.conversion.convert import with_weights
+from msd.conversion.trace import with_weights
 from msd.ir import Op
 from msd.judging import judge
 from msd.models.structure import Structure

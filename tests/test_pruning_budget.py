@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from msd.errors import BadConfig
 from msd.ir import Build, Graph, Tensor
-from msd.pruning.budget import Candidate, allocate, by_lines, choices, choose
+from msd.pruning.budget import Candidate, allocate, by_shares, choices, choose
 from msd.pruning.criteria import Scores
-from msd.pruning.plan import prune
-from msd.pruning.settings import Budget, Line, Pruning, parse_budget, parse_pruning
+from msd.pruning.prune import prune
+from msd.pruning.settings import Budget, Pruning, UnitShare, parse_budget, parse_pruning
 from msd.pruning.units import Unit, find_units
 from tests.harness import build
 from tests.pruned_graphs import attention, dense, geglu, resnet, silu
@@ -64,7 +64,7 @@ def test_a_recipes_table() -> None:
         "components": ["vae_decoder", "unet"],
         "unit": [{"name": "up_*", "keep": 0.5}, {"name": "mid", "keep": 1}],
     }
-    lines = (Line("up_*", 0.5), Line("mid", 1.0))
+    lines = (UnitShare("up_*", 0.5), UnitShare("mid", 1.0))
     want = Pruning(Budget(share=15), lines, "activation", False, ("unet", "vae_decoder"))
     assert parse_pruning(table) == want
     assert parse_pruning({}) == Pruning()
@@ -124,14 +124,14 @@ def test_a_share_that_breaks_a_head() -> None:
 def test_lines() -> None:
     """The last line for a unit counts; a line for none is refused."""
     units = find_units(net()).units
-    found = by_lines(units, [Line("*", 1), Line("ff.*", 0.5)])
+    found = by_shares(units, [UnitShare("*", 1), UnitShare("ff.*", 0.5)])
     assert [(unit.kind, choice.share) for unit, choice in found.items()] == [
         ("hidden", 0.5),
         ("heads", 1.0),
         ("hidden", 0.5),
     ]
     with pytest.raises(BadConfig, match=r"no unit is called up_blocks\.\*; there are 3, such as ff\.net"):
-        by_lines(units, [Line("up_blocks.*", 0.5)])
+        by_shares(units, [UnitShare("up_blocks.*", 0.5)])
 
 
 def test_a_budget_is_spent_where_it_costs_least() -> None:
@@ -188,7 +188,7 @@ def test_an_impossible_budget_is_refused(budget: Budget, because: str) -> None:
 
 def test_lines_come_out_of_the_budget() -> None:
     """What a line takes counts, and what it keeps whole the budget leaves alone."""
-    lines = (Line("ff.net.0.proj", 1.0),)
+    lines = (UnitShare("ff.net.0.proj", 1.0),)
     report = prune({"unet": net()}, Pruning(Budget(share=5), lines), one_byte)
     assert [unit.kind for unit in report.units] == ["heads"]
 
@@ -217,5 +217,5 @@ def test_a_budget_leaves_networks_of_one_number_alone_and_a_line_does_not() -> N
     assert [unit.unit for unit in report.units] == ["block"]
     with pytest.raises(BadConfig, match="at most"):
         prune({"unet": embedded()}, Pruning(Budget(share=70)), one_byte)
-    report = prune({"unet": embedded()}, Pruning(lines=(Line("time", 0.5),)), one_byte)
+    report = prune({"unet": embedded()}, Pruning(shares=(UnitShare("time", 0.5),)), one_byte)
     assert [(unit.unit, unit.kept) for unit in report.units] == [("time", 8)]

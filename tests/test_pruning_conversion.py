@@ -24,7 +24,7 @@ from msd.errors import BadCalibration, OutputExists
 from msd.ir import Tensor
 from msd.ir.weights import Array
 from msd.parity import psnr
-from msd.pruning.settings import Budget, Line, Pruning
+from msd.pruning.settings import Budget, Pruning, UnitShare
 from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Request
 
@@ -97,9 +97,9 @@ def assert_only_changed(pruned: Path, whole: Path) -> None:
 def test_refitting_helps(demo_float: Path, inputs: Inputs, tmp_path: Path) -> None:
     """Two thirds of three blocks out: on other pictures than those calibrated on, it is worth decibels."""
     folder, measured = inputs
-    lines, found = (Line("up_blocks.2.resnets.*.conv1", 1 / 3),), {}
+    lines, found = (UnitShare("up_blocks.2.resnets.*.conv1", 1 / 3),), {}
     for refit, calibration in [(False, None), (None, Calibration(folder))]:
-        pruning, out = Pruning(lines=lines, refit=refit), tmp_path / str(refit)
+        pruning, out = Pruning(shares=lines, refit=refit), tmp_path / str(refit)
         manifest = convert(CHECKPOINT, out, replace(FLOAT, pruning=pruning, calibration=calibration))
         found[refit] = decibels(demo_float, out, measured)
     units = manifest.ledger["unet"]["pruning"]["units"]
@@ -111,7 +111,7 @@ def test_refitting_helps(demo_float: Path, inputs: Inputs, tmp_path: Path) -> No
 
 def test_without_a_refit_errors_are_told_and_weights_stay(inputs: Inputs, tmp_path: Path) -> None:
     """With a calibration the file is the one that there is without."""
-    pruning = Pruning(lines=(Line("*.fc1", 0.5),), refit=False, components=("text_encoder",))
+    pruning = Pruning(shares=(UnitShare("*.fc1", 0.5),), refit=False, components=("text_encoder",))
     only = replace(FLOAT, components=("text_encoder",), pruning=pruning)
     told = convert(CHECKPOINT, tmp_path / "told", replace(only, calibration=Calibration(inputs[0])))
     units = told.ledger["text_encoder"]["pruning"]["units"]
@@ -128,7 +128,7 @@ def test_criteria_that_look_at_what_passes(
     criterion: str, demo_float: Path, inputs: Inputs, tmp_path: Path
 ) -> None:
     folder, measured = inputs
-    pruning = Pruning(lines=(Line("up_blocks.1.resnets.1.conv1", 2 / 3),), criterion=criterion)
+    pruning = Pruning(shares=(UnitShare("up_blocks.1.resnets.1.conv1", 2 / 3),), criterion=criterion)
     convert(CHECKPOINT, tmp_path / "out", replace(FLOAT, pruning=pruning, calibration=Calibration(folder)))
     assert decibels(demo_float, tmp_path / "out", measured) > 40
 
@@ -148,7 +148,7 @@ def test_pruning_decides_what_a_file_is(tmp_path: Path) -> None:
     [
         (["--prune", "99%"], 1, "the budget of 99 % is impossible: at most"),
         (["--prune", "1MB"], 1, "the budget of 1 MB is impossible: the weights of unet take at least"),
-        (["--prune", "much"], 1, "a budget of 'much' says nothing; give a share as 15% or a size as 600MB"),
+        (["--prune", "much"], 1, "'much' is not a budget; give a share as 15% or a size as 600MB"),
         (["--calibration", "x.txt"], 1, "a calibration is for pruning: give --prune, or a recipe"),
         (["--prune", "5%", "--calibration", "nowhere.txt"], 1, "nowhere.txt cannot be read"),
     ],

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from msd.ir import Build
 from msd.ir.weights import Array, Weights
 from msd.pruning.criteria import Scores, activation, energies, magnitude, reconstruction
-from msd.pruning.layer import matrix, patches, put_back, rows
-from msd.pruning.layout import Layout
+from msd.pruning.layer import matrix, patches, replace_weights, rows
+from msd.pruning.layout import UnitLayout
 from msd.pruning.relations import tensor_at
 from msd.pruning.units import find_units
 from tests.harness import build, conv, dense, evaluate, normal
@@ -22,7 +22,7 @@ from tests.pruned_graphs import geglu, resnet
 
 def test_energies_are_sums_of_squares_of_each_index() -> None:
     values = normal(6, 2 * 3 * 5, 7)
-    layout = Layout(6, 2, 3, 5 * 7)
+    layout = UnitLayout(6, 2, 3, 5 * 7)
     want = np.square(values.reshape(6, 2, 3, 35)).sum(axis=(0, 3))
     np.testing.assert_allclose(energies(values, layout), want, rtol=1e-5)
 
@@ -84,7 +84,7 @@ def lost(z: Array, w: Array, kept: list[int]) -> float:
 
 def test_activation_is_the_loss_where_inputs_are_not_correlated() -> None:
     z, w = np.linalg.qr(samples(False)[0].astype(np.float64))[0], samples(False)[1]
-    scores = activation(w, np.square(z).sum(0), Layout(1, 1, 8, 1), float(np.square(z @ w.T).sum()))
+    scores = activation(w, np.square(z).sum(0), UnitLayout(1, 1, 8, 1), float(np.square(z @ w.T).sum()))
     for keep in range(1, 8):
         want = lost(z, w, scores.kept(keep)[0].tolist())
         assert scores.error(keep) * scores.total == pytest.approx(want, rel=1e-5)
@@ -96,7 +96,7 @@ def test_reconstruction_costs_what_a_refit_loses(correlated: bool) -> None:
     z, w = samples(correlated)
     gram = z.astype(np.float64).T @ z
     total = float(np.square(z @ w.T).sum())
-    scores = reconstruction(w, gram, Layout(1, 1, 8, 1), total, ridge=1e-12)
+    scores = reconstruction(w, gram, UnitLayout(1, 1, 8, 1), total, ridge=1e-12)
     for keep in range(1, 8):
         want = lost(z, w, scores.kept(keep)[0].tolist())
         assert scores.error(keep) * total == pytest.approx(want, rel=1e-4, abs=1e-4 * total)
@@ -106,7 +106,7 @@ def test_reconstruction_costs_what_a_refit_loses(correlated: bool) -> None:
 def test_reconstruction_finds_what_others_make_up_for() -> None:
     """Inputs that are sums of others go first, as in the best of all choices."""
     z, w = samples(True)
-    scores = reconstruction(w, z.astype(np.float64).T @ z, Layout(1, 1, 8, 1), 1.0, ridge=1e-12)
+    scores = reconstruction(w, z.astype(np.float64).T @ z, UnitLayout(1, 1, 8, 1), 1.0, ridge=1e-12)
     best = min((lost(z, w, list(kept)), kept) for kept in combinations(range(8), 6))[1]
     assert tuple(scores.kept(6)[0]) == best
 
@@ -114,7 +114,7 @@ def test_reconstruction_finds_what_others_make_up_for() -> None:
 def test_reconstruction_by_groups_and_blocks() -> None:
     """Each group loses one a round; an index's inputs go together."""
     z, w = samples(True)
-    scores = reconstruction(w, z.astype(np.float64).T @ z, Layout(1, 2, 2, 2), 1.0, ridge=1e-12)
+    scores = reconstruction(w, z.astype(np.float64).T @ z, UnitLayout(1, 2, 2, 2), 1.0, ridge=1e-12)
     members = np.arange(8).reshape(2, 2, 2)
     kept = sorted(members[np.arange(2)[:, None], scores.kept(1)].reshape(-1).tolist())
     assert scores.cost[:, :1].sum() == pytest.approx(lost(z, w, kept), rel=1e-4)
@@ -163,7 +163,7 @@ def test_weights_taken_out_and_put_back(kind: str) -> None:
     x = {"x": normal(1, 5, 3, 4, seed=3)}
     (before,) = evaluate(graph, x)
     twice = matrix(op).map("twice", lambda a: 2 * a)
-    put_back(op, twice, ("w",))
+    replace_weights(op, twice, ("w",))
     graph.remove_dead()
     (after,) = evaluate(graph, x)
     np.testing.assert_allclose(after, 2 * before, rtol=1e-5, atol=1e-5)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.ir.weights import Array
-from msd.pruning import refit
-from msd.pruning.refit import HELD_OUT, RIDGES, Ridge, Samples, Spool
+from msd.pruning import least_squares
+from msd.pruning.least_squares import HELD_OUT, RIDGES, Ridge, Samples, Spool
 from tests.harness import normal
 
 
@@ -41,12 +41,12 @@ def test_both_forms_are_the_same_numbers(samples: int, inputs: int, ridge: float
 
 
 @pytest.mark.parametrize(("samples", "inputs"), [(400, 500), (500, 400)])
-@pytest.mark.parametrize("exact", [refit.EXACT, 100])
+@pytest.mark.parametrize("exact", [least_squares.EXACT, 100])
 def test_the_smaller_matrix_is_chosen(
     samples: int, inputs: int, exact: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In float64 and in float32: the same to 1e-3 where λ is a hundredth."""
-    monkeypatch.setattr(refit, "EXACT", exact)
+    monkeypatch.setattr(least_squares, "EXACT", exact)
     z, r = normal(samples, inputs, seed=1), normal(samples, 5, seed=2)
     known = Ridge.of(z, r)
     assert known.dual == (samples < inputs)
@@ -112,7 +112,7 @@ def test_the_spool_gives_back_what_was_added(tmp_path: Path) -> None:
 
 def test_a_spool_keeps_so_many_samples_of_each_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same every time, but not the same places of each run; inputs stay beside their outputs."""
-    monkeypatch.setattr(refit, "SAMPLES", 30)
+    monkeypatch.setattr(least_squares, "SAMPLES", 30)
     places = np.arange(50, dtype=np.float32)[:, None]
     made = []
     for path in (tmp_path / "a", tmp_path / "b"):

@@ -12,7 +12,7 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.errors import BadConfig, MsdError
-from msd.regress import metrics, run
+from msd.regress import metrics, regression
 from msd.regress.compare import compare, require_scorer
 from msd.regress.suite import Thresholds
 from tests.regressions import SUITE, goldens, judged, noisy, pipeline, waves
@@ -21,7 +21,7 @@ from tests.regressions import SUITE, goldens, judged, noisy, pipeline, waves
 @pytest.fixture
 def folder(bundle_folder: Path, tmp_path: Path) -> Path:
     """The goldens of `SUITE`."""
-    run.update(SUITE, pipeline(bundle_folder), tmp_path / "goldens")
+    regression.update(SUITE, pipeline(bundle_folder), tmp_path / "goldens")
     return tmp_path / "goldens"
 
 
@@ -61,22 +61,22 @@ def test_the_hash_is_of_what_a_picture_shows() -> None:
 
 def test_the_same_bundle_draws_the_same_pictures(bundle_folder: Path, folder: Path) -> None:
     steps: list[tuple[int, int]] = []
-    guard = run.guard(SUITE, pipeline(bundle_folder), folder)
+    guard = regression.guard(SUITE, pipeline(bundle_folder), folder)
     found = guard.regress(lambda done, total, _: steps.append((done, total)))
     assert steps == [(i, 4) for i in range(1, 5)]
     assert found.result.broken == []
     assert [(p.psnr_db, p.ssim, p.hash_distance, p.attributes) for p in found.result.pictures] == [
         (None, 1.0, 0, None)
     ] * 2
-    assert found.result.notes[0].startswith("Goldens and pictures come from the same model, ")
+    assert found.result.notes[0].startswith("Goldens and new images come from the same model, ")
 
 
 def test_another_model_is_what_it_is_for(bundle_folder: Path, batch_two_folder: Path, folder: Path) -> None:
-    result = run.guard(SUITE, pipeline(batch_two_folder), folder).regress().result
+    result = regression.guard(SUITE, pipeline(batch_two_folder), folder).regress().result
     old, new = (open_bundle(place).model_hash[:12] for place in (bundle_folder, batch_two_folder))
     assert result.notes == (
-        f"Goldens come from model {old} (none, recipe float32, msd 0); pictures from {new} (recipe float32, "
-        "msd 0).",
+        f"Goldens come from model {old} (none, recipe float32, msd 0); "
+        f"new images from {new} (recipe float32, msd 0).",
     )
 
 

@@ -19,7 +19,7 @@ from msd.encoding.recipe import find_recipe
 from msd.prediction.device import Target
 from msd.regress import metrics
 from msd.regress.compare import Result
-from msd.regress.run import guard
+from msd.regress.regression import guard
 from msd.regress.suite import find_suite, read_suite
 from msd.runtime.pipeline import Pipeline
 from tests.faults import edited, scaled, swapped, untouched

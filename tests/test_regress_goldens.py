@@ -20,15 +20,18 @@ from PIL import Image
 from msd.bundle import open_bundle
 from msd.errors import BadGoldens, OutputExists, OutputUnwritable
 from msd.regress import goldens as store
-from msd.regress import run
-from msd.regress.suite import Entry
+from msd.regress import regression
+from msd.regress.suite import SuitePicture
 from tests.regressions import ENTRIES, SUITE, pipeline
 
 
 @pytest.fixture
 def folder(bundle_folder: Path, tmp_path: Path) -> Path:
     """The goldens of `SUITE`."""
-    assert run.update(SUITE, pipeline(bundle_folder), tmp_path / "goldens") == {"fox": "new", "owl": "new"}
+    assert regression.update(SUITE, pipeline(bundle_folder), tmp_path / "goldens") == {
+        "fox": "new",
+        "owl": "new",
+    }
     return tmp_path / "goldens"
 
 
@@ -38,7 +41,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 def test_goldens_that_are_not_there(bundle_folder: Path, tmp_path: Path) -> None:
     with pytest.raises(BadGoldens, match=r"has no goldens \(goldens.json is missing\); .*--update"):
-        run.guard(SUITE, pipeline(bundle_folder), tmp_path / "none")
+        regression.guard(SUITE, pipeline(bundle_folder), tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -62,9 +65,9 @@ def test_goldens_of_another_suite(
 ) -> None:
     other = replace(SUITE, drawing=replace(SUITE.drawing, **change))
     with pytest.raises(BadGoldens, match=f"has the goldens of another suite: {message}; .*--update"):
-        run.guard(other, pipeline(bundle_folder), folder).regress()
-    assert run.update(other, pipeline(bundle_folder), folder)
-    assert not run.guard(other, pipeline(bundle_folder), folder).regress().result.broken
+        regression.guard(other, pipeline(bundle_folder), folder).regress()
+    assert regression.update(other, pipeline(bundle_folder), folder)
+    assert not regression.guard(other, pipeline(bundle_folder), folder).regress().result.broken
 
 
 def resized(path: Path) -> None:
@@ -90,7 +93,7 @@ def cut(path: Path) -> None:
         (cut, r"fox\.png is damaged \(.*\); restore it, or .*--update"),
         (lambda path: path.write_text("version https://git-lfs"), r"fox\.png is damaged"),
         (resized, r"fox\.png is 24×16 and not 48×32; restore it"),
-        (repainted, r"fox\.png is not the picture that goldens\.json describes; restore it"),
+        (repainted, r"fox\.png is not the image that goldens\.json describes; restore it"),
     ],
 )
 def test_a_damaged_picture(
@@ -98,10 +101,10 @@ def test_a_damaged_picture(
 ) -> None:
     damage(folder / "fox.png")
     with pytest.raises(BadGoldens, match=message):
-        run.guard(SUITE, pipeline(bundle_folder), folder).regress()
-    changes = run.update(SUITE, pipeline(bundle_folder), folder)
+        regression.guard(SUITE, pipeline(bundle_folder), folder).regress()
+    changes = regression.update(SUITE, pipeline(bundle_folder), folder)
     assert changes == {"fox": "new", "owl": "as it was"}
-    assert not run.guard(SUITE, pipeline(bundle_folder), folder).regress().result.broken
+    assert not regression.guard(SUITE, pipeline(bundle_folder), folder).regress().result.broken
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -132,8 +135,8 @@ def test_any_damage_is_refused_or_harmless(folder: Path, data: st.DataObject) ->
 def test_a_damaged_list(text: str, message: str, bundle_folder: Path, folder: Path) -> None:
     (folder / "goldens.json").write_text(text)
     with pytest.raises(BadGoldens, match=message):
-        run.guard(SUITE, pipeline(bundle_folder), folder).regress()
-    assert run.update(SUITE, pipeline(bundle_folder), folder) == {"fox": "new", "owl": "new"}
+        regression.guard(SUITE, pipeline(bundle_folder), folder).regress()
+    assert regression.update(SUITE, pipeline(bundle_folder), folder) == {"fox": "new", "owl": "new"}
 
 
 def test_a_bundle_of_another_size(bundle_folder: Path, folder: Path, tmp_path: Path) -> None:
@@ -144,13 +147,13 @@ def test_a_bundle_of_another_size(bundle_folder: Path, folder: Path, tmp_path: P
     path.write_text(json.dumps(manifest))
     message = r"goldens has pictures of 48×32 pixels, and .*other draws 80×64; convert for that size, or .*"
     with pytest.raises(BadGoldens, match=message):
-        run.guard(SUITE, pipeline(tmp_path / "other"), folder).regress()
+        regression.guard(SUITE, pipeline(tmp_path / "other"), folder).regress()
 
 
 def test_update_says_what_changed(bundle_folder: Path, folder: Path) -> None:
-    seeded = replace(ENTRIES[0], seed=9), Entry("yak", "a yak")
+    seeded = replace(ENTRIES[0], seed=9), SuitePicture("yak", "a yak")
     other = replace(SUITE, drawing=replace(SUITE.drawing, pictures=seeded))
-    changes = run.update(other, pipeline(bundle_folder), folder)
+    changes = regression.update(other, pipeline(bundle_folder), folder)
     assert list(changes) == ["fox", "yak", "owl"]
     assert changes["fox"].startswith("changed: ")
     assert changes["fox"].endswith(" dB from what it was")
@@ -166,16 +169,16 @@ def test_update_keeps_what_is_not_its_own(name: str, bundle_folder: Path, folder
     (folder / name).write_text("mine")
     before = files(folder)
     with pytest.raises(OutputExists, match=f"has {name}, which is no golden; --update would take it away"):
-        run.update(SUITE, pipeline(bundle_folder), folder)
+        regression.update(SUITE, pipeline(bundle_folder), folder)
     assert files(folder) == before
 
 
 def test_update_does_not_take_a_folder_of_pictures_for_goldens(bundle_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "holiday.png").write_text("mine")
     with pytest.raises(OutputExists, match=r"has holiday\.png"):
-        run.update(SUITE, pipeline(bundle_folder), tmp_path)
+        regression.update(SUITE, pipeline(bundle_folder), tmp_path)
     with pytest.raises(OutputExists, match="is a file; goldens are a folder"):
-        run.update(SUITE, pipeline(bundle_folder), tmp_path / "holiday.png")
+        regression.update(SUITE, pipeline(bundle_folder), tmp_path / "holiday.png")
 
 
 class Killed(BaseException):
@@ -190,7 +193,7 @@ def test_an_interrupted_drawing_leaves_the_old_goldens(bundle_folder: Path, fold
             raise Killed
 
     with pytest.raises(Killed):
-        run.update(SUITE, pipeline(bundle_folder), folder, on_step)
+        regression.update(SUITE, pipeline(bundle_folder), folder, on_step)
     assert files(folder) == before
 
 
@@ -210,7 +213,7 @@ def test_an_interrupted_move_leaves_the_old_goldens(
 
     monkeypatch.setattr(os, "rename", fails)
     with pytest.raises((KeyboardInterrupt, OutputUnwritable)):
-        run.update(other, pipeline(bundle_folder), folder)
+        regression.update(other, pipeline(bundle_folder), folder)
     assert files(folder) == before
     assert [path.name for path in folder.parent.iterdir()] == ["goldens"]
 
@@ -218,10 +221,10 @@ def test_an_interrupted_move_leaves_the_old_goldens(
 def test_goldens_come_back_after_a_kill_between_the_moves(bundle_folder: Path, folder: Path) -> None:
     before = files(folder)
     folder.rename(folder.with_name(".goldens.before"))
-    assert not run.guard(SUITE, pipeline(bundle_folder), folder).regress().result.broken
+    assert not regression.guard(SUITE, pipeline(bundle_folder), folder).regress().result.broken
     assert files(folder) == before
     shutil.copytree(folder, folder.with_name(".goldens.before"))
-    run.update(SUITE, pipeline(bundle_folder), folder)
+    regression.update(SUITE, pipeline(bundle_folder), folder)
     assert [path.name for path in folder.parent.iterdir()] == ["goldens"]
 
 
@@ -235,6 +238,6 @@ def test_a_picture_that_cannot_be_written_leaves_the_old_goldens(
 
     monkeypatch.setattr(Image.Image, "save", full)
     with pytest.raises(OutputUnwritable, match="no space left to write"):
-        run.update(SUITE, pipeline(bundle_folder), folder)
+        regression.update(SUITE, pipeline(bundle_folder), folder)
     assert files(folder) == before
     assert [path.name for path in folder.parent.iterdir()] == ["goldens"]

@@ -11,8 +11,8 @@ from msd.demo.captions import parse
 from msd.errors import BadConfig
 from msd.regress.suite import (
     Drawing,
-    Entry,
     Suite,
+    SuitePicture,
     Thresholds,
     find_suite,
     read_suite,
@@ -57,7 +57,7 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_file_says_all_there_is(tmp_path: Path) -> None:
-    pictures = Entry("fox.1", "a fox", "a dog", 3), Entry("Owl-2", "")
+    pictures = SuitePicture("fox.1", "a fox", "a dog", 3), SuitePicture("Owl-2", "")
     wanted = Suite(
         "mine",
         Drawing(pictures, 7, 4.0, "dpm++"),

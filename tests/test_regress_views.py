@@ -23,8 +23,8 @@ from msd.files import schema
 from msd.regress.compare import Compared, Result
 from msd.regress.junit import to_junit
 from msd.regress.page import amplified, to_html
-from msd.regress.report import write_report
-from msd.regress.run import Regression
+from msd.regress.regression import Regression
+from msd.regress.report_folder import write_report
 from msd.regress.suite import Suite
 from msd.runtime.picture import Picture
 from tests.regressions import SUITE, goldens, judged, noisy, waves

@@ -23,9 +23,9 @@ from msd.report.explorer import to_explorer
 from msd.report.html import to_html
 from msd.report.markdown import to_markdown
 from msd.report.report import (
+    DelegatePrediction,
     FileReport,
-    Memory,
-    Prediction,
+    MemoryEstimate,
     Report,
     dump_report,
     grouped,
@@ -33,6 +33,7 @@ from msd.report.report import (
     report_schema,
 )
 from tests import tiny_models
+from tests.delegate_runs import WHOLE, delegate_run, rejected
 from tests.harness import build
 
 ADRENO = find_device("adreno-740")
@@ -45,7 +46,9 @@ def found(severity: str = "rejected", op: int = 1, name: str = "t", kind: str = 
 
 
 def report_of(*findings: Finding, file: str = "a/model.tflite", weights: int = 5_000_000) -> Report:
-    prediction = Prediction("litert-gpu", "x", findings, 3, 1, 1, 2, 10, Memory(weights, 7, (1, 7, 2)))
+    prediction = DelegatePrediction(
+        "litert-gpu", "x", findings, 3, 1, 1, 2, 10, MemoryEstimate(weights, 7, (1, 7, 2))
+    )
     return Report(
         "1", (FileReport(file, "ab", 9, 3, {"ADD": 2, "<MUL>": 1}, (prediction,), graphs={"main": 3}),)
     )
@@ -113,6 +116,17 @@ def test_json_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert set(report_schema()["required"]) <= set(value)
 
 
+def test_a_run_is_read_as_it_was_written_and_names_pieces_only_where_there_are_some(tmp_path: Path) -> None:
+    (file,) = report_of().files
+    one = delegate_run(rejected=(rejected("ADD", "no"),), psnr_db=None)
+    for run in (one, replace(one, pieces=(one, one))):
+        report = Report("1", (replace(file, run=run),))
+        (tmp_path / "r.json").write_text(dump_report(report))
+        assert load_report(tmp_path / "r.json") == report
+        stored = json.loads(dump_report(report))["files"][0]["run"]
+        assert list(stored) == [*WHOLE, *(["pieces"] if run.pieces else [])]
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -163,37 +177,22 @@ def test_what_only_one_report_has_is_said() -> None:
     ]
 
 
-RUN = {
-    "crashed": False,
-    "failure": None,
-    "rejected": [],
-    "psnr_db": 120.0,
-    "problems": [],
-    "adapter": "an adapter",
-    "threshold_db": 60.0,
-    "operations": 3,
-    "delegated": 3,
-    "partitions": 1,
-    "precision": "fp32",
-}
-
-
 def told(*findings: Finding, **run: object) -> tuple[str, ...]:
     (file,) = report_of(*findings).files
-    return disagreements(replace(file, run={**RUN, **run}))
+    return disagreements(replace(file, run=delegate_run(**run)))
 
 
 def test_where_rules_and_delegate_differ() -> None:
     assert told() == ()
-    rejected = [{"kind": "ADD", "reason": "no"}]
-    assert told(found(), rejected=rejected) == ()
-    assert told(rejected=rejected) == ("the delegate rejects ADD (no), which no rule foresees",)
-    assert told(found()) == ("the rules reject ADD, which the delegate takes",)
-    assert told(psnr_db=20.0) == ("the numbers are only 20.0 dB from the CPU's, which no rule foresees",)
+    rejections = (rejected("ADD", "no"),)
+    assert told(found(), rejected=rejections) == ()
+    assert told(rejected=rejections) == ("the delegate rejects ADD (no), which no rule predicts",)
+    assert told(found()) == ("the rules reject ADD, which the delegate accepts",)
+    assert told(psnr_db=20.0) == ("the numbers are only 20.0 dB from the CPU's, which no rule predicts",)
     assert told(found("wrong"), psnr_db=20.0) == ()
     small = "Texture size (…) exceeded maximum texture size (…)."
-    words = "an adapter has smaller textures than x: --device says what fits it"
-    assert told(psnr_db=20.0, problems=[small]) == (words,)
+    words = "an adapter has smaller textures than x; --device names another"
+    assert told(psnr_db=20.0, problems=(small,)) == (words,)
     assert told(found(), crashed=True) == ()
 
 
@@ -236,7 +235,7 @@ def test_the_page_stands_alone_and_shows_it_all() -> None:
     for words in ("a/model.tflite", "3 of 3", "ADD at 1, which makes t, is wrong", "align_ranks", "1 notes"):
         assert words in tags.text
     assert {"table", "svg", "style", "script", "details"} <= set(tags.seen)
-    assert "Nothing stands against it." in parse(to_html(report_of(found("note")))).text
+    assert "No findings." in parse(to_html(report_of(found("note")))).text
 
 
 @given(st.text())

@@ -16,7 +16,7 @@ from msd.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Tensor
 from msd.ir.weights import Array, Weights
-from msd.report.fp16_audit import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
+from msd.report.ranges import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
 from msd.runners.interpreter import Interpreter
 from msd.runners.random_inputs import random_inputs
 from tests.harness import build

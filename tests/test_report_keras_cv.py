@@ -13,7 +13,7 @@ from msd.ir.embedding_lookup import split_lookup
 from msd.ir.weights import Array
 from msd.prediction.device import find_device, shipped
 from msd.report.examine import examine
-from msd.report.report import FAILING, Prediction
+from msd.report.report import FAILING, DelegatePrediction
 from msd.rewrite import apply
 from msd.runners.interpreter import Interpreter
 from tests import keras_cv_networks as networks
@@ -32,7 +32,7 @@ def case(request: pytest.FixtureRequest) -> tuple[str, Traced]:
     return request.param, trace_random(CASES[request.param](), networks.VOCABULARY)
 
 
-def failing(prediction: Prediction) -> set[str]:
+def failing(prediction: DelegatePrediction) -> set[str]:
     return {f.kind for f in prediction.findings if f.severity in FAILING}
 
 

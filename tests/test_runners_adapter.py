@@ -20,7 +20,7 @@ def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with no driver, no browser and an empty cache, whose package lists are empty."""
     for name in adapter.NAMED:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("MSD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(swiftshader, "BROWSERS", ())
     monkeypatch.setattr(adapter, "DEVICES", ())
     for folder in ("lists/partial", "apt/archives/partial"):
@@ -88,7 +88,7 @@ def test_without_apt_it_says_so(bare: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_cache_that_cannot_be_written(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (bare / "file").write_text("")
-    monkeypatch.setenv("XDG_CACHE_HOME", str(bare / "file"))
+    monkeypatch.setenv("MSD_CACHE", str(bare / "file/cache"))
     with pytest.raises(NoDelegate, match=r"cannot be unpacked into .*: Not a directory"):
         swiftshader.install()
 

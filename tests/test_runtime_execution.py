@@ -16,7 +16,7 @@ from msd.bundle import open_bundle
 from msd.errors import BadModelFile
 from msd.runtime.execution import EXECUTIONS, Execution, NetworksInMemory
 from msd.runtime.pipeline import LARGE, Pipeline, Request
-from msd.runtime.timeline import Recorder, Timeline
+from msd.runtime.timeline import Timeline, TimelineRecorder
 
 REQUESTS = [Request("three red circles", seed=1, steps=4), Request("dogs", "grey", 2, 3, guidance=1.0)]
 
@@ -24,7 +24,7 @@ REQUESTS = [Request("three red circles", seed=1, steps=4), Request("dogs", "grey
 def drawn(folder: Path, execution: Execution, backend: str = "cpu") -> tuple[list[np.ndarray], Timeline]:
     """The pixels of two calls, the second of one picture, and what was recorded."""
     with (
-        Recorder(execution) as recorder,
+        TimelineRecorder(execution) as recorder,
         Pipeline(open_bundle(folder), backend, execution=execution, recorder=recorder) as pipeline,  # type: ignore[arg-type]
     ):
         pictures = [*pipeline.draw(REQUESTS), *pipeline.draw(REQUESTS[1:])]
@@ -148,7 +148,7 @@ def test_a_damaged_decoder_is_one_sentence_and_frees_all(
     path = folder / "vae_decoder.tflite"
     path.write_bytes(b"\0" * path.stat().st_size)
     with (
-        Recorder(execution) as recorder,
+        TimelineRecorder(execution) as recorder,
         pytest.raises(BadModelFile, match=r"vae_decoder\.tflite"),
         Pipeline(open_bundle(folder), execution=execution, recorder=recorder) as pipeline,
     ):
@@ -163,7 +163,7 @@ def test_an_interruption_between_steps_frees_all(execution: Execution, bundle_fo
             raise KeyboardInterrupt
 
     with (
-        Recorder(execution) as recorder,
+        TimelineRecorder(execution) as recorder,
         pytest.raises(KeyboardInterrupt),
         Pipeline(open_bundle(bundle_folder), execution=execution, recorder=recorder) as pipeline,
     ):

@@ -12,7 +12,7 @@ import pytest
 from msd.errors import BadConfig, BadReport
 from msd.files import schema
 from msd.runners import memory_sampler
-from msd.runtime.timeline import Event, Recorder, Sample, Timeline, load_timeline, without_plateaus
+from msd.runtime.timeline import Event, Sample, Timeline, TimelineRecorder, load_timeline, without_plateaus
 from msd.runtime.timeline_plot import save_plot, save_timeline
 
 MEGABYTES = 100_000_000
@@ -30,7 +30,7 @@ TIMELINE = Timeline(
 
 
 def test_events_have_their_times_and_failures_count() -> None:
-    with Recorder("sequential") as recorder:
+    with TimelineRecorder("sequential") as recorder:
         with recorder.watch("unet", "load"):
             time.sleep(0.05)
         with pytest.raises(ValueError, match="no"), recorder.watch("unet", "run"):
@@ -48,7 +48,7 @@ def test_events_have_their_times_and_failures_count() -> None:
 
 
 def test_memory_of_this_process_and_of_its_children_is_sampled() -> None:
-    with Recorder("resident") as recorder:
+    with TimelineRecorder("resident") as recorder:
         time.sleep(0.3)
         held = bytearray(b"1") * MEGABYTES
         time.sleep(0.3)
@@ -69,7 +69,7 @@ def test_memory_of_this_process_and_of_its_children_is_sampled() -> None:
 
 
 def test_the_sampler_ends_with_the_recording() -> None:
-    with Recorder("resident") as recorder:
+    with TimelineRecorder("resident") as recorder:
         assert recorder._sampler is not None
         pid = recorder._sampler.pid
         assert memory_sampler.resident(pid)
@@ -77,8 +77,8 @@ def test_the_sampler_ends_with_the_recording() -> None:
 
 
 def test_the_sampler_ends_when_its_parent_is_killed() -> None:
-    code = "import sys; from msd.runtime.timeline import Recorder; r = Recorder('x'); r.__enter__();"
-    code += "print(r._sampler.pid, flush=True); sys.stdin.read()"
+    code = "import sys; from msd.runtime.timeline import TimelineRecorder as Recorder;"
+    code += "r = Recorder('x'); r.__enter__(); print(r._sampler.pid, flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as process:
         assert process.stdout is not None
         pid = int(process.stdout.readline())

@@ -7,26 +7,26 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
 
-from msd.blockwise.labels import Labels, Pair, is_learnt, joined, label
+from msd.blockwise.labels import Labels, Pair, is_learned, joined, label
 from msd.ir import Graph, Op, Tensor
 from msd.ir.downstream import downstream
 
 MOVES = frozenset({"RESHAPE", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"})
-"""Operators that only move numbers."""
+"""Operators that only move data."""
 
 BITS = {"INT2": 2, "INT4": 4, "INT8": 8, "UINT8": 8, "INT16": 16, "FLOAT16": 16, "INT64": 64, "FLOAT64": 64}
-"""Of an element of a type; of all others 32."""
+"""The bits of an element by type; all other types have 32."""
 
 Key = tuple[str, tuple[int, ...], str]
 
 
 @dataclass(frozen=True)
 class Block:
-    """The same part of two graphs, by the tensors that go in and out of it.
+    """The same part of two graphs, delimited by the tensors that enter and leave it.
 
-    `reference` and `compressed` are graphs of operators of the whole ones, whose tensors they share. Their
-    outputs are the same, by name and shape. `values` are the reference's tensors for all that either takes.
-    Operators that several blocks need, such as projections that were merged, are in each of them.
+    `reference` and `compressed` are graphs of some operators of the two networks, whose tensors they share.
+    Their outputs are the same, by name and shape. `values` maps the inputs of both to the reference's
+    tensors. Operators that several blocks need, such as projections that were merged, are in each of them.
     """
 
     name: str
@@ -38,9 +38,9 @@ class Block:
 def blocks(reference: Graph, compressed: Graph, together: Collection[Pair] = ()) -> list[Block]:
     """Return the blocks of two versions of a network, in order of execution.
 
-    What goes from block to block are tensors that both have, by name, shape and dtype: where one lacks them,
-    what makes them becomes part of the block that reads them. Blocks `together` are one. Raises ValueError
-    for graphs whose inputs or outputs differ.
+    The boundaries are tensors that both graphs have, by name, shape and dtype: where one graph lacks a
+    tensor, the operators that produce it become part of the block that reads it. Blocks `together` are one.
+    Raises ValueError for graphs whose inputs or outputs differ.
     """
     for what in ("inputs", "outputs"):
         ours, other = (_said(getattr(graph, what)) for graph in (reference, compressed))
@@ -51,18 +51,18 @@ def blocks(reference: Graph, compressed: Graph, together: Collection[Pair] = ())
     shared = {t: theirs[key] for key, t in _by_key(reference).items() if key in theirs}
     for what in ("inputs", "outputs"):
         shared |= dict(zip(getattr(reference, what), getattr(compressed, what), strict=True))
-    found: dict[str, list[Tensor]] = {}
+    outputs: dict[str, list[Tensor]] = {}
     for tensor in _crossing(reference, labels):
         if tensor in shared:
-            found.setdefault(labels[tensor.maker], []).append(tensor)
-    ends = {t: shared[t] for t in (*reference.inputs, *(t for made in found.values() for t in made))}
-    return [_block(name, made, reference, compressed, ends) for name, made in found.items()]
+            outputs.setdefault(labels[tensor.maker], []).append(tensor)
+    ends = {t: shared[t] for t in (*reference.inputs, *(t for tensors in outputs.values() for t in tensors))}
+    return [_block(name, tensors, reference, compressed, ends) for name, tensors in outputs.items()]
 
 
 def torn(reference: Graph, compressed: Graph) -> set[Pair]:
-    """Return the pairs of blocks between which the compressed network has not what goes between them.
+    """Return the pairs of blocks whose common tensor is missing from the compressed network.
 
-    That is so where a width was pruned that both have: they can only be stored alike.
+    That happens where pruning narrowed a width that both have: such a pair can only be stored in one format.
     """
     labels, theirs = label(reference), _by_key(compressed)
     known = set(_by_key(reference).values())
@@ -72,11 +72,11 @@ def torn(reference: Graph, compressed: Graph) -> set[Pair]:
 
 
 def _block(
-    name: str, made: list[Tensor], reference: Graph, compressed: Graph, ends: dict[Tensor, Tensor]
+    name: str, tensors: list[Tensor], reference: Graph, compressed: Graph, ends: dict[Tensor, Tensor]
 ) -> Block:
-    ours = _part(reference, made, set(ends).difference(made))
+    ours = _part(reference, tensors, set(ends).difference(tensors))
     back = {theirs: t for t, theirs in ends.items()}
-    outputs = [ends[t] for t in made]
+    outputs = [ends[t] for t in tensors]
     theirs = _part(compressed, outputs, set(back).difference(outputs))
     values = {t: back[t] for t in theirs.inputs} | {t: t for t in ours.inputs}
     return Block(name, ours, theirs, values)
@@ -98,9 +98,9 @@ def _by_key(graph: Graph) -> dict[Key, Tensor]:
 
 
 def _crossing(graph: Graph, labels: Labels) -> list[Tensor]:
-    """Return the results that another block reads than makes them, or that the graph returns.
+    """Return the results that another block reads, or that the graph returns.
 
-    Parts of projections that were merged are not among them: each is to be in the block that reads it.
+    Parts of merged projections are not among them: each belongs to the block that reads it.
     """
     return [
         t
@@ -113,7 +113,7 @@ def _crossing(graph: Graph, labels: Labels) -> list[Tensor]:
 
 
 def _is_cut_off(tensor: Tensor) -> bool:
-    """Whether it is one of the parts that a SPLIT made, moved about at most."""
+    """Whether the tensor is one part of a SPLIT, or that part after data movement."""
     op = tensor.producer
     while op is not None and op.kind in MOVES:
         if op.kind in ("SPLIT", "SPLIT_V"):
@@ -123,7 +123,7 @@ def _is_cut_off(tensor: Tensor) -> bool:
 
 
 def _part(graph: Graph, outputs: list[Tensor], ends: set[Tensor]) -> Graph:
-    """Return what makes `outputs` of `ends`, which may be results of any operators, and of constants."""
+    """Return the graph that computes `outputs` from `ends`, which may be any results, and constants."""
     needed, waiting = set[Op](), [t.maker for t in outputs]
     while waiting:
         op = waiting.pop()
@@ -136,9 +136,9 @@ def _part(graph: Graph, outputs: list[Tensor], ends: set[Tensor]) -> Graph:
 
 
 def weight_bytes(every: Sequence[Graph]) -> list[int]:
-    """Return how many bytes each block's learnt weights take; those in several are shared out evenly."""
-    holders = Counter(t for graph in every for t in graph.tensors() if is_learnt(t))
-    return [sum(stored(t) // holders[t] for t in graph.tensors() if t in holders) for graph in every]
+    """Return the bytes of each block's learned weights, divided evenly where several blocks share them."""
+    users = Counter(t for graph in every for t in graph.tensors() if is_learned(t))
+    return [sum(stored(t) // users[t] for t in graph.tensors() if t in users) for graph in every]
 
 
 def stored(tensor: Tensor) -> int:
@@ -156,7 +156,7 @@ def swapped(reference: Graph, block: Block, known: Iterable[Tensor]) -> Graph:
     inside = set(block.compressed.ops)
 
     def read(op: Op) -> list[Tensor | None]:
-        """Return what a copy of `op` takes, of either graph."""
+        """Return the inputs of a copy of `op`, of either graph."""
         into = block.values if op in inside else instead
         return [t if t is None else into.get(t, t) for t in op.inputs]
 
@@ -166,14 +166,14 @@ def swapped(reference: Graph, block: Block, known: Iterable[Tensor]) -> Graph:
     taken = dict.fromkeys(t for op in ops for t in read(op) if t in ends)
     copies = {t: _like(t) for t in taken if t is not None}
     inputs = list(copies.values())
-    made = [_copy(op, read(op), copies) for op in ops]
-    return Graph(inputs, [copies[t] for t in returned], made, reference.name)
+    copied = [_copy(op, read(op), copies) for op in ops]
+    return Graph(inputs, [copies[t] for t in returned], copied, reference.name)
 
 
 def _ordered(
     outputs: list[Tensor], read: Callable[[Op], list[Tensor | None]], ends: set[Tensor]
 ) -> Iterable[Op]:
-    """Return the operators that make `outputs` of `ends`, each behind those that make what it reads."""
+    """Return the operators that compute `outputs` from `ends`, in topological order."""
     order, seen = TopologicalSorter[Op](), set[Op]()
     waiting = [t.producer for t in outputs]
     while waiting:
@@ -190,19 +190,21 @@ def _copy(op: Op, inputs: list[Tensor | None], copies: dict[Tensor, Tensor]) -> 
     for tensor in (*inputs, *op.outputs):
         if tensor is not None and tensor not in copies:
             copies[tensor] = _like(tensor)
-    made = Op(
-        op.kind,
-        [t and copies[t] for t in inputs],
-        [copies[t] for t in op.outputs],
-        dict(op.attrs),
-        op.version,
+    copy = Op(
+        kind=op.kind,
+        inputs=[t and copies[t] for t in inputs],
+        outputs=[copies[t] for t in op.outputs],
+        attrs=dict(op.attrs),
+        version=op.version,
     )
-    made.has_options, made.rest = op.has_options, op.rest
-    return made
+    copy.has_options, copy.rest = op.has_options, op.rest
+    return copy
 
 
 def _like(tensor: Tensor) -> Tensor:
-    made = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.data, tensor.quant)
-    made.is_variable, made.shape_signature = tensor.is_variable, tensor.shape_signature
-    made.rest = tensor.rest
-    return made
+    copy = Tensor(
+        name=tensor.name, shape=tensor.shape, dtype=tensor.dtype, data=tensor.data, quant=tensor.quant
+    )
+    copy.is_variable, copy.shape_signature = tensor.is_variable, tensor.shape_signature
+    copy.rest = tensor.rest
+    return copy

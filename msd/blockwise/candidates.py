@@ -1,4 +1,4 @@
-"""Recipes that can be mixed block by block: each stores all weights alike, and may prune."""
+"""Recipes that can be mixed block by block: each has one storage format for all weights, and may prune."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from msd.blockwise.labels import parts
 from msd.calibration.drawing import Calibration
 from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
-from msd.pruning.settings import Line, Pruning, parse_pruning
+from msd.pruning.settings import Pruning, UnitShare, parse_pruning
 
 REFERENCE = "float32"
 
 
 def require_mixable(candidates: Sequence[Recipe], calibration: Calibration) -> None:
-    """Raise BadConfig for recipes that no mix can be made of.
+    """Raise BadConfig for recipes that cannot be mixed.
 
-    Each is to store all weights alike, and those that prune do it by one criterion. One that prunes on a
-    calibration wants inputs that `msd convert` can be given too.
+    Each must have one storage format for all weights, and those that prune must share a criterion. One that
+    prunes on a calibration needs inputs that `msd convert` can be given too.
     """
     first = candidates[0]
     for recipe in candidates:
@@ -34,10 +34,10 @@ def require_mixable(candidates: Sequence[Recipe], calibration: Calibration) -> N
     _require_one_pruning({recipe.name: p for recipe in candidates if (p := pruning_of(recipe))}, calibration)
 
 
-def _require_one_pruning(found: Mapping[str, Pruning], calibration: Calibration) -> None:
-    for name, pruning in found.items():
-        first = next(iter(found))
-        if (pruning.criterion, pruning.refit) != (found[first].criterion, found[first].refit):
+def _require_one_pruning(prunings: Mapping[str, Pruning], calibration: Calibration) -> None:
+    for name, pruning in prunings.items():
+        first = next(iter(prunings))
+        if (pruning.criterion, pruning.refit) != (prunings[first].criterion, prunings[first].refit):
             raise BadConfig(f"{name} and {first} prune by another criterion or refit; a mix has one of each")
         if pruning.needs_calibration and calibration.given is None:
             raise BadConfig(
@@ -47,16 +47,17 @@ def _require_one_pruning(found: Mapping[str, Pruning], calibration: Calibration)
 
 
 def pruning_of(recipe: Recipe) -> Pruning | None:
-    """Return what a recipe prunes, None where nothing; raises BadConfig for a table that says it wrong."""
+    """Return a recipe's pruning, None where it does not prune; raises BadConfig for an invalid table."""
     return None if recipe.prune is None else parse_pruning(recipe.prune)
 
 
-def pruned_by_block(pruned: Mapping[str, Any], blocks: Sequence[str]) -> dict[str, tuple[Line, ...]]:
-    """Return the lines that prune what a conversion did to one network, by the block that each unit is in.
+def pruned_by_block(pruned: Mapping[str, Any], blocks: Sequence[str]) -> dict[str, tuple[UnitShare, ...]]:
+    """Return the shares of the units that a conversion pruned in one network, by the unit's block.
 
-    `pruned` is `msd.pruning.report.Report.of` the network, or empty. Raises BadConfig for a unit in no block.
+    `pruned` is the result of `msd.pruning.report.PruningReport.of` for the network, or empty. Raises
+    BadConfig for a unit in no block.
     """
-    found: dict[str, tuple[Line, ...]] = {block: () for block in blocks}
+    shares: dict[str, tuple[UnitShare, ...]] = {block: () for block in blocks}
     for unit in pruned.get("units", ()):
         name = unit["unit"]
         around = {
@@ -64,5 +65,5 @@ def pruned_by_block(pruned: Mapping[str, Any], blocks: Sequence[str]) -> dict[st
         }
         if not around:
             raise BadConfig(f"{name} was pruned, but is in none of the network's blocks: no mix can have it")
-        found[around[max(around, key=len)]] += (Line(name, round(unit["kept"] / unit["width"], 6)),)
-    return found
+        shares[around[max(around, key=len)]] += (UnitShare(name, round(unit["kept"] / unit["width"], 6)),)
+    return shares

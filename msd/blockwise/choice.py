@@ -1,8 +1,8 @@
-"""Which form each block is stored in: the least error for a size, or the least size for an error.
+"""Choose a storage format for each block: the least error for a size, or the least size for an error.
 
-Errors of blocks are taken to add up in the network's result, as those of independent small changes do. Each
-block has one of several forms, so this is a multiple-choice knapsack, solved greedily by error saved for a
-byte along each block's lower convex hull (Sinha and Zoltners 1979, Operations Research 27).
+The errors of blocks are assumed to add up in the network's result, as those of independent small changes do.
+Each block has one of several storage formats, so this is a multiple-choice knapsack, solved greedily by error
+saved for a byte along each block's lower convex hull (Sinha and Zoltners 1979, Operations Research 27).
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from msd.pruning.settings import Line
+from msd.pruning.settings import UnitShare
 
 
 @dataclass(frozen=True)
 class Form:
-    """One way to store a block: the candidate's name, bytes in the file, and what it costs.
+    """A storage format of a block: the candidate's name, its bytes in the file, and its cost.
 
-    `snr_db` is of the block alone, None where there is no error. `noise` is what the network's result loses
-    when only this block is stored so: squared differences over squares of the reference's result. `pruned`
+    `snr_db` is of the block alone, None where there is no error. `noise` is the error of the network's result
+    when only this block has this format: squared differences over squares of the reference's result. `pruned`
     are the units of the block that lose something, and what share of each stays.
     """
 
@@ -27,12 +27,12 @@ class Form:
     bytes: int
     snr_db: float | None
     noise: float
-    pruned: tuple[Line, ...] = ()
+    pruned: tuple[UnitShare, ...] = ()
 
 
 @dataclass(frozen=True)
 class Forms:
-    """All ways to store a block of a network."""
+    """All storage formats of a block of a network."""
 
     component: str
     block: str
@@ -40,7 +40,7 @@ class Forms:
 
     @property
     def hull(self) -> list[Form]:
-        """Those worth considering, smallest first: each next one saves less error for a byte."""
+        """The formats worth considering, smallest first; each saves less error per byte than the last."""
         hull: list[Form] = []
         for form in sorted(self.forms, key=lambda f: (f.bytes, f.noise)):
             if hull and form.noise >= hull[-1].noise:
@@ -60,7 +60,7 @@ def _saving(small: Form, large: Form) -> float:
 
 
 def smallest(blocks: Sequence[Forms]) -> Choice:
-    """Return every block in its smallest form."""
+    """Return every block in its smallest format."""
     return {block: block.hull[0] for block in blocks}
 
 

@@ -14,7 +14,7 @@ from msd.calibration.drawing import Calibration
 from msd.errors import BadBundle
 
 OnProgress = Callable[[str, str, int, int], None]
-"""Called with the component, what is being done, how much is done, and of how much."""
+"""Called with the component, the activity, the amount done, and the total amount."""
 
 
 def compare(
@@ -26,10 +26,10 @@ def compare(
     on_progress: OnProgress,
     command: str = "",
 ) -> BlockReport:
-    """Return the error of each block of `components` of `compressed`, on inputs that `reference` is fed.
+    """Return the error of each block of `components` of `compressed`, on the inputs of `reference`.
 
-    `command` is what the report is to say of its making; `final` as in `measure`. Raises BadBundle for
-    bundles of different checkpoints, and what `measure` and `Calibration.runs` raise.
+    `command` is noted in the report; `final` as in `measure`. Raises BadBundle for bundles of different
+    checkpoints, and what `measure` and `Calibration.runs` raise.
     """
     require_same_checkpoint(reference, compressed)
     for name in components:
@@ -41,7 +41,7 @@ def compare(
             reference,
             components,
             Path(folder),
-            lambda done, of, s: on_progress("inputs", "drawing", done, of),
+            lambda done, of, s: on_progress("inputs", "generating", done, of),
         )
         for name in components:
             measured[name] = measure(
@@ -52,18 +52,18 @@ def compare(
                 partial(on_progress, name),
             )
     return BlockReport(
-        command,
-        reference.folder.name,
-        reference.model_hash,
-        compressed.folder.name,
-        compressed.model_hash,
-        str(calibration),
-        measured,
+        command=command,
+        reference=reference.folder.name,
+        reference_hash=reference.model_hash,
+        compressed=compressed.folder.name,
+        compressed_hash=compressed.model_hash,
+        calibration=str(calibration),
+        components=measured,
     )
 
 
 def require_same_checkpoint(reference: Bundle, compressed: Bundle) -> None:
-    """Raise BadBundle where a file that both were made of is not the same, or was not merged alike."""
+    """Raise BadBundle for bundles of different checkpoint files, or with different LoRA files merged."""
     ours, theirs = reference.manifest.source, compressed.manifest.source
     both = set(ours.files) & set(theirs.files)
     different = sorted(name for name in both if ours.files[name].sha256 != theirs.files[name].sha256)

@@ -1,4 +1,4 @@
-"""Which block of its network each operator belongs to, told by the names of weights."""
+"""Assign each operator to a block of its network, by the names of weights."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from msd.ir.split import split_graph
 CONTAINER = re.compile(
     r".*\b(?:(?:down_|up_|transformer_)?blocks|resnets|attentions|downsamplers|upsamplers|layers)\.\d+(?=\.|$)"
 )
-"""What diffusers and transformers call a list of blocks, with a number: the innermost is the block."""
+"""The names of lists of blocks in diffusers and transformers, with a number: the innermost is the block."""
 
 NO_BLOCK = frozenset({"decoder", "encoder", "text_model", "vision_model", "model"})
 """Parts of such paths that hold all blocks of a network."""
 
 EVEN = 8
-"""How many pieces a graph is cut into that says nothing of its blocks."""
+"""The number of pieces of a graph without names of blocks."""
 
 JOINT = " + "
 """Between the names of blocks that were joined."""
@@ -28,11 +28,11 @@ Pair = tuple[str, str]
 
 
 def label(graph: Graph) -> Labels:
-    """Return the name of the block of each operator, but for those that no learnt weight has touched.
+    """Return the name of the block of each operator, except those that depend on no learned weight.
 
-    Names are those of weights; other operators follow those that read their results if these are all of one
-    block, else what they are made from; sums of two results belong to the block that made the later one. A
-    graph whose weights have no such names is cut behind its residual additions, or evenly.
+    Names come from weights; an operator without weights belongs to the block that reads its result, if there
+    is only one, else to the block that computed its operands; a sum of two results belongs to the block of
+    the later one. A graph whose weights have no such names is cut behind its residual additions, or evenly.
     """
     labels = _by_names(graph)
     if len(set(labels.values())) < 2:
@@ -66,33 +66,33 @@ def joined(labels: Labels, pairs: Iterable[Pair]) -> Labels:
 
 
 def parts(block: str) -> list[str]:
-    """Return the names of the blocks that a block was joined of, or its own."""
+    """Return the names of the blocks joined in this one, or its own."""
     return block.split(JOINT)
 
 
-def learnt(op: Op) -> Iterator[Tensor]:
-    """Yield the large weights of an operator that come from a checkpoint, as far as can be told."""
-    yield from filter(is_learnt, _constants(op))
+def learned_weights(op: Op) -> Iterator[Tensor]:
+    """Yield the large weights of an operator that come from a checkpoint, as far as their names show it."""
+    yield from filter(is_learned, _constants(op))
 
 
-def is_learnt(tensor: Tensor) -> bool:
-    """Whether it is a large constant that no rewrite has made."""
+def is_learned(tensor: Tensor) -> bool:
+    """Whether the tensor is a large constant that no rewrite created."""
     is_matrix = sum(n > 1 for n in tensor.shape) > 1
     return tensor.data is not None and tensor.size >= SMALLEST and is_matrix and "~" not in tensor.name
 
 
 def block_of(path: str) -> str:
     """Return the block in a module's path: "mid_block.resnets.0" of "mid_block.resnets.0.conv1"."""
-    found = CONTAINER.match(path)
-    if found:
-        return found[0]
+    match = CONTAINER.match(path)
+    if match:
+        return match[0]
     parent, _, _ = path.rpartition(".")
     return path if not parent or parent in NO_BLOCK else parent
 
 
 def _by_names(graph: Graph) -> Labels:
-    """Return the labels that weights' names say, then those that other names repeat."""
-    paths = {op: path for op in graph.ops for path in _paths(learnt(op))}
+    """Return the labels from weights' names, then from other names that repeat them."""
+    paths = {op: path for op in graph.ops for path in _paths(learned_weights(op))}
     skip = _common([path.split("/") for path in paths.values()])
     labels = {op: block_of(path.split("/")[skip]) for op, path in paths.items()}
     known = set(labels.values())
@@ -104,7 +104,7 @@ def _by_names(graph: Graph) -> Labels:
 
 
 def _paths(weights: Iterable[Tensor]) -> Iterator[str]:
-    """Yield the modules' paths: what is before the last slash of names that are paths."""
+    """Yield the modules' paths: names up to their last slash."""
     for tensor in weights:
         path = tensor.name.partition("[")[0].removesuffix("/bias").removesuffix("/kernel")
         if "/" in tensor.name:
@@ -128,12 +128,12 @@ def _mentioned(name: str) -> Iterator[str]:
 
 
 def _touched(graph: Graph) -> set[Tensor]:
-    """Return the results that depend on both a learnt weight and an input of the graph."""
+    """Return the results that depend on both a learned weight and an input of the graph."""
     fed, touched = set(graph.inputs), set[Tensor]()
     for op in graph.ops:
         if fed.intersection(op.operands):
             fed.update(op.outputs)
-            if touched.intersection(op.operands) or any(learnt(op)):
+            if touched.intersection(op.operands) or any(learned_weights(op)):
                 touched.update(op.outputs)
     return touched
 
@@ -153,17 +153,17 @@ def _is_sum(op: Op) -> bool:
 
 
 def _latest_labelled(op: Op, labels: Labels, graph: Graph) -> str | None:
-    """Return the block of the latest operator that `op` is made of and that has one."""
+    """Return the block of the latest operator that `op` depends on and that has a block."""
     place = {each: i for i, each in enumerate(graph.ops)}
     seen, waiting = {op}, [op]
-    found: list[Op] = []
+    labelled: list[Op] = []
     while waiting:
         for tensor in waiting.pop().operands:
             maker = tensor.producer
             if maker is not None and maker not in seen:
                 seen.add(maker)
-                (found if maker in labels else waiting).append(maker)
-    return labels[max(found, key=place.__getitem__)] if found else None
+                (labelled if maker in labels else waiting).append(maker)
+    return labels[max(labelled, key=place.__getitem__)] if labelled else None
 
 
 def _follow(op: Op, block: str | None, labels: Labels) -> None:

@@ -1,4 +1,4 @@
-"""The error of each block of a compressed network, alone on what the reference's blocks get."""
+"""The error of each block of a compressed network, on the inputs of the reference's block."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from msd import tflite
@@ -20,7 +21,7 @@ from msd.ir.weights import Array
 from msd.parity import ErrorSum
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with what is being done, how much is done, and of how much."""
+"""Called with the activity, the amount done, and the total amount."""
 
 
 def measure(
@@ -33,13 +34,13 @@ def measure(
 ) -> ComponentErrors:
     """Return the error of each block of the file `compressed` of the network in the file `reference`.
 
-    Each block of the compressed network is fed what the reference's gets while it runs over `inputs`, so that
-    no error is passed on (block reconstruction, BRECQ, arXiv 2102.05426). Its SNR in dB is 10·log10 of the
-    reference's squares over those of the differences, both summed over all results, elements and inputs. With
-    `final`, each block also takes its place in the reference network, all else being the reference's, and the
-    error of the network's results is that block's part of the whole; the compressed network runs as well.
-    Blocks `together` are one.
-    Raises BadModelFile for files that are not versions of one network, or inputs that do not fit.
+    Each block of the compressed network gets the inputs of the reference's block during runs over `inputs`,
+    so that errors do not propagate (block reconstruction, BRECQ, arXiv 2102.05426). Its SNR in dB is 10·log10
+    of the reference's squares over those of the differences, both summed over all results, elements and
+    inputs. With `final`, each block also replaces its counterpart in the reference network, and the error of
+    the network's results is that block's share of the whole; the compressed network runs as well. Blocks
+    `together` are one. Raises BadModelFile for files that are not versions of one network, or inputs that do
+    not fit.
     """
     ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
     try:
@@ -67,7 +68,7 @@ def measure(
 
 
 def result_snr(reference: Path, compressed: Path, inputs: Iterable[Mapping[str, Array]]) -> float | None:
-    """Return the SNR in dB of the results of a whole compressed network over `inputs`; None without error."""
+    """Return the SNR in dB of the results of a compressed network over `inputs`; None without error."""
     ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
     with tempfile.TemporaryDirectory(prefix="msd-result-") as folder:
         store = Store(Path(folder))
@@ -80,9 +81,9 @@ def _alone(block: Block, store: Store, path: Path) -> ErrorSum:
     error = ErrorSum()
     with running(block.compressed, store.folder) as run:
         for number in range(store.runs):
-            made = run({t: store.load(number, block.values[t]) for t in block.compressed.inputs})
+            results = run({t: store.load(number, block.values[t]) for t in block.compressed.inputs})
             for ours, theirs in zip(block.reference.outputs, block.compressed.outputs, strict=True):
-                _add(error, store.load(number, ours), made[theirs], f"{path}, {block.name},")
+                _add(error, store.load(number, ours), results[theirs], f"{path}, {block.name},")
     return error
 
 
@@ -108,9 +109,9 @@ def _stored(graph: Graph, known: Iterable[Tensor], store: Store) -> Iterator[dic
         yield {t.name: store.load(number, ours[t.name]) for t in graph.inputs}
 
 
-def _add(error: ErrorSum, reference: Array, found: Array, where: str) -> None:
+def _add(error: ErrorSum, reference: Array, value: Array, where: str) -> None:
     try:
-        error.add(reference, found)
+        error.add(reference, value)
     except ValueError as problem:
         raise BadModelFile(f"{where} cannot be compared with the reference: {problem}") from problem
 
@@ -119,16 +120,29 @@ def _rows(
     every: Sequence[Block], alone: Sequence[ErrorSum], swaps: Sequence[ErrorSum]
 ) -> tuple[BlockError, ...]:
     ours, theirs = (weight_bytes([getattr(b, side) for b in every]) for side in ("reference", "compressed"))
+    rows = tuple(
+        BlockError(
+            name=block.name,
+            operations=len(block.compressed.ops),
+            reference_bytes=before,
+            bytes=after,
+            snr_db=_ratio(error),
+            max_error=error.largest,
+        )
+        for block, before, after, error in zip(every, ours, theirs, alone, strict=True)
+    )
+    return _with_finals(rows, swaps) if swaps else rows
+
+
+def _with_finals(rows: Sequence[BlockError], swaps: Sequence[ErrorSum]) -> tuple[BlockError, ...]:
+    """Return the rows with each block's share of the error of the network's result."""
     total = sum(error.noise for error in swaps)
-    finals: list[tuple[float | None, float | None]] = [(None, None)] * len(every)
-    if swaps:
-        finals = [(_ratio(error), error.noise / total if total else 0.0) for error in swaps]
     return tuple(
-        BlockError(block.name, len(block.compressed.ops), before, after, _ratio(error), error.largest, *last)
-        for block, before, after, error, last in zip(every, ours, theirs, alone, finals, strict=True)
+        replace(row, final_snr_db=_ratio(error), final_share=error.noise / total if total else 0.0)
+        for row, error in zip(rows, swaps, strict=True)
     )
 
 
 def _ratio(error: ErrorSum) -> float | None:
-    """Return the SNR in dB, None where there is no error, in no more digits than mean something."""
+    """Return the SNR in dB, rounded; None where there is no error."""
     return None if math.isinf(error.snr) and error.snr > 0 else round(error.snr, 3)

@@ -1,4 +1,4 @@
-"""A picture of each block's error."""
+"""A plot of each block's error."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from msd.files.atomic import atomic_write
 
 FORMATS = (".png", ".svg")
 ROW, MARGIN, WIDTH = 0.17, 1.1, 9.0
-"""Inches: of a block's bar, around a network's bars, and of the picture."""
+"""Inches: the height of a block's bar, the margin around a network's bars, the width of the plot."""
 
 
 def check_plot(path: Path) -> None:
-    """Raise BadConfig for a file name that says no kind of picture that can be drawn."""
+    """Raise BadConfig for a file name whose suffix is not a known image format."""
     if path.suffix.lower() not in FORMATS:
-        raise BadConfig(f"{path} is no name for a plot; it should end in {' or '.join(FORMATS)}")
+        raise BadConfig(f"{path} is not a name for a plot; it should end in {' or '.join(FORMATS)}")
 
 
 def save_plot(report: BlockReport, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What `msd blocks` finds, and its one JSON form."""
+"""The result of `msd blocks`, and its JSON form."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BlockError:
 class ComponentErrors:
     """All blocks of a network in order of execution, over `runs` inputs.
 
-    `final_snr_db` is of the whole compressed network's results, None where that was not asked for.
+    `final_snr_db` is that of the whole compressed network's results, None where it was not measured.
     """
 
     runs: int
@@ -57,9 +57,9 @@ class ComponentErrors:
 
 @dataclass(frozen=True)
 class BlockReport:
-    """A comparison of two bundles: their names and model hashes, and what they were calibrated with.
+    """A comparison of two bundles: their names, model hashes and calibration.
 
-    `command`: what was typed for it.
+    `command`: the command line.
     """
 
     command: str

@@ -1,4 +1,4 @@
-"""What each form of each block costs, and a mixed recipe that reaches a target."""
+"""The cost of each storage format of each block, and a mixed recipe that reaches a target."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from msd.errors import BadConfig
 
 INPUTS = "inputs"
 OnProgress = Callable[[str, str, int, int], None]
-"""Called with the candidate and component, what is being done, how much is done, and of how much."""
+"""Called with the candidate and component, the activity, the amount done, and the total amount."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a recipe gives for a network: the file's bytes, and the SNR of its result, None without error."""
+    """A recipe's outcome for a network: the file's bytes, and the SNR of its result, None without error."""
 
     bytes: int
     snr_db: float | None
@@ -38,10 +38,10 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """The JSON form of what was found: each block's forms, and the one `chosen` by component and block.
+    """The result of `msd sensitivity`: each block's formats, and the one `chosen` by component and block.
 
-    `whole`: what each candidate gives for each component. `expected` and `found`: what the mixed recipe was
-    to give, and what it gave.
+    `whole`: the outcome of each candidate for each component. `expected` and `found`: the predicted and the
+    measured outcome of the mixed recipe.
     """
 
     command: str
@@ -59,7 +59,7 @@ class Sensitivity:
 
 @dataclass(frozen=True)
 class Study:
-    """A checkpoint converted in several ways, and what the blocks of each cost.
+    """A checkpoint converted in several ways, and the costs of its blocks.
 
     `outside`: the bytes of each component's file that are in no block. `candidates` by name; the reference is
     not among them.
@@ -71,7 +71,7 @@ class Study:
     blocks: Sequence[Forms]
     outside: Mapping[str, int]
     whole: dict[str, dict[str, Outcome]]
-    """What each candidate gives for each component."""
+    """The outcome of each candidate for each component."""
     calibration: Calibration
     """The inputs in files, for pruning."""
 
@@ -81,13 +81,13 @@ class Study:
         return sum(self.outside.values()) + total_bytes(smallest(self.blocks))
 
     def outcomes(self, choice: Choice) -> dict[str, Outcome]:
-        """Return what a choice is expected to give, by component."""
-        found = {}
+        """Return the expected outcome of a choice, by component."""
+        outcomes = {}
         for name, outside in self.outside.items():
             forms = [form for block, form in choice.items() if block.component == name]
             noise = sum(form.noise for form in forms)
-            found[name] = Outcome(outside + sum(form.bytes for form in forms), ratio(noise))
-        return found
+            outcomes[name] = Outcome(outside + sum(form.bytes for form in forms), ratio(noise))
+        return outcomes
 
 
 def ratio(noise: float) -> float | None:
@@ -103,44 +103,46 @@ def study(
     folder: Path,
     on_progress: OnProgress,
 ) -> Study:
-    """Return what each block of the checkpoint costs in each candidate, converted in `folder`.
+    """Return the cost of each block of the checkpoint in each candidate, converted in `folder`.
 
-    `settings` say how to convert but for the recipe; what is pruned on a calibration is so on the
-    same inputs. Raises what `require_mixable`, `convert`, `Calibration.runs` and `measure` raise.
+    `settings` are those of the conversion, except its recipe; pruning uses the same calibration inputs.
+    Raises what `require_mixable`, `convert`, `Calibration.runs` and `measure` raise.
     """
     require_mixable(candidates, calibration)
     in_files = _in_files(calibration, folder)
-    told = _converting(on_progress)
+    on_conversion = _converting(on_progress)
     names = open_job(source, settings).components
-    # Drawing takes all networks, inputs in files none.
+    # Generating images needs all networks, inputs in files none.
     needed = names if in_files is calibration else ()
     exact = Recipe(REFERENCE, (), without=candidates[0].without)
-    convert(source, folder / REFERENCE, replace(settings, recipe=exact, components=needed), told)
+    convert(source, folder / REFERENCE, replace(settings, recipe=exact, components=needed), on_conversion)
     reference = open_bundle(folder / REFERENCE)
     runs = calibration.runs(
-        reference, names, folder / INPUTS, lambda done, of, s: on_progress("inputs", "drawing", done, of)
+        reference, names, folder / INPUTS, lambda done, of, s: on_progress("inputs", "generating", done, of)
     )
     files: dict[str, Bundle] = {REFERENCE: reference}
     for recipe in candidates:
-        convert(source, folder / recipe.name, _stored_as(recipe, settings, in_files), told)
+        convert(source, folder / recipe.name, _stored_as(recipe, settings, in_files), on_conversion)
         files[recipe.name] = open_bundle(folder / recipe.name)
-    found = {name: _measured(name, files, runs[name], on_progress) for name in names}
-    forms = [forms for name in names for forms in _forms(name, found[name], files)]
+    errors = {name: _measured(name, files, runs[name], on_progress) for name in names}
+    forms = [forms for name in names for forms in _forms(name, errors[name], files)]
     held = {name: sum(f.forms[-1].bytes for f in forms if f.component == name) for name in names}
     return Study(
-        reference,
-        runs,
-        {recipe.name: recipe for recipe in candidates},
-        forms,
-        {name: reference.component(name).bytes - held[name] for name in names},
-        {
+        reference=reference,
+        runs=runs,
+        candidates={recipe.name: recipe for recipe in candidates},
+        blocks=forms,
+        outside={name: reference.component(name).bytes - held[name] for name in names},
+        whole={
             recipe.name: {
-                name: Outcome(files[recipe.name].component(name).bytes, found[name][recipe.name].final_snr_db)
+                name: Outcome(
+                    files[recipe.name].component(name).bytes, errors[name][recipe.name].final_snr_db
+                )
                 for name in names
             }
             for recipe in candidates
         },
-        in_files,
+        calibration=in_files,
     )
 
 
@@ -159,7 +161,7 @@ def _measured(
 
 
 def _in_files(calibration: Calibration, folder: Path) -> Calibration:
-    """Return the same inputs as a folder of them, which need not be drawn again."""
+    """Return the same inputs as a folder, so that their images need not be generated again."""
     given = calibration.given
     return (
         calibration if given is not None and given.is_dir() else replace(calibration, given=folder / INPUTS)
@@ -167,7 +169,7 @@ def _in_files(calibration: Calibration, folder: Path) -> Calibration:
 
 
 def _stored_as(recipe: Recipe, settings: Settings, calibration: Calibration) -> Settings:
-    """Return the settings with which to convert as a recipe says."""
+    """Return the settings for a conversion with another recipe."""
     pruning = pruning_of(recipe)
     needed = pruning is not None and pruning.needs_calibration
     return replace(settings, recipe=recipe, calibration=calibration if needed else None)
@@ -177,15 +179,16 @@ def _converting(on_progress: OnProgress) -> Callable[[str, str, int, int], None]
     return lambda component, what, done, of: on_progress("converting", f"{component}: {what}", done, of)
 
 
-def _forms(name: str, found: Mapping[str, ComponentErrors], files: Mapping[str, Bundle]) -> list[Forms]:
-    """Return the forms of each block of a component, the reference's last.
+def _forms(name: str, errors: Mapping[str, ComponentErrors], files: Mapping[str, Bundle]) -> list[Forms]:
+    """Return the storage formats of each block of a component, the reference's last.
 
-    What a candidate's file has beside the weights, more than the reference's, is shared out: scales.
+    The bytes that a candidate's file has in excess of weights and the reference's overhead, such as scales,
+    are divided among its blocks.
     """
-    first = next(iter(found.values())).blocks
+    first = next(iter(errors.values())).blocks
     forms: list[list[Form]] = [[] for _ in first]
     base = files[REFERENCE].component(name).bytes - sum(b.reference_bytes for b in first)
-    for candidate, part in found.items():
+    for candidate, part in errors.items():
         if [b.name for b in part.blocks] != [b.name for b in first]:
             raise BadConfig(f"the candidates' {name} differ in their blocks, which no mix of them can have")
         weights = sum(b.bytes for b in part.blocks)
@@ -195,55 +198,63 @@ def _forms(name: str, found: Mapping[str, ComponentErrors], files: Mapping[str, 
         for each, block in zip(forms, part.blocks, strict=True):
             noise = 10 ** (-finite(block.final_snr_db) / 10)
             size = round(block.bytes * share)
-            each.append(Form(candidate, size, block.snr_db, noise, pruned[block.name]))
+            each.append(
+                Form(
+                    candidate=candidate,
+                    bytes=size,
+                    snr_db=block.snr_db,
+                    noise=noise,
+                    pruned=pruned[block.name],
+                )
+            )
     for each, block in zip(forms, first, strict=True):
         each.append(Form(REFERENCE, block.reference_bytes, None, 0.0))
     return [Forms(name, block.name, tuple(each)) for block, each in zip(first, forms, strict=True)]
 
 
-def for_size(found: Study, budget: int) -> Choice:
+def for_size(study: Study, budget: int) -> Choice:
     """Return the choice whose files have at most `budget` bytes together, with about the least error.
 
-    The error is the sum of the components', each over its own signal. Raises BadConfig, with what can be
-    reached, for a size that is too small.
+    The error is the sum of the components' errors, each relative to its own signal. Raises BadConfig, with
+    the sizes that can be reached, for a size that is too small.
     """
-    outside, least = sum(found.outside.values()), found.least
-    most = outside + sum(block.forms[-1].bytes for block in found.blocks)
+    outside, least = sum(study.outside.values()), study.least
+    most = outside + sum(block.forms[-1].bytes for block in study.blocks)
     if budget < least:
         raise BadConfig(
             f"these candidates give files of {least:,} to {most:,} bytes together; {budget:,} is too small"
         )
-    return within_size(found.blocks, budget - outside)
+    return within_size(study.blocks, budget - outside)
 
 
-def for_snr(found: Study, snr_db: Mapping[str, float]) -> Choice:
+def for_snr(study: Study, snr_db: Mapping[str, float]) -> Choice:
     """Return the smallest choice with which each component's result has its `snr_db` or more."""
     choice: Choice = {}
-    for name in found.outside:
-        blocks = [block for block in found.blocks if block.component == name]
+    for name in study.outside:
+        blocks = [block for block in study.blocks if block.component == name]
         choice |= within_noise(blocks, 10 ** (-snr_db[name] / 10))
     return choice
 
 
 def raised(aims: Mapping[str, float], target: float, given: Mapping[str, Outcome]) -> dict[str, float] | None:
-    """Return what to aim at where a recipe gave less than `target` dB; None if it gave no less anywhere.
+    """Return new aims where a recipe gave less than `target` dB; None if it did not.
 
-    Errors do not add up quite: what was missing is added to the aim.
+    Errors do not add up exactly: the aim rises by the dB that were missing.
     """
     missing = {name: max(0.0, target - finite(outcome.snr_db)) for name, outcome in given.items()}
     return {name: aims[name] + short for name, short in missing.items()} if any(missing.values()) else None
 
 
 def names(choice: Choice, candidates: Mapping[str, Recipe]) -> dict[str, dict[str, str]]:
-    """Return what the form chosen for each block is called, by component and block."""
-    found: dict[str, dict[str, str]] = {}
+    """Return the name of the format chosen for each block, by component and block."""
+    chosen: dict[str, dict[str, str]] = {}
     for block, form in choice.items():
-        found.setdefault(block.component, {})[block.block] = called(form, candidates)
-    return found
+        chosen.setdefault(block.component, {})[block.block] = called(form, candidates)
+    return chosen
 
 
 def called(form: Form, candidates: Mapping[str, Recipe]) -> str:
-    """Return the candidate's name; where it would prune and does not here, of one that stores alike."""
+    """Return the candidate's name; where it prunes others but not this block, that of one without pruning."""
     recipe = candidates.get(form.candidate)
     if recipe is None or recipe.prune is None or form.pruned:
         return form.candidate
@@ -251,17 +262,17 @@ def called(form: Form, candidates: Mapping[str, Recipe]) -> str:
     return alike[0] if alike else f"{form.candidate}, not pruned"
 
 
-def prove(found: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path) -> dict[str, Outcome]:
-    """Return what a recipe really gives, by component: the checkpoint is converted and run.
+def prove(study: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path) -> dict[str, Outcome]:
+    """Return the measured outcome of a recipe, by component: convert the checkpoint and run it.
 
-    What is in `folder` already is replaced.
+    Files in `folder` are replaced.
     """
-    convert(source, folder, replace(_stored_as(recipe, settings, found.calibration), force=True))
-    made = open_bundle(folder)
+    convert(source, folder, replace(_stored_as(recipe, settings, study.calibration), force=True))
+    bundle = open_bundle(folder)
     return {
         name: Outcome(
-            made.component(name).bytes,
-            result_snr(found.reference.path(name), made.path(name), found.runs[name]),
+            bundle.component(name).bytes,
+            result_snr(study.reference.path(name), bundle.path(name), study.runs[name]),
         )
-        for name in found.outside
+        for name in study.outside
     }

@@ -1,4 +1,4 @@
-"""What a mixed recipe is to reach, and what is aimed at for that: neither bytes nor errors add up quite."""
+"""The target of a mixed recipe, and the aim that reaches it: neither bytes nor errors add up exactly."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from msd.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised
 
 @dataclass(frozen=True)
 class Snr:
-    """Each component's result has `db` or more; `aims` are what is aimed at, by component."""
+    """A target of `db` or more for each component's result; `aims` are the dB to aim at, by component."""
 
     db: float
     aims: Mapping[str, float]
 
-    def choice(self, found: Study) -> Choice:
-        """Return the smallest choice that should do."""
-        return for_snr(found, self.aims)
+    def choice(self, study: Study) -> Choice:
+        """Return the smallest choice that should reach the aims."""
+        return for_snr(study, self.aims)
 
-    def closer(self, found: Study, given: Mapping[str, Outcome]) -> Snr | None:
-        """Return what to aim at after a recipe that gave `given`; None where that is good."""
+    def closer(self, study: Study, given: Mapping[str, Outcome]) -> Snr | None:
+        """Return a closer aim after a recipe whose outcome was `given`; None where that is good."""
         aims = raised(self.aims, self.db, given)
         return replace(self, aims=aims) if aims else None
 
@@ -31,26 +31,26 @@ class Snr:
 
 @dataclass(frozen=True)
 class Size:
-    """The files together have at most `bytes`, those of the reference have `whole`; `aim` is aimed at."""
+    """A target of at most `bytes` for all files; the reference's have `whole`, and `aim` is the next aim."""
 
     bytes: int
     whole: int
     aim: int
 
-    def choice(self, found: Study) -> Choice:
-        """Return the best choice that should do; raises BadConfig for a size too small."""
-        return for_size(found, self.aim)
+    def choice(self, study: Study) -> Choice:
+        """Return the best choice of the size aimed at; raises BadConfig for a size that is too small."""
+        return for_size(study, self.aim)
 
-    def closer(self, found: Study, given: Mapping[str, Outcome]) -> Size | None:
-        """Return what to aim at after a recipe that gave `given`; None where that is good or the least.
+    def closer(self, study: Study, given: Mapping[str, Outcome]) -> Size | None:
+        """Return a closer aim after a recipe whose outcome was `given`; None where that is good or minimal.
 
-        Projections merged across blocks are stored as the largest form of these: what was too much is taken
-        off the aim.
+        Projections merged across blocks are stored in the largest format of these blocks: the aim falls by
+        the bytes in excess.
         """
         over = sum(outcome.bytes for outcome in given.values()) - self.bytes
-        if over <= 0 or self.aim <= found.least:
+        if over <= 0 or self.aim <= study.least:
             return None
-        return replace(self, aim=max(found.least, self.aim - over))
+        return replace(self, aim=max(study.least, self.aim - over))
 
     def __str__(self) -> str:
         return f"{self.bytes / 1e6:.2f} MB, {self.bytes / self.whole:.0%} of float32"

@@ -31,7 +31,7 @@ def watch(
     on_value: OnValue,
     piece: int = PIECE,
 ) -> None:
-    """Run `graph` on the CPU over all `inputs`, and tell the value of each of `tensors` on each of them.
+    """Run `graph` on the CPU over all `inputs`, and call `on_value` with each of `tensors` and its value.
 
     `inputs` are named as the graph's first signature does, or as its tensors where it has none; they are gone
     through once. Every tensor's values come in the order of inputs; tensors in about the order in which they
@@ -59,7 +59,7 @@ def watch(
 def _written(
     pieces: Sequence[Graph], watched: set[Tensor], folder: Path
 ) -> Generator[tuple[Written, set[Tensor]], None, None]:
-    """Yield each piece with what later ones take of it; meanwhile another core writes the next."""
+    """Yield each piece with the tensors that later ones read; meanwhile another core writes the next."""
     parts = []
     for number, piece in enumerate(pieces, 1):
         later = {t for rest in pieces[number:] for t in rest.inputs}
@@ -83,9 +83,9 @@ def _fed(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[dict[T
 
 
 def _needed(graph: Graph, tensors: Sequence[Tensor]) -> Graph:
-    """Return what makes `tensors`, each operation on constants alone just before it is needed.
+    """Return the operations that compute `tensors`, those on constants alone just before they are needed.
 
-    As traced, such operations stand in front of all others, and all constants would go through all pieces.
+    Tracing puts such operations before all others, and then all constants would pass through all pieces.
     """
     inside, wanted = set(graph.ops), list(dict.fromkeys(tensors))
     for tensor in wanted:
@@ -100,14 +100,14 @@ def _needed(graph: Graph, tensors: Sequence[Tensor]) -> Graph:
         if fed.intersection(op.operands):
             fed.update(op.outputs)
             _place(op, ordered)
-    made = [t for t in wanted if t.producer is not None]
-    for tensor in made:
+    computed = [t for t in wanted if t.producer is not None]
+    for tensor in computed:
         _place(tensor.maker, ordered)
-    return Graph(graph.inputs, made, ordered, graph.name)
+    return Graph(graph.inputs, computed, ordered, graph.name)
 
 
 def _place(op: Op, ordered: dict[Op, None]) -> None:
-    """Put `op` last in order, behind what it needs."""
+    """Append `op` to the order, after the operations it needs."""
     for tensor in op.operands:
         if tensor.producer is not None and tensor.producer not in ordered:
             _place(tensor.producer, ordered)
@@ -115,7 +115,7 @@ def _place(op: Op, ordered: dict[Op, None]) -> None:
 
 
 def _run(part: Written, later: set[Tensor], watched: set[Tensor], store: Store, on_value: OnValue) -> None:
-    """Run a piece over all inputs; drops what no `later` piece takes."""
+    """Run a piece over all inputs; drop the values that no `later` piece reads."""
     inputs = part.graph.inputs
     with opened(part) as run:
         for number in range(store.runs):

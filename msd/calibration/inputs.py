@@ -1,4 +1,4 @@
-"""Inputs of one network in .npz files, one run each, and checked at the door."""
+"""Inputs of one network in .npz files, one run each, checked when they are opened."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Runs:
 
     files: tuple[Path, ...]
     ports: Mapping[str, TensorSpec] | None = None
-    """What each array must be, where that has not been checked already: `read_run`."""
+    """The shape and dtype of each array, where `read_run` must still check them; else None."""
 
     def __len__(self) -> int:
         return len(self.files)
@@ -34,11 +34,11 @@ class Runs:
 
 
 def open_folder(folder: Path, component: str, ports: Mapping[str, TensorSpec]) -> Runs:
-    """Return the runs of a network in `folder`/`component`, where that is there, else in `folder`.
+    """Return the runs of a network in `folder`/`component` if it exists, else in `folder`.
 
-    Each .npz file is one run and has an array for each input, by its name; a .npy file is the only input of
-    a network that has one, as the latents of a VAE decoder. Files are in the order of their names. Raises
-    BadCalibration, naming file, array, what was found and what is wanted.
+    Each .npz file is one run and has an array for each input, by its name; a .npy file is the only input of a
+    network that has one, as the latents of a VAE decoder. Files are in the order of their names. Raises
+    BadCalibration with the file, the array, its shape and dtype, and those of the network's input.
     """
     place = folder / component if (folder / component).is_dir() else folder
     files = tuple(sorted(path for path in place.glob("*.np[yz]") if path.is_file()))
@@ -50,16 +50,16 @@ def open_folder(folder: Path, component: str, ports: Mapping[str, TensorSpec]) -
 
 
 def read_run(path: Path, ports: Mapping[str, TensorSpec]) -> Inputs:
-    """Return the inputs in a file as `ports` want them; raises BadCalibration where they are not so."""
-    found = read_arrays(path)
-    if list(found) == [""] and len(ports) == 1:
-        found = {name: found[""] for name in ports}
-    if set(found) != set(ports):
-        has = "one array without a name" if "" in found else f"the arrays {sorted(found)}"
+    """Return the inputs in a file; raises BadCalibration where they do not fit `ports`."""
+    arrays = read_arrays(path)
+    if list(arrays) == [""] and len(ports) == 1:
+        arrays = {name: arrays[""] for name in ports}
+    if set(arrays) != set(ports):
+        has = "one array without a name" if "" in arrays else f"the arrays {sorted(arrays)}"
         raise BadCalibration(f"{path} has {has}; the network takes {sorted(ports)}")
-    for name, value in found.items():
+    for name, value in arrays.items():
         _check(path, name, value, ports[name])
-    return found
+    return arrays
 
 
 def _check(path: Path, name: str, value: Array, port: TensorSpec) -> None:

@@ -1,4 +1,4 @@
-"""Parts of graphs, run on values that are kept in files."""
+"""Parts of graphs, run on values stored in files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Store:
 
 @contextmanager
 def running(graph: Graph, folder: Path) -> Iterator[Run]:
-    """Open a graph on the CPU in float arithmetic: what the `with` block gets returns its outputs for inputs.
+    """Open a graph on the CPU in float arithmetic; the `with` block gets a function from inputs to outputs.
 
     It is written once, to a file in `folder`; the graph stays as it is. Raises BadModelFile.
     """
@@ -60,7 +60,7 @@ def running(graph: Graph, folder: Path) -> Iterator[Run]:
 
 @dataclass(frozen=True)
 class Written:
-    """A graph in a file; its ports are called by their numbers, inputs first."""
+    """A graph in a file; its inputs and outputs are named by their numbers, inputs first."""
 
     graph: Graph
     file: Path
@@ -80,12 +80,12 @@ def write(graph: Graph, folder: Path) -> Written:
 
 @contextmanager
 def opened(written: Written) -> Iterator[Run]:
-    """Open a graph that was written, as `running` does; the file is gone afterwards."""
+    """Open a written graph as `running` does, and remove the file afterwards."""
     graph, names = written.graph, _names(written.graph)
 
     def run(inputs: Mapping[Tensor, Array]) -> dict[Tensor, Array]:
-        made = network.run({names[t]: inputs[t] for t in graph.inputs})
-        return {t: made[names[t]] for t in graph.outputs}
+        results = network.run({names[t]: inputs[t] for t in graph.inputs})
+        return {t: results[names[t]] for t in graph.outputs}
 
     try:
         with Interpreter(written.file, threads=os.cpu_count(), float_weights=True) as network:

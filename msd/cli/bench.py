@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,24 +11,21 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from msd.cli import options
 from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backends
-from msd.cli.command import Command, Failure, refuse_existing
+from msd.cli.command import CHECK_FAILED, Command, Failure, console, refuse_existing
+from msd.cli.options import FILE, FOLDER
+from msd.cli.progress import benchmark_progress
 from msd.families import file_names
 
 if TYPE_CHECKING:
     from msd.bench.result import Benchmark
-    from msd.bench.run import OnProgress
-    from msd.bundle import Bundle
+    from msd.runners.runner import Precision
+    from msd.runtime.execution import Execution
 
 EXECUTIONS = ("pipelined", "sequential", "resident")
-CONDITIONS = ("precision", "threads", "float_weights")
-EFFORT = ("repeats", "warmups", "min_seconds", "max_seconds")
-CONDITION_FAILED = 3
 WIDTH = 150
 """Columns to print where there is no terminal to ask."""
-
-FOLDER = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path, dir_okay=False)
 
 EXAMPLE = """\b
 Examples:
@@ -124,8 +119,29 @@ Examples:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of tables.")
 @click.option("-o", "--output", type=FILE, help="Write JSON to this file, or tables where it ends in .md.")
-@click.option("--force", is_flag=True, help="Replace the output file.")
-def bench(bundle: Path, other: Path | None, output: Path | None, **options: Any) -> None:
+@options.force("Replace the output file.")
+def bench(
+    bundle: Path,
+    backends: tuple[str, ...],
+    components: tuple[str, ...],
+    steps: int,
+    draw: int,
+    precision: Precision,
+    threads: int | None,
+    float_weights: bool,
+    execution: Execution,
+    repeats: int,
+    warmups: int,
+    min_seconds: float,
+    max_seconds: float,
+    other: Path | None,
+    fail_slower: float | None,
+    verify: bool,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+    **of_backends: Any,
+) -> None:
     """Measure the networks of BUNDLE, a folder that msd-convert wrote, and a whole image.
 
     Each network runs on seeded random inputs in a process of its own. Bench measures the time of loading and
@@ -134,54 +150,37 @@ def bench(bundle: Path, other: Path | None, output: Path | None, **options: Any)
 
     Exit code 3: slower than --fail-slower allows. 1: the measurement failed. 2: wrong usage.
     """
-    from msd.bundle import open_bundle
-
-    options["own"] = chosen_options(options["backends"], options)
-    if options["fail_slower"] and other is None:
-        raise click.UsageError("--fail-slower compares with --compare OTHER.")
-    if output:
-        refuse_existing(output, options["force"])
-    talk = Console(stderr=True)
-    opened = [open_bundle(folder, options["verify"]) for folder in (bundle, other) if folder]
-    with _progress(talk) as told:
-        made = _made(opened, options, told)
-    if output:
-        _write(made, output, options["force"])
-    _print(made, options["as_json"])
-    _require_all(made)
-    _require_fast(made, options["fail_slower"], talk)
-
-
-def _made(bundles: Sequence[Bundle], options: dict[str, Any], on_progress: OnProgress) -> Benchmark:
     from msd.bench.run import BenchSettings, benchmark
+    from msd.bundle import open_bundle
     from msd.runners.runner import Conditions
     from msd.runners.timings import Effort
 
     settings = BenchSettings(
-        backends=tuple(options["backends"]),
-        components=tuple(dict.fromkeys(options["components"])),
-        steps=options["steps"],
-        draw=options["draw"],
-        conditions=Conditions(**{name: options[name] for name in CONDITIONS}),
-        execution=options["execution"],
-        effort=Effort(**{name: options[name] for name in EFFORT}),
-        options=options["own"],
+        backends=tuple(dict.fromkeys(backends)),
+        components=tuple(dict.fromkeys(components)),
+        steps=steps,
+        draw=draw,
+        conditions=Conditions(precision=precision, threads=threads, float_weights=float_weights),
+        execution=execution,
+        effort=Effort(repeats, warmups, min_seconds, max_seconds),
+        options=chosen_options(backends, of_backends),
     )
-    return benchmark(bundles, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
+    if fail_slower and other is None:
+        raise click.UsageError("--fail-slower compares with --compare OTHER.")
+    if output:
+        refuse_existing(output, force)
+    talk = Console(stderr=True)
+    opened = [open_bundle(folder, verify) for folder in (bundle, other) if folder]
+    with benchmark_progress(talk) as on_progress:
+        result = benchmark(opened, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
+    if output:
+        _write(result, output, force)
+    _print(result, as_json)
+    _require_all(result)
+    _require_fast(result, fail_slower, talk)
 
 
-@contextmanager
-def _progress(talk: Console) -> Iterator[OnProgress]:
-    """Show on stderr what is being measured, and how far all of it is."""
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = BarColumn(20), TimeElapsedColumn(), TextColumn("{task.description}", markup=False)
-    with Progress(*columns, console=talk, transient=True) as progress:
-        task = progress.add_task("", total=1.0)
-        yield lambda words, part: progress.update(task, description=words, completed=part)
-
-
-def _print(made: Benchmark, as_json: bool) -> None:
+def _print(benchmark: Benchmark, as_json: bool) -> None:
     from rich import box
     from rich.table import Table
 
@@ -189,41 +188,39 @@ def _print(made: Benchmark, as_json: bool) -> None:
     from msd.bench.table import remarks, tables
 
     if as_json:
-        click.echo(dump_benchmark(made), nl=False)
+        click.echo(dump_benchmark(benchmark), nl=False)
         return
-    out = Console(highlight=False)
-    if not out.is_terminal:
-        out.width = max(out.width, WIDTH)
-    for found in tables(made):
-        shown = Table(*found.columns, title=escape(found.title), title_justify="left", box=box.SIMPLE)
-        for row in found.rows:
+    out = console(WIDTH)
+    for table in tables(benchmark):
+        shown = Table(*table.columns, title=escape(table.title), title_justify="left", box=box.SIMPLE)
+        for row in table.rows:
             shown.add_row(*map(escape, row))
         out.print(shown)
-    for remark in remarks(made):
+    for remark in remarks(benchmark):
         out.print(escape(f"{remark}."))
 
 
-def _write(made: Benchmark, output: Path, force: bool) -> None:
+def _write(benchmark: Benchmark, output: Path, force: bool) -> None:
     from msd.bench.result import dump_benchmark
     from msd.bench.table import to_markdown
     from msd.files.atomic import atomic_write
 
-    refuse_existing(output, force)  # it may have come while this was measured
+    refuse_existing(output, force)  # it may have appeared during the measurement
     with atomic_write(output) as temporary:
-        text = to_markdown(made) if output.suffix == ".md" else dump_benchmark(made)
+        text = to_markdown(benchmark) if output.suffix == ".md" else dump_benchmark(benchmark)
         temporary.write_text(text, "utf-8")
 
 
-def _require_all(made: Benchmark) -> None:
-    refused = [refusal.why for benched in made.bundles for refusal in benched.refusals]
+def _require_all(benchmark: Benchmark) -> None:
+    refused = [refusal.why for benched in benchmark.bundles for refusal in benched.refusals]
     if refused:
         raise Failure("; ".join(refused))
 
 
-def _require_fast(made: Benchmark, limit: float | None, talk: Console) -> None:
-    slower = [ratio for ratio in made.ratios if limit is not None and ratio.ratio > limit]
+def _require_fast(benchmark: Benchmark, limit: float | None, talk: Console) -> None:
+    slower = [ratio for ratio in benchmark.ratios if limit is not None and ratio.ratio > limit]
     for ratio in slower:
         words = f"{ratio.what} on {ratio.backend} takes {ratio.ratio:.2f} times as long (allowed: {limit:g})"
         talk.print(escape(words), style="red")
     if slower:
-        raise SystemExit(CONDITION_FAILED)
+        raise SystemExit(CHECK_FAILED)

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.cli.command import Command, refuse_existing
-from msd.families import component_names
+from msd.cli import options
+from msd.cli.command import CHECK_FAILED, Command, command_line, console, refuse_existing
+from msd.cli.options import FILE, FOLDER
+from msd.cli.progress import component_progress
 
 if TYPE_CHECKING:
-    from msd.blockwise.compare import OnProgress
     from msd.blockwise.result import BlockReport, ComponentErrors
 
-CHECK_FAILED = 3
 WIDTH = 120
 """Columns to print where there is no terminal to ask."""
-
-BUNDLE = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path, dir_okay=False)
 
 EXAMPLE = """\b
 Examples:
@@ -33,62 +27,20 @@ Examples:
 """
 
 
-def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say where inputs come from."""
-    for option in (
-        click.option(
-            "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first image."
-        ),
-        click.option(
-            "--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none."
-        ),
-        click.option(
-            "--kept-steps",
-            "kept",
-            type=click.IntRange(1),
-            default=4,
-            show_default=True,
-            help="Steps to measure on, spaced evenly.",
-        ),
-        click.option(
-            "--steps",
-            type=click.IntRange(1),
-            default=20,
-            show_default=True,
-            help="Denoising steps of an image.",
-        ),
-        click.option(
-            "--calibration",
-            "given",
-            type=click.Path(path_type=Path),
-            metavar="PROMPTS.txt|FOLDER",
-            help="Prompts, one per line, or a folder of .npz inputs.  [default: the demo's captions]",
-        ),
-    ):
-        command = option(command)
-    return command
-
-
 @click.command(cls=Command, epilog=EXAMPLE)
-@click.argument("bundle", type=BUNDLE)
-@click.option("--reference", type=BUNDLE, required=True, help="The same checkpoint, converted with float32.")
-@click.option(
-    "--component",
-    "components",
-    type=click.Choice(component_names()),
-    multiple=True,
-    help="Measure only this one; may be repeated.",
-)
-@calibration_options
+@click.argument("bundle", type=FOLDER)
+@click.option("--reference", type=FOLDER, required=True, help="The same checkpoint, converted with float32.")
+@options.components()
+@options.calibration
 @click.option(
     "--final", is_flag=True, help="Measure each block's share of the network's error: one more run per block."
 )
 @click.option("--plot", type=FILE, metavar="FILE.svg|FILE.png", help="Plot the errors.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
+@options.json_result()
 @click.option(
     "--fail-below", type=float, metavar="DB", help="End with exit code 3 if a median is below this SNR."
 )
-@click.option("--force", is_flag=True, help="Replace an existing plot.")
+@options.force("Replace an existing plot.")
 def blocks(
     bundle: Path,
     reference: Path,
@@ -98,7 +50,11 @@ def blocks(
     as_json: bool,
     fail_below: float | None,
     force: bool,
-    **calibration: Any,
+    given: Path | None,
+    steps: int,
+    kept: int,
+    guidance: float,
+    seed: int,
 ) -> None:
     """Compare each block of BUNDLE, alone, with a reference's, on the same inputs.
 
@@ -114,17 +70,17 @@ def blocks(
 
         check_plot(plot)
         refuse_existing(plot, force)
-    with progress() as on_progress:
-        settings, opened = Calibration(**calibration), open_bundle(bundle)
-        chosen = components or opened.family.required
+    calibration = Calibration(given=given, steps=steps, kept=kept, guidance=guidance, seed=seed)
+    opened = open_bundle(bundle)
+    with component_progress() as on_progress:
         report = compare(
             open_bundle(reference),
             opened,
-            chosen,
-            settings,
+            components or opened.family.required,
+            calibration,
             final,
             on_progress,
-            typed(),
+            command_line(),
         )
     if plot:
         save_plot(report, plot)
@@ -136,44 +92,12 @@ def blocks(
         raise SystemExit(CHECK_FAILED)
 
 
-def typed() -> str:
-    """Return the command that was typed."""
-    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
-
-
-@contextmanager
-def progress() -> Iterator[OnProgress]:
-    """Show on stderr what is being done to which component."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description:<14}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[what]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as shown:
-        tasks: dict[str, Any] = {}
-
-        def on_progress(component: str, what: str, done: int, total: int) -> None:
-            if component not in tasks:
-                tasks[component] = shown.add_task(component, total=None, what=what)
-            shown.update(tasks[component], what=what, completed=done, total=total)
-
-        yield on_progress
-
-
 def _say(report: BlockReport) -> None:
     """Print a table of each network's blocks, worst first, and the summaries below."""
-    from rich.console import Console
-
-    console = Console()
-    console = console if console.is_terminal else Console(width=WIDTH)
-    console.print(f"calibrated with {report.calibration}", highlight=False)
+    out = console(WIDTH)
+    out.print(f"calibrated with {report.calibration}")
     for name, part in report.components.items():
-        console.print(_table(name, part))
+        out.print(_table(name, part))
     for name, part in report.components.items():
         click.echo(_summary(name, part))
 

@@ -1,4 +1,7 @@
-"""The base of every command: a user's error is one line on stderr and exit code 1."""
+"""How every command ends, and prints: exit codes, a user's error in one line on stderr, consoles.
+
+Exit code 0: done. 1: a `Failure`, with its reason. 2: wrong usage, click's own. 3: `CHECK_FAILED`.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,17 @@ import sys
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
 from msd.errors import MsdError, OutputExists
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+CHECK_FAILED = 3
+"""The exit code of a command that was asked to check something, and found that it does not hold."""
 
 
 class Failure(click.ClickException):
@@ -65,3 +74,18 @@ def refuse_existing(path: Path, force: bool) -> None:
     """Raise OutputExists for a file that is there, unless it may be replaced."""
     if path.exists() and not force:
         raise OutputExists(f"{path} exists; --force replaces it")
+
+
+def command_line() -> str:
+    """Return the command as it was typed."""
+    return " ".join([Path(sys.argv[0]).name, *sys.argv[1:]])
+
+
+def console(width: int, stderr: bool = False) -> Console:
+    """Return a console for tables, at least `width` columns wide where there is no terminal to ask."""
+    from rich.console import Console
+
+    shown = Console(stderr=stderr, highlight=False)
+    if not shown.is_terminal:
+        shown.width = max(shown.width, width)
+    return shown

@@ -3,28 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from msd.cli import options
 from msd.cli.command import Command, refuse_existing
-from msd.cli.pruning import pruning, save_report, say_pruning
+from msd.cli.options import FILE
+from msd.cli.progress import conversion_progress
+from msd.cli.pruning import save_report, say_pruning
 from msd.families import component_names, find_family
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
-    from msd.conversion.convert import OnProgress, Plan, Settings
-
-FILE = click.Path(path_type=Path, dir_okay=False)
-FOLDER = click.Path(path_type=Path, file_okay=False)
+    from msd.conversion.convert import Plan, Settings
 
 
 def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Return the name or file; `list` shows what comes with msd and ends."""
+    """Return the name or file; `list` shows the recipes that come with msd, and exits."""
     if value != "list":
         return value
     from msd.encoding.recipe import find_recipe, shipped
@@ -34,9 +33,19 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     ctx.exit()
 
 
+def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse names of rewrites that do not exist."""
+    import graph_rewrites
+
+    names = [rule.name for rule in graph_rewrites.load()] if value else []
+    if unknown := set(value) - set(names):
+        raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
+    return value
+
+
 @click.command(cls=Command)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
+@options.output_folder()
 @click.option(
     "--lora",
     multiple=True,
@@ -96,6 +105,7 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 @click.option(
     "--without",
     multiple=True,
+    callback=_rewrites,
     metavar="REWRITE",
     help="Switch off a rewrite, by the name that --explain shows; may be repeated.",
 )
@@ -113,19 +123,29 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and stop.")
 @click.option("--explain", is_flag=True, help="Print what each rewrite did, what it skipped, and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest (or the plan) as JSON.")
-@click.option("--force", is_flag=True, help="Replace what is in the folder.")
+@options.force("Replace what is in the folder.")
 def convert(
     source: Path | None,
     output: Path,
+    lora: tuple[str, ...],
+    networks: str,
+    components: tuple[str, ...],
     recipe: str,
-    device: str | None,
+    batch: int,
+    height: int | None,
+    width: int | None,
+    prediction_type: str | None,
     gelu_clip: float,
+    device: str | None,
     without: tuple[str, ...],
+    prune: str | None,
+    calibration: Path | None,
+    no_refit: bool,
     prune_report: Path | None,
     dry_run: bool,
     explain: bool,
     as_json: bool,
-    **options: Any,
+    force: bool,
 ) -> None:
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
@@ -139,25 +159,43 @@ def convert(
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
+    from msd.api import conversion_settings
     from msd.bundle import dump_manifest
     from msd.conversion import convert as conversion
+    from msd.sources import lora as adapters
 
-    settings = _settings(recipe, device, gelu_clip, without, options)
+    settings = conversion_settings(
+        recipe=recipe,
+        components=components,
+        batch=batch,
+        height=height,
+        width=width,
+        device=device,
+        gelu_clip=gelu_clip,
+        without=without,
+        lora=[adapters.parse(text) for text in lora],
+        prediction_type=prediction_type,
+        networks=networks,
+        prune=prune,
+        calibration=calibration,
+        refit=not no_refit,
+        force=force,
+    )
     if prune_report:
-        refuse_existing(prune_report, options["force"])
+        refuse_existing(prune_report, force)
     source = source or _demo()
     if dry_run:
         _say_plan(conversion.plan(source, settings), settings, as_json)
         return
-    made: dict[str, Any] = {}
-    with _progress(made) as on_progress:
+    converted: list[str] = []
+    with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress)
     if prune_report:
         save_report(manifest, prune_report)
     if as_json:
         click.echo(dump_manifest(manifest), nl=False)
         return
-    _say(manifest, output, made)
+    _say(manifest, output, converted)
     say_pruning(manifest)
     if explain:
         _explain(manifest)
@@ -167,59 +205,6 @@ def _demo() -> Path:
     from msd.demo import CHECKPOINT
 
     return CHECKPOINT
-
-
-def _settings(
-    recipe: str, device: str | None, gelu_clip: float, without: tuple[str, ...], options: Any
-) -> Settings:
-    import graph_rewrites
-    from msd.conversion.convert import Settings
-    from msd.encoding.recipe import find_recipe
-    from msd.errors import BadConfig
-    from msd.prediction.device import Device, Target, find_device
-    from msd.sources import lora
-
-    rules = graph_rewrites.load()
-    names, chosen_recipe = [r.name for r in rules], find_recipe(recipe)
-    if unknown := set(without) - set(names):
-        raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
-    if unknown := set(chosen_recipe.without) - set(names):
-        raise BadConfig(
-            f"the recipe {chosen_recipe.name} is without {sorted(unknown)}, which are no rewrites"
-        )
-    target = Target(find_device(device) if device else Device(), gelu_clip)
-    options["lora"] = [lora.parse(text) for text in options["lora"]]
-    kept = [r for r in rules if r.name not in without]
-    budget, calibration, no_refit = map(options.pop, ("prune", "calibration", "no_refit"))
-    pruned = pruning(budget, calibration, no_refit, chosen_recipe)
-    return Settings(kept, chosen_recipe, target=target, **pruned, **options)
-
-
-@contextmanager
-def _progress(tasks: dict[str, Any]) -> Iterator[OnProgress]:
-    """Show on stderr what is being done to which component; `tasks` gets every component that is."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (
-        TextColumn("{task.description:<14}"),
-        BarColumn(),
-        TextColumn("{task.fields[what]:<10}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-
-        def on_progress(component: str, what: str, done: int, total: int) -> None:
-            if component not in tasks:
-                tasks[component] = progress.add_task(component, total=None, what=what)
-            if what == "writing":
-                progress.update(tasks[component], what=what, completed=done, total=total)
-            else:
-                progress.update(tasks[component], what=what)
-
-        yield on_progress
-        for task in tasks.values():
-            progress.update(task, what="done")
 
 
 def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
@@ -233,12 +218,12 @@ def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         )
 
 
-def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
+def _say(manifest: Manifest, output: Path, converted: Collection[str]) -> None:
     family = find_family(manifest.family)
     for name, part in manifest.components.items():
         ledger = manifest.ledger.get(name)
         origin = f"of {ledger['before']} traced" if ledger else f"for the {part.runs_on.upper()}"
-        unchanged = "" if family.component_of(name).name in made else ", unchanged"
+        unchanged = "" if family.component_of(name).name in converted else ", unchanged"
         click.echo(
             f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations ({origin}){unchanged}"
         )
@@ -246,7 +231,7 @@ def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
         click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     for name, what in manifest.source.published.items():
         click.echo(f"{name} is {what} as published")
-    if not made:
+    if not converted:
         click.echo("Nothing to do: every file is up to date.")
         return
     took = manifest.conversion
@@ -254,7 +239,7 @@ def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
 
 
 def _explain(manifest: Manifest) -> None:
-    """Print each component's ledger: what fired, then what only refused and why, then what found no place."""
+    """Print each component's ledger: rewrites that fired, those that skipped and why, and the others."""
     from rich.console import Console
     from rich.table import Table
 

@@ -8,23 +8,28 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from msd.cli import options
 from msd.cli.backend_choice import GENERATING
 from msd.cli.command import Command, refuse_existing
+from msd.cli.options import FILE, FOLDER
+from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
+    from msd.runners.runner import Precision
+    from msd.runtime.execution import Execution
     from msd.runtime.guidance import Guidance
     from msd.runtime.picture import Picture
-    from msd.runtime.pipeline import OnStep, Request
+    from msd.runtime.pipeline import Request
     from msd.runtime.preview import OnPreview, Preview
-    from msd.runtime.timeline import Recorder
+    from msd.runtime.timeline import TimelineRecorder
 
 
 def _known(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse a scheduler that is none of ours."""
+    """Refuse an unknown scheduler."""
     from msd.runtime.scheduler import SCHEDULERS
 
     if value is not None and value not in SCHEDULERS:
@@ -33,7 +38,7 @@ def _known(ctx: click.Context, param: click.Parameter, value: str | None) -> str
 
 
 def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse words that the shell passed as bytes which are no UTF-8."""
+    """Refuse text that the shell passed as bytes outside UTF-8."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
@@ -41,14 +46,12 @@ def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-OUT = click.Path(path_type=Path, file_okay=False)
-PICTURE = click.Path(path_type=Path, dir_okay=False)
 PRECISIONS = click.Choice(["fp32", "fp16"])
 EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
 
 @click.command(cls=Command)
-@click.argument("out", type=OUT)
+@click.argument("out", type=FOLDER)
 @click.option("--prompt", callback=_utf8, required=True, help="What the image should show.")
 @click.option("--negative-prompt", callback=_utf8, default="", help="What it should not show.")
 @click.option(
@@ -63,14 +66,9 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 )
 @click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps.")
 @click.option("--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none.")
+@options.scheduler(_known)
 @click.option(
-    "--scheduler",
-    callback=_known,
-    metavar="NAME",
-    help="ddim, dpm++, euler or lcm.  [default: the checkpoint's own, else ddim]",
-)
-@click.option(
-    "-o", "--output", type=PICTURE, required=True, help="The PNG file to write; {seed} stands for the seed."
+    "-o", "--output", type=FILE, required=True, help="The PNG file to write; {seed} stands for the seed."
 )
 @click.option("--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
@@ -92,12 +90,12 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 )
 @click.option(
     "--timeline",
-    type=PICTURE,
+    type=FILE,
     help="Write the activity of each network and the memory: FILE.svg, .png or .json.",
     metavar="FILE",
 )
 @click.option(
-    "--previews", type=OUT, metavar="FOLDER", help="Write previews of unfinished images to this folder."
+    "--previews", type=FOLDER, metavar="FOLDER", help="Write previews of unfinished images to this folder."
 )
 @click.option(
     "--preview-every",
@@ -108,25 +106,28 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 )
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each image.")
-@click.option("--force", is_flag=True, help="Replace existing images.")
+@options.force("Replace existing images.")
 def generate(
     out: Path,
-    output: Path,
+    prompt: str,
+    negative_prompt: str,
     seed: int,
     images: int,
+    steps: int,
+    guidance: float,
     scheduler: str | None,
-    backend: Any,
-    precision: Any,
+    output: Path,
+    backend: str,
+    precision: Precision,
     threads: int | None,
     float_weights: bool,
-    execution: Any,
+    execution: Execution,
     timeline: Path | None,
     previews: Path | None,
     preview_every: int,
     verify: bool,
     as_json: bool,
     force: bool,
-    **request: Any,
 ) -> None:
     """Generate images with the files that msd-convert wrote to the folder OUT.
 
@@ -139,19 +140,36 @@ def generate(
     from msd.runtime.picture import check_output, picture_paths, save_picture
     from msd.runtime.pipeline import Pipeline, Request
 
-    requests = [Request(seed=seed + i, **request) for i in range(images)]
+    requests = [
+        Request(
+            prompt=prompt,
+            negative_prompt=negative_prompt,
+            seed=seed + i,
+            steps=steps,
+            guidance=guidance,
+        )
+        for i in range(images)
+    ]
     paths = picture_paths(output, [request.seed for request in requests])
     for path in paths:
         check_output(path, force)
     on_preview = _previewing(previews, preview_every, requests, force) if previews else None
     begun = time.perf_counter()
-    engine = backend, threads, precision, float_weights
     with (
         _recorded(execution, timeline, force) as recorder,
-        Pipeline(open_bundle(out, verify), *engine, scheduler, execution, recorder) as pipeline,
+        Pipeline(
+            open_bundle(out, verify),
+            backend=backend,
+            threads=threads,
+            precision=precision,
+            float_weights=float_weights,
+            scheduler=scheduler,
+            execution=execution,
+            recorder=recorder,
+        ) as pipeline,
     ):
-        _warn_of_unused(pipeline.guidance(request["guidance"]), request["negative_prompt"])
-        with progress() as on_step:
+        _warn_of_unused(pipeline.guidance(guidance), negative_prompt)
+        with step_progress() as on_step:
             pictures = pipeline.draw(requests, on_step, on_preview=on_preview)
     for path, picture in zip(paths, pictures, strict=True):
         save_picture(picture, path, force)
@@ -161,9 +179,9 @@ def generate(
 
 
 @contextmanager
-def _recorded(execution: str, timeline: Path | None, force: bool) -> Iterator[Recorder | None]:
-    """Record what happens within, and write it if all went well; nothing where no file is wanted."""
-    from msd.runtime.timeline import Recorder
+def _recorded(execution: str, timeline: Path | None, force: bool) -> Iterator[TimelineRecorder | None]:
+    """Record a timeline of the `with` block and write it if all went well; None without a file for it."""
+    from msd.runtime.timeline import TimelineRecorder
     from msd.runtime.timeline_plot import check_timeline, save_timeline
 
     if timeline is None:
@@ -171,30 +189,13 @@ def _recorded(execution: str, timeline: Path | None, force: bool) -> Iterator[Re
         return
     check_timeline(timeline)
     refuse_existing(timeline, force)
-    with Recorder(execution) as recorder:
+    with TimelineRecorder(execution) as recorder:
         yield recorder
     save_timeline(recorder.timeline, timeline)
 
 
-@contextmanager
-def progress() -> Iterator[OnStep]:
-    """Show a bar of steps on stderr, with the seconds that the last one took."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    seconds_per_step = TextColumn("{task.fields[seconds]:.2f} s/step")
-    columns = TextColumn("denoising"), BarColumn(), MofNCompleteColumn(), seconds_per_step
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("", total=None, seconds=0.0)
-
-        def on_step(done: int, total: int, seconds: float) -> None:
-            progress.update(task, completed=done, total=total, seconds=seconds)
-
-        yield on_step
-
-
 def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
-    """Return what writes previews to a folder, SEED-STEP.png; refuse those that are there."""
+    """Return a function that writes previews to a folder, SEED-STEP.png; refuse existing ones."""
     from msd.files.atomic import raises_unwritable
     from msd.runtime.picture import Picture, check_output, save_picture
 
@@ -223,7 +224,7 @@ def _warn_of_unused(guidance: Guidance, negative_prompt: str) -> None:
 
 
 def _say(path: Path, picture: Picture, seconds: float, as_json: bool) -> None:
-    """Say what was made, and the seconds that all pictures took."""
+    """Print the file, its size and seed, and the seconds that all images took."""
     height, width, _ = picture.pixels.shape
     report = {"picture": str(path), "width": width, "height": height, **picture.metadata, "seconds": seconds}
     if as_json:

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from msd.report.compare import Change
-from msd.report.report import FAILING, FileReport, Group, OutOfRange, Prediction, Report, grouped
-from msd.report.words import fails, megabytes, places, unjudged
+from msd.report.phrases import fails, megabytes, places, unjudged
+from msd.report.report import FAILING, DelegatePrediction, FileReport, Group, OutOfRange, Report, grouped
 
 COLORS = {"rejected": "red", "wrong": "dark_orange", "unknown": "magenta", "note": "dim"}
 
@@ -26,10 +26,10 @@ def print_predictions(out: Console, report: Report, verbose: bool) -> None:
             out.print(f"[dark_orange]![/] {escape(file.file)}: {escape(sentence)}")
         for witness in file.witnesses:
             if verbose or not witness.ok:
-                said = (
+                line = (
                     f"{escape(file.file.rpartition('/')[2])}: {escape(witness.name)} {escape(witness.says)}"
                 )
-                out.print(said, style="dim", soft_wrap=True)
+                out.print(line, style="dim", soft_wrap=True)
 
 
 def _summary(report: Report) -> Table:
@@ -47,11 +47,11 @@ def _summary(report: Report) -> Table:
     return table
 
 
-def _share(file: FileReport, p: Prediction) -> str:
+def _share(file: FileReport, p: DelegatePrediction) -> str:
     return f"{p.delegated} of {file.operations} on GPU, {p.partitions} partition{'s' * (p.partitions != 1)}"
 
 
-def _print_findings(out: Console, file: FileReport, prediction: Prediction, verbose: bool) -> None:
+def _print_findings(out: Console, file: FileReport, prediction: DelegatePrediction, verbose: bool) -> None:
     groups = [g for g in grouped(prediction.findings) if verbose or g.severity in FAILING]
     if not groups:
         return
@@ -80,7 +80,7 @@ def _row(group: Group, verbose: bool) -> tuple[str, str, str, str]:
 
 
 def print_changes(out: Console, changes: Sequence[Change], only: Sequence[str]) -> None:
-    """Print findings gained and lost since another report."""
+    """Print the findings gained and lost since another report."""
     for change in changes:
         title = f"[bold]{escape(change.file)}[/] [dim]{escape(change.delegate)}, {escape(change.device)}[/]"
         out.print(title)

@@ -4,36 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
-    from msd.encoding.recipe import Recipe
-
-
-def pruning(budget: str | None, calibration: Path | None, no_refit: bool, recipe: Recipe) -> dict[str, Any]:
-    """Return the settings that `--prune`, `--calibration` and `--no-refit` ask for, beyond the recipe's.
-
-    Raises BadConfig for what is no budget or no [prune] table, and for a calibration of nothing.
-    """
-    from dataclasses import replace
-
-    from msd.calibration.drawing import Calibration
-    from msd.errors import BadConfig
-    from msd.pruning.settings import Pruning, parse_budget, parse_pruning
-
-    wanted = parse_pruning(recipe.prune) if recipe.prune is not None else None
-    if budget:
-        wanted = replace(wanted or Pruning(), budget=parse_budget(budget))
-    if calibration and not wanted:
-        raise BadConfig("a calibration is for pruning: give --prune, or a recipe with a table [prune]")
-    if no_refit and wanted:
-        wanted = replace(wanted, refit=False)
-    return {"pruning": wanted, "calibration": Calibration(calibration) if calibration else None}
 
 
 def save_report(manifest: Manifest, path: Path) -> None:
-    """Write what was pruned, by component, as JSON; nothing was: an empty object."""
+    """Write the pruning of each component as JSON; an empty object where nothing was pruned."""
     from msd.files.atomic import atomic_write
 
     done = {name: row["pruning"] for name, row in manifest.ledger.items() if "pruning" in row}
@@ -68,7 +46,7 @@ def say_pruning(manifest: Manifest) -> None:
 
 
 def _decibels(error: float | None) -> str:
-    """Return an error's energy, relative to what is computed, in dB below it."""
+    """Return an error's energy, relative to the result, in dB."""
     from math import log10
 
     if error is None:

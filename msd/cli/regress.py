@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
+from msd.cli import options
 from msd.cli.backend_choice import GENERATING
-from msd.cli.command import Command, refuse_existing
-from msd.cli.generate import PRECISIONS, progress
+from msd.cli.command import CHECK_FAILED, Command, console, refuse_existing
+from msd.cli.generate import PRECISIONS
+from msd.cli.options import FILE, FOLDER
+from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
     from msd.regress.compare import Compared, Result
-    from msd.regress.run import Regression
+    from msd.regress.regression import Regression
     from msd.regress.suite import Suite
+    from msd.runners.runner import Precision
     from msd.runtime.pipeline import Pipeline
 
-CHECK_FAILED = 3
 WIDTH = 100
 """Columns to print where there is no terminal to ask."""
-
-FOLDER = click.Path(path_type=Path, file_okay=False)
-FILE = click.Path(path_type=Path, dir_okay=False)
 
 EXAMPLE = """\b
 Examples:
@@ -44,9 +44,9 @@ Examples:
 @click.option(
     "--precision", type=PRECISIONS, default="fp32", show_default=True, help="Precision of a GPU's arithmetic."
 )
-@click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
-@click.option("--force", is_flag=True, help="Replace an earlier report.")
+@options.threads()
+@options.json_result()
+@options.force("Replace an earlier report.")
 def regress(
     suite: str,
     bundle: Path,
@@ -54,9 +54,11 @@ def regress(
     output: Path | None,
     junit: Path | None,
     update: bool,
+    backend: str,
+    precision: Precision,
+    threads: int | None,
     as_json: bool,
     force: bool,
-    **engine: Any,
 ) -> None:
     """Generate the images of SUITE with BUNDLE, and compare them with golden ones.
 
@@ -65,7 +67,7 @@ def regress(
     measurement.
     """
     from msd.bundle import open_bundle
-    from msd.regress.run import guard
+    from msd.regress.regression import guard
     from msd.regress.suite import find_suite, read_suite
     from msd.runtime.pipeline import Pipeline
 
@@ -74,25 +76,31 @@ def regress(
     path = find_suite(suite)
     chosen, folder = read_suite(path), goldens or path.with_suffix("")
     _refuse_reports(output, junit, force)
-    pipeline = Pipeline(open_bundle(bundle), scheduler=chosen.drawing.scheduler, **engine)
+    pipeline = Pipeline(
+        open_bundle(bundle),
+        backend=backend,
+        threads=threads,
+        precision=precision,
+        scheduler=chosen.drawing.scheduler,
+    )
     if update:
         _update(chosen, pipeline, folder, as_json)
         return
     guarded = guard(chosen, pipeline, folder)
-    with progress() as on_step:
-        found = guarded.regress(on_step)
-    _write(found, output, junit, force)
-    _say(found.result)
+    with step_progress() as on_step:
+        regression = guarded.regress(on_step)
+    _write(regression, output, junit, force)
+    _say(regression.result)
     if as_json:
         from msd.files.schema import dump
 
-        click.echo(dump(found.result), nl=False)
-    if found.result.broken:
+        click.echo(dump(regression.result), nl=False)
+    if regression.result.broken:
         raise SystemExit(CHECK_FAILED)
 
 
 def _refuse_reports(output: Path | None, junit: Path | None, force: bool) -> None:
-    """Refuse places that are taken, before anything is drawn."""
+    """Refuse existing outputs before generating begins."""
     if output and output.is_dir() and any(output.iterdir()):
         refuse_existing(output, force)
     if junit:
@@ -100,10 +108,10 @@ def _refuse_reports(output: Path | None, junit: Path | None, force: bool) -> Non
 
 
 def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> None:
-    from msd.regress.run import require_updatable, update
+    from msd.regress.regression import require_updatable, update
 
     require_updatable(suite, pipeline, folder)
-    with progress() as on_step:
+    with step_progress() as on_step:
         changes = update(suite, pipeline, folder, on_step)
     for name, change in changes.items():
         click.echo(f"{name}: {change}", err=True)
@@ -112,38 +120,36 @@ def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> No
         click.echo(json.dumps({"goldens": str(folder), "changes": changes}, ensure_ascii=False))
 
 
-def _write(found: Regression, output: Path | None, junit: Path | None, force: bool) -> None:
+def _write(regression: Regression, output: Path | None, junit: Path | None, force: bool) -> None:
     from msd.files.atomic import atomic_write
     from msd.regress.junit import to_junit
-    from msd.regress.report import write_report
+    from msd.regress.report_folder import write_report
 
-    _refuse_reports(output, junit, force)  # they may have come while pictures were drawn
+    _refuse_reports(output, junit, force)  # they may have appeared while images were generated
     if output:
-        write_report(found, output)
+        write_report(regression, output)
     if junit:
         with atomic_write(junit) as temporary:
-            temporary.write_text(to_junit(found.result), "utf-8")
+            temporary.write_text(to_junit(regression.result), "utf-8")
 
 
 def _say(result: Result) -> None:
-    """Print the figures of each picture, worst first, then what to know and what is broken, on stderr."""
-    from rich.console import Console
+    """Print the metrics of each image, worst first, then remarks and broken thresholds, on stderr."""
     from rich.markup import escape
     from rich.table import Table
 
-    console = Console(stderr=True, highlight=False)
-    console = console if console.is_terminal else Console(stderr=True, highlight=False, width=WIDTH)
+    out = console(WIDTH, stderr=True)
     table = Table("picture")
     for column in ("PSNR", "SSIM", "hash bits", "attributes"):
         table.add_column(column, justify="right")
     for picture in result.pictures:
         table.add_row(*_cells(picture), style="red" if picture.broken else "")
-    console.print(table)
+    out.print(table)
     for note in result.notes:
-        console.print(escape(note), style="dim")
+        out.print(escape(note), style="dim")
     for sentence in result.broken:
-        console.print(escape(sentence), style="red", soft_wrap=True)
-    console.print(f"{escape(result.suite)}: {_summary(result)}", soft_wrap=True)
+        out.print(escape(sentence), style="red", soft_wrap=True)
+    out.print(f"{escape(result.suite)}: {_summary(result)}", soft_wrap=True)
 
 
 def _cells(picture: Compared) -> tuple[str, ...]:
@@ -156,5 +162,5 @@ def _cells(picture: Compared) -> tuple[str, ...]:
 
 def _summary(result: Result) -> str:
     count, broken = len(result.pictures), len(result.broken)
-    said = f"{broken} threshold{'s' * (broken > 1)} broken" if broken else "all thresholds hold"
-    return f"{count} picture{'s' * (count > 1)} in {result.seconds:.1f} s, {said}"
+    outcome = f"{broken} threshold{'s' * (broken > 1)} broken" if broken else "all thresholds hold"
+    return f"{count} picture{'s' * (count > 1)} in {result.seconds:.1f} s, {outcome}"

@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
-import msd
-from msd.bundle import MANIFEST, RunsOn, open_bundle
-from msd.cli.command import Command, refuse_existing
-from msd.errors import BadBundle
-from msd.families import Family, families
-from msd.prediction.registry import delegates
+from msd.cli import options
+from msd.cli.command import CHECK_FAILED, Command, console, refuse_existing
+from msd.cli.options import FILE
+from msd.cli.report_run import Files, Findings, ReportRequest, files_of, find_out
+from msd.prediction import registry
 
 if TYPE_CHECKING:
     from msd.judging import Verdict
     from msd.report.compare import Change
-    from msd.report.report import Audit, FileReport, Report
-    from msd.runners.adapter import VulkanAdapter
+    from msd.report.report import Report
+    from msd.runners.runner import Precision
 
-Files = Sequence[tuple[Path, RunsOn]]
-"""What to judge, but for what is for the CPU, which is only listed."""
-
-CONDITION_FAILED = 3
 WIDTH = 120
 """Columns to print where there is no terminal to ask."""
 
@@ -46,19 +38,8 @@ Examples:
 """
 
 
-class SayOnStderr(logging.Handler):
-    """Prints what a long preparation is doing."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(logging.INFO)
-        self.console = console
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.console.print(escape(record.getMessage()), style="dim", highlight=False)
-
-
 def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, str], tuple[str, ...]]:
-    """Return what reads several words with commas between them, each of which must be `among` those known."""
+    """Return a click callback that reads words separated by commas, each one of `among`."""
 
     def read(ctx: click.Context, parameter: click.Parameter, value: str) -> tuple[str, ...]:
         words = tuple(dict.fromkeys(filter(None, value.split(","))))
@@ -74,10 +55,10 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
 @click.option(
     "--delegate",
     "delegates",
-    callback=_words(tuple(delegates())),
+    callback=_words(tuple(registry.delegates())),
     default="litert-gpu",
     show_default=True,
-    help=f"Predict for {', '.join(f'{d.name} ({d.title})' for d in delegates().values())}, or both.",
+    help=f"Predict for {', '.join(f'{d.name} ({d.title})' for d in registry.delegates().values())}, or both.",
 )
 @click.option(
     "--device",
@@ -94,8 +75,8 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     show_default=True,
 )
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file.")
-@click.option("--force", is_flag=True, help="Replace the output file.")
+@click.option("-o", "--output", type=FILE, help="Write to this file.")
+@options.force("Replace the output file.")
 @click.option(
     "--fail-on",
     callback=_words(CONDITIONS),
@@ -149,7 +130,26 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     "--setup", is_flag=True, help="Find or fetch a Vulkan adapter, check that it works, and name it."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show notes, sources, outputs, times and the native log.")
-def report(paths: tuple[Path, ...], setup: bool, **options: Any) -> None:
+def report(
+    paths: tuple[Path, ...],
+    delegates: tuple[str, ...],
+    device: str,
+    run: bool,
+    form: str,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+    fail_on: tuple[str, ...],
+    before: Path | None,
+    audit: bool,
+    inputs: tuple[Path, ...],
+    precision: Precision,
+    pieces: int,
+    timeout: float,
+    memory: float | None,
+    setup: bool,
+    verbose: bool,
+) -> None:
     """Show which operations of each PATH a GPU delegate accepts, and why it rejects the others.
 
     PATH is a .tflite file, or a folder that msd-convert wrote, with or without its manifest. Rules predict
@@ -160,146 +160,107 @@ def report(paths: tuple[Path, ...], setup: bool, **options: Any) -> None:
     Exit code 0: no finding that --fail-on names. 3: at least one. 1: the check was impossible. 2: wrong
     usage.
     """
+    files, form = files_of(paths), "json" if as_json else form
+    _require_sense(files, delegates, form, output, setup)
+    if inputs and not audit:
+        raise click.UsageError("--inputs are for --audit-fp16.")
+    if "worse" in fail_on and not before:
+        raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
+    if output:
+        refuse_existing(output, force)
+    earlier, talk = _loaded(before), Console(stderr=True)
+    request = ReportRequest(
+        paths=paths,
+        files=files,
+        delegates=delegates,
+        device=device,
+        run=run,
+        setup=setup,
+        precision=precision,
+        pieces=pieces,
+        timeout=timeout,
+        memory=None if memory is None else int(memory * 1e9),
+        audit=audit,
+        inputs=inputs,
+    )
+    failed = _show(find_out(request, talk), earlier, form, output, force, fail_on, setup, verbose)
+    if failed:
+        talk.print(f"Exit code 3 for: {', '.join(failed)}.", style="red")
+        raise SystemExit(CHECK_FAILED)
+
+
+def _show(
+    findings: Findings,
+    earlier: Report | None,
+    form: str,
+    output: Path | None,
+    force: bool,
+    fail_on: tuple[str, ...],
+    setup: bool,
+    verbose: bool,
+) -> tuple[str, ...]:
+    """Print or write the report in the form asked for; returns which conditions of `fail_on` are met."""
     from msd.report.compare import compare
 
-    files = _files(paths)
-    _require_sense(files, setup, options)
-    if options["output"]:
-        refuse_existing(options["output"], options["force"])
-    before, talk = _loaded(options["before"]), Console(stderr=True)
-    made, adapter, verdicts = _made(paths, files, setup, options, talk)
-    changes = compare(before, made) if before else []
-    made = replace(made, failed=_failing(made, verdicts, changes, options["fail_on"]))
-    form = "json" if options["as_json"] else options["form"]
+    changes = compare(earlier, findings.report) if earlier else []
+    failed = _failing(findings.report, findings.verdicts, changes, fail_on)
+    report = replace(findings.report, failed=failed)
     if form == "table":
-        _print(made, adapter, verdicts, setup, options["verbose"])
-        if before:
-            _print_changes(before, made, changes)
+        _print(replace(findings, report=report), setup, verbose)
+        if earlier:
+            _print_changes(earlier, report, changes)
     else:
-        _write(_rendered(made, form), options["output"], options["force"])
-    if made.failed:
-        talk.print(f"Exit code 3 for: {', '.join(made.failed)}.", style="red")
-        raise SystemExit(CONDITION_FAILED)
+        _write(_rendered(report, form), output, force)
+    return failed
 
 
 def _loaded(path: Path | None) -> Report | None:
-    """Return the report to compare with, before anything that takes minutes."""
+    """Return the report to compare with; an invalid one fails before the work of minutes."""
     from msd.report.report import load_report
 
     return load_report(path) if path else None
 
 
-def _require_sense(files: Files, setup: bool, options: dict[str, Any]) -> None:
+def _require_sense(
+    files: Files, delegates: Sequence[str], form: str, output: Path | None, setup: bool
+) -> None:
     """Refuse options that do not go together."""
     if not files and not setup:
         raise click.UsageError("Name a .tflite file or a folder of them, or ask for --setup.")
-    if options["form"] == "model-explorer" and (len(files) != 1 or len(options["delegates"]) != 1):
+    if form == "model-explorer" and (len(files) != 1 or len(delegates) != 1):
         raise click.UsageError("--format model-explorer describes one file and one delegate at a time.")
-    if options["output"] and options["form"] == "table" and not options["as_json"]:
+    if output and form == "table":
         raise click.UsageError("--output is for the other formats; choose one with --format.")
-    if options["inputs"] and not options["audit"]:
-        raise click.UsageError("--inputs are for --audit-fp16.")
-    if "worse" in options["fail_on"] and not options["before"]:
-        raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
 
 
-def _made(
-    paths: Sequence[Path], files: Files, setup: bool, options: dict[str, Any], talk: Console
-) -> tuple[Report, VulkanAdapter | None, list[Verdict]]:
-    """Return the report, and what the real delegate said itself."""
-    from msd.judging.pieces import combined
-    from msd.prediction.device import find_device
-    from msd.report.examine import disagreements, examine
-    from msd.report.report import Report
-
-    device = find_device(options["device"])
-    reports = [examine(file, options["delegates"], device, runs_on) for file, runs_on in files]
-    adapter, verdicts = None, []
-    if options["run"] or setup:
-        adapter = _adapter(talk)
-        judged = [_judge(file, options, adapter, talk) if on == "gpu" else [] for file, on in files]
-        verdicts = [verdict for each in judged for verdict in each]
-        reports = [replace(r, run=combined(v)) if v else r for r, v in zip(reports, judged, strict=True)]
-        reports = [replace(r, disagreements=disagreements(r)) for r in reports]
-        reports = [_witnessed(r, options["timeout"], talk) if r.run else r for r in reports]
-    if options["audit"]:
-        judged_files = [file for file, on in files if on == "gpu"]
-        audits = _audits(paths, judged_files, options["inputs"], talk)
-        reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
-    return Report(msd.__version__, tuple(reports), _described(adapter)), adapter, verdicts
-
-
-def _witnessed(report: FileReport, timeout: float, talk: Console) -> FileReport:
-    from msd.report.witness import witnesses
-
-    with talk.status(f"{escape(Path(report.file).name)}: what others say …"):
-        return replace(report, witnesses=witnesses(Path(report.file), timeout))
-
-
-def _audits(
-    paths: Sequence[Path], files: Sequence[Path], inputs: Sequence[Path], talk: Console
-) -> Iterator[Audit]:
-    """Yield each file's audit; a bundle draws once for all of its files."""
-    from msd.report.float16 import audited, draw
-
-    bundles = [path for path in paths if (path / MANIFEST).is_file() and not inputs]
-    with talk.status("Ranges on the CPU …") as status:
-        drawn = {bundle: draw(bundle) for bundle in bundles}
-        for file in files:
-            status.update(f"{escape(file.name)}: ranges on the CPU …")
-            yield audited(file, drawn.get(file.parent), inputs)
-
-
-def _described(adapter: VulkanAdapter | None) -> dict[str, Any] | None:
-    if adapter is None:
-        return None
-    return {
-        "litert": version("ai-edge-litert"),
-        "name": adapter.name,
-        "type": adapter.type,
-        "origin": adapter.origin,
-        "half_floats": adapter.half_floats,
-        "passed_over": list(adapter.passed_over),
-    }
-
-
-def _print(
-    made: Report, adapter: VulkanAdapter | None, verdicts: list[Verdict], setup: bool, verbose: bool
-) -> None:
+def _print(findings: Findings, setup: bool, verbose: bool) -> None:
     from msd.cli.prediction_view import print_audits, print_predictions
     from msd.cli.verdict_view import print_verdicts
 
-    out = _console()
-    if made.files:
-        print_predictions(out, made, verbose)
-    print_audits(out, made)
-    if adapter is not None:
-        print_verdicts(out, adapter, verdicts, setup, verbose)
+    out = console(WIDTH)
+    if findings.report.files:
+        print_predictions(out, findings.report, verbose)
+    print_audits(out, findings.report)
+    if findings.adapter is not None:
+        print_verdicts(out, findings.adapter, findings.verdicts, setup, verbose)
 
 
-def _print_changes(before: Report, made: Report, changes: Sequence[Change]) -> None:
+def _print_changes(before: Report, after: Report, changes: Sequence[Change]) -> None:
     from msd.cli.prediction_view import print_changes
     from msd.report.compare import missing
 
-    print_changes(_console(), changes, missing(before, made))
+    print_changes(console(WIDTH), changes, missing(before, after))
 
 
-def _console() -> Console:
-    out = Console(highlight=False)
-    if not out.is_terminal:
-        out.width = max(out.width, WIDTH)
-    return out
-
-
-def _rendered(made: Report, form: str) -> str:
+def _rendered(report: Report, form: str) -> str:
     from msd.report.explorer import to_explorer
     from msd.report.html import to_html
     from msd.report.markdown import to_markdown
     from msd.report.report import dump_report
 
     if form == "model-explorer":
-        return to_explorer(made.files[0], made.files[0].predictions[0])
-    return {"json": dump_report, "markdown": to_markdown, "html": to_html}[form](made)
+        return to_explorer(report.files[0], report.files[0].predictions[0])
+    return {"json": dump_report, "markdown": to_markdown, "html": to_html}[form](report)
 
 
 def _write(text: str, output: Path | None, force: bool) -> None:
@@ -308,80 +269,23 @@ def _write(text: str, output: Path | None, force: bool) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    refuse_existing(output, force)  # it may have come while the delegate worked
+    refuse_existing(output, force)  # it may have appeared while the delegate ran
     with atomic_write(output) as temporary:
         temporary.write_text(text, "utf-8")
 
 
 def _failing(
-    made: Report, verdicts: Sequence[Verdict], changes: Sequence[Change], asked: Sequence[str]
+    report: Report, verdicts: Sequence[Verdict], changes: Sequence[Change], asked: Sequence[str]
 ) -> tuple[str, ...]:
     """Return which of the conditions that were asked for do not hold."""
     from msd.report.report import SEVERITIES
 
-    predictions = [p for file in made.files for p in file.predictions]
-    found = {severity: any(p.count(severity) for p in predictions) for severity in SEVERITIES}
-    found["run"] = not all(verdict.ok for verdict in verdicts)
-    found["disagreement"] = any(file.disagreements for file in made.files)
-    found["audit"] = any(
-        r.what == "overflow" for file in made.files if file.audit for r in file.audit.out_of_range
+    predictions = [p for file in report.files for p in file.predictions]
+    met = {severity: any(p.count(severity) for p in predictions) for severity in SEVERITIES}
+    met["run"] = not all(verdict.ok for verdict in verdicts)
+    met["disagreement"] = any(file.disagreements for file in report.files)
+    met["audit"] = any(
+        r.what == "overflow" for file in report.files if file.audit for r in file.audit.out_of_range
     )
-    found["worse"] = any(change.worse for change in changes)
-    return tuple(condition for condition in asked if found[condition])
-
-
-def _files(paths: tuple[Path, ...]) -> Files:
-    """Return the .tflite files that `paths` name; raises BadBundle."""
-    found: list[tuple[Path, RunsOn]] = []
-    for path in paths:
-        found += _components(path) if path.is_dir() else [(path, "gpu")]
-    return found
-
-
-def _components(folder: Path) -> Files:
-    """Return the files that the folder's manifest lists; those of a whole family where it has none."""
-    if (folder / MANIFEST).exists():
-        parts = open_bundle(folder).manifest.components.values()
-        return [(folder / part.file, part.runs_on) for part in parts]
-    missing = {family: _missing(folder, family) for family in families().values()}
-    family = min(missing, key=lambda family: len(missing[family]))
-    if missing[family]:
-        lacking = ", ".join(missing[family])
-        raise BadBundle(f"{folder} has neither {MANIFEST} nor {lacking}; name the files to judge instead")
-    files: list[tuple[str, RunsOn]] = [(n, "cpu" if n in family.lookups else "gpu") for n in family.files]
-    places = [(folder / f"{name}.tflite", runs_on) for name, runs_on in files]
-    return [(path, runs_on) for path, runs_on in places if path.is_file()]
-
-
-def _missing(folder: Path, family: Family) -> list[str]:
-    """Return the files of a family that a folder lacks."""
-    names = [f"{component}.tflite" for component in family.required]
-    return [name for name in names if not (folder / name).is_file()]
-
-
-def _adapter(talk: Console) -> VulkanAdapter:
-    from msd.runners.adapter import find
-
-    logger, handler = logging.getLogger("msd.runners"), SayOnStderr(talk)
-    logger.addHandler(handler)
-    logger.setLevel(logging.INFO)
-    try:
-        with talk.status("Looking for a Vulkan adapter …"):
-            return find()
-    finally:
-        logger.removeHandler(handler)
-
-
-def _judge(file: Path, options: dict[str, Any], adapter: VulkanAdapter, talk: Console) -> list[Verdict]:
-    from msd.judging import judge
-    from msd.judging.pieces import judge_pieces
-
-    memory, count = options["memory"], options["pieces"]
-    how: dict[str, Any] = {
-        "precision": options["precision"],
-        "timeout": options["timeout"],
-        "memory": None if memory is None else int(memory * 1e9),
-        "adapter": adapter,
-    }
-    with talk.status(f"{escape(file.name)}: on {escape(adapter.name)} …"):
-        return [judge(file, **how)] if count == 1 else list(judge_pieces(file, count, **how))
+    met["worse"] = any(change.worse for change in changes)
+    return tuple(condition for condition in asked if met[condition])

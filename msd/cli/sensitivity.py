@@ -7,21 +7,24 @@ import platform
 import re
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from msd.cli.blocks import FILE, WIDTH, calibration_options, decibels, progress, typed
-from msd.cli.command import Command, refuse_existing
-from msd.families import component_names
+from msd.cli import options
+from msd.cli.blocks import WIDTH, decibels
+from msd.cli.command import Command, command_line, console, refuse_existing
+from msd.cli.options import FILE
+from msd.cli.progress import component_progress
 
 if TYPE_CHECKING:
     from msd.blockwise import target
-    from msd.blockwise.sensitivity import Sensitivity, Study
+    from msd.blockwise.sensitivity import OnProgress, Sensitivity, Study
+    from msd.calibration.drawing import Calibration
     from msd.conversion.convert import Settings
 
 ATTEMPTS = 4
-"""How often a recipe is made until what it gives is what was asked for."""
+"""The number of recipes to try until one reaches the target."""
 
 UNITS = {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
@@ -40,12 +43,12 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     """Read "600MB" or "60%"."""
     if value is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%|B|kB|MB|GB)", value)
-    if not found or not float(found[1]):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%|B|kB|MB|GB)", value)
+    if not match or not float(match[1]):
         raise click.BadParameter(f"{value} is no size; write 600MB or 60%")
-    if found[2] == "%":
-        return float(found[1]) / 100, True
-    return float(found[1]) * UNITS[found[2]], False
+    if match[2] == "%":
+        return float(match[1]) / 100, True
+    return float(match[1]) * UNITS[match[2]], False
 
 
 @click.command(cls=Command, epilog=EXAMPLE)
@@ -66,16 +69,10 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
 )
 @click.option("--target-db", type=float, metavar="DB", help="SNR of each network's result, at least.")
 @click.option("-o", "--output", type=FILE, required=True, help="The recipe to write, a .toml file.")
-@click.option(
-    "--component",
-    "components",
-    type=click.Choice(component_names()),
-    multiple=True,
-    help="Measure only this one; may be repeated.",
-)
-@calibration_options
-@click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
-@click.option("--force", is_flag=True, help="Replace an existing recipe.")
+@options.components()
+@options.calibration
+@options.json_result()
+@options.force("Replace an existing recipe.")
 def sensitivity(
     source: Path | None,
     candidates: tuple[str, ...],
@@ -85,7 +82,11 @@ def sensitivity(
     components: tuple[str, ...],
     as_json: bool,
     force: bool,
-    **calibration: Any,
+    given: Path | None,
+    steps: int,
+    kept: int,
+    guidance: float,
+    seed: int,
 ) -> None:
     """Measure the error of each block of SOURCE with each candidate, and write a recipe for a target.
 
@@ -95,11 +96,16 @@ def sensitivity(
     if (target_size is None) == (target_db is None):
         raise click.UsageError("give one of --target-size and --target-db")
     refuse_existing(output, force)
+    from msd.calibration.drawing import Calibration
     from msd.demo import CHECKPOINT
     from msd.files.schema import dump
 
-    with tempfile.TemporaryDirectory(prefix="msd-sensitivity-") as folder, progress() as on_progress:
-        found = _found(
+    calibration = Calibration(given=given, steps=steps, kept=kept, guidance=guidance, seed=seed)
+    with (
+        tempfile.TemporaryDirectory(prefix="msd-sensitivity-") as folder,
+        component_progress() as on_progress,
+    ):
+        result = _found(
             source or CHECKPOINT,
             _settings(components),
             candidates,
@@ -109,7 +115,7 @@ def sensitivity(
             Path(folder),
             on_progress,
         )
-    click.echo(dump(found), nl=False) if as_json else _say(found, output)
+    click.echo(dump(result), nl=False) if as_json else _say(result, output)
 
 
 def _found(
@@ -117,23 +123,21 @@ def _found(
     settings: Settings,
     candidates: tuple[str, ...],
     asked: tuple[Size | None, float | None],
-    calibrating: dict[str, Any],
+    calibration: Calibration,
     output: Path,
     folder: Path,
-    on_progress: Any,
+    on_progress: OnProgress,
 ) -> Sensitivity:
     """Measure, choose, write the recipe, and prove it."""
     from msd.blockwise.candidates import pruning_of
-    from msd.blockwise.mixed import mixed_recipe
+    from msd.blockwise.mixed_recipe import mixed_recipe
     from msd.blockwise.sensitivity import Sensitivity, names, prove, study
-    from msd.calibration.drawing import Calibration
     from msd.encoding.recipe import find_recipe, read_recipe
     from msd.files.atomic import atomic_write
 
-    calibration = Calibration(**calibrating)
     recipes = [find_recipe(name) for name in candidates]
     measured = study(source, settings, recipes, calibration, folder, on_progress)
-    notes = [f"Made by: {typed()}", f"Calibrated with {calibration}."]
+    notes = [f"Made by: {command_line()}", f"Calibrated with {calibration}."]
     if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
         notes.append(f"Convert with --calibration {calibration.given}: what is pruned depends on it.")
     aim = _target(measured, *asked)
@@ -149,21 +153,21 @@ def _found(
             break
         aim = closer
     return Sensitivity(
-        typed(),
-        f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
-        measured.reference.manifest.versions,
-        str(calibration),
-        str(aim),
-        tuple(measured.blocks),
-        names(choice, measured.candidates),
-        measured.whole,
-        expected,
-        given,
+        command=command_line(),
+        machine=f"{platform.machine()}, {platform.system()}, {os.cpu_count()} cores",
+        versions=measured.reference.manifest.versions,
+        calibration=str(calibration),
+        target=str(aim),
+        blocks=tuple(measured.blocks),
+        chosen=names(choice, measured.candidates),
+        whole=measured.whole,
+        expected=expected,
+        found=given,
     )
 
 
 def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.Size | target.Snr:
-    """Return what is asked for: a share of the reference's files as bytes, or an error of each component."""
+    """Return the target: bytes, maybe a share of the reference's, or dB for each component."""
     from msd.blockwise import target
 
     if size is None:
@@ -180,33 +184,31 @@ def _settings(components: tuple[str, ...]) -> Settings:
     return Settings(graph_rewrites.load(), components=components)
 
 
-def _say(found: Sensitivity, output: Path) -> None:
-    """Print each network's blocks with what each form costs the result, the chosen one marked."""
-    from rich.console import Console
+def _say(result: Sensitivity, output: Path) -> None:
+    """Print each network's blocks with the error of the result in each format, and the chosen format."""
     from rich.table import Table
 
-    console = Console()
-    console = console if console.is_terminal else Console(width=WIDTH)
-    for component, chosen in found.chosen.items():
+    out = console(WIDTH)
+    for component, chosen in result.chosen.items():
         table = Table(
             title=f"{component}: SNR of the result in dB, with one block stored so", title_justify="left"
         )
         table.add_column("block", no_wrap=True)
-        for name in found.whole:
+        for name in result.whole:
             table.add_column(name, justify="right")
         table.add_column("chosen")
-        for block in (b for b in found.blocks if b.component == component):
+        for block in (b for b in result.blocks if b.component == component):
             costs = [_cost(form.noise) for form in block.forms[:-1]]
             table.add_row(block.block, *costs, chosen[block.block])
-        table.add_row("all", *(decibels(w[component].snr_db) for w in found.whole.values()), "")
-        console.print(table)
-    for component, given in found.found.items():
-        wanted = found.expected[component]
+        table.add_row("all", *(decibels(w[component].snr_db) for w in result.whole.values()), "")
+        out.print(table)
+    for component, given in result.found.items():
+        wanted = result.expected[component]
         click.echo(
             f"{component}: {given.bytes / 1e6:.2f} MB (expected {wanted.bytes / 1e6:.2f}), "
             f"{decibels(given.snr_db)} dB (expected {decibels(wanted.snr_db)})"
         )
-    click.echo(f"{output}: for {found.target}")
+    click.echo(f"{output}: for {result.target}")
 
 
 def _cost(noise: float) -> str:

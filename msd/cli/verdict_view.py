@@ -1,4 +1,4 @@
-"""The real delegate's verdicts on a terminal: first a summary, then what is wrong; all if verbose."""
+"""The real delegate's verdicts on a terminal: first a summary, then the objections; everything if verbose."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msd.runners.adapter import VulkanAdapter
 def print_verdicts(
     out: Console, adapter: VulkanAdapter, verdicts: list[Verdict], setup: bool, verbose: bool
 ) -> None:
-    """Print where the delegate ran and what it made of each file."""
+    """Print where the delegate ran, and its verdict on each file."""
     title = f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/]"
     words = ["in software" if adapter.software else adapter.type, *{v.precision for v in verdicts}]
     out.print(f"{title}, {escape(', '.join(words))}")
@@ -42,7 +42,7 @@ def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> Non
     color = "green" if good == len(verdicts) else "red"
     noun = "file is" if len(verdicts) == 1 else "files are"
     out.print(
-        f"[{color}]{good} of {len(verdicts)} {noun} fully delegated, and the numbers match the CPU's.[/]"
+        f"[{color}]{good} of {len(verdicts)} {noun} fully delegated, and the results match the CPU's.[/]"
     )
 
 
@@ -73,7 +73,7 @@ def _summary(verdict: Verdict) -> str:
 
 
 def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
-    """Print what is wrong with a file; with `verbose`, also what is right."""
+    """Print the objections to a file; with `verbose`, everything else too."""
     out.print(f"[bold]{escape(str(verdict.file))}[/]")
     for objection in verdict.objections:
         out.print(f"  [red]✘[/] {escape(objection)}")
@@ -98,14 +98,14 @@ def _rejections(verdict: Verdict) -> Table:
 
 
 def _count(rejection: Rejection) -> str:
-    """Say how many operations are meant, as far as that is known."""
+    """Return the number of rejected operations, as far as it is known."""
     if not rejection.of:
         return "created at run time"
     return f"{len(rejection.operations) if rejection.exact else 'some'} of {rejection.of}"
 
 
 def _place(rejection: Rejection) -> str:
-    """Say where to look: the first operation and the tensor that the delegate named."""
+    """Return the first rejected operation and the tensor that the delegate named."""
     if not rejection.exact:
         return ""
     tensor = f", tensor {rejection.tensors[0]}" if rejection.tensors else ""
@@ -114,9 +114,9 @@ def _place(rejection: Rejection) -> str:
 
 
 def _everything(out: Console, verdict: Verdict) -> None:
-    for found in verdict.distances:
-        of = f"max difference {found.max_difference:.2g}, values up to {found.max_reference:.3g}"
-        out.print(f"  {escape(found.output)}: {_decibel(found.psnr)} from the CPU's, {of}")
+    for distance in verdict.distances:
+        of = f"max difference {distance.max_difference:.2g}, values up to {distance.max_reference:.3g}"
+        out.print(f"  {escape(distance.output)}: {_decibel(distance.psnr)} from the CPU's, {of}")
     if verdict.compile_seconds is not None and verdict.run_seconds is not None:
         out.print(f"  compiled in {verdict.compile_seconds:.2f} s, run in {verdict.run_seconds:.2f} s")
     out.print("  native log:", style="dim")

@@ -23,7 +23,7 @@ from msd.bundle import (
 )
 from msd.conversion.job import Job
 from msd.files.fingerprint import code_fingerprint, fingerprint
-from msd.files.schema import plain
+from msd.files.schema import to_json
 from msd.ir.interface import Interface
 from msd.runners.interpreter import require_loadable
 from msd.sources.checkpoint import Checkpoint
@@ -76,7 +76,7 @@ def configuration_of(job: Job) -> Configuration:
         batch=job.settings.batch,
         recipe=RecipeFacts(recipe.name, recipe.digest),
         networks=job.checkpoint.networks,
-        components={name: plain(asdict(config)) for name, config in job.checkpoint.configs.items()},
+        components={name: to_json(asdict(config)) for name, config in job.checkpoint.configs.items()},
     )
 
 

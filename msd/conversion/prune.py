@@ -13,9 +13,9 @@ from msd.conversion.job import Job
 from msd.conversion.trace import traced, traced_for_file
 from msd.encoding.encode import stored_bytes
 from msd.ir import Model
-from msd.pruning.observing import Networks, observe
-from msd.pruning.plan import prune
-from msd.pruning.report import Report
+from msd.pruning.observe import UnprunedNetworks, observe
+from msd.pruning.prune import prune
+from msd.pruning.report import PruningReport
 
 WriteUnpruned = Callable[[Path], Bundle]
 """Writes the checkpoint with nothing pruned into a folder, for images to calibrate with."""
@@ -26,7 +26,7 @@ class PrunedModels:
     """Graphs after pruning, by component, with the report of it and the seconds it took."""
 
     models: dict[str, Model] = field(default_factory=dict)
-    report: Report | None = None
+    report: PruningReport | None = None
     seconds: float = 0.0
 
 
@@ -44,7 +44,8 @@ def prune_components(job: Job, scratch: Path, write_unpruned: WriteUnpruned) -> 
     graphs = {name: model.main for name, model in models.items()}
     observed = None
     if settings.calibration:
-        networks = Networks(partial(traced_for_file, job), write_unpruned, settings.applied, settings.aim)
+        feed = partial(traced_for_file, job)
+        networks = UnprunedNetworks(feed, write_unpruned, settings.applied, settings.aim)
         observed = observe(settings.calibration, graphs, networks, scratch)
     report = prune(graphs, wanted, partial(stored_bytes, settings.recipe), observed)
     return PrunedModels(models, report, round(time.perf_counter() - started, 3))

@@ -17,7 +17,7 @@ from msd.bundle import (
 from msd.conversion.job import Job
 from msd.conversion.manifest import configuration_of, fingerprints
 from msd.errors import BadBundle, OutputExists
-from msd.files.schema import plain
+from msd.files.schema import to_json
 
 REPLACE = "give another folder, or --force to replace it"
 
@@ -67,7 +67,7 @@ def kept(job: Job, out: Path, old: Manifest, source: Source) -> dict[str, Compon
 
 def _alike(old: Manifest, source: Source, configuration: Configuration) -> bool:
     """Whether the components of `old` and new ones make one bundle."""
-    return _same_checkpoint(old.source, source) and plain(old.configuration) == plain(configuration)
+    return _same_checkpoint(old.source, source) and to_json(old.configuration) == to_json(configuration)
 
 
 def _same_checkpoint(old: Source, new: Source) -> bool:
@@ -83,7 +83,7 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
         return f"a conversion with {merged or 'no LoRA'} merged into the weights"
     if not _same_checkpoint(old.source, source):
         return f"a conversion of another checkpoint ({old.source.name})"
-    before, now = plain(old.configuration), plain(configuration)
+    before, now = to_json(old.configuration), to_json(configuration)
     other = ", ".join(_said(key, before[key]) for key in before if before[key] != now.get(key))
     return f"another conversion of this checkpoint ({other})"
 

@@ -1,7 +1,7 @@
-"""The embedded demo: a small Stable Diffusion 2.1 that draws captioned scenes, and a scorer that reads them.
+"""The embedded demo: a small Stable Diffusion 2.1 for captioned scenes, and a scorer that reads its images.
 
-`CHECKPOINT` is the diffusers folder (see its README.md); `score(image, caption)` says how much of a caption a
-picture shows.
+`CHECKPOINT` is the diffusers folder (see its README.md); `score(image, caption)` returns the share of a
+caption that an image shows.
 """
 
 from __future__ import annotations

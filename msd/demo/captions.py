@@ -1,4 +1,4 @@
-"""What a demo scene holds, and the small English grammar that says it.
+"""The attributes of a demo scene, and the small English grammar of its captions.
 
 A scene has six independent attributes: how many objects (`count`), their `colour` and `kind`, where they
 are (`position`), and the `background` colour with its `pattern`. A caption always names count, colour and
@@ -54,12 +54,12 @@ _PARTIAL = (
 
 
 class BadCaption(MsdError):
-    """A caption that the demo grammar does not know."""
+    """A caption outside the demo grammar."""
 
 
 @dataclass(frozen=True)
 class Scene:
-    """The six attributes of one picture; `colour` and `background` never have the same name."""
+    """The six attributes of one image; `colour` and `background` never have the same name."""
 
     count: int
     colour: str
@@ -136,18 +136,18 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
     return tuple(re.compile(template.format(**parts)) for template in (*_FULL, *_PARTIAL))
 
 
-def _attributes(found: dict[str, str | None]) -> Attributes:
-    named: Attributes = {"count": {"two": 2, "three": 3}.get(found["count"] or "", 1)}
-    named |= {key: value for key in ("colour", "kind") if (value := found[key])}
-    if where := found.get("where"):
+def _attributes(groups: dict[str, str | None]) -> Attributes:
+    named: Attributes = {"count": {"two": 2, "three": 3}.get(groups["count"] or "", 1)}
+    named |= {key: value for key in ("colour", "kind") if (value := groups[key])}
+    if where := groups.get("where"):
         named["position"] = next(position for position, phrases in _WHERE.items() if where in phrases)
-    if background := found.get("background"):
-        named |= {"background": background, "pattern": found["pattern"] or "plain"}
+    if background := groups.get("background"):
+        named |= {"background": background, "pattern": groups["pattern"] or "plain"}
     return named
 
 
 def parse(text: str) -> Attributes:
-    """Return the attributes that a caption names; capitals, extra spaces and a final full stop do not matter.
+    """Return the attributes in a caption; capitals, extra spaces and a final full stop do not matter.
 
     A background without a word for its pattern is plain. Raises `BadCaption` for text outside the grammar.
     """

@@ -1,4 +1,4 @@
-"""Draws demo scenes: flat shapes with an outline over a patterned background.
+"""Draw demo scenes: flat shapes with an outline over a patterned background.
 
 All lengths are in pixels of a 128 × 128 picture; drawing is done four times larger and averaged down.
 """

@@ -1,7 +1,7 @@
-"""Reads the attributes back from a picture of a demo scene, and scores a picture against a caption.
+"""Read the attributes from an image of a demo scene, and score an image against a caption.
 
-The background colour is the one most pixels lie nearest to; what is not background falls into connected
-objects; each object's fill names its colour, and its silhouette, freed of place and size, its kind.
+The background colour is the one nearest to most pixels; the other pixels form connected objects; each
+object's fill names its colour, and its silhouette, freed of place and size, its kind.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from msd.demo.scenes import CENTRES, FILLS, OUTLINE, SHAPES, SIZE, TONES, Colour
 
 Floats = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
-Labels = npt.NDArray[np.int64]
 
 _SMALLEST_OBJECT = 120
 _RIM = 7
@@ -68,40 +67,21 @@ def _foreground(pixels: Floats, background: str) -> Mask:
     return np.asarray((seen >= 0) | edge)
 
 
-def _runs(mask: Mask) -> Labels:
-    """Return the number, from 1, of the stretch of its row that each pixel of `mask` is in, 0 outside."""
-    starts = mask & ~np.pad(mask, ((0, 0), (1, 0)))[:, :-1]
-    return np.where(mask, np.cumsum(starts).reshape(mask.shape), 0)
-
-
-def _highest(labels: Labels, runs: Labels) -> Labels:
-    best = np.zeros(runs.max() + 1, dtype=np.int64)
-    np.maximum.at(best, runs, labels)
-    best[0] = 0
-    return best[runs]
-
-
-def _labels(mask: Mask) -> Labels:
-    """Return a positive number for each part of `mask` that is connected by edges, 0 outside."""
-    across, down = _runs(mask), _runs(mask.T).T
-    labels, before = across, None
-    while before is None or not np.array_equal(labels, before):
-        before, labels = labels, _highest(_highest(labels, down), across)
-    return labels
-
-
 def _filled(mask: Mask) -> Mask:
     """Return `mask` with its holes filled."""
-    labels = _labels(~mask)
-    border = np.concatenate([labels[0], labels[-1], labels[:, 0], labels[:, -1]])
-    return ~np.isin(labels, border[border > 0])
+    from skimage.measure import label
+    from skimage.segmentation import clear_border
+
+    return np.asarray(mask | (clear_border(label(~mask, connectivity=1)) > 0))
 
 
 def _objects(foreground: Mask) -> list[Mask]:
-    """Return the connected parts that are large enough to be objects."""
-    labels = _labels(foreground)
-    names, areas = np.unique(labels[foreground], return_counts=True)
-    return [labels == name for name, area in zip(names, areas, strict=True) if area >= _SMALLEST_OBJECT]
+    """Return the parts, connected by edges, that are large enough to be objects."""
+    from skimage.measure import label
+
+    labels = label(foreground, connectivity=1)
+    areas = np.bincount(labels.ravel())
+    return [labels == i for i in range(1, len(areas)) if areas[i] >= _SMALLEST_OBJECT]
 
 
 def _fill(pixels: Floats, thing: Mask, background: str) -> str:
@@ -172,12 +152,12 @@ def _pattern(pixels: Floats, foreground: Mask, background: str) -> str:
 
 
 def _shared(names: list[str]) -> str:
-    """Return what all objects agree on; objects that differ agree on nothing a caption can name."""
+    """Return the value that all objects share; for objects that differ, "mixed", which no caption names."""
     return names[0] if len(set(names)) == 1 else "mixed"
 
 
 def read(image: npt.NDArray[np.uint8]) -> Attributes:
-    """Return what an RGB picture (height, width, 3; uint8; read at 128 × 128) shows of the six attributes.
+    """Return the attributes in an RGB image (height, width, 3; uint8; read at 128 × 128).
 
     With no object in sight only background, pattern and a count of 0 are returned; `colour` and `kind` are
     "mixed" if the objects differ in them. Raises ValueError for any other array.

@@ -1,4 +1,4 @@
-"""A folder that an export wrote: whole or not there, and with a note of what is ours in it.
+"""The folder of an export, written atomically, with a note of the files that the export wrote.
 
 require_free(out, force)
 with exporting(out) as staging:
@@ -24,8 +24,8 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Exported:
-    """What an export of the bundle `model` wrote, for `platform`: paths below the folder."""
+class ExportNote:
+    """The note of an export of the bundle `model` for `platform`: paths below the folder."""
 
     platform: str
     model: str
@@ -46,32 +46,32 @@ def require_free(out: Path, force: bool) -> None:
 
 @contextmanager
 def exporting(out: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `out` to be filled; raises OutputUnwritable where the disk is full."""
+    """Yield an empty folder beside `out` for the export's files; raises OutputUnwritable on a full disk."""
     with staged(out) as staging, raises_unwritable(out, staging):
         yield staging
 
 
 def finish(staging: Path, out: Path, platform: str, model: str) -> None:
-    """Move all of `staging` to `out`, and remove what an earlier export left there that this one has not."""
+    """Move all of `staging` to `out`, and remove files of an earlier export that this one lacks."""
     new = {path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()}
     stale = _files(out) - new
-    (staging / NOTE).write_text(schema.dump(Exported(platform, model, tuple(sorted(new)))))
+    (staging / NOTE).write_text(schema.dump(ExportNote(platform, model, tuple(sorted(new)))))
     publish(staging, out, NOTE)
     for name in sorted(stale):
         _remove(out, PurePosixPath(name))
 
 
 def _files(out: Path) -> set[str]:
-    """Return what an earlier export says it wrote: none where it cannot be read."""
+    """Return the files in an earlier export's note; none where the note cannot be read."""
     try:
-        note: Exported = schema.load(Exported, out / NOTE, FORMAT, "an export's note")
+        note: ExportNote = schema.load(ExportNote, out / NOTE, FORMAT, "an export's note")
     except (OSError, ValueError):
         return set()
     return {name for name in note.files if not {"..", "/"} & set(PurePosixPath(name).parts)}
 
 
 def _remove(out: Path, name: PurePosixPath) -> None:
-    """Remove a file, and those folders around it that are empty then."""
+    """Remove a file, and the folders around it that become empty."""
     with suppress(OSError):
         (out / name).unlink()
         for folder in list(name.parents)[:-1]:

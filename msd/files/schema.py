@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -17,6 +17,9 @@ from typing import Any
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 INLINE = {"inline": True}
 """The metadata of a field, a dict of dicts, whose items stand in the file beside the other fields."""
+
+UNLESS_EMPTY = {"unless_empty": True}
+"""Metadata of a field that JSON leaves out where it is empty."""
 
 NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: "boolean"}
 
@@ -49,21 +52,24 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
 
 def dump(value: Any) -> str:
     """Return a dataclass as the JSON text that `load` reads, its `format` first, with a final newline."""
-    fields = plain(value)
+    fields = to_json(value)
     return json.dumps({"format": fields.pop("format"), **fields}, indent=2, ensure_ascii=False) + "\n"
 
 
-def plain(value: Any) -> Any:
-    """Return a dataclass as the objects, lists and scalars that JSON has."""
+def to_json(value: Any) -> Any:
+    """Return a dataclass, or what may stand in one, as objects, lists and scalars of JSON."""
     if dataclasses.is_dataclass(value):
-        form: dict[str, Any] = {}
-        for f in dataclasses.fields(value):
-            item = plain(getattr(value, f.name))
-            form |= item if f.metadata == INLINE else {f.name: item}
-        return form
-    if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+        items: dict[str, Any] = {}
+        for field in dataclasses.fields(value):
+            item = getattr(value, field.name)
+            if field.metadata == INLINE:
+                items |= to_json(item)
+            elif item or field.metadata != UNLESS_EMPTY:
+                items[field.name] = to_json(item)
+        return items
+    if isinstance(value, dict):
+        return {key: to_json(item) for key, item in value.items()}
+    return [to_json(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def document(kind: Any) -> dict[str, Any]:
@@ -95,19 +101,19 @@ def read(kind: Any, value: object, where: str) -> Any:
     return _read_scalar(kind, value, where)
 
 
-def describe(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of `kind`."""
+def describe(kind: Any, within: tuple[Any, ...] = ()) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of `kind`; inside itself a dataclass is just an object."""
     if kind is Any:
         return {}
     if dataclasses.is_dataclass(kind):
-        return _describe_object(typing.cast(type, kind))
+        return {"type": "object"} if kind in within else _describe_object(typing.cast(type, kind), within)
     origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin is UnionType:
-        return {"anyOf": [describe(arguments[0]), {"type": "null"}]}
+        return {"anyOf": [describe(arguments[0], within), {"type": "null"}]}
     if origin is dict:
-        return {"type": "object", "additionalProperties": describe(arguments[1])}
+        return {"type": "object", "additionalProperties": describe(arguments[1], within)}
     if origin is tuple:
-        return {"type": "array", "items": describe(arguments[0])}
+        return {"type": "array", "items": describe(arguments[0], within)}
     if origin is typing.Literal:
         return {"enum": list(arguments)}
     return {"type": NAMES[kind]}
@@ -144,10 +150,10 @@ def _read_object(kind: Callable[..., Any], value: object, where: str) -> Any:
     return kind(**values)
 
 
-def _describe_object(kind: type) -> dict[str, Any]:
+def _describe_object(kind: type, within: tuple[Any, ...]) -> dict[str, Any]:
     described: dict[str, Any] = {
         "type": "object",
-        "properties": {name: describe(t) for name, t, _ in _fields(kind)},
+        "properties": {name: describe(t, (*within, kind)) for name, t, _ in _fields(kind)},
         "required": [name for name, _, required in _fields(kind) if required],
     }
     if inline := _inline(kind):

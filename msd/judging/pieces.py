@@ -51,25 +51,3 @@ def judge_pieces(
             verdict = judge(file, inputs=fed, **judging)
             file.unlink()
             yield replace(verdict, file=path.with_name(file.name))
-
-
-def combined(verdicts: list[Verdict]) -> dict[str, Any]:
-    """Return the JSON form of all pieces' verdicts as one; several are under "pieces" too."""
-    forms = [verdict.to_json() for verdict in verdicts]
-    if len(forms) == 1:
-        return forms[0]
-    numbers = [form["psnr_db"] for form in forms]
-    return {
-        **forms[0],
-        "ok": all(form["ok"] for form in forms),
-        "operations": sum(form["operations"] for form in forms),
-        "delegated": sum(form["delegated"] for form in forms),
-        "partitions": max(form["partitions"] for form in forms),
-        "crashed": any(form["crashed"] for form in forms),
-        "failure": next((form["failure"] for form in forms if form["failure"]), None),
-        "rejected": [rejection for form in forms for rejection in form["rejected"]],
-        "problems": [problem for form in forms for problem in form["problems"]],
-        "objections": [objection for form in forms for objection in form["objections"]],
-        "psnr_db": None if None in numbers else min(numbers),
-        "pieces": forms,
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from msd.ir import Op
 
@@ -29,17 +28,6 @@ class Rejection:
     def exact(self) -> bool:
         """Whether it is known which operations are meant."""
         return bool(self.tensors) or len(self.operations) == 1
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "kind": self.kind,
-            "reason": self.reason,
-            "operations": list(self.operations),
-            "of": self.of,
-            "exact": self.exact,
-            "tensors": list(self.tensors),
-        }
 
 
 def rejections(said: Iterable[tuple[str, str]], ops: Sequence[Op]) -> tuple[Rejection, ...]:

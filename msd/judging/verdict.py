@@ -1,4 +1,4 @@
-"""What the real delegate makes of one file, as an object with one JSON form."""
+"""What the real delegate makes of one file, as one object."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -35,18 +34,6 @@ class Distance:
     finite: bool
     reference_finite: bool
     identical: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form; infinite and undefined numbers are null."""
-        return {
-            "output": self.output,
-            "psnr_db": _number(self.psnr),
-            "max_difference": _number(self.max_difference),
-            "max_reference": _number(self.max_reference),
-            "finite": self.finite,
-            "reference_finite": self.reference_finite,
-            "identical": self.identical,
-        }
 
 
 def distance(output: str, value: Array, reference: Array) -> Distance:
@@ -183,38 +170,3 @@ class Verdict:
         for found in self.distances:
             if found.identical and self.confirmed:
                 yield f"{found.output} is the CPU's to the last bit"
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON form."""
-        return {
-            "file": str(self.file),
-            "ok": self.ok,
-            "objections": list(self.objections),
-            "notes": [*filter(None, [self.precision_note]), *self.notes],
-            "adapter": self.adapter,
-            "adapter_type": self.adapter_type,
-            "precision_asked": self.asked,
-            "precision": self.precision,
-            "operations": self.operations,
-            "subgraphs": self.subgraphs,
-            "delegated": self.delegated,
-            "partitions": self.partitions,
-            "confirmed": self.confirmed,
-            "rejected": [rejection.to_json() for rejection in self.rejected],
-            "threshold_db": self.threshold,
-            "psnr_db": _number(self.psnr),
-            "max_difference": _number(self.max_difference),
-            "outputs": [found.to_json() for found in self.distances],
-            "failure": self.failure,
-            "crashed": self.crashed,
-            "problems": list(self.problems),
-            "reference_failure": self.reference_failure,
-            "compile_seconds": self.compile_seconds,
-            "run_seconds": self.run_seconds,
-            "seconds": self.seconds,
-            "log": list(self.log),
-        }
-
-
-def _number(value: float) -> float | None:
-    return value if math.isfinite(value) else None

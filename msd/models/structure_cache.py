@@ -7,15 +7,13 @@ time.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 
-from platformdirs import user_cache_path
-
 from msd.errors import BadModelFile, OutputUnwritable
 from msd.files.atomic import atomic_write
+from msd.files.cache import cache_root
 from msd.files.fingerprint import code_fingerprint, fingerprint
 from msd.models.networks import Network
 from msd.models.structure import Structure, load_structure, save_structure
@@ -49,8 +47,7 @@ def is_cached(network: Network) -> bool:
 
 def cache_folder() -> Path:
     """Return the folder of the cache."""
-    chosen = os.environ.get("MSD_CACHE")
-    return (Path(chosen) if chosen else user_cache_path("msd")) / "structures"
+    return cache_root() / "structures"
 
 
 def network_key(network: Network) -> str:

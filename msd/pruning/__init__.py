@@ -1,5 +1,6 @@
-"""Structured pruning: whole channels, hidden units and heads taken out of a graph, weights still described.
+"""Structured pruning: remove channels, hidden units and heads from a graph before its weights are read.
 
-`channels` follows a channel through a graph, `units` finds what can go, `removal` takes it out, `criteria`
-says what to miss least, `budget` how much where, and `refit` makes good what least squares can.
+`channels` follows a channel through a graph, `units` finds the units that can be removed, `removal` removes
+them, `criteria` ranks them by importance, `budget` decides how much of each to remove, and `refit` refits the
+remaining weights by least squares.
 """

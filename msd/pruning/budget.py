@@ -1,4 +1,4 @@
-"""How much of each unit goes: what single lines ask for, then a budget spent where it costs least."""
+"""How much of each unit to remove: the recipe's shares first, then a budget where it costs least."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fnmatch import fnmatchcase
 
 from msd.errors import BadConfig
 from msd.pruning.channels import Seed
-from msd.pruning.settings import Line
+from msd.pruning.settings import UnitShare
 from msd.pruning.units import SLICE, Unit
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Of a unit entered at `seed`, `count` of each group are to stay."""
+    """A cut of the unit entered at `seed`: `count` of each group stay."""
 
     seed: Seed
     count: int
@@ -28,27 +28,27 @@ class Choice:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A unit whose share a budget may choose: what one index is worth, errors by how many stay in a group."""
+    """A unit that a budget may cut: the worth of one index, and errors by the number kept in a group."""
 
     unit: Unit
     each: float
     errors: Mapping[int, float]
 
     def saved(self, count: int) -> float:
-        """What goes when `count` of each group stay, parameters or bytes."""
+        """Return the parameters or bytes saved when `count` of each group stay."""
         return (self.unit.count - count) * self.each
 
 
 def choices(unit: Unit) -> list[Choice]:
-    """Return all that a unit can be cut to: as many from each group, or whole groups; narrowest first."""
-    found = [Choice(unit.seed, count) for count in unit.kept_counts()]
+    """Return all cuts of a unit, narrowest first: as many from each group, or whole groups."""
+    cuts = [Choice(unit.seed, count) for count in unit.kept_counts()]
     if whole := unit.by_groups:
-        widths = {c.count * unit.groups for c in found}
+        widths = {c.count * unit.groups for c in cuts}
         counts = range(1, whole.count)
-        found += [
+        cuts += [
             Choice(whole, n) for n in counts if n * unit.count % SLICE == 0 and n * unit.count not in widths
         ]
-    return sorted(found, key=lambda choice: choice.share)
+    return sorted(cuts, key=lambda choice: choice.share)
 
 
 def choose(unit: Unit, keep: float) -> Choice:
@@ -66,27 +66,27 @@ def choose(unit: Unit, keep: float) -> Choice:
     )
 
 
-def by_lines(units: Sequence[Unit], lines: Sequence[Line]) -> dict[Unit, Choice]:
-    """Return what single lines ask for; of several lines for a unit the last counts.
+def by_shares(units: Sequence[Unit], shares: Sequence[UnitShare]) -> dict[Unit, Choice]:
+    """Return the cuts that `shares` ask for; of several that match a unit, the last counts.
 
-    Raises BadConfig for a line that is for no unit, or for a share that a unit cannot have.
+    Raises BadConfig for a pattern that matches no unit, or for a share that a unit cannot have.
     """
-    found: dict[Unit, Choice] = {}
-    for line in lines:
-        matching = [unit for unit in units if fnmatchcase(unit.name, line.name)]
+    chosen: dict[Unit, Choice] = {}
+    for share in shares:
+        matching = [unit for unit in units if fnmatchcase(unit.name, share.name)]
         if not matching:
             examples = ", ".join(unit.name for unit in units[:3])
-            raise BadConfig(f"no unit is called {line.name}; there are {len(units)}, such as {examples}")
+            raise BadConfig(f"no unit is called {share.name}; there are {len(units)}, such as {examples}")
         for unit in matching:
-            found[unit] = choose(unit, line.keep)
-    return found
+            chosen[unit] = choose(unit, share.keep)
+    return chosen
 
 
 def allocate(candidates: Sequence[Candidate], goal: float) -> dict[Unit, int]:
-    """Return how many of each group of a unit stay, so that at least `goal` goes, parameters or bytes.
+    """Return how many of each group of a unit stay, so that at least `goal` parameters or bytes are saved.
 
-    Step by step the unit goes on losing whose error rises least for the what is saved. Raises ValueError
-    where even the smallest widths save less.
+    Each step cuts the unit whose error rises least for what the cut saves. Raises ValueError where even the
+    smallest widths save less.
     """
     queue: list[tuple[float, int, int]] = []
     counts = {i: each.unit.count for i, each in enumerate(candidates)}
@@ -104,7 +104,7 @@ def allocate(candidates: Sequence[Candidate], goal: float) -> dict[Unit, int]:
 
 
 def _offer(queue: list[tuple[float, int, int]], candidates: Sequence[Candidate], i: int, count: int) -> None:
-    """Enter the next step of a unit, by what it costs for what it saves."""
+    """Queue the next step of a unit, by its cost relative to its saving."""
     each = candidates[i]
     fewer = [n for n in each.errors if n < count]
     if fewer:

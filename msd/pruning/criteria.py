@@ -1,6 +1,6 @@
-"""Which indices of a unit go first, and what each costs: by its weights, or by what passes through them.
+"""Rank the indices of a unit by importance, from their weights or from their activations.
 
-Costs are energies, comparable inside a unit; of a unit's `total`, they are what is lost.
+Costs are energies, comparable inside a unit: the part of the unit's `total` that is lost.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from msd.ir import Graph, Tensor
 from msd.ir.weights import Array
 from msd.pruning.channels import Seed, follow
-from msd.pruning.layout import Layout
+from msd.pruning.layout import UnitLayout
 from msd.pruning.relations import tensor_at
 
 PIECE = 1 << 22
@@ -21,9 +21,9 @@ PIECE = 1 << 22
 
 @dataclass(frozen=True)
 class Scores:
-    """The `order` in which the indices of each group go, int (groups, count), and the `cost` of each step.
+    """The `order` of removing the indices of each group, int (groups, count), and the `cost` of each step.
 
-    `total` is what all that passes is worth, in the unit of the costs.
+    `total` is the energy of everything that passes, in the unit of the costs.
     """
 
     order: Array
@@ -32,7 +32,7 @@ class Scores:
 
     @staticmethod
     def of(energy: Array, total: float | None = None) -> Scores:
-        """Return the scores of indices that are worth `energy`, (groups, count), each for itself."""
+        """Return the scores of indices that have `energy`, (groups, count), independently of each other."""
         order = np.argsort(energy, axis=1, kind="stable")
         cost = np.take_along_axis(energy, order, axis=1)
         return Scores(order, cost, float(energy.sum()) if total is None else total)
@@ -42,7 +42,7 @@ class Scores:
         return np.sort(self.order[:, self.order.shape[1] - count :], axis=1)
 
     def error(self, count: int) -> float:
-        """Return what share of the total is lost when `count` of each group stay."""
+        """Return the share of the total that is lost when `count` of each group stay."""
         lost = float(self.cost[:, : self.cost.shape[1] - count].sum())
         return lost / self.total if self.total else 0.0
 
@@ -50,9 +50,10 @@ class Scores:
 def magnitude(graph: Graph, seed: Seed) -> Scores:
     """Return the scores of the unit at `seed` by the size of its weights, one constant in memory at a time.
 
-    An index is worth the mean square of its weights in each learnt constant, over that constant's own, added
-    up: so a gamma of one number an index counts as much as a filter of thousands. The grouping is that of
-    Torch-Pruning's MagnitudeImportance (p=2, means over the group; arXiv:2301.12900).
+    The score of an index is the mean square of its weights in each learned constant, divided by that
+    constant's own, summed over the constants: a gamma of one number per index counts as much as a filter of
+    thousands. The grouping is that of Torch-Pruning's MagnitudeImportance (p=2, means over the group;
+    arXiv:2301.12900).
     """
     worth = np.zeros((seed.groups, seed.count))
     done = set[Tensor]()
@@ -67,7 +68,7 @@ def magnitude(graph: Graph, seed: Seed) -> Scores:
     return Scores.of(worth)
 
 
-def energies(values: Array, layout: Layout) -> Array:
+def energies(values: Array, layout: UnitLayout) -> Array:
     """Return the sum of squares of each index of a unit in `values`, float64 (groups, count)."""
     view = values.reshape(layout.shape)
     total = np.zeros((layout.groups, layout.count))
@@ -76,24 +77,26 @@ def energies(values: Array, layout: Layout) -> Array:
     return total
 
 
-def activation(weights: Array, power: Array, layout: Layout, total: float) -> Scores:
-    """Return the scores by |weight| times the root mean square of what it is multiplied with.
+def activation(weights: Array, power: Array, layout: UnitLayout, total: float) -> Scores:
+    """Return the scores by |weight| times the root mean square of its input.
 
     `weights` (outputs, inputs) are those of the layer that sums over the unit, `power` (inputs,) the sums of
-    squares of its inputs, in which the unit has `layout`. So an index costs what the output would lose if
+    squares of its inputs, in which the unit has `layout`. The cost of an index is the loss of the output if
     inputs were not correlated (Wanda, Sun et al., arXiv:2306.11695, there for single weights).
     """
     each = np.square(weights).sum(axis=0, dtype=np.float64) * power
     return Scores.of(each.reshape(layout.shape).sum(axis=(0, 3)), total)
 
 
-def reconstruction(weights: Array, gram: Array, layout: Layout, total: float, ridge: float = 1e-4) -> Scores:
-    """Return the scores by what the output loses when all that stays is refitted, greedily.
+def reconstruction(
+    weights: Array, gram: Array, layout: UnitLayout, total: float, ridge: float = 1e-4
+) -> Scores:
+    """Return the scores by the loss of the output when all remaining weights are refitted, greedily.
 
-    `weights` (outputs, inputs) are those of the layer, `gram` (inputs, inputs) the sum of products of
-    its inputs, in which the unit has `layout`. The index that costs least goes, the rest makes up for it, and
-    so on, one of each group a round: the block form of the Optimal Brain Surgeon (Hassibi and Stork 1993;
-    Frantar and Alistarh, arXiv:2208.11580). `gram` is overwritten; two matrices of its size are in memory.
+    `weights` (outputs, inputs) are those of the layer, `gram` (inputs, inputs) the sum of products of its
+    inputs, in which the unit has `layout`. Each round removes the cheapest index of each group and refits the
+    rest: the block form of the Optimal Brain Surgeon (Hassibi and Stork 1993; Frantar and Alistarh,
+    arXiv:2208.11580). `gram` is overwritten; two matrices of its size are in memory.
     """
     members = np.arange(weights.shape[1]).reshape(layout.shape)
     rows = members.transpose(1, 2, 0, 3).reshape(layout.groups, layout.count, -1)
@@ -113,7 +116,7 @@ def reconstruction(weights: Array, gram: Array, layout: Layout, total: float, ri
 
 
 def _prices(inverse: Array, left: Array, rows: Array) -> Array:
-    """Return what the output loses without each of `rows` (n, k), k inputs, when the others are refitted."""
+    """Return the loss of the output without each of `rows` (n, k), k inputs, when the others are refitted."""
     blocks = inverse[rows[:, :, None], rows[:, None, :]]
     weights = left[:, rows].transpose(1, 2, 0)
     prices: Array = np.einsum("nko,nko->n", weights, np.linalg.solve(blocks, weights))
@@ -121,7 +124,7 @@ def _prices(inverse: Array, left: Array, rows: Array) -> Array:
 
 
 def _eliminate(inverse: Array, left: Array, rows: Array) -> None:
-    """Take the inputs `rows` out, refitting the others; what belongs to them becomes zero."""
+    """Eliminate the inputs `rows` and refit the others; the eliminated entries become zero."""
     block = inverse[np.ix_(rows, rows)]
     correction = np.linalg.solve(block, inverse[rows])
     left -= left[:, rows] @ correction

@@ -1,4 +1,4 @@
-"""The layer that sums over a unit, as a matrix: rows of inputs, outputs, weights, and weights put back."""
+"""The layer that sums over a unit, as a matrix product: its inputs as rows, its weights, and new weights."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ def matrix(op: Op) -> Weights:
     return weights if op.attrs["adj_y"] else weights.transpose((1, 0))
 
 
-def put_back(op: Op, weights: Weights, sources: tuple[str, ...]) -> None:
-    """Give the layer the weights (outputs, inputs), float32, made of the checkpoint's tensors `sources`."""
+def replace_weights(op: Op, weights: Weights, sources: tuple[str, ...]) -> None:
+    """Replace the layer's weights by float32 (outputs, inputs), from the checkpoint's tensors `sources`."""
     old = tensor_at(op, 1)
     if op.kind == "BATCH_MATMUL" and not op.attrs["adj_y"]:
         weights = weights.transpose((1, 0))
@@ -43,7 +43,7 @@ def put_back(op: Op, weights: Weights, sources: tuple[str, ...]) -> None:
 
 
 def rows(op: Op, x: Array) -> Array:
-    """Return what the layer's weights are multiplied with, (rows, inputs), for its input `x`."""
+    """Return the rows that the layer's weights are multiplied with, (rows, inputs), for its input `x`."""
     if op.kind != "CONV_2D":
         return x.reshape(-1, x.shape[-1])
     _, height, width, _ = tensor_at(op, 1).shape

@@ -1,8 +1,8 @@
-"""Where a unit's indices lie in a tensor, whatever axes the tensor has.
+"""The place of a unit's indices in a tensor, whatever axes the tensor has.
 
-A tensor's elements, row by row, are seen as (pre, groups, count, post). An index of the unit is a place along
-`count`, chosen apart in each of the `groups`; `pre` and `post` are what each index holds. Reshaping a tensor
-leaves this view as it is.
+A tensor's elements, in row-major order, are viewed as (pre, groups, count, post). An index of the unit is a
+position along `count`, chosen separately in each of the `groups`; each index has `pre` × `post` elements.
+Reshaping a tensor leaves this view as it is.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ Shape = tuple[int, ...]
 
 
 class Unprunable(Exception):
-    """Why a channel cannot be taken out; the message says where its way through the graph ends."""
+    """A channel cannot be removed; the message says where the search through the graph ended."""
 
 
 class Refine(Exception):
-    """The unit must be a coarser or a tied one: its count is `parts` times something, to be seen as `how`.
+    """The unit must be coarser or tied: its count is a multiple of `parts`, to be viewed as `how`.
 
-    "groups": every part loses as many indices as the others. "tied": every part loses the same indices.
-    "blocks": whole parts go.
+    "groups": every part loses the same number of indices. "tied": every part loses the same indices.
+    "blocks": whole parts are removed.
     """
 
     def __init__(self, how: str, parts: int) -> None:
@@ -30,7 +30,7 @@ class Refine(Exception):
 
 
 @dataclass(frozen=True)
-class Layout:
+class UnitLayout:
     """A tensor's elements as (pre, groups, count, post)."""
 
     pre: int
@@ -75,14 +75,14 @@ class Layout:
         start, stop = self.core(shape)
         return self.pre // prod(shape[:start]), self.post // prod(shape[stop:])
 
-    def moved(self, shape: Shape, to: Shape, start: int) -> Layout:
+    def moved(self, shape: Shape, to: Shape, start: int) -> UnitLayout:
         """Return the layout in a tensor of the shape `to` that has the core's axes of `shape` at `start`."""
         first, last = self.core(shape)
         pre, post = self.inner(shape)
         return replace(self, pre=pre * prod(to[:start]), post=post * prod(to[start + last - first :]))
 
-    def spread(self, shape: Shape, to: Shape) -> Layout | None:
-        """Return the layout in what is broadcast with `shape`; None where `to` lacks the unit's axes."""
+    def spread(self, shape: Shape, to: Shape) -> UnitLayout | None:
+        """Return the layout in a tensor broadcast with `shape`; None where `to` lacks the unit's axes."""
         shift = len(to) - len(shape)
         start, stop = self.core(shape)
         there = [to[i + shift] if i + shift >= 0 else 1 for i in range(start, stop)]
@@ -92,10 +92,10 @@ class Layout:
             return None
         raise Unprunable(f"{list(to)} is broadcast to {list(shape)} across the unit")
 
-    def refined(self, refine: Refine) -> Layout:
-        """Return the layout of the unit as `refine` wants it; raises Unprunable when it cannot be."""
+    def refined(self, refine: Refine) -> UnitLayout:
+        """Return the layout of the unit as `refine` views it; raises Unprunable where that is impossible."""
         if self.groups > 1 or self.count % refine.parts or refine.parts in (1, self.count):
-            raise Unprunable(f"{self.count} units cannot be seen as {refine}")
+            raise Unprunable(f"{self.count} units cannot be viewed as {refine}")
         rest = self.count // refine.parts
         if refine.how == "groups":
             return replace(self, groups=refine.parts, count=rest)
@@ -104,6 +104,6 @@ class Layout:
         return replace(self, count=refine.parts, post=self.post * rest)
 
 
-def along(shape: Shape, axis: int) -> Layout:
+def along(shape: Shape, axis: int) -> UnitLayout:
     """Return the layout of all indices of `axis`."""
-    return Layout(prod(shape[:axis]), 1, shape[axis], prod(shape[axis + 1 :]))
+    return UnitLayout(prod(shape[:axis]), 1, shape[axis], prod(shape[axis + 1 :]))

@@ -1,167 +1,120 @@
-"""Least squares: the weights of a layer, refitted so that with fewer inputs it makes what it made with all.
-
-With inputs z that remain and r = y - W₀ z, what the weights that remain, W₀, lack of the outputs y that there
-were, the new weights are W₀ + D with the D of
-
-    min |r - D z|² + λ |D|²,    D = Rᵀ Z (Zᵀ Z + λ)⁻¹ = Rᵀ (Z Zᵀ + λ)⁻¹ Z,
-
-Z and R having a row for each sample: channel pruning's reconstruction (He et al., arXiv:1707.06168; ThiNet,
-arXiv:1707.06342), with a ridge towards W₀ where the calibration says little. Both forms are the same numbers;
-the second is for fewer samples than inputs (Saunders et al. 1998, ridge regression in dual variables). λ is
-the one of `RIDGES` that does best on runs that were held out.
-"""
+"""Refit the layers that read pruned units, on a calibration run of the unpruned component."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from msd.ir.weights import Array
+from msd.ir import Build, Graph, Op, Tensor
+from msd.ir.downstream import downstream
+from msd.ir.weights import Array, Weights
+from msd.pruning.channels import Closure, follow
+from msd.pruning.layer import matrix, replace_weights
+from msd.pruning.least_squares import Spool
+from msd.pruning.observations import Observed, RefitBlock, gather
+from msd.pruning.relations import tensor_at
+from msd.pruning.removal import Cut
 
-RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
-"""λ, relative to the mean square of the inputs."""
-
-HELD_OUT = 4
-"""Of all runs, the last 1/4 are held out: other pictures than the rest, not other steps of the same."""
-
-SAMPLES = 8192
-"""About the most samples of a layer: as many of each run, at places that chance chose once and for all."""
-
-EXACT = 4000
-"""Up to so many rows products of samples are float64; beyond, float32, which takes half the memory."""
+Errors = tuple[float, float | None]
+"""A block's error relative to its output, before refitting and after."""
 
 
-@dataclass
-class Ridge:
-    """Ridge regression of `residuals` (n, outputs) on `inputs` (n, k), for any λ.
+def refit_blocks(graph: Graph, cuts: Sequence[Cut]) -> list[RefitBlock]:
+    """Return the block of each cut, in a graph that is not pruned yet.
 
-    `dual`: with products of samples (n, n) in place of products of inputs (k, k).
+    Its inputs are the results of the layers that produce the unit, and all else that the block mixes with
+    them.
     """
-
-    inputs: Array
-    residuals: Array
-    dual: bool
-
-    @staticmethod
-    def of(inputs: Array, residuals: Array) -> Ridge:
-        """Return the form with the smaller matrix, its products in float64 up to `EXACT` rows."""
-        dtype = np.float64 if min(inputs.shape) <= EXACT else np.float32
-        z, r = inputs.astype(dtype, copy=False), residuals.astype(dtype, copy=False)
-        return Ridge(z, r, len(inputs) < inputs.shape[1])
-
-    @cached_property
-    def _products(self) -> tuple[Array, Array]:
-        z = self.inputs
-        return (z @ z.T, self.residuals) if self.dual else (z.T @ z, z.T @ self.residuals)
-
-    def solve(self, amount: float) -> Array:
-        """Return the coefficients for λ = `amount`: of samples if dual, (n, outputs), else of inputs."""
-        left, right = self._products
-        left = left.copy()
-        left[np.diag_indices_from(left)] += max(amount, float(np.finfo(np.float32).tiny))
-        return np.asarray(np.linalg.solve(left, right))
-
-    def change(self, coefficients: Array) -> Array:
-        """Return D for coefficients, float32 (outputs, k)."""
-        made = self.inputs.T @ coefficients if self.dual else coefficients
-        return np.asarray(made.T, np.float32)
-
-    def seen(self, inputs: Array) -> Array:
-        """Return what times coefficients is D z for each of `inputs` (m, k)."""
-        return np.asarray(inputs @ self.inputs.T if self.dual else inputs)
+    closures = [follow(graph, cut.seed) for cut in cuts]
+    blocks = []
+    for closure in closures:
+        (op,) = closure.consumers
+        sources, target = _sources(graph, closure), op.outputs[0]
+        cuts_of = {
+            t.name: [
+                (c.runtime[t], cut.kept) for c, cut in zip(closures, cuts, strict=True) if t in c.runtime
+            ]
+            for t in (*sources, target)
+        }
+        blocks.append(RefitBlock(op, tuple(t.name for t in sources), target.name, cuts_of))
+    return blocks
 
 
-@dataclass(frozen=True)
-class Samples:
-    """What a layer takes, float32 (n, inputs + 1), and makes (n, outputs); `fitted` come first.
+def _sources(graph: Graph, closure: Closure) -> list[Tensor]:
+    """Return the block's inputs that do not depend on the unit, and the first results that contain it."""
+    produced = {op.outputs[0] for op in closure.producers}
+    inside, fed = downstream(graph, produced), downstream(graph, set(graph.inputs))
+    sources: dict[Tensor, None] = {}
+    todo, seen = [tensor_at(closure.consumers[0], 0)], set[Tensor]()
+    while todo:
+        tensor = todo.pop()
+        if tensor in seen or tensor.data is not None:
+            continue
+        seen.add(tensor)
+        if tensor in produced or (tensor in fed and tensor not in inside):
+            sources[tensor] = None
+        elif tensor.producer is not None:
+            todo += tensor.producer.operands
+    return list(sources)
 
-    The last input is 1 throughout, for the bias. Errors are told on the others, of runs held out, or on all
-    where there are none.
+
+def refit(calibration: Observed, component: str, blocks: Sequence[RefitBlock], wanted: bool) -> list[Errors]:
+    """Return each block's errors, and refit the layer that reads the unit if `wanted`.
+
+    The graph is pruned already. Refitted weights go to files in the calibration's folder.
     """
-
-    inputs: Array
-    outputs: Array
-    fitted: int
-
-    def residuals(self, weights: Array) -> Array:
-        """Return what `weights` (outputs, inputs + 1), the bias last, lack of the outputs."""
-        lacking: Array = self.outputs - self.inputs @ weights.T
-        return lacking
-
-    @property
-    def judged(self) -> slice:
-        """The samples that errors are told on."""
-        return slice(self.fitted if self.fitted < len(self.outputs) else 0, None)
-
-    def error(self, residuals: Array) -> float:
-        """Return the squares of the `judged` residuals, over those of the outputs."""
-        energy = _squares(self.outputs[self.judged])
-        return _squares(residuals) / energy if energy else 0.0
-
-    def refit(self, weights: Array, bias: bool) -> tuple[Array, float]:
-        """Return what to add to `weights` (outputs, inputs + 1), the bias last, and the error that is left.
-
-        The bias changes only if `bias`. The ridge is chosen on the runs held out, then all are fitted to.
-        Where no ridge does better than `weights` as they are, nothing is added.
-        """
-        lacking, change = self.residuals(weights), np.zeros_like(weights)
-        inputs = self.inputs if bias else self.inputs[:, :-1]
-        errors = self._errors(inputs, lacking)
-        best, before = min(errors, key=lambda ridge: errors[ridge]), self.error(lacking[self.judged])
-        if errors[best] >= before:
-            return change, before
-        known = Ridge.of(inputs, lacking)
-        change[:, : inputs.shape[1]] = known.change(known.solve(self._amount(best, len(inputs))))
-        return change, errors[best]
-
-    def _errors(self, inputs: Array, lacking: Array) -> dict[float, float]:
-        """Return the error of each ridge, fitted without the runs held out."""
-        known = Ridge.of(inputs[: self.fitted], lacking[: self.fitted])
-        seen, left = known.seen(inputs[self.judged]), lacking[self.judged]
-        amounts = {ridge: self._amount(ridge, self.fitted) for ridge in RIDGES}
-        return {ridge: self.error(left - seen @ known.solve(amount)) for ridge, amount in amounts.items()}
-
-    def _amount(self, ridge: float, count: int) -> float:
-        """Return λ for the first `count` samples."""
-        inputs = self.inputs[:count, :-1]
-        return ridge * _squares(inputs) / max(1, inputs.shape[1])
+    for number, block in enumerate(blocks):
+        path = calibration.folder / f"{component}.{number}.samples"
+        block.spool = Spool(path, len(calibration.runs[component]))
+    gather(calibration, component, blocks)
+    paths = [calibration.folder / f"{component}.{number}.npy" for number in range(len(blocks))]
+    return [_refit(block, path, wanted) for block, path in zip(blocks, paths, strict=True)]
 
 
-def _squares(values: Array) -> float:
-    return float(np.square(values, dtype=np.float64).sum())
+def _refit(block: RefitBlock, path: Path, wanted: bool) -> Errors:
+    assert block.spool is not None
+    samples = block.spool.samples()
+    block.spool.path.unlink()
+    described = matrix(block.op)
+    weights = np.concatenate([described.load(), _own_bias(block.op)], axis=1)
+    before = samples.error(samples.residuals(weights)[samples.judged])
+    if not wanted:
+        return before, None
+    bias = _bias(block.op)
+    change, after = samples.refit(weights, bias is not None)
+    np.save(path, weights[:, :-1] + change[:, :-1])
+    recipe = f"{described.recipe} | refitted"
+    spooled = Weights(described.shape, np.dtype(np.float32), lambda: np.load(path), recipe)
+    replace_weights(block.op, spooled, described.sources)
+    if bias is not None:
+        _add(*bias, change[:, -1])
+    return before, after
 
 
-@dataclass
-class Spool:
-    """Samples of a layer, run by run, in the file `path`: about `SAMPLES` of all `runs` at most."""
-
-    path: Path
-    runs: int
-    counts: list[int] = field(default_factory=list)
-    widths: tuple[int, int] = (0, 0)
-
-    def add(self, inputs: Array, outputs: Array) -> None:
-        """Add a run: inputs (n, inputs) and outputs (n, outputs), or of these as many as a run may have."""
-        chosen = _some(len(inputs), math.ceil(SAMPLES / self.runs), len(self.counts))
-        parts = inputs[chosen], np.ones((len(chosen), 1)), outputs[chosen]
-        with self.path.open("ab") as file:
-            file.write(np.concatenate(parts, axis=1, dtype=np.float32).data)
-        self.counts.append(len(chosen))
-        self.widths = inputs.shape[1] + 1, outputs.shape[1]
-
-    def samples(self) -> Samples:
-        """Return what was added, read from the file."""
-        both = np.fromfile(self.path, np.float32).reshape(-1, sum(self.widths))
-        fitted = sum(self.counts[: self.runs - self.runs // HELD_OUT])
-        return Samples(both[:, : self.widths[0]], both[:, self.widths[0] :], fitted)
+def _own_bias(op: Op) -> Array:
+    """Return the layer's own bias, (outputs, 1)."""
+    if len(op.inputs) > 2 and op.inputs[2] is not None:
+        return tensor_at(op, 2).values().reshape(-1, 1)
+    return np.zeros((op.outputs[0].shape[-1], 1), np.float32)
 
 
-def _some(count: int, most: int, run: int) -> Array:
-    """Return at most `most` of `count` places, ascending: others in each run, in no pattern."""
-    if count <= most:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(run).choice(count, most, replace=False))
+def _bias(op: Op) -> tuple[Op, int] | None:
+    """Return the use of the layer's learned bias: in the layer, or in an addition to its result."""
+    outputs = op.outputs[0].shape[-1]
+    places = [(op, 2)] if len(op.inputs) > 2 and op.inputs[2] is not None else []
+    readers = list(op.outputs[0].uses)
+    if len(readers) == 1 and readers[0][0].kind == "ADD":
+        places.append((readers[0][0], 1 - readers[0][1]))
+    for user, place in places:
+        tensor = tensor_at(user, place)
+        if tensor.data is not None and not tensor.data.exact and tensor.size == outputs == tensor.shape[-1]:
+            return user, place
+    return None
+
+
+def _add(op: Op, place: int, amount: Array) -> None:
+    old = tensor_at(op, place)
+    data = old.weights.map("refitted", lambda a: a + amount.reshape(a.shape).astype(a.dtype))
+    op.inputs = (*op.inputs[:place], Build().const(data, old.name), *op.inputs[place + 1 :])

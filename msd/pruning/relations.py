@@ -1,8 +1,8 @@
-"""How one operator hands a unit from one of its tensors to the others, a function for each family.
+"""How a unit passes from one tensor of an operator to the others: a function for each family.
 
 Each takes the operator, the place of the tensor that has the unit, and its layout; it returns the other
 places that have it too, with their layouts. Places: inputs count from 0, outputs are -1, -2, …. Raises
-Unprunable where the unit cannot be taken out, Refine where it could be if it were seen another way.
+Unprunable where the unit cannot be removed, Refine where another view of it could be.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import replace
 from math import prod
 
 from msd.ir import Op, Tensor
-from msd.pruning.layout import Layout, Refine, Shape, Unprunable
+from msd.pruning.layout import Refine, Shape, UnitLayout, Unprunable
 
-Found = list[tuple[int, Layout]]
-Relation = Callable[[Op, int, Layout], Found]
+Found = list[tuple[int, UnitLayout]]
+Relation = Callable[[Op, int, UnitLayout], Found]
 
 
 def tensor_at(op: Op, place: int) -> Tensor:
@@ -30,20 +30,20 @@ def shape_at(op: Op, place: int) -> Shape:
     return tensor_at(op, place).shape
 
 
-def elementwise(op: Op, place: int, layout: Layout) -> Found:
+def elementwise(op: Op, place: int, layout: UnitLayout) -> Found:
     """Operands broadcast to the result: those that have the unit's axes have the unit."""
     out = op.outputs[0].shape
     result = layout if place < 0 else layout.spread(shape_at(op, place), out)
     if result is None:
         raise Unprunable(f"{op.kind} has the unit's axes in no result")
-    found: Found = [(-1, result)]
+    places: Found = [(-1, result)]
     for i, operand in enumerate(op.inputs):
         if operand is not None and (part := result.spread(out, operand.shape)):
-            found.append((i, part))
-    return found
+            places.append((i, part))
+    return places
 
 
-def broadcast_to(op: Op, place: int, layout: Layout) -> Found:
+def broadcast_to(op: Op, place: int, layout: UnitLayout) -> Found:
     """Like any operand, but one that lacks the unit's axes just fills fewer of them."""
     out = op.outputs[0].shape
     result = layout if place < 0 else layout.spread(shape_at(op, place), out)
@@ -52,13 +52,13 @@ def broadcast_to(op: Op, place: int, layout: Layout) -> Found:
     return [(-1, result), *([(0, part)] if part else [])]
 
 
-def reshape(op: Op, place: int, layout: Layout) -> Found:
+def reshape(op: Op, place: int, layout: UnitLayout) -> Found:
     """The same elements in the same order."""
     return [(0, layout), (-1, layout)]
 
 
-def transpose(op: Op, place: int, layout: Layout) -> Found:
-    """The core's axes must stay side by side; two that part are taken as blocks, as heads are."""
+def transpose(op: Op, place: int, layout: UnitLayout) -> Found:
+    """The core's axes must stay adjacent; two that separate are viewed as blocks, as attention heads are."""
     order = [int(i) % len(op.outputs[0].shape) for i in tensor_at(op, 1).values()]
     if place < 0:
         order = [order.index(i) for i in range(len(order))]
@@ -74,8 +74,8 @@ def transpose(op: Op, place: int, layout: Layout) -> Found:
     return [(-1 if place >= 0 else 0, moved)]
 
 
-def _parted(layout: Layout, shape: Shape, op: Op) -> Exception:
-    """What to raise where two axes of the unit part ways: the first is then the one that can shrink."""
+def _parted(layout: UnitLayout, shape: Shape, op: Op) -> Exception:
+    """Return the exception for two axes of the unit that separate: then only the first can shrink."""
     start, stop = layout.core(shape)
     wide = [shape[i] for i in range(start, stop) if shape[i] > 1]
     if layout.groups == 1 and prod(wide) == layout.count:
@@ -88,13 +88,13 @@ def _reduced(op: Op) -> set[int]:
     return {int(a) % rank for a in tensor_at(op, 1).values().reshape(-1)}
 
 
-def reduce(op: Op, place: int, layout: Layout) -> Found:
-    """Over other axes the unit stays; a mean over the unit's own is a statistic of what remains."""
+def reduce(op: Op, place: int, layout: UnitLayout) -> Found:
+    """A reduction over other axes keeps the unit; a mean over its own is a statistic of what remains."""
     x, axes = shape_at(op, 0), _reduced(op)
     kept = tuple(1 if i in axes else n for i, n in enumerate(x))
     if place < 0:
-        found = layout.spread(kept, x)
-        return [] if found is None else [(0, found)]
+        operand = layout.spread(kept, x)
+        return [] if operand is None else [(0, operand)]
     start, stop = layout.core(x)
     inside = [i for i in range(start, stop) if x[i] > 1 and i in axes]
     if not inside:
@@ -111,7 +111,7 @@ def reduce(op: Op, place: int, layout: Layout) -> Found:
     raise Unprunable(f"{op.kind} over the axes {sorted(axes)} of {list(x)} parts the unit")
 
 
-def split(op: Op, place: int, layout: Layout) -> Found:
+def split(op: Op, place: int, layout: UnitLayout) -> Found:
     """Equal parts: along another axis, or each part a copy tied to the others."""
     x = 0 if op.kind == "SPLIT_V" else 1
     axis = int(tensor_at(op, 2 if op.kind == "SPLIT_V" else 0).values().reshape(-1)[0]) % len(shape_at(op, x))
@@ -125,7 +125,7 @@ def split(op: Op, place: int, layout: Layout) -> Found:
     return [(x, _whole(layout, op.outputs[0].shape, whole, axis)), *((i, layout) for i in outputs)]
 
 
-def _part(layout: Layout, whole: Shape, part: Shape, axis: int) -> Layout:
+def _part(layout: UnitLayout, whole: Shape, part: Shape, axis: int) -> UnitLayout:
     """Return the layout in a part of a tensor, cut along `axis`."""
     start, stop = layout.core(whole)
     times = whole[axis] // part[axis]
@@ -141,8 +141,8 @@ def _part(layout: Layout, whole: Shape, part: Shape, axis: int) -> Layout:
     raise Unprunable(f"the unit is cut along axis {axis} of {list(whole)}")
 
 
-def _whole(layout: Layout, part: Shape, whole: Shape, axis: int) -> Layout:
-    """Return the layout in what a tensor is a part of, cut along `axis`."""
+def _whole(layout: UnitLayout, part: Shape, whole: Shape, axis: int) -> UnitLayout:
+    """Return the layout in the tensor that was cut along `axis` into parts such as this one."""
     start, stop = layout.core(part)
     times, left = divmod(whole[axis], part[axis])
     if axis < start:
@@ -154,7 +154,7 @@ def _whole(layout: Layout, part: Shape, whole: Shape, axis: int) -> Layout:
     raise Unprunable(f"the unit is cut along axis {axis} of {list(whole)}")
 
 
-def slice_(op: Op, place: int, layout: Layout) -> Found:
+def slice_(op: Op, place: int, layout: UnitLayout) -> Found:
     """A part along one axis; along the unit's own it is one of several tied copies."""
     whole, part = shape_at(op, 0), op.outputs[0].shape
     axes = [i for i, (n, m) in enumerate(zip(whole, part, strict=False)) if n != m]
@@ -171,7 +171,7 @@ def slice_(op: Op, place: int, layout: Layout) -> Found:
     return [(0, _whole(layout, part, whole, axis))]
 
 
-def _part_of_slice(layout: Layout, whole: Shape, part: Shape, axis: int) -> Layout:
+def _part_of_slice(layout: UnitLayout, whole: Shape, part: Shape, axis: int) -> UnitLayout:
     start, stop = layout.core(whole)
     if start <= axis < stop:
         return _part(layout, whole, part, axis)
@@ -190,7 +190,7 @@ def begin(op: Op) -> list[int]:
     return [0 if mask >> i & 1 else int(b) % n for i, (b, n) in enumerate(ends)]
 
 
-def concatenation(op: Op, place: int, layout: Layout) -> Found:
+def concatenation(op: Op, place: int, layout: UnitLayout) -> Found:
     """Along another axis than the unit's."""
     shape, out = shape_at(op, place), op.outputs[0].shape
     axis = op.attrs["axis"] % len(out)
@@ -201,57 +201,57 @@ def concatenation(op: Op, place: int, layout: Layout) -> Found:
     return [(i, layout.moved(shape, shape_at(op, i), start)) for i in others]
 
 
-def softmax(op: Op, place: int, layout: Layout) -> Found:
+def softmax(op: Op, place: int, layout: UnitLayout) -> Found:
     """Over the last axis, which must not be the unit's."""
     if layout.core(shape_at(op, 0))[1] == len(shape_at(op, 0)):
         raise Unprunable(f"{op.kind} is taken over the units")
     return [(0, layout), (-1, layout)]
 
 
-def _same_axis(op: Op, places: dict[int, int], place: int, layout: Layout) -> Found:
+def _same_axis(op: Op, places: dict[int, int], place: int, layout: UnitLayout) -> Found:
     """The unit lies in one axis, which `places` names for each place that has it."""
     shape = shape_at(op, place)
     start, stop = layout.core(shape)
     if place not in places or [i for i in range(start, stop) if shape[i] > 1] != [places[place]]:
         raise Unprunable(f"{op.kind} has the unit in axes {list(range(start, stop))} of {list(shape)}")
     pre, post = layout.pre // prod(shape[: places[place]]), layout.post // prod(shape[places[place] + 1 :])
-    found = []
+    places_moved = []
     for i, axis in places.items():
         if i < 0 or (i < len(op.inputs) and op.inputs[i] is not None):
             to = shape_at(op, i)
             moved = replace(layout, pre=pre * prod(to[:axis]), post=post * prod(to[axis + 1 :]))
-            found.append((i, moved))
-    return found
+            places_moved.append((i, moved))
+    return places_moved
 
 
-def _layer(op: Op, place: int, layout: Layout, inner: dict[int, int], outer: dict[int, int]) -> Found:
+def _layer(op: Op, place: int, layout: UnitLayout, inner: dict[int, int], outer: dict[int, int]) -> Found:
     """A layer with weights: `inner` is the axis it sums over, by place, and `outer` the one it makes."""
     shape = shape_at(op, place)
     wide = [i for i in range(*layout.core(shape)) if shape[i] > 1]
     return _same_axis(op, inner if wide == [inner.get(place)] else outer, place, layout)
 
 
-def conv_2d(op: Op, place: int, layout: Layout) -> Found:
+def conv_2d(op: Op, place: int, layout: UnitLayout) -> Found:
     """NHWC by OHWI: channels in, channels out."""
     if shape_at(op, 0)[3] != shape_at(op, 1)[3]:
         raise Unprunable("CONV_2D has groups")
     return _layer(op, place, layout, {0: 3, 1: 3}, {1: 0, 2: 0, -1: 3})
 
 
-def depthwise(op: Op, place: int, layout: Layout) -> Found:
+def depthwise(op: Op, place: int, layout: UnitLayout) -> Found:
     """Each channel by itself."""
     if op.attrs["depth_multiplier"] != 1:
         raise Unprunable("DEPTHWISE_CONV_2D makes several channels of each")
     return _same_axis(op, {0: 3, 1: 3, 2: 0, -1: 3}, place, layout)
 
 
-def fully_connected(op: Op, place: int, layout: Layout) -> Found:
+def fully_connected(op: Op, place: int, layout: UnitLayout) -> Found:
     """(…, I) by (O, I)."""
     last = len(shape_at(op, 0)) - 1
     return _layer(op, place, layout, {0: last, 1: 1}, {1: 0, 2: 0, -1: len(op.outputs[0].shape) - 1})
 
 
-def batch_matmul(op: Op, place: int, layout: Layout) -> Found:
+def batch_matmul(op: Op, place: int, layout: UnitLayout) -> Found:
     """(…, M, K) by (…, K, N): rows, columns, what is summed over, or a batch axis that all may have."""
     ranks = {i: len(shape_at(op, i)) for i in (0, 1, -1)}
     rows, inner = (-1, -2) if op.attrs["adj_x"] else (-2, -1)
@@ -267,30 +267,30 @@ def batch_matmul(op: Op, place: int, layout: Layout) -> Found:
     return _batch(op, place, layout)
 
 
-def _batch(op: Op, place: int, layout: Layout) -> Found:
+def _batch(op: Op, place: int, layout: UnitLayout) -> Found:
     """Batch axes are broadcast, rows and columns are each tensor's own."""
     shape, out = shape_at(op, place), op.outputs[0].shape
     result = _with_tail(layout, shape, out).spread((*shape[:-2], *out[-2:]), out)
     assert result is not None
-    found: Found = [(-1, result)]
+    places: Found = [(-1, result)]
     for i in (0, 1):
         to = shape_at(op, i)
         if part := result.spread(out, (*to[:-2], *out[-2:])):
-            found.append((i, _with_tail(part, out, to)))
-    return found
+            places.append((i, _with_tail(part, out, to)))
+    return places
 
 
-def _with_tail(layout: Layout, shape: Shape, to: Shape) -> Layout:
+def _with_tail(layout: UnitLayout, shape: Shape, to: Shape) -> UnitLayout:
     """Return the layout when the last two axes are those of `to`."""
     return replace(layout, post=layout.post // prod(shape[-2:]) * prod(to[-2:]))
 
 
-def channelwise(op: Op, place: int, layout: Layout) -> Found:
+def channelwise(op: Op, place: int, layout: UnitLayout) -> Found:
     """Windows and pixels of NHWC, each channel by itself."""
     return _same_axis(op, {0: 3, -1: 3}, place, layout)
 
 
-def lengthen(op: Op, place: int, layout: Layout) -> Found:
+def lengthen(op: Op, place: int, layout: UnitLayout) -> Found:
     """PAD and TILE of other axes than the unit's."""
     shape, to = shape_at(op, place), shape_at(op, -1 if place >= 0 else 0)
     start, stop = layout.core(shape)
@@ -355,4 +355,4 @@ RELATIONS: dict[str, Relation] = {
     "FULLY_CONNECTED": fully_connected,
     "TRANSPOSE": transpose,
 }
-"""By operator; a unit that meets any other cannot be taken out."""
+"""By operator; a unit that reaches any other cannot be removed."""

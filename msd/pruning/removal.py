@@ -1,4 +1,4 @@
-"""Taking a unit out: constants lose indices, described; shapes follow; everything else stays as it is."""
+"""Remove a unit: its constants lose indices, before they are read, and shapes follow."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 from msd.ir import Build, Graph, Op, Tensor
 from msd.ir.weights import Array, Weights
 from msd.pruning.channels import Closure, Seed, follow
-from msd.pruning.layout import Layout, Shape
+from msd.pruning.layout import Shape, UnitLayout
 from msd.pruning.relations import begin, tensor_at
 from msd.pruning.units import Unit
 
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """Of a unit, entered at `seed`, the indices `kept`, int (groups, n), stay; `error` is what that costs."""
+    """A cut of a unit, entered at `seed`: the indices `kept`, int (groups, n), stay; `error` is its cost."""
 
     unit: Unit
     seed: Seed
@@ -52,13 +52,13 @@ def _require_indices(kept: Array, seed: Seed) -> None:
         raise ValueError(f"{kept.tolist()} are not indices of {seed.groups} groups of {seed.count}")
 
 
-def shorter(shape: Shape, layout: Layout, count: int) -> Shape:
+def shorter(shape: Shape, layout: UnitLayout, count: int) -> Shape:
     """Return `shape` when `count` indices stay."""
     axis = layout.axis(shape)
     return (*shape[:axis], shape[axis] // layout.count * count, *shape[axis + 1 :])
 
 
-def take(weights: Weights, layout: Layout, kept: Array) -> Weights:
+def take(weights: Weights, layout: UnitLayout, kept: Array) -> Weights:
     """Return the weights with the indices `kept`, int (groups, n), alone; chosen when they are loaded."""
     groups, count = kept.shape
     shape = shorter(weights.shape, layout, count)
@@ -71,15 +71,15 @@ def take(weights: Weights, layout: Layout, kept: Array) -> Weights:
     return weights.map(f"{groups * count} of {layout.groups * layout.count} units", change, shape)
 
 
-def _uses(closure: Closure) -> dict[Tensor, dict[tuple[Op, int], Layout]]:
+def _uses(closure: Closure) -> dict[Tensor, dict[tuple[Op, int], UnitLayout]]:
     """Return the constants, each with those of its uses that lose units."""
-    found: dict[Tensor, dict[tuple[Op, int], Layout]] = {}
+    uses: dict[Tensor, dict[tuple[Op, int], UnitLayout]] = {}
     for (op, place), layout in closure.constants.items():
-        found.setdefault(tensor_at(op, place), {})[op, place] = layout
-    return found
+        uses.setdefault(tensor_at(op, place), {})[op, place] = layout
+    return uses
 
 
-def _shorten_constant(tensor: Tensor, uses: dict[tuple[Op, int], Layout], kept: Array) -> None:
+def _shorten_constant(tensor: Tensor, uses: dict[tuple[Op, int], UnitLayout], kept: Array) -> None:
     """In place if every use loses the same; else those that do get constants of their own."""
     layouts = set(uses.values())
     if len(layouts) == 1 and set(uses) == set(tensor.uses):

@@ -1,4 +1,4 @@
-"""What pruning did, unit by unit, and what it cost."""
+"""The result of pruning, unit by unit."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Pruned:
-    """A unit that lost something.
+    """A unit that was cut.
 
-    `width` and `kept` count channels, hidden units or heads; `groups` each lost as many, unless
-    `whole_groups` went. `error` is what the criterion says is lost. With a calibration `output_error` is the
-    squared error of what the next layer makes, relative to what it made (0.01: 20 dB), and `refitted_error`
-    the same with its weights refitted.
+    `width` and `kept` count channels, hidden units or heads; Each of `groups` lost the same number, unless
+    `whole_groups` were removed. `error` is the loss by the criterion. With a calibration, `output_error` is
+    the squared error of the next layer's output, relative to the output before (0.01: 20 dB), and
+    `refitted_error` the same with its weights refitted.
     """
 
     component: str
@@ -30,8 +30,8 @@ class Pruned:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What pruning did: by which criterion, for which budget, to how many parameters of which components."""
+class PruningReport:
+    """The result of pruning by a criterion, for a budget; `parameters` are those before, by component."""
 
     criterion: str
     budget: str | None
@@ -41,16 +41,16 @@ class Report:
 
     @property
     def removed(self) -> int:
-        """How many parameters went."""
+        """How many parameters were removed."""
         return sum(unit.parameters for unit in self.units)
 
     @property
     def share(self) -> float:
-        """What share of the parameters went."""
+        """The share of the parameters that was removed."""
         return self.removed / sum(self.parameters.values())
 
     def of(self, component: str) -> dict[str, Any]:
-        """Return what was done to one component, as JSON."""
+        """Return the part about one component, as JSON."""
         units = [asdict(unit) for unit in self.units if unit.component == component]
         return {
             "criterion": self.criterion,

@@ -1,4 +1,4 @@
-"""What a user asks of pruning: a budget, lines for single units, a criterion; parsed strictly."""
+"""The settings of pruning: a budget, shares of single units, a criterion; parsed strictly."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 @dataclass(frozen=True)
 class Budget:
-    """What is to go: a share of the parameters, or so much that the weights take at most so many bytes."""
+    """How much to remove: a `share` of the parameters in percent, or all but `bytes` of the weights."""
 
     share: float | None = None
     bytes: int | None = None
@@ -27,8 +27,8 @@ class Budget:
 
 
 @dataclass(frozen=True)
-class Line:
-    """Of every unit whose name matches the pattern, this share stays."""
+class UnitShare:
+    """Keep the share `keep` of every unit whose name matches the pattern `name`."""
 
     name: str
     keep: float
@@ -42,29 +42,29 @@ class Pruning:
     """
 
     budget: Budget | None = None
-    lines: tuple[Line, ...] = ()
+    shares: tuple[UnitShare, ...] = ()
     criterion: str = "magnitude"
     refit: bool | None = None
     components: tuple[str, ...] = ()
 
     @property
     def needs_calibration(self) -> bool:
-        """Whether it cannot be done without one."""
+        """Whether pruning needs a calibration."""
         return self.criterion != "magnitude" or bool(self.refit)
 
 
 def parse_budget(text: str) -> Budget:
-    """Return the budget that "15%" or "600 MB" says; raises BadConfig for anything else."""
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(%|kB|MB|GB)\s*", text)
-    if not found or float(found[1]) <= 0 or (found[2] == "%" and float(found[1]) >= 100):
-        raise BadConfig(f"a budget of {text!r} says nothing; give a share as 15% or a size as 600MB")
-    if found[2] == "%":
-        return Budget(share=float(found[1]))
-    return Budget(bytes=int(float(found[1]) * UNITS[found[2]]))
+    """Return the budget spelled as "15%" or "600 MB"; raises BadConfig for anything else."""
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(%|kB|MB|GB)\s*", text)
+    if not match or float(match[1]) <= 0 or (match[2] == "%" and float(match[1]) >= 100):
+        raise BadConfig(f"{text!r} is not a budget; give a share as 15% or a size as 600MB")
+    if match[2] == "%":
+        return Budget(share=float(match[1]))
+    return Budget(bytes=int(float(match[1]) * UNITS[match[2]]))
 
 
 def parse_pruning(table: Mapping[str, Any]) -> Pruning:
-    """Return what the table [prune] of a recipe asks for; raises BadConfig for what is not known there."""
+    """Return the settings in the table [prune] of a recipe; raises BadConfig for unknown keys and values."""
     known = {"budget", "criterion", "refit", "components", "unit"}
     require_known_keys("[prune]", table, known)
     criterion, refit = table.get("criterion", "magnitude"), table.get("refit", "auto")
@@ -78,13 +78,13 @@ def parse_pruning(table: Mapping[str, Any]) -> Pruning:
         raise BadConfig(f'[prune] has budget = {budget!r}; it is a text like "15%" or "600MB"')
     units = table.get("unit", [])
     if not isinstance(units, list) or not all(isinstance(each, dict) for each in units):
-        raise BadConfig("[prune] has units that are no tables; write [[prune.unit]] before each")
+        raise BadConfig("[prune] has units that are not tables; write [[prune.unit]] before each")
     return Pruning(
-        parse_budget(budget) if budget else None,
-        tuple(map(_line, units)),
-        criterion,
-        None if refit == "auto" else bool(refit),
-        components,
+        budget=parse_budget(budget) if budget else None,
+        shares=tuple(map(_share, units)),
+        criterion=criterion,
+        refit=None if refit == "auto" else bool(refit),
+        components=components,
     )
 
 
@@ -96,11 +96,11 @@ def _components(table: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(name for name in known if name in components)
 
 
-def _line(table: Mapping[str, Any]) -> Line:
+def _share(table: Mapping[str, Any]) -> UnitShare:
     require_known_keys("[[prune.unit]]", table, {"name", "keep"})
     name, keep = table.get("name"), table.get("keep")
     if not isinstance(name, str) or not name:
         raise BadConfig(f'[[prune.unit]] has name = {name!r}; it is a pattern like "up_blocks.0.*.conv1"')
     if isinstance(keep, bool) or not isinstance(keep, int | float) or not 0 < keep <= 1:
         raise BadConfig(f"[[prune.unit]] {name} has keep = {keep!r}; it is a share above 0, at most 1")
-    return Line(name, float(keep))
+    return UnitShare(name, float(keep))

@@ -1,4 +1,4 @@
-"""What can be pruned: units that stay inside a block of the network, found by following every layer's output.
+"""The units that can be pruned: those inside a block, found by following every layer's output.
 
 Three kinds: the channels between two layers with a normalisation between them, which loses the same number
 from each of its groups or whole groups; hidden units of a feed-forward net, gated or not; heads of attention.
@@ -14,7 +14,7 @@ from math import gcd, prod
 
 from msd.ir import Graph, Op, Tensor
 from msd.pruning.channels import LAYERS, Closure, Seed, constant_behind, follow
-from msd.pruning.layout import Layout, Refine, Unprunable
+from msd.pruning.layout import Refine, UnitLayout, Unprunable
 from msd.pruning.relations import tensor_at
 
 SLICE = 4
@@ -32,16 +32,16 @@ class Unit:
     seed: Seed
     closure: Closure
     by_groups: Seed | None = None
-    """Where to enter to take out whole groups of a normalisation instead."""
+    """The seed for removing whole groups of a normalisation instead."""
 
     @property
     def groups(self) -> int:
-        """How many groups each lose as much."""
+        """The number of groups, of which each loses the same number."""
         return self.seed.groups
 
     @property
     def count(self) -> int:
-        """How many each group has."""
+        """The number in each group."""
         return self.seed.count
 
     @property
@@ -51,63 +51,64 @@ class Unit:
 
     @cached_property
     def members(self) -> dict[Tensor, int]:
-        """How many of each learnt constant's numbers go with one index of every group."""
+        """How many numbers of each learned constant are removed with one index of every group."""
         return {t: lay.pre * lay.groups * lay.post for t, lay in _members(self.closure).items()}
 
     @property
     def parameters(self) -> int:
-        """How many learnt numbers go with one index of every group."""
+        """How many learned numbers are removed with one index of every group."""
         return sum(self.members.values())
 
     def worth(self, measure: Callable[[Tensor], float]) -> float:
-        """Return what they are worth, each as `measure` says of its constant."""
+        """Return the sum of `measure` over these numbers."""
         return sum(count * measure(tensor) for tensor, count in self.members.items())
 
     @property
     def places(self) -> int:
-        """At how many places of a picture, or words of a text, the consumer looks at once.
+        """The positions, pixels of an image or tokens of a text, that the consumer processes at once.
 
-        At one it is a network of a single number, as the time embedding is: calibrations see as many of those
-        as there are steps, and every block hears its errors. A budget leaves it alone.
+        A unit with one position, such as the time embedding's, has one sample for each step of a calibration,
+        and its error feeds every block. A budget leaves it alone.
         """
         return prod(self.closure.consumers[0].outputs[0].shape[1:-1])
 
     @property
     def words(self) -> str:
-        """What there is, for messages: "1280 channels in 32 groups"."""
+        """The unit's size for messages: "1280 channels in 32 groups"."""
         return f"{self.width} {KINDS[self.kind]}" + (f" in {self.groups} groups" if self.groups > 1 else "")
 
     def kept_counts(self) -> list[int]:
         """Return how many of each group may stay, fewest first, all of them last.
 
-        Channels stay a multiple of four, so that no slice of the GPU's is half empty; 32 groups see to it.
+        The number of channels stays a multiple of four, so that no slice of the GPU is half empty; 32 groups
+        guarantee this.
         """
         step = 1 if self.kind == "heads" else SLICE // gcd(SLICE, self.groups)
         return [n for n in range(1, self.count + 1) if n == self.count or n % step == 0]
 
 
 @dataclass
-class Found:
-    """The units of a graph, and for each other layer with weights why its output is none."""
+class PrunableUnits:
+    """The units of a graph, and for each other layer with weights the reason why its output is not one."""
 
     units: list[Unit] = field(default_factory=list)
     others: dict[str, str] = field(default_factory=dict)
 
 
-def find_units(graph: Graph) -> Found:
+def find_units(graph: Graph) -> PrunableUnits:
     """Return every unit of `graph`, in the order in which the graph makes them, each once."""
-    found, seen = Found(), set[Tensor]()
+    result, seen = PrunableUnits(), set[Tensor]()
     for op in graph.ops:
         if op.kind not in LAYERS or not constant_behind(tensor_at(op, 1)) or op.outputs[0] in seen:
             continue
         try:
             unit, closure = _unit(graph, op)
         except Unprunable as problem:
-            found.others[layer_name(op)] = str(problem)
+            result.others[layer_name(op)] = str(problem)
             continue
         seen |= {p.outputs[0] for p in closure.producers}
-        found.units.append(unit)
-    return found
+        result.units.append(unit)
+    return result
 
 
 def _unit(graph: Graph, op: Op) -> tuple[Unit, Closure]:
@@ -115,14 +116,20 @@ def _unit(graph: Graph, op: Op) -> tuple[Unit, Closure]:
     if len(closure.consumers) != 1:
         raise Unprunable(f"{len(closure.consumers)} layers sum over it: it does not stay inside one block")
     kind, makers = _kind(closure), tuple(closure.producers)
-    unit = Unit(_name(kind, makers), kind, seed, closure, _coarse(graph, seed))
+    unit = Unit(
+        name=_name(kind, makers),
+        kind=kind,
+        seed=seed,
+        closure=closure,
+        by_groups=_coarse(graph, seed),
+    )
     if len(unit.kept_counts()) < 2:
         raise Unprunable(f"{unit.words} cannot be fewer")
     return unit, closure
 
 
 def _settle(graph: Graph, seed: Seed) -> tuple[Seed, Closure]:
-    """Return the seed seen so that the unit can be followed to its end."""
+    """Return the view of the seed with which the search through the graph ends."""
     while True:
         try:
             return seed, follow(graph, seed)
@@ -131,7 +138,7 @@ def _settle(graph: Graph, seed: Seed) -> tuple[Seed, Closure]:
 
 
 def refined(seed: Seed, refine: Refine) -> Seed:
-    """Return `seed` as `refine` wants it seen; raises Unprunable when it cannot be."""
+    """Return `seed` as `refine` views it; raises Unprunable where that is impossible."""
     layout = seed.layout.refined(refine)
     was = seed.layout
     return replace(
@@ -143,7 +150,7 @@ def refined(seed: Seed, refine: Refine) -> Seed:
 
 
 def _coarse(graph: Graph, seed: Seed) -> Seed | None:
-    """Return where to enter to take whole groups, where there are groups."""
+    """Return the seed for removing whole groups, where there are groups."""
     if seed.groups == 1:
         return None
     whole = replace(seed, groups=1, block=seed.block * seed.count)
@@ -154,9 +161,9 @@ def _coarse(graph: Graph, seed: Seed) -> Seed | None:
     return whole
 
 
-def _members(closure: Closure) -> dict[Tensor, Layout]:
-    """Return the learnt constants that have the unit and that nothing else uses."""
-    inside: dict[Tensor, Layout] = {}
+def _members(closure: Closure) -> dict[Tensor, UnitLayout]:
+    """Return the learned constants that contain the unit and that nothing else uses."""
+    inside: dict[Tensor, UnitLayout] = {}
     for (op, place), layout in closure.constants.items():
         tensor = tensor_at(op, place)
         if not tensor.weights.exact and all(use in closure.constants for use in tensor.uses):
@@ -178,7 +185,7 @@ def layer_name(op: Op) -> str:
 
 
 def _name(kind: str, makers: tuple[Op, ...]) -> str:
-    """Attention is called after what its projections have in common, the rest after the largest layer."""
+    """Return the name: of attention the common part of its projections' names, else the largest layer's."""
     if kind == "heads":
         names = [layer_name(op).split(".") for op in makers]
         same = takewhile(lambda words: len(set(words)) == 1, zip(*names, strict=False))

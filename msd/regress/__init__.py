@@ -1,1 +1,1 @@
-"""Pictures of a converted bundle against golden ones: a guard that fails when they get worse."""
+"""Compare the images of a converted bundle with golden ones, and fail when they get worse."""

@@ -1,4 +1,4 @@
-"""New pictures against golden ones: the figures of each, the thresholds of all, and what broke in words."""
+"""Compare new images with golden ones: metrics, thresholds, and a sentence for each broken one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from msd.errors import BadConfig
 from msd.regress import metrics
 from msd.regress.goldens import Goldens, Origin
 from msd.regress.metrics import Pixels
-from msd.regress.suite import Entry, Suite, Thresholds
+from msd.regress.suite import Suite, SuitePicture, Thresholds
 
 FORMAT = 1
 
 
 @dataclass(frozen=True)
 class Compared:
-    """One picture. `psnr_db` None means equal; `attributes` only for the demo's captions.
+    """One image. `psnr_db` None means equal; `attributes` only for the demo's captions.
 
     `broken`: each threshold that it breaks, in a sentence, by the threshold's name.
     """
@@ -36,13 +36,13 @@ class Compared:
 
     @property
     def rank(self) -> tuple[float, float]:
-        """What puts the worst picture first."""
+        """Sort key, worst first."""
         return math.inf if self.psnr_db is None else self.psnr_db, self.ssim
 
 
 @dataclass(frozen=True)
-class Check:
-    """A threshold for all pictures together: what was asked, what was found (None: equal pictures)."""
+class ThresholdCheck:
+    """A threshold for all images together: its limit, and the value found (None: equal images)."""
 
     threshold: str
     limit: float
@@ -52,9 +52,9 @@ class Check:
 
 @dataclass(frozen=True)
 class Result:
-    """What a run found. `reconverted`: the goldens' weights, converted and drawn in the same way again.
+    """The result of a run. `reconverted`: the same weights in the same format ran in the same place.
 
-    `limits`: the thresholds that counted. `pictures`: worst first. `notes`: what else to know, in sentences.
+    `limits`: the thresholds applied. `pictures`: worst first. `notes`: further remarks, in sentences.
     """
 
     msd: str
@@ -64,7 +64,7 @@ class Result:
     reconverted: bool
     limits: Thresholds
     pictures: tuple[Compared, ...]
-    checks: tuple[Check, ...]
+    checks: tuple[ThresholdCheck, ...]
     notes: tuple[str, ...]
     seconds: float
     format: int = FORMAT
@@ -77,7 +77,7 @@ class Result:
 
 
 def require_scorer(suite: Suite, demo: bool) -> None:
-    """Raise BadConfig where attributes are asked for that nothing here can read from the pictures."""
+    """Raise BadConfig for a threshold on attributes that msd cannot read from this model's images."""
     asked = [limits for limits in (suite.thresholds, suite.reconverted) if limits and limits.attributes_least]
     if not asked:
         return
@@ -101,43 +101,45 @@ def compare(
     demo: bool,
     seconds: float,
 ) -> Result:
-    """Return how far `new` pictures are from `golden` ones; `demo`: whether captions can be scored."""
+    """Return the comparison of `new` images with `golden` ones; `demo`: whether captions can be scored."""
     again = goldens.origin.can_be_repeated_by(origin)
     limits = suite.reconverted if again and suite.reconverted else suite.thresholds
-    found = [_compared(entry, golden[entry.name], new[entry.name], demo) for entry in suite.drawing.pictures]
-    judged = tuple(_judged(each, limits) for each in sorted(found, key=lambda each: each.rank))
+    compared = [
+        _compared(entry, golden[entry.name], new[entry.name], demo) for entry in suite.drawing.pictures
+    ]
+    judged = tuple(_judged(each, limits) for each in sorted(compared, key=lambda each: each.rank))
     notes = tuple(_notes(suite, goldens, origin, again))
     return Result(
-        msd.__version__,
-        suite.name,
-        goldens.origin,
-        origin,
-        again,
-        limits,
-        judged,
-        tuple(_checks(judged, limits)),
-        notes,
-        round(seconds, 3),
+        msd=msd.__version__,
+        suite=suite.name,
+        goldens=goldens.origin,
+        new=origin,
+        reconverted=again,
+        limits=limits,
+        pictures=judged,
+        checks=tuple(_checks(judged, limits)),
+        notes=notes,
+        seconds=round(seconds, 3),
     )
 
 
 def decibels(value: float | None) -> str:
-    """Return a stored PSNR in words."""
+    """Return a stored PSNR as text."""
     return "equal" if value is None else f"{value:.1f} dB"
 
 
-def _compared(entry: Entry, golden: Pixels, new: Pixels, demo: bool) -> Compared:
+def _compared(entry: SuitePicture, golden: Pixels, new: Pixels, demo: bool) -> Compared:
     ratio = metrics.psnr(golden, new)
     return Compared(
-        entry.name,
-        entry.prompt,
-        entry.negative_prompt,
-        entry.seed,
-        _stored(ratio),
-        round(metrics.ssim(golden, new), 6),
-        metrics.hash_distance(golden, new),
-        metrics.attributes(new, entry.prompt) if demo else None,
-        {},
+        name=entry.name,
+        prompt=entry.prompt,
+        negative_prompt=entry.negative_prompt,
+        seed=entry.seed,
+        psnr_db=_stored(ratio),
+        ssim=round(metrics.ssim(golden, new), 6),
+        hash_distance=metrics.hash_distance(golden, new),
+        attributes=metrics.attributes(new, entry.prompt) if demo else None,
+        broken={},
     )
 
 
@@ -146,7 +148,7 @@ def _stored(ratio: float) -> float | None:
 
 
 def _judged(picture: Compared, limits: Thresholds) -> Compared:
-    """Return the picture with what it breaks."""
+    """Return the image with the thresholds that it breaks."""
     broken: dict[str, str] = {}
     if limits.psnr_least is not None and picture.psnr_db is not None and picture.psnr_db < limits.psnr_least:
         broken["psnr_least"] = f"PSNR is {picture.psnr_db:.1f} dB, below {limits.psnr_least:g} dB"
@@ -157,37 +159,39 @@ def _judged(picture: Compared, limits: Thresholds) -> Compared:
             f"{picture.hash_distance} bits of the perceptual hash differ,"
             f" more than {limits.hash_distance_most}"
         )
-    sentences = {name: f"{picture.name}: {said} ({name})" for name, said in broken.items()}
+    sentences = {name: f"{picture.name}: {sentence} ({name})" for name, sentence in broken.items()}
     return replace(picture, broken=sentences)
 
 
-def _checks(pictures: Sequence[Compared], limits: Thresholds) -> Iterator[Check]:
-    """Yield what is asked of all pictures together."""
+def _checks(pictures: Sequence[Compared], limits: Thresholds) -> Iterator[ThresholdCheck]:
+    """Yield the checks of all images together."""
     if (limit := limits.psnr_median) is not None:
         middle = _stored(median(p.rank[0] for p in pictures))
         low = middle is not None and middle < limit
-        said = f"the median PSNR is {decibels(middle)}, below {limit:g} dB (psnr_median)"
-        yield Check("psnr_median", limit, middle, said if low else None)
+        sentence = f"the median PSNR is {decibels(middle)}, below {limit:g} dB (psnr_median)"
+        yield ThresholdCheck("psnr_median", limit, middle, sentence if low else None)
     scores = [p.attributes for p in pictures if p.attributes is not None]
     if (limit := limits.attributes_least) is not None and scores:
         share = round(fmean(scores), 6)
-        said = f"{share:.1%} of the attributes are right, less than {limit:.1%} (attributes_least)"
-        yield Check("attributes_least", limit, share, said if share < limit else None)
+        sentence = f"{share:.1%} of the attributes are right, less than {limit:.1%} (attributes_least)"
+        yield ThresholdCheck("attributes_least", limit, share, sentence if share < limit else None)
 
 
 def _notes(suite: Suite, goldens: Goldens, new: Origin, again: bool) -> Iterator[str]:
-    """Yield what whoever reads the figures should know."""
+    """Yield remarks for readers of the metrics."""
     old = goldens.origin
     if old.model == new.model:
-        yield f"Goldens and pictures come from the same model, {new.model[:12]}."
+        yield f"Goldens and new images come from the same model, {new.model[:12]}."
     else:
         was = f"{old.model[:12]} ({old.source}, recipe {old.recipe}, msd {old.msd})"
         now = f"{new.model[:12]} (recipe {new.recipe}, msd {new.msd})"
-        yield f"Goldens come from model {was}; pictures from {now}."
+        yield f"Goldens come from model {was}; new images from {now}."
     if again and suite.reconverted:
         yield "Both have the same weights, stored in the same way: the limits of [reconverted] count."
     if (old.backend, old.precision) != (new.backend, new.precision):
-        places = f"goldens on {old.backend} in {old.precision}, pictures on {new.backend} in {new.precision}"
-        yield f"Drawn in different places: {places}."
+        places = (
+            f"goldens on {old.backend} in {old.precision}, new images on {new.backend} in {new.precision}"
+        )
+        yield f"Generated in different places: {places}."
     if (goldens.thresholds, goldens.reconverted) != (suite.thresholds, suite.reconverted):
         yield "The suite's thresholds are not those it had when the goldens were made."

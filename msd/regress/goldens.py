@@ -1,10 +1,10 @@
-"""The folder of golden pictures: a PNG for each of a suite's, and goldens.json, which says what they are.
+"""The folder of golden images: a PNG for each image of a suite, and goldens.json, which describes them.
 
     configs/suites/demo/
         goldens.json    which suite and model they come from
         hearts.png …
 
-A new set replaces the folder as a whole, or not at all.
+A new set replaces the folder atomically.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RENEW = "make new ones with --update"
 
 @dataclass(frozen=True)
 class Origin:
-    """Which model drew pictures, and where.
+    """The model that generated images, and the place where it ran.
 
     `model`: `Bundle.model_hash`. `weights`: the SHA-256 of the checkpoint's files and the recipe's, the same
     for a model that is converted again.
@@ -55,29 +55,29 @@ class Origin:
     versions: dict[str, str]
 
     def can_be_repeated_by(self, other: Origin) -> bool:
-        """Whether the other has the same weights, stored in the same way, and draws in the same place."""
+        """Whether the other has the same weights in the same format, and runs in the same place."""
         places = (self.backend, self.precision), (other.backend, other.precision)
         return self.weights == other.weights and places[0] == places[1]
 
     @staticmethod
     def of(pipeline: Pipeline) -> Origin:
-        """Return what a pipeline's pictures come from."""
+        """Return the origin of a pipeline's images."""
         manifest, engine = pipeline.bundle.manifest, pipeline.engine
         return Origin(
-            pipeline.bundle.model_hash,
-            _weights(pipeline.bundle),
-            manifest.source.name,
-            manifest.configuration.recipe.name,
-            manifest.msd,
-            engine.backend.spelling,
-            engine.precision,
-            {"msd": msd.__version__, **{name: version(name) for name in LIBRARIES}},
+            model=pipeline.bundle.model_hash,
+            weights=_weights(pipeline.bundle),
+            source=manifest.source.name,
+            recipe=manifest.configuration.recipe.name,
+            msd=manifest.msd,
+            backend=engine.backend.spelling,
+            precision=engine.precision,
+            versions={"msd": msd.__version__, **{name: version(name) for name in LIBRARIES}},
         )
 
 
 @dataclass(frozen=True)
 class Goldens:
-    """What goldens.json says. `suite`: the drawing's SHA-256. `pixels`: each picture's, by its name."""
+    """The content of goldens.json. `suite`: the SHA-256 of `drawing`. `pixels`: each image's, by name."""
 
     suite: str
     drawing: Drawing
@@ -91,7 +91,7 @@ class Goldens:
 
 
 def load(folder: Path) -> Goldens:
-    """Return what a folder's goldens.json says; raises BadGoldens where there is none or it is damaged."""
+    """Return the content of a folder's goldens.json; raises BadGoldens for a missing or damaged one."""
     recover(folder)
     path = folder / MANIFEST
     if not path.is_file():
@@ -104,26 +104,26 @@ def load(folder: Path) -> Goldens:
 
 
 def require_same_drawing(goldens: Goldens, suite: Suite, folder: Path) -> None:
-    """Raise BadGoldens, naming the first difference, for goldens of other pictures than the suite's."""
+    """Raise BadGoldens, naming the first difference, for goldens of other images than the suite's."""
     if goldens.suite != suite.drawing.digest:
         difference = _difference(goldens.drawing, suite.drawing)
         raise BadGoldens(f"{folder} has the goldens of another suite: {difference}; {RENEW}")
 
 
 def read_pictures(folder: Path, goldens: Goldens) -> dict[str, Pixels]:
-    """Return the pictures by name; raises BadGoldens for one that is missing, damaged or of another size."""
+    """Return the images by name; raises BadGoldens for one that is missing, damaged or of another size."""
     return {entry.name: read_picture(folder, entry.name, goldens) for entry in goldens.drawing.pictures}
 
 
 def read_picture(folder: Path, name: str, goldens: Goldens) -> Pixels:
-    """Return one picture; raises BadGoldens for one that is missing, damaged or of another size."""
+    """Return one image; raises BadGoldens for one that is missing, damaged or of another size."""
     path = folder / f"{name}.png"
     pixels = _decoded(path)
     if pixels.shape != (goldens.height, goldens.width, 3):
         size = f"{pixels.shape[1]}×{pixels.shape[0]}"
         raise BadGoldens(f"{path} is {size} and not {goldens.width}×{goldens.height}; restore it, or {RENEW}")
     if goldens.pixels.get(name) != _digest(pixels):
-        raise BadGoldens(f"{path} is not the picture that {MANIFEST} describes; restore it, or {RENEW}")
+        raise BadGoldens(f"{path} is not the image that {MANIFEST} describes; restore it, or {RENEW}")
     return pixels
 
 
@@ -134,39 +134,39 @@ def require_replaceable(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise OutputExists(f"{folder} is a file; goldens are a folder")
-    found = {path.name for path in folder.iterdir()}
+    names = {path.name for path in folder.iterdir()}
     try:
         ours = {MANIFEST, *(f"{name}.png" for name in load(folder).pixels)}
     except BadGoldens:
-        ours = {name for name in found if name.endswith(".png")} if MANIFEST in found else set()
-    if foreign := sorted(found - ours - {MANIFEST}):
+        ours = {name for name in names if name.endswith(".png")} if MANIFEST in names else set()
+    if foreign := sorted(names - ours - {MANIFEST}):
         raise OutputExists(f"{folder} has {foreign[0]}, which is no golden; --update would take it away")
 
 
 def write(folder: Path, suite: Suite, pictures: Mapping[str, Picture], origin: Origin) -> None:
-    """Put goldens in a folder's place: all of them, or the old ones stay. Raises OutputUnwritable."""
+    """Replace a folder by new goldens, atomically. Raises OutputUnwritable."""
     height, width, _ = next(iter(pictures.values())).pixels.shape
     digests = {name: _digest(picture.pixels) for name, picture in pictures.items()}
-    made = Goldens(
-        suite.drawing.digest,
-        suite.drawing,
-        origin,
-        height,
-        width,
-        digests,
-        suite.thresholds,
-        suite.reconverted,
+    goldens = Goldens(
+        suite=suite.drawing.digest,
+        drawing=suite.drawing,
+        origin=origin,
+        height=height,
+        width=width,
+        pixels=digests,
+        thresholds=suite.thresholds,
+        reconverted=suite.reconverted,
     )
     place = folder.resolve()
     with staged(place) as staging, raises_unwritable(place, staging):
         for name, picture in pictures.items():
             save_picture(picture, staging / f"{name}.png")
-        (staging / MANIFEST).write_text(schema.dump(made), "utf-8")
+        (staging / MANIFEST).write_text(schema.dump(goldens), "utf-8")
         _swap(staging, place)
 
 
 def recover(folder: Path) -> None:
-    """Put the old goldens back where a run was killed between taking them away and setting the new ones."""
+    """Restore the old goldens where a run was killed between moving them away and placing the new ones."""
     place = folder.resolve()
     before = _before(place)
     if before.exists() and not place.exists():
@@ -193,7 +193,7 @@ def _before(place: Path) -> Path:
 
 
 def _decoded(path: Path) -> Pixels:
-    """Return an RGB picture; raises BadGoldens for anything that Pillow cannot read."""
+    """Return an RGB image; raises BadGoldens for anything that Pillow cannot read."""
     from PIL import Image
 
     if not path.is_file():
@@ -227,4 +227,4 @@ def _difference(golden: Drawing, suite: Drawing) -> str:
         for key, value in asdict(new).items():
             if (was := getattr(old, key)) != value:
                 return f"the {key} of {old.name} is {was!r} there and {value!r} in the suite"
-    return "it is said in another form"
+    return "the two are written in different forms"

@@ -1,7 +1,7 @@
-"""A regression as JUnit XML, which GitHub's, GitLab's and Jenkins's readers of test results take.
+"""A regression as JUnit XML, which GitHub, GitLab and Jenkins read.
 
-One test case for each picture and one for each threshold of all. Elements, their order and attributes are
-those of JUnit.xsd (github.com/windyroad/JUnit-Schema).
+One test case for each image, and one for each threshold of all images. Elements, their order and attributes
+are those of JUnit.xsd (github.com/windyroad/JUnit-Schema).
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from xml.etree import ElementTree as Xml
 from msd.regress.compare import Compared, Result, decibels
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 has no way to say (section 2.2)."""
+"""The characters that XML 1.0 cannot represent (section 2.2)."""
 
 
 def to_junit(result: Result) -> str:
-    """Return the XML text, ending in a newline; each case's time is its share of the drawing's seconds."""
+    """Return the XML text, ending in a newline; each case's time is its share of all seconds."""
     cases = list(_cases(result))
     root = Xml.Element("testsuites")
     suite = Xml.SubElement(root, "testsuite", _attributes(result, cases))
@@ -69,8 +69,8 @@ def _case(result: Result, name: str, seconds: float, broken: dict[str, str], mor
         {"classname": f"msd.regress.{_plain(result.suite)}", "name": _plain(name), "time": f"{seconds:.3f}"},
     )
     if broken:
-        said = "; ".join(broken.values())
-        failure = Xml.SubElement(case, "failure", {"message": _plain(said), "type": next(iter(broken))})
+        message = "; ".join(broken.values())
+        failure = Xml.SubElement(case, "failure", {"message": _plain(message), "type": next(iter(broken))})
         failure.text = _plain("\n".join([*broken.values(), more]).strip())
     return case
 

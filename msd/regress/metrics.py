@@ -1,4 +1,4 @@
-"""How far a picture is from its golden: PSNR, structural similarity, perceptual hash, attributes."""
+"""The metrics of an image against its golden: PSNR, structural similarity, perceptual hash, attributes."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from msd.bundle import Bundle, file_facts
 from msd.parity import decibels
 
 Pixels = npt.NDArray[np.uint8]
-"""A picture, (height, width, 3)."""
+"""An image, (height, width, 3)."""
 
 WINDOW = 11
 """The pixels that a window of SSIM is high and wide, in Wang et al. and here."""
 
 
 def psnr(golden: Pixels, new: Pixels) -> float:
-    """Return 10·log10(255² / mean squared difference) in dB, infinite for equal pictures."""
+    """Return 10·log10(255² / mean squared difference) in dB, infinite for equal images."""
     difference = golden.astype(np.float64) - new
     return decibels(255.0**2 * difference.size, float(np.sum(difference**2)))
 
@@ -28,7 +28,7 @@ def ssim(golden: Pixels, new: Pixels) -> float:
     """Return the mean structural similarity, at most 1, averaged over the three colours.
 
     As in Wang et al. (2004, doi 10.1109/TIP.2003.819861): Gaussian windows of 11 pixels, σ 1.5, K 0.01 and
-    0.03. Pictures must be at least `WINDOW` pixels high and wide.
+    0.03. Images must be at least `WINDOW` pixels high and wide.
     """
     from skimage.metrics import structural_similarity
 
@@ -46,7 +46,7 @@ def hash_distance(golden: Pixels, new: Pixels) -> int:
 
 
 def attributes(pixels: Pixels, prompt: str) -> float | None:
-    """Return the share, 0 to 1, of what a demo caption names that is seen; None for words that are none."""
+    """Return the share, 0 to 1, of a demo caption's attributes in the image; None for other prompts."""
     from msd.demo.captions import BadCaption
     from msd.demo.scorer import score
 
@@ -57,7 +57,7 @@ def attributes(pixels: Pixels, prompt: str) -> float | None:
 
 
 def is_demo(bundle: Bundle) -> bool:
-    """Whether a bundle was made of the demo checkpoint's weights, whose pictures the scorer can read."""
+    """Whether a bundle has the demo checkpoint's weights, whose images the scorer can read."""
     return _demo_weights() <= {file.sha256 for file in bundle.manifest.source.files.values()}
 
 

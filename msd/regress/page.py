@@ -12,22 +12,22 @@ import numpy as np
 
 from msd.regress.compare import Compared, Result, decibels
 from msd.regress.metrics import Pixels
-from msd.regress.run import Regression
+from msd.regress.regression import Regression
 
 FACTORS = (64, 32, 16, 8, 4, 2, 1)
 CLIPPED = 99.9
 """The percentile of a difference's values that still fits into 8 bits when it is amplified."""
 
 SMALL = 256
-"""Pictures less wide are shown with sharp pixels."""
+"""Narrower images are shown with sharp pixels."""
 
 
 def to_html(regression: Regression) -> str:
-    """Return the page: the verdict, the figures of all pictures, then each picture, worst first."""
+    """Return the page: the verdict, the metrics of all images, then each image, worst first."""
     result = regression.result
     style = (files("msd.report") / "page" / "style.css").read_text("utf-8")
     style += (files("msd.regress") / "style.css").read_text("utf-8")
-    title = f"Pictures of {escape(result.suite)}"
+    title = f"Images of {escape(result.suite)}"
     parts = [
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -67,13 +67,13 @@ def _verdict(result: Result) -> str:
 
 def _sentences(result: Result) -> Iterator[str]:
     if result.broken:
-        yield "<h2>What broke</h2><ul>"
+        yield "<h2>Broken thresholds</h2><ul>"
         yield from (f"<li>{escape(sentence)}</li>" for sentence in result.broken)
         yield "</ul>"
 
 
 def _cards(result: Result) -> str:
-    """Return a card for each threshold, with the worst figure found, and how many pictures there are."""
+    """Return a card for each threshold, with the worst value found, and the number of images."""
     pictures, limits = result.pictures, result.limits
     broken = {name for picture in pictures for name in picture.broken}
     broken |= {check.threshold for check in result.checks if check.broken}
@@ -85,8 +85,8 @@ def _cards(result: Result) -> str:
         ("hash_distance_most", "most hash bits apart", bits, f"at most {limits.hash_distance_most}"),
     ]
     if "psnr_median" in found:
-        said = decibels(found["psnr_median"])
-        cards.insert(0, ("psnr_median", "median PSNR", said, f"at least {limits.psnr_median} dB"))
+        middle = decibels(found["psnr_median"])
+        cards.insert(0, ("psnr_median", "median PSNR", middle, f"at least {limits.psnr_median} dB"))
     if (share := found.get("attributes_least")) is not None:
         asked = f"at least {limits.attributes_least:.0%}"
         cards.append(("attributes_least", "attributes right", f"{share:.0%}", asked))
@@ -116,7 +116,7 @@ def _row(picture: Compared) -> str:
 
 
 def _figures(picture: Compared) -> list[tuple[str, str]]:
-    """Return each figure of a picture in words, with the threshold that it is held to."""
+    """Return each metric of an image as text, with its threshold."""
     return [
         ("psnr_least", decibels(picture.psnr_db)),
         ("ssim_least", f"{picture.ssim:.4f}"),
@@ -135,9 +135,9 @@ def _section(picture: Compared, golden: Pixels, new: Pixels) -> Iterator[str]:
     without = f", without “{escape(picture.negative_prompt)}”" if picture.negative_prompt else ""
     yield f'<p>{escape(picture.prompt)} <span class="dim">seed {picture.seed}{without}</span></p>'
     difference, factor = amplified(golden, new)
-    said = f"difference × {factor}" if picture.psnr_db is not None else "no difference"
+    label = f"difference × {factor}" if picture.psnr_db is not None else "no difference"
     small = " small" if new.shape[1] < SMALL else ""
-    shown = (("golden", golden), (f"new, {decibels(picture.psnr_db)}", new), (said, difference))
+    shown = (("golden", golden), (f"new, {decibels(picture.psnr_db)}", new), (label, difference))
     figures = "".join(_figure(caption, pixels) for caption, pixels in shown)
     yield f'<div class="trio{small}">{figures}</div></section>'
 

@@ -1,4 +1,4 @@
-"""What is drawn to guard a model, and how much worse pictures may be: a TOML file.
+"""A suite of images that guards a model, and how much worse they may be: a TOML file.
 
     steps = 12
 
@@ -43,12 +43,12 @@ MOST: dict[str, float] = {
 """Each threshold's own largest value; none is below 0."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""What a picture may be called: its file has that name."""
+"""The names that an image may have: its file has the same."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One picture: its name, which is its file's too, and what is its own in a request."""
+class SuitePicture:
+    """One image: its name, which is also its file's, and its own part of a request."""
 
     name: str
     prompt: str
@@ -58,32 +58,40 @@ class Entry:
 
 @dataclass(frozen=True)
 class Drawing:
-    """All that decides the pictures but the model. `scheduler` None means the checkpoint's own."""
+    """Everything that determines the images but the model. `scheduler` None means the checkpoint's own."""
 
-    pictures: tuple[Entry, ...]
+    pictures: tuple[SuitePicture, ...]
     steps: int = 20
     guidance: float = 7.5
     scheduler: str | None = None
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of it: goldens of another one show other pictures."""
+        """Its SHA-256: goldens with another one show other images."""
         return fingerprint(asdict(self))
 
     @property
     def requests(self) -> list[Request]:
-        """What to ask a pipeline for, in order."""
-        return [
-            Request(e.prompt, e.negative_prompt, e.seed, self.steps, self.guidance) for e in self.pictures
-        ]
+        """The requests to a pipeline, in order."""
+        return [self._request(picture) for picture in self.pictures]
+
+    def _request(self, picture: SuitePicture) -> Request:
+        return Request(
+            prompt=picture.prompt,
+            negative_prompt=picture.negative_prompt,
+            seed=picture.seed,
+            steps=self.steps,
+            guidance=self.guidance,
+        )
 
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How much worse pictures may be than their goldens; None asks nothing.
+    """How much worse images may be than their goldens; None sets no limit.
 
     Of each picture: `psnr_least` in dB, `ssim_least` up to 1, `hash_distance_most` in bits of 64. Of all:
-    `psnr_median` in dB, and `attributes_least`, the mean share of each caption that the demo's scorer reads.
+    `psnr_median` in dB, and `attributes_least`, the mean share of each caption's attributes that the demo's
+    scorer finds.
     """
 
     psnr_least: float | None = None
@@ -98,7 +106,7 @@ class Thresholds:
 
 @dataclass(frozen=True)
 class Suite:
-    """A suite file. `reconverted`: limits for the same weights, converted and drawn in the same way."""
+    """A suite file. `reconverted`: thresholds for the same weights in the same format and place."""
 
     name: str
     drawing: Drawing
@@ -135,28 +143,28 @@ def read_suite(path: Path) -> Suite:
     thresholds = _thresholds(table.get("thresholds", {}), f"{where}, [thresholds]")
     again = table.get("reconverted")
     return Suite(
-        path.stem,
-        Drawing(_entries(table.get("picture", []), where), **_drawn(table, where)),
-        thresholds,
-        None if again is None else _thresholds(again, f"{where}, [reconverted]"),
-        _string(table, "description", where) if "description" in table else "",
+        name=path.stem,
+        drawing=Drawing(_entries(table.get("picture", []), where), **_drawn(table, where)),
+        thresholds=thresholds,
+        reconverted=None if again is None else _thresholds(again, f"{where}, [reconverted]"),
+        description=_string(table, "description", where) if "description" in table else "",
     )
 
 
 def _drawn(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return steps, guidance and scheduler, of those that are given."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if "steps" in table:
-        found["steps"] = _whole(table, "steps", 1, where)
+        values["steps"] = _whole(table, "steps", 1, where)
     if "guidance" in table:
-        found["guidance"] = float(_number(table, "guidance", math.inf, where))
+        values["guidance"] = float(_number(table, "guidance", math.inf, where))
     if "scheduler" in table:
-        found["scheduler"] = _string(table, "scheduler", where)
-        if found["scheduler"] not in SCHEDULERS:
+        values["scheduler"] = _string(table, "scheduler", where)
+        if values["scheduler"] not in SCHEDULERS:
             raise BadConfig(
                 f"{where}: scheduler is {table['scheduler']!r}; choose from {', '.join(SCHEDULERS)}"
             )
-    return found
+    return values
 
 
 def _thresholds(table: object, where: str) -> Thresholds:
@@ -171,7 +179,7 @@ def _thresholds(table: object, where: str) -> Thresholds:
     return Thresholds(**values)
 
 
-def _entries(tables: object, where: str) -> tuple[Entry, ...]:
+def _entries(tables: object, where: str) -> tuple[SuitePicture, ...]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise BadConfig(f"{where}: picture is not a list of tables; write [[picture]] above each")
     if not tables:
@@ -186,14 +194,14 @@ def _entries(tables: object, where: str) -> tuple[Entry, ...]:
     return entries
 
 
-def _entry(table: dict[str, Any], where: str) -> Entry:
-    require_known_keys(where, table, [f.name for f in fields(Entry)])
+def _entry(table: dict[str, Any], where: str) -> SuitePicture:
+    require_known_keys(where, table, [f.name for f in fields(SuitePicture)])
     if missing := [key for key in ("name", "prompt") if key not in table]:
         raise BadConfig(f"{where} lacks {missing[0]}")
     name = _string(table, "name", where)
     if not NAME.fullmatch(name):
         raise BadConfig(f"{where}: name is {name!r}; a file name of letters, digits, '.', '_', '-' is needed")
-    return Entry(
+    return SuitePicture(
         name,
         _string(table, "prompt", where),
         _string(table, "negative_prompt", where) if "negative_prompt" in table else "",

@@ -1,4 +1,4 @@
-"""What a change gained or lost between two reports."""
+"""The difference of two reports: the findings gained and lost."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from msd.prediction.rules.finding import Severity
-from msd.report.report import FAILING, SEVERITIES, FileReport, Prediction, Report
+from msd.report.report import FAILING, SEVERITIES, DelegatePrediction, FileReport, Report
 
-Said = tuple[Severity, str, str, str]
-"""Severity, kind, code and sentence: what stays the same when operations move."""
+FindingKey = tuple[Severity, str, str, str]
+"""Severity, kind, code and sentence of a finding, which stay the same when operations move."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """How one delegate's prediction for one file changed; findings are counted by what they say."""
+    """The change of one delegate's prediction for one file; equal findings are counted."""
 
     file: str
     delegate: str
@@ -24,8 +24,8 @@ class Change:
     delegated: tuple[int, int]
     weights: tuple[int, int]
     activations: tuple[int, int]
-    gained: dict[Said, int]
-    lost: dict[Said, int]
+    gained: dict[FindingKey, int]
+    lost: dict[FindingKey, int]
 
     @property
     def worse(self) -> bool:
@@ -40,19 +40,21 @@ def compare(before: Report, after: Report) -> list[Change]:
 
 
 def missing(before: Report, after: Report) -> list[str]:
-    """Return what only one of the reports has, a phrase each."""
+    """Return a phrase for each file, delegate and device that only one of the reports has."""
     old, new = ({key for key, _, _ in _each(report)} for report in (before, after))
     only = [*((key, "before") for key in sorted(old - new)), *((key, "now") for key in sorted(new - old))]
     return [f"{name} for {delegate} on {device}: only {when}" for (name, delegate, device), when in only]
 
 
-def _each(report: Report) -> Iterator[tuple[tuple[str, str, str], FileReport, Prediction]]:
+def _each(report: Report) -> Iterator[tuple[tuple[str, str, str], FileReport, DelegatePrediction]]:
     for file in report.files:
         for p in file.predictions:
             yield (file.file.rpartition("/")[2], p.delegate, p.device), file, p
 
 
-def _change(old_file: FileReport, old: Prediction, new_file: FileReport, new: Prediction) -> Change:
+def _change(
+    old_file: FileReport, old: DelegatePrediction, new_file: FileReport, new: DelegatePrediction
+) -> Change:
     before, after = (
         Counter((f.severity, f.kind, f.code, f.sentence) for f in p.findings) for p in (old, new)
     )
@@ -69,5 +71,5 @@ def _change(old_file: FileReport, old: Prediction, new_file: FileReport, new: Pr
     )
 
 
-def _ordered(findings: Counter[Said]) -> dict[Said, int]:
+def _ordered(findings: Counter[FindingKey]) -> dict[FindingKey, int]:
     return dict(sorted(findings.items(), key=lambda item: (SEVERITIES.index(item[0][0]), item[0])))

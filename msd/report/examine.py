@@ -1,10 +1,9 @@
-"""What rules say of one file: each operation, each size, the partitions and the memory that follow."""
+"""Predict the verdict on one file from rules: each operation, each size, then partitions and memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 from msd import tflite
 from msd.bundle import RunsOn, file_facts
@@ -12,12 +11,13 @@ from msd.ir import Graph, Model
 from msd.ir.executed_graphs import executed_graphs
 from msd.prediction.device import Device
 from msd.prediction.memory import estimate
-from msd.prediction.partition import Partitions, partition
+from msd.prediction.partition import partition
 from msd.prediction.registry import find_delegate
 from msd.prediction.rules import predict
 from msd.prediction.rules.finding import Finding, Severity
 from msd.prediction.size_limits import size_problems
-from msd.report.report import FileReport, Memory, Prediction, kinds_of
+from msd.report.delegate_run import DelegateRun
+from msd.report.report import DelegatePrediction, FileReport, MemoryEstimate, kinds_of
 
 REFUSED = ("rejected", "unknown")
 TOO_LARGE = "exceeded maximum texture size"
@@ -27,9 +27,9 @@ SIZES = "docs/delegates.md, sizes"
 
 
 def examine(path: Path, delegates: Sequence[str], device: Device, runs_on: RunsOn = "gpu") -> FileReport:
-    """Return what rules say of the file at `path` for each delegate on `device`; raises BadModelFile.
+    """Return the prediction of each delegate on `device` for the file at `path`; raises BadModelFile.
 
-    Of a file that is for the CPU they say nothing.
+    There is none for a file that runs on the CPU.
     """
     model, facts = tflite.read(path), file_facts(path)
     graphs = executed_graphs(model)
@@ -37,18 +37,18 @@ def examine(path: Path, delegates: Sequence[str], device: Device, runs_on: RunsO
     judges = delegates if runs_on == "gpu" else ()
     predictions = tuple(_prediction(model, delegate, device.under(delegate)) for delegate in judges)
     return FileReport(
-        str(path),
-        facts.sha256,
-        facts.bytes,
-        len(ops),
-        kinds_of(op.kind for op in ops),
-        predictions,
+        file=str(path),
+        sha256=facts.sha256,
+        bytes=facts.bytes,
+        operations=len(ops),
+        kinds=kinds_of(op.kind for op in ops),
+        predictions=predictions,
         graphs={graph.name or f"graph {i}": len(graph.ops) for i, graph in enumerate(graphs)},
         runs_on=runs_on,
     )
 
 
-def _prediction(model: Model, delegate: str, device: Device) -> Prediction:
+def _prediction(model: Model, delegate: str, device: Device) -> DelegatePrediction:
     graph = model.main
     too_large = tuple(_sizes(graph, device))
     findings = (*predict(model, delegate), *too_large)
@@ -56,55 +56,54 @@ def _prediction(model: Model, delegate: str, device: Device) -> Prediction:
     # What does not fit fails when the delegate is set up, and then nothing runs on the GPU.
     lost = any(f.severity == "rejected" for f in too_large)
     taken = [] if lost else [op for i, op in enumerate(graph.ops) if i not in refused]
-    memory = estimate(graph, device)
-    return Prediction(
-        delegate,
-        device.name,
-        tuple(sorted(findings, key=lambda f: f.op)),
-        **_cut(partition(graph, taken)),
-        memory=Memory(memory.weights_bytes, memory.activations_bytes, memory.timeline),
+    memory, cut = estimate(graph, device), partition(graph, taken)
+    return DelegatePrediction(
+        delegate=delegate,
+        device=device.name,
+        findings=tuple(sorted(findings, key=lambda f: f.op)),
+        delegated=len(cut.on_gpu),
+        partitions=len(cut.pieces),
+        kernels=cut.kernels,
+        copies=len(cut.copies),
+        copied=sum(copy.bytes for copy in cut.copies),
+        memory=MemoryEstimate(memory.weights_bytes, memory.activations_bytes, memory.timeline),
     )
-
-
-def _cut(cut: Partitions) -> dict[str, Any]:
-    return {
-        "delegated": len(cut.on_gpu),
-        "partitions": len(cut.pieces),
-        "kernels": cut.kernels,
-        "copies": len(cut.copies),
-        "copied": sum(copy.bytes for copy in cut.copies),
-    }
 
 
 def _sizes(graph: Graph, device: Device) -> Iterator[Finding]:
     for problem in size_problems(graph, device):
         severity: Severity = "rejected" if problem.severity == "fails" else "note"
-        fix = problem.fix or None
         yield Finding(
-            problem.op, problem.kind, problem.tensors, severity, problem.code, problem.sentence, fix, SIZES
+            op=problem.op,
+            kind=problem.kind,
+            tensors=problem.tensors,
+            severity=severity,
+            code=problem.code,
+            sentence=problem.sentence,
+            fix=problem.fix or None,
+            source=SIZES,
         )
 
 
 def disagreements(report: FileReport) -> tuple[str, ...]:
-    """Return where the real delegate's verdict differs from what was predicted for it, a clause each."""
+    """Return a clause for each difference between the real delegate's verdict and its prediction."""
     for prediction in report.predictions:
-        if find_delegate(prediction.delegate).is_judged and report.run and not report.run["crashed"]:
+        if find_delegate(prediction.delegate).is_judged and report.run and not report.run.crashed:
             return tuple(_differences(prediction, report.run))
     return ()
 
 
-def _differences(prediction: Prediction, run: dict[str, Any]) -> Iterator[str]:
+def _differences(prediction: DelegatePrediction, run: DelegateRun) -> Iterator[str]:
     foreseen = {f.kind for f in prediction.findings if f.severity in REFUSED}
-    for rejection in run["rejected"]:
-        if rejection["kind"] not in foreseen:
-            yield f"the delegate rejects {rejection['kind']} ({rejection['reason']}), which no rule foresees"
-    said = {rejection["kind"] for rejection in run["rejected"]}
-    for kind in sorted({f.kind for f in prediction.findings if f.severity == "rejected"} - said):
-        if not run["failure"]:
-            yield f"the rules reject {kind}, which the delegate takes"
+    for rejected in run.rejected:
+        if rejected.kind not in foreseen:
+            yield f"the delegate rejects {rejected.kind} ({rejected.reason}), which no rule predicts"
+    rejected_kinds = {rejected.kind for rejected in run.rejected}
+    for kind in sorted({f.kind for f in prediction.findings if f.severity == "rejected"} - rejected_kinds):
+        if not run.failure:
+            yield f"the rules reject {kind}, which the delegate accepts"
     foreseen_wrong = any(f.severity == "wrong" for f in prediction.findings)
-    found = run["psnr_db"]
-    if any(TOO_LARGE in problem for problem in run["problems"]):
-        yield f"{run['adapter']} has smaller textures than {prediction.device}: --device says what fits it"
-    elif found is not None and found < run["threshold_db"] and not foreseen_wrong:
-        yield f"the numbers are only {found:.1f} dB from the CPU's, which no rule foresees"
+    if any(TOO_LARGE in problem for problem in run.problems):
+        yield f"{run.adapter} has smaller textures than {prediction.device}; --device names another"
+    elif run.psnr_db is not None and run.psnr_db < run.threshold_db and not foreseen_wrong:
+        yield f"the numbers are only {run.psnr_db:.1f} dB from the CPU's, which no rule predicts"

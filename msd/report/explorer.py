@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
-from msd.report.report import SEVERITIES, FileReport, Prediction
+from msd.report.report import SEVERITIES, DelegatePrediction, FileReport
 
 COLORS = {"ok": "#5fb98a", "note": "#9bb8e8", "unknown": "#a58be0", "wrong": "#e69a3c", "rejected": "#d9534f"}
 
 
-def to_explorer(file: FileReport, prediction: Prediction) -> str:
+def to_explorer(file: FileReport, prediction: DelegatePrediction) -> str:
     """Return the node data of one file as one delegate is predicted to take it, as JSON."""
     worst = ["ok"] * file.operations
     for finding in sorted(prediction.findings, key=lambda f: -SEVERITIES.index(f.severity)):
@@ -27,7 +27,7 @@ def to_explorer(file: FileReport, prediction: Prediction) -> str:
     return json.dumps(data, indent=1) + "\n"
 
 
-def _data(prediction: Prediction, worst: Sequence[str]) -> dict[str, Any]:
+def _data(prediction: DelegatePrediction, worst: Sequence[str]) -> dict[str, Any]:
     """Return the node data of one graph, whose operations' worst findings are `worst`."""
     return {
         "name": f"{prediction.delegate} on {prediction.device}",

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 
-from msd.report.report import FAILING, FileReport, Group, Prediction, Report, grouped
-from msd.report.words import fails, megabytes, places, ran, unjudged
+from msd.report.phrases import fails, megabytes, places, ran, unjudged
+from msd.report.report import FAILING, DelegatePrediction, FileReport, Group, Report, grouped
 
 WIDE = 1000
 """The timeline's width in its own units."""
@@ -21,7 +21,7 @@ def to_html(report: Report) -> str:
     """Return the page: every file with its summary, operations, findings and memory."""
     page = files("msd.report") / "page"
     style, script = (page / "style.css").read_text("utf-8"), (page / "sort.js").read_text("utf-8")
-    on = f" on {_text(report.adapter['name'])}" if report.adapter else ""
+    on = f" on {_text(report.adapter.name)}" if report.adapter else ""
     parts = [
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Delegation report</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -54,13 +54,13 @@ def _file(file: FileReport) -> Iterable[str]:
     yield _histogram(file.kinds)
 
 
-def _prediction(file: FileReport, prediction: Prediction) -> Iterable[str]:
+def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[str]:
     yield f"<h3>{_text(prediction.delegate)} on {_text(prediction.device)}</h3>"
     yield _cards(
         [
             ("on the GPU", f"{prediction.delegated} of {file.operations}"),
             ("partitions", str(prediction.partitions)),
-            ("copies to and fro", f"{prediction.copies}, {megabytes(prediction.copied)}"),
+            ("host–device copies", f"{prediction.copies}, {megabytes(prediction.copied)}"),
             ("weights", megabytes(prediction.memory.weights)),
             ("activations", megabytes(prediction.memory.activations)),
         ]
@@ -69,7 +69,7 @@ def _prediction(file: FileReport, prediction: Prediction) -> Iterable[str]:
     if fails(prediction):
         yield _table(COLUMNS, (_finding(g) for g in groups if g.severity in FAILING))
     else:
-        yield '<p class="good">Nothing stands against it.</p>'
+        yield '<p class="good">No findings.</p>'
     if notes := [g for g in groups if g.severity not in FAILING]:
         count = sum(len(g.operations) for g in notes)
         yield f"<details><summary>{count} notes</summary>{_table(COLUMNS, map(_finding, notes))}</details>"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msd.report.report import FAILING, FileReport, Group, Prediction, Report, grouped
-from msd.report.words import mark, megabytes, places, ran, unjudged
+from msd.report.phrases import mark, megabytes, places, ran, unjudged
+from msd.report.report import FAILING, DelegatePrediction, FileReport, Group, Report, grouped
 
 LONGEST = 20
 """Groups of findings to show for a file and delegate; the JSON form has all."""
 
 
 def to_markdown(report: Report) -> str:
-    """Return one table of all files, then what fails in each."""
+    """Return one table of all files, then the failing findings of each."""
     lines = ["| file | delegate | device | on the GPU | partitions | findings | memory |", "|" + "---|" * 7]
     for file in report.files:
         lines += [_row(file, p) for p in file.predictions]
@@ -27,17 +27,17 @@ def to_markdown(report: Report) -> str:
 
 
 def _plain(report: Report) -> str:
-    return str((report.adapter or {}).get("name", "the delegate"))
+    return report.adapter.name if report.adapter else "the delegate"
 
 
-def _row(file: FileReport, p: Prediction) -> str:
+def _row(file: FileReport, p: DelegatePrediction) -> str:
     counts = ", ".join(f"{p.count(s)} {s}" for s in (*FAILING, "note") if p.count(s)) or "none"
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
     share = f"{mark(p)} {p.delegated} of {file.operations}"
     return f"| {file.file} | {p.delegate} | {p.device} | {share} | {p.partitions} | {counts} | {memory} |"
 
 
-def _findings(file: FileReport, prediction: Prediction) -> Iterator[str]:
+def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]:
     groups = [g for g in grouped(prediction.findings) if g.severity in FAILING]
     if not groups:
         return

@@ -1,4 +1,4 @@
-"""What is known of .tflite files and the GPU: what rules predict, and what the real delegate said.
+"""The report on .tflite files and the GPU: predictions from rules, and the real delegate's runs.
 
 The dataclasses are the format of `delegation-report --format json` (msd/files/schema.py reads and describes
 them).
@@ -17,16 +17,17 @@ from msd.bundle import RunsOn
 from msd.errors import BadReport
 from msd.files import schema
 from msd.prediction.rules.finding import Finding
+from msd.report.delegate_run import DelegateRun
 
 FORMAT = 1
 SEVERITIES = ("rejected", "wrong", "unknown", "note")
-"""Worst first: not taken; taken, with other numbers; no rule knows; worth knowing."""
+"""Worst first: not delegated; delegated, with wrong results; not covered by a rule; worth knowing."""
 
 FAILING = ("rejected", "wrong", "unknown")
 
 
 @dataclass(frozen=True)
-class Memory:
+class MemoryEstimate:
     """Estimated bytes on the GPU: weights as the delegate keeps them, and activations as they are planned.
 
     `timeline` has the bytes of live activations at each operation.
@@ -38,11 +39,11 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """What rules say one delegate makes of a file on one device.
+class DelegatePrediction:
+    """The prediction of one delegate's verdict on a file, on one device.
 
-    `delegated` operations run on the GPU, in `kernels` delegate kernels; the graph falls into `partitions`
-    pieces, those on the CPU included, and `copies` tensors of together `copied` bytes cross between them.
+    `delegated` operations run on the GPU, in `kernels` delegate kernels; the graph is cut into `partitions`,
+    including those on the CPU, and `copies` tensors with `copied` bytes in total cross between them.
     """
 
     delegate: str
@@ -53,7 +54,7 @@ class Prediction:
     kernels: int
     copies: int
     copied: int
-    memory: Memory
+    memory: MemoryEstimate
 
     def count(self, severity: str) -> int:
         """Return how many findings are of `severity`."""
@@ -75,7 +76,7 @@ class OutOfRange:
 
 @dataclass(frozen=True)
 class Audit:
-    """What was beyond float16 in `runs` runs on `inputs`: "random numbers", "pictures drawn", or files."""
+    """Results out of float16's range in `runs` runs on "random numbers", "pictures drawn", or files."""
 
     inputs: str
     runs: int
@@ -85,7 +86,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class Witness:
-    """Another program, whether it has no objection to the file, and what it says. It decides nothing."""
+    """Another program's opinion of the file: whether it objects, and its message. It decides nothing."""
 
     name: str
     ok: bool
@@ -94,10 +95,10 @@ class Witness:
 
 @dataclass(frozen=True)
 class FileReport:
-    """One file: its operations by kind, what is predicted, and the real delegate's verdict (`run`) if asked.
+    """One file: its operations by kind, its predictions, and the real delegate's `run` if there was one.
 
     `graphs` are the operations of each graph that runs, by its name: findings count through all of them.
-    `run` is `msd.judging.verdict.Verdict.to_json`. `disagreements` say where prediction and verdict differ.
+    `disagreements` say where prediction and verdict differ.
     A file of a bundle that is for the CPU (`runs_on`) is not judged.
     """
 
@@ -106,8 +107,8 @@ class FileReport:
     bytes: int
     operations: int
     kinds: dict[str, int]
-    predictions: tuple[Prediction, ...]
-    run: dict[str, Any] | None = None
+    predictions: tuple[DelegatePrediction, ...]
+    run: DelegateRun | None = None
     disagreements: tuple[str, ...] = ()
     audit: Audit | None = None
     witnesses: tuple[Witness, ...] = ()
@@ -116,15 +117,27 @@ class FileReport:
 
 
 @dataclass(frozen=True)
-class Report:
-    """All files that were asked about; `adapter` is the one the real delegate ran on, if it did.
+class DelegateAdapter:
+    """The adapter that the real delegate ran on (`msd.runners.adapter.Adapter`), and LiteRT's version."""
 
-    `failed` are the conditions that were asked for and do not hold.
+    litert: str
+    name: str
+    type: str
+    origin: str
+    half_floats: bool
+    passed_over: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Report:
+    """All files of one run of the command; `adapter` is None where the real delegate did not run.
+
+    `failed` are the conditions of --fail-on that were met.
     """
 
     msd: str
     files: tuple[FileReport, ...]
-    adapter: dict[str, Any] | None = None
+    adapter: DelegateAdapter | None = None
     failed: tuple[str, ...] = ()
     format: int = FORMAT
 
@@ -152,7 +165,7 @@ def report_schema() -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Group:
-    """Findings that say the same, but for tensors' names, of operations of one kind.
+    """Findings with the same sentence, except for tensors' names, about operations of one kind.
 
     `operations` are these, by their places; `sentence` is the first one's.
     """
@@ -167,11 +180,11 @@ class Group:
 
 
 def grouped(findings: Iterable[Finding]) -> list[Group]:
-    """Return alike findings together, worst and most frequent first."""
-    alike: dict[tuple[object, ...], list[Finding]] = {}
+    """Return groups of similar findings, worst and most frequent first."""
+    similar: dict[tuple[object, ...], list[Finding]] = {}
     for f in findings:
-        alike.setdefault((f.severity, f.kind, f.code, _unnamed(f), f.fix, f.source), []).append(f)
-    groups = [_group(each) for each in alike.values()]
+        similar.setdefault((f.severity, f.kind, f.code, _unnamed(f), f.fix, f.source), []).append(f)
+    groups = [_group(each) for each in similar.values()]
     return sorted(groups, key=lambda g: (SEVERITIES.index(g.severity), -len(g.operations), g.kind))
 
 
@@ -183,9 +196,17 @@ def _unnamed(finding: Finding) -> str:
     return sentence
 
 
-def _group(alike: list[Finding]) -> Group:
-    f = alike[0]
-    return Group(f.severity, f.kind, f.code, f.sentence, f.fix, f.source, tuple(each.op for each in alike))
+def _group(similar: list[Finding]) -> Group:
+    f = similar[0]
+    return Group(
+        severity=f.severity,
+        kind=f.kind,
+        code=f.code,
+        sentence=f.sentence,
+        fix=f.fix,
+        source=f.source,
+        operations=tuple(each.op for each in similar),
+    )
 
 
 def kinds_of(kinds: Iterable[str]) -> dict[str, int]:

@@ -1,6 +1,6 @@
-"""What others say of a file: whether TensorFlow Lite 2.14 runs it, and what TensorFlow's Analyzer warns of.
+"""Other programs' opinions of a file: those of tflite-runtime 2.14 and of TensorFlow's Analyzer.
 
-Each is asked in a process of its own, which may crash: the two libraries cannot be loaded side by side.
+Each runs in a process of its own, which may crash: the two libraries cannot be loaded together.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WARNING = re.compile(r"GPU COMPATIBILITY WARNING: (?!Subgraph)(.*)")
 
 
 def witnesses(path: Path, timeout: float) -> tuple[Witness, ...]:
-    """Return what each witness that is installed says of the file, given `timeout` seconds."""
+    """Return the opinion of each installed witness on the file; each may take `timeout` seconds."""
     asked = (("tflite-runtime", _runtime), ("tensorflow", _analyzer))
     there = [(ask, installed) for name, ask in asked if (installed := _version(name))]
     with ThreadPoolExecutor(len(asked)) as side_by_side:
@@ -73,7 +73,7 @@ def _analyzer(path: Path, installed: str, timeout: float) -> Witness:
     printed = _child(ANALYZE, path, timeout)
     if isinstance(printed, str):
         return Witness(name, False, printed)
-    warnings = [found.group(1).strip() for line in printed if (found := WARNING.search(line))]
+    warnings = [match.group(1).strip() for line in printed if (match := WARNING.search(line))]
     if not warnings:
         return Witness(name, True, "warns of nothing")
     more = f" and {len(warnings) - 1} more" if len(warnings) > 1 else ""

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.errors import NoDelegate
+from msd.files.cache import cache_root
 
 LIBRARY, ICD, LOADER = "libvk_swiftshader.so", "vk_swiftshader_icd.json", "libvulkan.so.1"
 PACKAGE = "chromium-common"
@@ -36,8 +37,8 @@ class SwiftShader:
 
 
 def cache_folder() -> Path:
-    """Return the folder under XDG_CACHE_HOME (else ~/.cache) where an unpacked copy is kept."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "msd" / "swiftshader"
+    """Return the folder where an unpacked copy is kept, which MSD_CACHE moves."""
+    return cache_root() / "swiftshader"
 
 
 def locate() -> SwiftShader | None:

@@ -15,12 +15,12 @@ import numpy.typing as npt
 
 from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion, chosen, require
-from msd.runtime.step import Step, Table
+from msd.runtime.step import Step, StepTable
 
 
 @dataclass(frozen=True)
 class Ddim:
-    """What DDIM reads of a scheduler_config.json, with the defaults of diffusers' DDIMScheduler."""
+    """DDIM's settings in a scheduler_config.json, with the defaults of diffusers' DDIMScheduler."""
 
     diffusion: Diffusion = field(default_factory=Diffusion)
     clip_sample: bool = True
@@ -50,20 +50,30 @@ class Ddim:
             )
         return [int(t) for t in visited]
 
-    def table(self, steps: int) -> Table:
+    def table(self, steps: int) -> StepTable:
         """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
         timesteps, alphas = self.timesteps(steps), self.diffusion.alphas()
         last = 1.0 if self.set_alpha_to_one else float(alphas[0])
         stride = self.diffusion.num_train_timesteps // steps
         following = [float(alphas[t - stride]) if t >= stride else last for t in timesteps]
-        return Table([self._step(t, float(alphas[t]), f) for t, f in zip(timesteps, following, strict=True)])
+        return StepTable(
+            [self._step(t, float(alphas[t]), f) for t, f in zip(timesteps, following, strict=True)]
+        )
 
     def _step(self, timestep: int, alpha: float, following: float) -> Step:
         (clean_x, clean_o), (noise_x, noise_o) = self.diffusion.predicted(alpha, timestep)
         clean, noise = math.sqrt(following), math.sqrt(1 - following)
         if self.clip_sample:
             clip = self.clip_sample_range
-            return Step(timestep, noise * noise_x, noise * noise_o, clean, clean_x, clean_o, clip)
+            return Step(
+                timestep=timestep,
+                latent=noise * noise_x,
+                output=noise * noise_o,
+                clean=clean,
+                clean_latent=clean_x,
+                clean_output=clean_o,
+                clip=clip,
+            )
         both = clean * clean_x + noise * noise_x, clean * clean_o + noise * noise_o
         return Step(timestep, *both, clean_latent=clean_x, clean_output=clean_o)
 

@@ -1,4 +1,4 @@
-"""What a network was trained to undo: how noise was added, timestep by timestep, and what it predicts.
+"""The diffusion that a network was trained on: the noise of each timestep, and the prediction type.
 
 Ho, Jain and Abbeel, "Denoising Diffusion Probabilistic Models" (2020, arXiv 2006.11239); zero terminal SNR
 after Lin et al. (2023, arXiv 2305.08891), algorithm 1. Rounded as diffusers' schedulers round.
@@ -21,7 +21,7 @@ Float = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 MAX_BETA = 0.999
 LEAST_ALPHA = 2.0**-24
-"""What stands for an alpha of zero where sigmas are wanted: without it the first would be infinite."""
+"""The substitute for an alpha of zero in sigmas: without it the first would be infinite."""
 
 RHO = 7.0
 
@@ -47,7 +47,7 @@ class Diffusion:
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Diffusion:
-        """Return what a configuration says of it, whatever class wrote it."""
+        """Return the diffusion in a configuration, whatever class wrote it."""
         known = chosen(Diffusion, config)
         if known.get("trained_betas") is not None:
             known["trained_betas"] = tuple(known["trained_betas"])
@@ -61,7 +61,7 @@ class Diffusion:
         return np.cumprod((1 - betas).astype(np.float64)).astype(np.float32).astype(np.float64)
 
     def sigmas(self) -> Double:
-        """Return √((1 − ᾱ) / ᾱ) per training timestep: the noise beside a signal of size 1."""
+        """Return √((1 − ᾱ) / ᾱ) per training timestep: the noise relative to a signal of size 1."""
         alphas = self.alphas()
         if self.rescale_betas_zero_snr:
             alphas[-1] = LEAST_ALPHA
@@ -86,7 +86,7 @@ class Diffusion:
 
 
 def chosen(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what `config` says of the fields of the dataclass `kind`."""
+    """Return those values of `config` that are fields of the dataclass `kind`."""
     return {field.name: config[field.name] for field in fields(kind) if field.name in config}
 
 
@@ -111,12 +111,12 @@ def karras(first: float, last: float, steps: int) -> Double:
 
 
 def timesteps_of(sigmas: Double, trained: Double) -> Double:
-    """Return the timesteps at which a network was trained with `sigmas`, between two where need be."""
+    """Return the timesteps of `sigmas` by interpolation between those of training."""
     return np.interp(np.log(np.maximum(sigmas, 1e-10)), np.log(trained), np.arange(len(trained)))
 
 
 def _linear(start: float, end: float, count: int) -> Float:
-    """Return what torch.linspace makes in float32, to the bit: from both ends to the middle, rounded once."""
+    """Return torch.linspace in float32, bit by bit: computed from both ends to the middle, rounded once."""
     first, last = np.float32(start), np.float32(end)
     step = np.float64((last - first) / np.float32(count - 1))
     i = np.arange(count)

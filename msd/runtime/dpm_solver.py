@@ -11,15 +11,15 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion, Double, chosen, karras, refuse, require, timesteps_of
-from msd.runtime.step import Step, Table
+from msd.runtime.step import Step, StepTable
 
 FEW = 15
-"""With fewer steps than this the last is of order one, where lower_order_final says so."""
+"""With fewer steps than this the last is of order one, if lower_order_final is set."""
 
 
 @dataclass(frozen=True)
 class DpmSolver:
-    """What it reads of a scheduler_config.json; defaults of diffusers' DPMSolverMultistepScheduler."""
+    """Its settings in a scheduler_config.json; defaults as in diffusers' DPMSolverMultistepScheduler."""
 
     diffusion: Diffusion = field(default_factory=Diffusion)
     solver_order: int = 2
@@ -51,12 +51,12 @@ class DpmSolver:
         """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
         return DpmSolver(Diffusion.from_config(config), **chosen(DpmSolver, config))
 
-    def table(self, steps: int) -> Table:
+    def table(self, steps: int) -> StepTable:
         """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
         self.diffusion.require_steps(steps)
         timesteps, sigmas = self._visited(steps)
         points = [_point(sigma) for sigma in sigmas]
-        return Table([self._step(t, points, i) for i, t in enumerate(timesteps)])
+        return StepTable([self._step(t, points, i) for i, t in enumerate(timesteps)])
 
     def _visited(self, steps: int) -> tuple[list[int], list[float]]:
         """Return the timesteps, and their sigmas with the one that follows the last."""

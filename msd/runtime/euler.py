@@ -14,12 +14,12 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion, Double, chosen, karras, refuse, require, timesteps_of
-from msd.runtime.step import Step, Table
+from msd.runtime.step import Step, StepTable
 
 
 @dataclass(frozen=True)
 class Euler:
-    """What it reads of a scheduler_config.json, with the defaults of diffusers' EulerDiscreteScheduler."""
+    """Its settings in a scheduler_config.json, with the defaults of diffusers' EulerDiscreteScheduler."""
 
     diffusion: Diffusion = field(default_factory=Diffusion)
     interpolation_type: str = "linear"
@@ -45,13 +45,17 @@ class Euler:
         """Return it with a configuration's settings, whatever class wrote it; others are ignored."""
         return Euler(Diffusion.from_config(config), **chosen(Euler, config))
 
-    def table(self, steps: int) -> Table:
+    def table(self, steps: int) -> StepTable:
         """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
         self.diffusion.require_steps(steps)
         timesteps, sigmas = self._visited(steps)
-        made = [self._step(float(t), *pair) for t, *pair in zip(timesteps, sigmas, sigmas[1:], strict=False)]
+        made_steps = [
+            self._step(float(t), *pair) for t, *pair in zip(timesteps, sigmas, sigmas[1:], strict=False)
+        ]
         largest = max(sigmas)
-        return Table(made, math.sqrt(largest**2 + 1) if self.timestep_spacing == "leading" else largest)
+        return StepTable(
+            made_steps, math.sqrt(largest**2 + 1) if self.timestep_spacing == "leading" else largest
+        )
 
     def _visited(self, steps: int) -> tuple[Double, list[float]]:
         """Return the timesteps, and their sigmas with the one that follows the last."""

@@ -1,7 +1,7 @@
-"""Guidance: how strongly a picture is drawn towards its prompt, and what a U-Net needs for that.
+"""Guidance: how strongly an image follows its prompt, and the U-Net's inputs for it.
 
 Two outputs, one without the prompt: Ho and Salimans, "Classifier-Free Diffusion Guidance" (2022, arXiv
-2207.12598). One output of a U-Net that is told the strength, as those of latent consistency models are: Meng
+2207.12598). One output of a U-Net with an input for the guidance scale, as in latent consistency models: Meng
 et al., "On Distillation of Guided Diffusion Models" (2022, arXiv 2210.03142).
 """
 
@@ -20,15 +20,15 @@ Float = npt.NDArray[np.float32]
 Mode = Literal["two passes", "batch 2", "embedding", "none"]
 
 EMBEDDING = "guidance_embedding"
-"""The U-Net's input for how strong guidance is."""
+"""The U-Net's input for the guidance scale."""
 
 FINENESS = 1000.0
-"""Guidance is embedded as if it were a timestep this much larger."""
+"""The guidance scale is embedded like a timestep, multiplied by this factor."""
 
 
 @dataclass(frozen=True)
 class Guidance:
-    """How one picture is guided, and by how much; a `scale` of 1 or less is none, unless it is embedded.
+    """The guidance of one image; a `scale` of 1 or less means none, unless it is embedded.
 
     "two passes" and "batch 2": two rows of the U-Net, one run after the other or in one run.
     """
@@ -38,7 +38,7 @@ class Guidance:
 
     @staticmethod
     def of(unet: Component, scale: float) -> Guidance:
-        """Return how pictures are guided with this U-Net: the file decides."""
+        """Return the guidance with this U-Net: its inputs decide the mode."""
         if any(port.name == EMBEDDING for port in unet.inputs):
             return Guidance("embedding", scale)
         if scale <= 1:
@@ -48,7 +48,7 @@ class Guidance:
 
     @property
     def rows(self) -> int:
-        """How many of the U-Net's rows a step takes: 2 where there is one without the prompt, first."""
+        """The U-Net's rows in a step: 2 where the first is the one without the prompt."""
         return 2 if self.mode in ("two passes", "batch 2") else 1
 
     def prompts(self, prompt: str, negative_prompt: str) -> list[str]:
@@ -63,7 +63,7 @@ class Guidance:
         return embed_timestep(FINENESS * (self.scale - 1), width, cosine_first=False, frequency_shift=1)
 
     def combine(self, outputs: Float) -> Float:
-        """Return what counts of `rows` outputs: (rows, …) → (1, …), the second pushed away from the first."""
+        """Return the guided output: (rows, …) → (1, …), the second row pushed away from the first."""
         if self.rows == 1:
             return outputs
         away, towards = outputs[:1], outputs[1:]

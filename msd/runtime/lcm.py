@@ -11,16 +11,16 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion, chosen
-from msd.runtime.step import Step, Table
+from msd.runtime.step import Step, StepTable
 
 SIGMA_DATA = 0.5
 DEFAULTS = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
-"""Where diffusers' LCMScheduler has others than its siblings."""
+"""The defaults in which diffusers' LCMScheduler differs from the other schedulers."""
 
 
 @dataclass(frozen=True)
 class Lcm:
-    """What it reads of a scheduler_config.json, with the defaults of diffusers' LCMScheduler."""
+    """Its settings in a scheduler_config.json, with the defaults of diffusers' LCMScheduler."""
 
     diffusion: Diffusion = field(default_factory=lambda: Diffusion.from_config(DEFAULTS))
     original_inference_steps: int = 50
@@ -33,15 +33,15 @@ class Lcm:
         """Return it with a configuration's settings, whatever class wrote it; others are ignored."""
         return Lcm(Diffusion.from_config({**DEFAULTS, **config}), **chosen(Lcm, config))
 
-    def table(self, steps: int) -> Table:
+    def table(self, steps: int) -> StepTable:
         """Return the `steps` steps. Raises BadConfig for more than the model was distilled for."""
         self.diffusion.require_steps(steps)
         timesteps, alphas = self.timesteps(steps), self.diffusion.alphas()
         following = [float(alphas[t]) for t in timesteps[1:]]
-        made = [
+        made_steps = [
             self._step(t, float(alphas[t]), f) for t, f in zip(timesteps, [*following, None], strict=True)
         ]
-        return Table(made)
+        return StepTable(made_steps)
 
     def timesteps(self, steps: int) -> list[int]:
         """Return the training timesteps that `steps` steps visit, noisiest first; raises BadConfig."""

@@ -47,7 +47,7 @@ def pixels(image: Float) -> npt.NDArray[np.uint8]:
 
 
 def save_picture(picture: Picture, path: Path, force: bool = False) -> None:
-    """Write a PNG with each item of the metadata as a text chunk: whole or not at all.
+    """Write a PNG atomically, with each item of the metadata as a text chunk.
 
     Raises OutputExists unless `force`, and OutputUnwritable.
     """

@@ -36,7 +36,7 @@ from msd.runtime.picture import Picture, pixels
 from msd.runtime.preview import OnPreview, Preview
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
-from msd.runtime.timeline import Recorder, unwatched
+from msd.runtime.timeline import TimelineRecorder, unwatched
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -84,7 +84,7 @@ class Pipeline:
         float_weights: bool = True,
         scheduler: str | None = None,
         execution: Execution = "pipelined",
-        recorder: Recorder | None = None,
+        recorder: TimelineRecorder | None = None,
         wrap: Wrap | None = None,
     ) -> None:
         require_prompts_suffice(bundle)
@@ -135,7 +135,9 @@ class Pipeline:
         Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
         fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
-        request = Request(prompt, negative_prompt, seed, steps, guidance)
+        request = Request(
+            prompt=prompt, negative_prompt=negative_prompt, seed=seed, steps=steps, guidance=guidance
+        )
         return self.draw([request], on_step, None if latents is None else [latents], on_preview)[0]
 
     def draw(
@@ -277,7 +279,15 @@ class Pipeline:
                 networks.release(decoder.name)
             return image
 
-        on_preview(Preview(request.seed, number, request.steps, seconds, clean, decode))
+        preview = Preview(
+            seed=request.seed,
+            number=number,
+            total=request.steps,
+            seconds=seconds,
+            latents=clean,
+            decode=decode,
+        )
+        on_preview(preview)
 
     def _predict(
         self, denoiser: LoadedNetwork, latent: Float, step: Step, context: _Inputs, guidance: Guidance

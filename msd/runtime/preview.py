@@ -1,4 +1,4 @@
-"""What a picture looks like before it is done: the clean latents that a step's output implies, decoded.
+"""Previews of an unfinished image: the clean latents that a step's output implies, decoded.
 
 The decoder itself draws previews. A linear map from latents to colours would need no decoder, but even the
 best one for six pictures of the demo, fitted to those very pictures, stayed at 13 to 19 dB.
@@ -21,7 +21,7 @@ Float = npt.NDArray[np.float32]
 class Preview:
     """Step `number` of `total` of the picture of a `seed`, which took `seconds`.
 
-    `latents`: what the network takes to be the clean latents now, float32 (1, height/8, width/8, 4).
+    `latents`: the network's current estimate of the clean latents, float32 (1, height/8, width/8, 4).
     """
 
     seed: int
@@ -32,9 +32,9 @@ class Preview:
     decode: Callable[[Float], Float]
 
     def pixels(self) -> npt.NDArray[np.uint8]:
-        """Return uint8 (height, width, 3). Runs the decoder: to be asked before the next step, if at all."""
+        """Return uint8 (height, width, 3). It runs the decoder, so call it before the next step."""
         return pixels(self.decode(self.latents))
 
 
 OnPreview = Callable[[Preview], None]
-"""Told, after each step, how the picture stands."""
+"""Called after each step with a preview."""

@@ -28,7 +28,7 @@ BY_CLASS = {
     "LCMScheduler": "lcm",
 }
 DEFAULT = "ddim"
-"""For configurations of a class that is none of ours, as PNDM's."""
+"""The scheduler for configurations of unsupported classes, such as PNDM's."""
 
 
 def name_of(config: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def name_of(config: Mapping[str, Any]) -> str:
 
 
 def name_of_kind(scheduler: Scheduler) -> str:
-    """Return what a scheduler is called."""
+    """Return the name of a scheduler."""
     return next(name for name, kind in SCHEDULERS.items() if isinstance(scheduler, kind))
 
 

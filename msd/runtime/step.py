@@ -13,11 +13,11 @@ Float = npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Step:
-    """What one step makes of latents x, the network's output o, and what was clean at the step before, p.
+    """The coefficients of one step for latents x, the network's output o and the last clean latents p.
 
-    The network is fed `scale`·x. Clean is c = `clean_latent`·x + `clean_output`·o, cut to ±`clip` where that
-    is given. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p + `noise`·n, with normal
-    noise n.
+    The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped
+    to ±`clip` where that is given. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
+    `noise`·n, with normal noise n.
     """
 
     timestep: float
@@ -34,7 +34,7 @@ class Step:
     def apply(
         self, latent: Float, output: Float, previous: Float | None = None, noise: Float | None = None
     ) -> tuple[Float, Float]:
-        """Return the next latents and what is clean; float32 of the same shape."""
+        """Return the next latents and the clean latents; float32 of the same shape."""
         following: Float = np.float32(self.latent) * latent + np.float32(self.output) * output
         clean = self._clean(latent, output)
         for size, value in ((self.clean, clean), (self.previous, previous), (self.noise, noise)):
@@ -48,8 +48,8 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Table:
-    """The steps of one picture, in order; it begins with normal noise times `start`."""
+class StepTable:
+    """The steps of one image, in order; it begins with normal noise times `start`."""
 
     steps: Sequence[Step]
     start: float = 1.0

@@ -1,6 +1,6 @@
-"""What each network did, and when, and the memory it took: recorded while pictures are drawn.
+"""A timeline of loading and running networks, and of memory, recorded while images are generated.
 
-with Recorder("pipelined") as recorder, Pipeline(bundle, recorder=recorder) as pipeline:
+with TimelineRecorder("pipelined") as recorder, Pipeline(bundle, recorder=recorder) as pipeline:
     pipeline.generate("a red circle")
 recorder.timeline.peak
 """
@@ -26,7 +26,7 @@ FORMAT = 1
 STEADY = 1 << 20
 Activity = Literal["load", "run", "unload"]
 Watch = Callable[[str, Activity], AbstractContextManager[None]]
-"""Is told of a component's activity by a `with` block around it."""
+"""Returns the `with` block around a component's activity."""
 
 
 def unwatched(component: str, activity: Activity) -> AbstractContextManager[None]:
@@ -36,7 +36,7 @@ def unwatched(component: str, activity: Activity) -> AbstractContextManager[None
 
 @dataclass(frozen=True)
 class Event:
-    """What a component did from `begin` to `end`, in seconds since the recording began."""
+    """An activity of a component from `begin` to `end`, in seconds since the recording began."""
 
     component: str
     activity: Activity
@@ -88,7 +88,7 @@ def load_timeline(path: Path) -> Timeline:
     return timeline
 
 
-class Recorder:
+class TimelineRecorder:
     """Records while its `with` block runs; `execution` names the timeline."""
 
     def __init__(self, execution: str) -> None:
@@ -99,10 +99,10 @@ class Recorder:
         self._samples: IO[str] | None = None
         self._sampler: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> TimelineRecorder:
         """Begin to sample memory, from a process of its own.
 
-        A thread would sleep through what matters: TensorFlow Lite holds Python's lock while it loads a file.
+        A thread would miss the peak: TensorFlow Lite holds Python's lock while it loads a file.
         """
         self._begun = perf_counter()
         self._samples = tempfile.TemporaryFile("w+")
@@ -119,7 +119,7 @@ class Recorder:
 
     @contextmanager
     def watch(self, component: str, activity: Activity) -> Iterator[None]:
-        """Record an event: what happens within; one that fails too."""
+        """Record the `with` block as an event, even if it fails."""
         begun = perf_counter()
         try:
             yield
@@ -129,7 +129,7 @@ class Recorder:
 
     @property
     def timeline(self) -> Timeline:
-        """What has been recorded; its memory once the recording has ended."""
+        """The recording so far; it has memory once the recording has ended."""
         ended = self._ended or perf_counter()
         memory = self._memory(ended) if self._ended else ()
         return Timeline(self.execution, round(ended - self._begun, 4), tuple(self._events), memory)

@@ -1,4 +1,4 @@
-"""Timelines as files: JSON, or a picture like Mobile Stable Diffusion's Figure 4 (arXiv 2307.01193)."""
+"""Timelines as files: JSON, or a plot like Mobile Stable Diffusion's Figure 4 (arXiv 2307.01193)."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ FORMATS = (".json", ".png", ".svg")
 COLOURS = {"load": "tab:orange", "run": "tab:blue", "unload": "tab:gray"}
 CURVES = ("tab:green", "tab:red", "tab:purple")
 ROW, MARGIN, MEMORY, WIDTH = 0.22, 0.45, 2.2, 8.0
-"""Inches: of a component's bar, around an execution's bars, of the memory curve, and of the picture."""
+"""Inches: a component's bar, the margin around bars, the height of the memory curve, the width."""
 
 
 def check_timeline(path: Path) -> None:
-    """Raise BadConfig for a file name that says no form in which a timeline can be written."""
+    """Raise BadConfig for a file name whose suffix is not a known format of timelines."""
     if path.suffix.lower() not in FORMATS:
-        raise BadConfig(f"{path} is no name for a timeline; it should end in {', '.join(FORMATS)}")
+        raise BadConfig(f"{path} is not a name for a timeline; it should end in {', '.join(FORMATS)}")
 
 
 def save_timeline(timeline: Timeline, path: Path) -> None:
-    """Write a timeline in the form that the file's name says; raises BadConfig and OutputUnwritable."""
+    """Write a timeline in the format of the file's suffix; raises BadConfig and OutputUnwritable."""
     check_timeline(path)
     if path.suffix.lower() != ".json":
         save_plot([timeline], path)
@@ -36,7 +36,7 @@ def save_timeline(timeline: Timeline, path: Path) -> None:
 
 
 def save_plot(timelines: Sequence[Timeline], path: Path) -> None:
-    """Draw what each component did, one timeline below the other, and under them memory, a curve for each.
+    """Plot the activities of each component, one timeline below the other, and a curve of memory for each.
 
     The same timelines give the same bytes. Raises OutputUnwritable.
     """

@@ -1,4 +1,4 @@
-"""A timestep as the U-Net wants it: sinusoids of many frequencies.
+"""The embedding of a timestep for the U-Net: sinusoids of many frequencies.
 
 Ho et al., "Denoising Diffusion Probabilistic Models" (2020, arXiv 2006.11239), after the positions of Vaswani
 et al. (2017, arXiv 1706.03762). Computed here in float32, because float16 cannot tell late timesteps apart.
@@ -33,5 +33,5 @@ def frequencies(width: int, shift: float = 0.0) -> npt.NDArray[np.float32]:
     """Return the float32 frequencies of `width` sinusoids, shape (width // 2,), from 1 downwards."""
     half = width // 2
     exponents = -math.log(PERIOD) * np.arange(half, dtype=np.float32) / np.float32(half - shift)
-    made: npt.NDArray[np.float32] = np.exp(exponents.astype(np.float32))
-    return made
+    result: npt.NDArray[np.float32] = np.exp(exponents.astype(np.float32))
+    return result

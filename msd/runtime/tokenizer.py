@@ -1,6 +1,6 @@
 """CLIP's byte-level BPE tokenizer, read from a checkpoint's own files.
 
-Token for token what `transformers.CLIPTokenizer` makes of the same folder, without transformers. The method
+Its token ids are those of `transformers.CLIPTokenizer` for the same folder, without transformers. The method
 is that of Radford et al., "Learning Transferable Visual Models From Natural Language Supervision" (2021),
 section 2.4: lower-cased byte pair encoding after Sennrich et al. (2016), each word ending in `</w>`.
 """
@@ -32,14 +32,14 @@ WORDS = regex.compile(
 SPACES = regex.compile(r"\s+")
 DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
 FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-"""All that `open_tokenizer` may read: whoever copies a tokenizer copies those of them that are there."""
+"""All files that `open_tokenizer` may read: to copy a tokenizer, copy those that exist."""
 
 
 @dataclass(frozen=True)
 class Special:
-    """A token that is looked for before the text is cut into words.
+    """A token that is matched before the text is split into words.
 
-    `normalized`: looked for after lower-casing, not before. `single_word`: only where no letter touches it.
+    `normalized`: matched after lower-casing, not before. `single_word`: only where no letter touches it.
     """
 
     content: str
@@ -73,11 +73,11 @@ class Tokenizer:
     _words: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def ids(self, text: str) -> list[int]:
-        """Return the ids of `text` between start and end, neither cut nor padded."""
+        """Return the ids of `text` between start and end, neither truncated nor padded."""
         return [self.start, *self._inner(text), self.end]
 
     def encode(self, text: str) -> npt.NDArray[np.int32]:
-        """Return int32 ids of shape (length,): cut so that the end token stays, padded on the right."""
+        """Return int32 ids of shape (length,): truncated before the end token, padded on the right."""
         ids = [self.start, *self._inner(text)[: self.length - 2], self.end]
         return np.array(ids + [self.pad] * (self.length - len(ids)), np.int32)
 
@@ -110,7 +110,7 @@ def open_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer of a checkpoint's or a bundle's `tokenizer/`.
 
     Reads vocab.json and merges.txt (or tokenizer.json where these are missing), tokenizer_config.json and
-    special_tokens_map.json. Raises BadBundle for a missing or senseless file.
+    special_tokens_map.json. Raises BadBundle for a missing or malformed file.
     """
     vocabulary, merges = _vocabulary(folder)
     added = _added_tokens(folder)
@@ -123,7 +123,16 @@ def open_tokenizer(folder: Path) -> Tokenizer:
     specials = {token.content: token for token in [*added.values(), *named.values()]}
     start, end, unknown, pad = (vocabulary[named[name].content] for name in DEFAULTS)
     ranks = {pair: rank for rank, pair in enumerate(merges)}
-    return Tokenizer(vocabulary, ranks, tuple(specials.values()), start, end, unknown, pad, _length(folder))
+    return Tokenizer(
+        vocabulary=vocabulary,
+        ranks=ranks,
+        specials=tuple(specials.values()),
+        start=start,
+        end=end,
+        unknown=unknown,
+        pad=pad,
+        length=_length(folder),
+    )
 
 
 def normalize(text: str) -> str:
@@ -187,10 +196,10 @@ def _either(specials: tuple[Special, ...]) -> regex.Pattern[str] | None:
 def _cut(text: str, pattern: regex.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
     """Yield (piece, is it a special token) from left to right."""
     at = 0
-    for found in pattern.finditer(text) if pattern else ():
-        yield text[at : found.start()], False
-        yield found.group(), True
-        at = found.end()
+    for match in pattern.finditer(text) if pattern else ():
+        yield text[at : match.start()], False
+        yield match.group(), True
+        at = match.end()
     yield text[at:], False
 
 

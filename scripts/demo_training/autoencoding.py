@@ -1,4 +1,4 @@
-"""The first stage: a VAE that draws the scenes from 16 × 16 × 4 latents, and those latents."""
+"""The first stage: a VAE that decodes the scenes from 16 × 16 × 4 latents, and those latents."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from scripts.demo_training.loop import Run, train
-from scripts.demo_training.recipe import Recipe
+from scripts.demo_training.loop import TrainingRun, train
+from scripts.demo_training.recipe import TrainingRecipe
 
 
 def normalised(pictures: Any) -> Any:
@@ -21,7 +21,7 @@ def _edges(difference: Any) -> Any:
     return down + across
 
 
-def _loss(vae: Any, pictures: Any, noise: Any, strength: Any, recipe: Recipe) -> Any:
+def _loss(vae: Any, pictures: Any, noise: Any, strength: Any, recipe: TrainingRecipe) -> Any:
     """Return L1 + edge L1 + KL of a batch whose latents carry the posterior's noise and some more."""
     wanted = normalised(pictures)
     with torch.autocast("cuda", torch.bfloat16, enabled=pictures.is_cuda):
@@ -34,7 +34,7 @@ def _loss(vae: Any, pictures: Any, noise: Any, strength: Any, recipe: Recipe) ->
     return difference.abs().mean() + recipe.edge_weight * _edges(difference) + recipe.kl_weight * divergence
 
 
-def fit(vae: Any, pictures: Any, recipe: Recipe, run: Run) -> float:
+def fit(vae: Any, pictures: Any, recipe: TrainingRecipe, run: TrainingRun) -> float:
     """Train `vae` on uint8 pictures (N, 128, 128, 3) on the run's device; returns the seconds it took."""
     vae.to(run.device, memory_format=torch.channels_last)
     loss = torch.compile(_loss, dynamic=False) if run.compiles else _loss

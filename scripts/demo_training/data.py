@@ -14,7 +14,7 @@ from transformers import CLIPTokenizer
 
 from msd.demo.captions import Scene, Split, caption, captions, scenes
 from msd.demo.scenes import SIZE, Picture, draw
-from scripts.demo_training.recipe import Recipe
+from scripts.demo_training.recipe import TrainingRecipe
 from scripts.demo_training.vocabulary import LENGTH, Vocabulary, grow
 
 _CHUNK = 500
@@ -28,7 +28,7 @@ class Captioned:
     captions: list[list[str]]
 
 
-def describe(recipe: Recipe, split: Split = "train") -> Captioned:
+def describe(recipe: TrainingRecipe, split: Split = "train") -> Captioned:
     """Return `recipe.scenes` random scenes of a split with their captions; the recipe's seed decides all."""
     rng = random.Random(recipe.seed)
     chosen = rng.choices(scenes(split), k=recipe.scenes)

@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from scripts.demo_training.loop import Run, train
-from scripts.demo_training.recipe import Recipe
+from scripts.demo_training.loop import TrainingRun, train
+from scripts.demo_training.recipe import TrainingRecipe
 
 
 def _loss(parts: Any, noisy: Any, noise: Any, timesteps: Any, ids: Any, weight: Any) -> Any:
@@ -26,7 +26,9 @@ def _timesteps(batch: int, generator: Any, device: str) -> Any:
     ).long()
 
 
-def fit(parts: Any, latents: Any, ids: Any, empty: Any, alphas: Any, recipe: Recipe, run: Run) -> float:
+def fit(
+    parts: Any, latents: Any, ids: Any, empty: Any, alphas: Any, recipe: TrainingRecipe, run: TrainingRun
+) -> float:
     """Train `parts` (a ModuleDict of "unet" and "text_encoder") and return the seconds it took.
 
     `latents` are scaled, (N, 4, 16, 16); `ids` the captions of each, (N, K, 77); `empty` the empty caption's

@@ -19,12 +19,12 @@ _SAVE_EVERY = 2_500
 
 
 class OutOfTime(Exception):
-    """The time given is used up; what was reached is in the state file."""
+    """The time limit is reached; the progress so far is in the state file."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """Where a training run keeps its state, when (`time.monotonic`) it must stop, and whom it tells."""
+class TrainingRun:
+    """A training run: its state's folder, its deadline (`time.monotonic`), and its function for progress."""
 
     folder: Path
     device: str
@@ -42,14 +42,14 @@ class Run:
 
 
 def save(state: object, path: Path) -> None:
-    """Write a state file whole or not at all."""
+    """Write a state file atomically."""
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     os.replace(partial, path)
 
 
 def load(path: Path, device: str) -> Any:
-    """Return what `save` wrote, or None if there is no file yet."""
+    """Return the state that `save` wrote, or None if there is no file yet."""
     return torch.load(path, map_location=device, weights_only=True) if path.exists() else None
 
 
@@ -106,7 +106,7 @@ class Optimisation:
                 weight.copy_(mean)
 
 
-def train(name: str, model: Any, loss: Callable[[int], Any], stage: Stage, run: Run) -> float:
+def train(name: str, model: Any, loss: Callable[[int], Any], stage: Stage, run: TrainingRun) -> float:
     """Train `model` on `loss(step)` to the end of `stage`, from its last state file if there is one.
 
     Leaves the averaged weights in `model` and returns the seconds spent over all runs. Raises `OutOfTime` at

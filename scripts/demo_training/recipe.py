@@ -19,7 +19,7 @@ class Stage:
     rate: float
     warmup: int
     average: float
-    """Decay of the exponential moving average of the weights, which is what is kept."""
+    """Decay of the exponential moving average of the weights, which is the result."""
 
     slow_until: int = 0
     slow_steps: int = 0
@@ -34,8 +34,8 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """What is drawn, what is learned from it, and for how long."""
+class TrainingRecipe:
+    """The scenes to train on, the networks, and the number of steps."""
 
     scenes: int
     autoencoder: Stage
@@ -54,16 +54,16 @@ class Recipe:
     """γ of Min-SNR weighting (Hang et al. 2023, arXiv 2303.09556)."""
 
 
-FULL = Recipe(
+FULL = TrainingRecipe(
     scenes=120_000,
     autoencoder=Stage(steps=5_000, batch=64, rate=1e-3, warmup=200, average=0.998),
     denoiser=Stage(
         steps=8_200, batch=1024, rate=1e-3, warmup=500, average=0.9995, slow_until=6_898, slow_steps=16_000
     ),
 )
-SMOKE = Recipe(
+SMOKE = TrainingRecipe(
     scenes=8,
     autoencoder=Stage(steps=2, batch=2, rate=1e-3, warmup=1, average=0.5),
     denoiser=Stage(steps=2, batch=4, rate=1e-3, warmup=1, average=0.5),
 )
-"""A few steps on a CPU that pass through all the code; the result draws nothing."""
+"""A few steps on a CPU that pass through all the code; the resulting checkpoint generates noise."""

@@ -1,1 +1,1 @@
-"""What an Android app needs to draw with a bundle: Kotlin sources, and the manifest that they read."""
+"""The Android app's parts that generate images with a bundle: Kotlin sources and their manifest."""

@@ -17,7 +17,7 @@ from msd.export.android.manifest import AppManifest, describe, dump_manifest
 from msd.export.android.model_files import networks, place, sums
 from msd.export.android.packs import Pack, divide, require_small
 from msd.export.android.project import ASSETS, Project, folder_of
-from msd.export.android.settings import PACKS, Settings, check
+from msd.export.android.settings import PACKS, AndroidSettings, check
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
 
@@ -25,18 +25,18 @@ DOWNLOAD = Path("download")
 
 
 @dataclass(frozen=True)
-class Plan:
-    """What is to be written: the app's manifest, and the packs, none where Play does not deliver them."""
+class ExportPlan:
+    """The content of an export: the app's manifest, and the packs, none where Play does not deliver them."""
 
     manifest: AppManifest
     packs: tuple[Pack, ...]
 
 
-def plan(bundle: Bundle, settings: Settings) -> Plan:
-    """Return what an export would write.
+def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
+    """Return the plan of an export.
 
-    Raises BadConfig for impossible settings, and BadBundle for a bundle that an app cannot draw with or whose
-    files are larger than Play takes.
+    Raises BadConfig for impossible settings, and BadBundle for a bundle that an app cannot use or whose files
+    exceed Play's limits.
     """
     check(settings)
     manifest = describe(
@@ -47,50 +47,58 @@ def plan(bundle: Bundle, settings: Settings) -> Plan:
         licence=settings.licence,
         report=settings.report,
     )
-    found = networks(manifest)
+    models = networks(manifest)
     packs: tuple[Pack, ...] = ()
     if settings.delivery in PACKS:
-        rest = len(dump_manifest(manifest).encode()) + sum(f.bytes for f in manifest.files if f not in found)
-        packs = divide(found, rest)
+        rest = len(dump_manifest(manifest).encode()) + sum(f.bytes for f in manifest.files if f not in models)
+        packs = divide(models, rest)
     elif settings.delivery == "assets":
         require_small(manifest.files)
-    return Plan(manifest, packs)
+    return ExportPlan(manifest, packs)
 
 
 def export_android(
     bundle: Bundle,
     out: Path,
-    settings: Settings,
+    settings: AndroidSettings,
     force: bool = False,
     on_progress: OnProgress | None = None,
-) -> Plan:
-    """Write the project to the folder `out`, and return what it is; with `force` over what is there.
+) -> ExportPlan:
+    """Write the project to the folder `out`, with `force` over an existing one, and return its plan.
 
-    Raises what `plan` raises, BadBundle for a file that is not what the bundle says, OutputExists and
-    OutputUnwritable. Nothing is there under its final name before all of it is written.
+    Raises what `plan` raises, BadBundle for a file whose SHA-256 is not the manifest's, OutputExists and
+    OutputUnwritable. The export is atomic: no file has its final name before all are written.
     """
-    made = plan(bundle, settings)
+    contents = plan(bundle, settings)
     require_free(out, force)
     with exporting(out) as staging:
-        for name, text in Project(out.absolute().name, settings, made.manifest, made.packs).texts().items():
+        for name, text in (
+            Project(out.absolute().name, settings, contents.manifest, contents.packs).texts().items()
+        ):
             _write(staging / name, text)
-        _place(bundle, made, settings, staging, on_progress)
-        finish(staging, out, "android", made.manifest.model)
-    return made
+        _place(bundle, contents, settings, staging, on_progress)
+        finish(staging, out, "android", contents.manifest.model)
+    return contents
 
 
 def _place(
-    bundle: Bundle, made: Plan, settings: Settings, staging: Path, on_progress: OnProgress | None
+    bundle: Bundle,
+    contents: ExportPlan,
+    settings: AndroidSettings,
+    staging: Path,
+    on_progress: OnProgress | None,
 ) -> None:
-    if made.packs:
-        folders = {name: staging / folder_of(pack, settings) for pack in made.packs for name in pack.files}
-        first = staging / folder_of(made.packs[0], settings)
+    if contents.packs:
+        folders = {
+            name: staging / folder_of(pack, settings) for pack in contents.packs for name in pack.files
+        }
+        first = staging / folder_of(contents.packs[0], settings)
     else:
         first = staging / (DOWNLOAD if settings.delivery == "download" else ASSETS)
-        folders = {file.name: first for file in networks(made.manifest)}
-    place(bundle, made.manifest, folders, first, on_progress)
+        folders = {file.name: first for file in networks(contents.manifest)}
+    place(bundle, contents.manifest, folders, first, on_progress)
     if settings.delivery == "download":
-        _write(staging / DOWNLOAD / "SHA256SUMS", sums(made.manifest))
+        _write(staging / DOWNLOAD / "SHA256SUMS", sums(contents.manifest))
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,9 +1,9 @@
-"""What an app reads: sd-manifest.json, with all that is computed beforehand, and the tokenizer's two files.
+"""The files that an app reads: sd-manifest.json, computed in advance, and the tokenizer's two files.
 
     manifest = describe(bundle, steps=(20, 25))
     write_manifest(manifest, bundle, folder)        # sd-manifest.json, vocab.json, merges.txt
 
-The Kotlin sources beside this module read it (kotlin/Manifest.kt). Every coefficient of a scheduler is in it,
+The Kotlin sources beside this module read it (kotlin/Manifest.kt). It has every coefficient of a scheduler,
 so that a phone only multiplies and adds.
 """
 
@@ -23,7 +23,8 @@ from msd.errors import BadBundle, BadConfig, BadReport
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.ir.interface import TensorSpec
-from msd.report.report import FileReport, Report
+from msd.report.delegate_run import DelegateRun
+from msd.report.report import Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
@@ -55,7 +56,7 @@ class ModelFile:
 
 @dataclass(frozen=True)
 class Sinusoids:
-    """An input of the U-Net made of one number t: the cosines and sines of t times each frequency.
+    """An input of the U-Net computed from one number t: the cosines and sines of t times each frequency.
 
     `frequencies` are float32, from 1 downwards; `input` has `width` elements, the last 0 where that is odd.
     """
@@ -68,7 +69,7 @@ class Sinusoids:
 
 @dataclass(frozen=True)
 class GuidanceFacts:
-    """How pictures are guided at `scale`, the app's default; `embedding` where the U-Net takes one."""
+    """The guidance mode at `scale`, the app's default; `embedding` where the U-Net takes one."""
 
     mode: Mode
     scale: float
@@ -77,7 +78,7 @@ class GuidanceFacts:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of one picture, as `msd.runtime.step.Table` has them, for one number of steps."""
+    """The steps of one image, as in `msd.runtime.step.StepTable`, for one number of steps."""
 
     count: int
     start: float
@@ -86,7 +87,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class SpecialToken:
-    """A token that is looked for before the text is cut into words; after lower-casing if `normalized`."""
+    """A token that is matched before the text is split into words; after lower-casing if `normalized`."""
 
     content: str
     id: int
@@ -107,7 +108,7 @@ class TokenizerFacts:
 
 @dataclass(frozen=True)
 class Delegation:
-    """What the real delegate made of one file, as delegation-report measured it; `psnr_db` to the CPU."""
+    """The real delegate's verdict on one file, as delegation-report measured it; `psnr_db` to the CPU."""
 
     role: str
     adapter: str
@@ -119,8 +120,8 @@ class Delegation:
 
 
 @dataclass(frozen=True)
-class Weights:
-    """Where the weights come from: files by SHA-256, and the licence, None where nobody said."""
+class WeightsOrigin:
+    """The origin of the weights: files by SHA-256, and the licence, None where it is unknown."""
 
     kind: str
     name: str
@@ -130,10 +131,11 @@ class Weights:
 
 @dataclass(frozen=True)
 class AppManifest:
-    """Everything sd-manifest.json says; `height` and `width` in pixels, `latent` NHWC.
+    """The content of sd-manifest.json; `height` and `width` in pixels, `latent` NHWC.
 
-    `timestep`: None where the U-Net takes the number itself. `precision` is what a phone should compute in,
-    "fp16" or "fp32". `runtime`: the least version of LiteRT. `versions`: of the converter and its libraries.
+    `timestep`: None where the U-Net takes the number itself. `precision` is the one a phone should compute
+    in, "fp16" or "fp32". `runtime`: the oldest supported version of LiteRT. `versions`: of the converter and
+    its libraries.
     """
 
     model: str
@@ -151,7 +153,7 @@ class AppManifest:
     precision: str
     runtime: str
     versions: dict[str, str]
-    weights: Weights
+    weights: WeightsOrigin
     delegation: tuple[Delegation, ...] = ()
     format: int = FORMAT
 
@@ -165,10 +167,10 @@ def describe(
     licence: str | None = None,
     report: Report | None = None,
 ) -> AppManifest:
-    """Return what an app is told of a bundle, with a schedule for each number of `steps`, the default first.
+    """Return the app's manifest of a bundle, with a schedule for each number of `steps`, the default first.
 
-    `report`: what the delegate made of the bundle's files. Raises BadBundle for a bundle that lacks a file or
-    is for TensorFlow Lite's delegate, BadReport for a report of none of its files, and BadConfig for an
+    `report`: a delegation report of the bundle's files. Raises BadBundle for a bundle that lacks a file or is
+    for TensorFlow Lite's delegate, BadReport for a report of none of its files, and BadConfig for an
     impossible number of steps, precision or tokenizer.
     """
     _check(bundle, steps, precision)
@@ -200,15 +202,15 @@ def describe(
         precision=precision,
         runtime=RUNTIME,
         versions={"msd": msd.__version__, **bundle.manifest.versions},
-        weights=Weights(source.kind, source.name, hashes, licence),
+        weights=WeightsOrigin(source.kind, source.name, hashes, licence),
         delegation=_delegation(bundle, report),
     )
 
 
 def write_manifest(manifest: AppManifest, bundle: Bundle, folder: Path) -> None:
-    """Write sd-manifest.json, vocab.json and merges.txt to `folder`, each whole or not at all.
+    """Write sd-manifest.json, vocab.json and merges.txt to `folder`, each atomically.
 
-    `manifest` is what `describe` made of the bundle. Raises OutputUnwritable.
+    `manifest` is the result of `describe` for the bundle. Raises OutputUnwritable.
     """
     texts = tokenizer_texts(open_tokenizer(bundle.folder / "tokenizer"))
     for name, text in {**texts, NAME: dump_manifest(manifest)}.items():
@@ -222,7 +224,7 @@ def dump_manifest(manifest: AppManifest) -> str:
 
 
 def load_manifest(path: Path) -> AppManifest:
-    """Return the manifest in a file; raises BadBundle for one that is missing, newer or senseless."""
+    """Return the manifest in a file; raises BadBundle for one that is missing, newer or malformed."""
     try:
         manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest")
     except OSError as problem:
@@ -247,7 +249,7 @@ def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
 def _check(bundle: Bundle, steps: Sequence[int], precision: str) -> None:
     if set(bundle.family.lookups) & set(bundle.manifest.components):
         raise BadBundle(
-            f"{bundle.folder} is for TensorFlow Lite's delegate, and an app draws with LiteRT's;"
+            f"{bundle.folder} is for TensorFlow Lite's delegate, and an app runs LiteRT's;"
             " convert with another recipe than tflite-gpu-w8"
         )
     if not steps:
@@ -260,7 +262,15 @@ def _file(role: str, part: Component) -> ModelFile:
     for port in (*part.inputs, *part.outputs):
         if port.dtype not in ("float32", "int32"):
             raise BadBundle(f"{part.file} has {port.name} of type {port.dtype}; apps give float32 and int32")
-    return ModelFile(part.file, role, part.bytes, part.sha256, SIGNATURE, part.inputs, part.outputs)
+    return ModelFile(
+        name=part.file,
+        role=role,
+        bytes=part.bytes,
+        sha256=part.sha256,
+        signature=SIGNATURE,
+        inputs=part.inputs,
+        outputs=part.outputs,
+    )
 
 
 def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
@@ -273,10 +283,10 @@ def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
 
 
 def _port(part: Component, name: str) -> TensorSpec:
-    found = next((port for port in part.inputs if port.name == name), None)
-    if found is None:
-        raise BadBundle(f"{part.file} has no input {name!r}, so an app cannot draw with it")
-    return found
+    spec = next((port for port in part.inputs if port.name == name), None)
+    if spec is None:
+        raise BadBundle(f"{part.file} has no input {name!r}, so an app cannot run it")
+    return spec
 
 
 def _sinusoids(denoiser: Component, name: str, cosine_first: bool, shift: float) -> Sinusoids | None:
@@ -295,26 +305,35 @@ def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
     spelled = ((normalize(s.content) if s.normalized else s.content, s) for s in tokenizer.specials)
     specials = (SpecialToken(text, tokenizer.vocabulary[text], s.normalized) for text, s in spelled)
     return TokenizerFacts(
-        tokenizer.start, tokenizer.end, tokenizer.unknown, tokenizer.pad, tokenizer.length, tuple(specials)
+        start=tokenizer.start,
+        end=tokenizer.end,
+        unknown=tokenizer.unknown,
+        pad=tokenizer.pad,
+        length=tokenizer.length,
+        specials=tuple(specials),
     )
 
 
 def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]:
-    """Return what a report measured of this bundle's files: they are known by their SHA-256."""
+    """Return the runs in a report of this bundle's files, identified by their SHA-256."""
     roles = {
         part.sha256: bundle.family.component_of(name).name
         for name, part in bundle.manifest.components.items()
     }
     files = report.files if report else ()
-    judged = tuple(_judged(roles[file.sha256], file) for file in files if file.sha256 in roles and file.run)
+    judged = tuple(_judged(roles[f.sha256], f.run) for f in files if f.sha256 in roles and f.run)
     if report and not judged:
         raise BadReport(f"the report has no run of a file of {bundle.folder}; delegation-report makes one")
     return judged
 
 
-def _judged(role: str, file: FileReport) -> Delegation:
-    run = file.run or {}
-    said = {
-        key: run[key] for key in ("adapter", "precision", "operations", "delegated", "partitions", "psnr_db")
-    }
-    return Delegation(role, **said)
+def _judged(role: str, run: DelegateRun) -> Delegation:
+    return Delegation(
+        role=role,
+        adapter=run.adapter,
+        precision=run.precision,
+        operations=run.operations,
+        delegated=run.delegated,
+        partitions=run.partitions,
+        psnr_db=run.psnr_db,
+    )

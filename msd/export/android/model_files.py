@@ -1,4 +1,4 @@
-"""The model's files put where an app takes them from."""
+"""Place the model's files where an app reads them."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.tflite")
 
 def networks(manifest: AppManifest) -> tuple[ModelFile, ...]:
     """Return the .tflite files; raises BadBundle for a name that shells, Gradle or Kotlin could misread."""
-    found = tuple(file for file in manifest.files if file.signature is not None)
-    for file in found:
+    models = tuple(file for file in manifest.files if file.signature is not None)
+    for file in models:
         if not PLAIN.fullmatch(file.name):
             raise BadBundle(f"{file.name!r} is no name for a file of an app; it should be like unet.tflite")
-    return found
+    return models
 
 
 def place(
@@ -32,7 +32,7 @@ def place(
 ) -> None:
     """Copy each network to its folder of `folders`, by file name; the manifest and the tokenizer to `first`.
 
-    Raises BadBundle for a file that is not what the bundle's manifest says, and OSError.
+    Raises BadBundle for a file whose SHA-256 is not the manifest's, and OSError.
     """
     for file in networks(manifest):
         folder = folders[file.name]
@@ -43,7 +43,7 @@ def place(
 
 
 def sums(manifest: AppManifest) -> str:
-    """Return lines that `sha256sum --check` takes, of all files but the manifest."""
+    """Return the input of `sha256sum --check` for all files except the manifest."""
     return "".join(f"{file.sha256}  {file.name}\n" for file in manifest.files)
 
 

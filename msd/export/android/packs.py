@@ -1,4 +1,4 @@
-"""Which pack each file goes to: no file is split, and no pack is larger than Play takes."""
+"""Divide the files among packs: no file is split, and no pack exceeds Play's limit."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ class Pack:
 
 
 def divide(files: Iterable[ModelFile], others: int = 0) -> tuple[Pack, ...]:
-    """Return as few packs as hold `files` in their order, and in the first one `others` bytes more.
+    """Return the fewest packs that hold `files` in their order; the first also holds `others` more bytes.
 
-    Sizes count uncompressed: weights hardly compress. Raises BadBundle for what is beyond Play's limits.
+    Sizes count uncompressed: weights hardly compress. Raises BadBundle for files beyond Play's limits.
     """
     groups: list[list[str]] = [[]]
     total = filled = others

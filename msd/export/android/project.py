@@ -12,7 +12,7 @@ import msd
 from msd.export.android.manifest import MERGES, NAME, VOCABULARY, AppManifest, dump_manifest
 from msd.export.android.model_files import licence_of
 from msd.export.android.packs import Pack, size
-from msd.export.android.settings import PACKS, Settings
+from msd.export.android.settings import PACKS, AndroidSettings
 from msd.export.android.templates import fill
 from msd.export.android.versions import LIMITS, VERSIONS
 
@@ -24,18 +24,18 @@ TARGETING = "device-targeting.xml"
 EXAMPLE = "https://example.com/sd-models/"
 
 
-def folder_of(pack: Pack, settings: Settings, group: str = GROUP) -> Path:
-    """Return where a pack's files are: below its own name, for packs with equal paths exclude each other."""
+def folder_of(pack: Pack, settings: AndroidSettings, group: str = GROUP) -> Path:
+    """Return the folder of a pack's files, below the pack's name: packs need different paths."""
     targeted = f"#group_{group}" if settings.min_ram else ""
     return Path(pack.folder) / "src/main/assets" / (pack.name + targeted)
 
 
 @dataclass(frozen=True)
 class Project:
-    """Everything that texts depend on; `folder` is what the project's folder is called."""
+    """Everything that the project's texts depend on; `folder` is the name of the project's folder."""
 
     folder: str
-    settings: Settings
+    settings: AndroidSettings
     manifest: AppManifest
     packs: tuple[Pack, ...]
 
@@ -84,35 +84,35 @@ class Project:
         """Return the sources that fetch the model, and for downloads the manifest in the app."""
         names, kind = ["Arrival.kt"], self.settings.delivery
         folder = f"{RUNTIME}/src/main/kotlin/dev/msd/delivery"
-        made = {}
+        texts = {}
         if kind in PACKS:
             prefix = "Asset" if kind == "asset-pack" else "Ai"
             listed = ", ".join(f'"{pack.name}"' for pack in self.packs)
             gaps = {"kind": prefix, "library": f"{prefix.lower()}packs", "packs": listed}
-            made[f"{folder}/Models.kt"] = fill("delivery/packs.kt", **gaps)
+            texts[f"{folder}/Models.kt"] = fill("delivery/packs.kt", **gaps)
         else:
             names.append("Install.kt")
-            made[f"{folder}/Models.kt"] = fill(f"delivery/{kind}.kt")
+            texts[f"{folder}/Models.kt"] = fill(f"delivery/{kind}.kt")
         if kind == "download":
-            made[f"{ASSETS}/{NAME}"] = dump_manifest(self.manifest)
-        return made | {f"{folder}/{name}": fill(f"delivery/{name}") for name in names}
+            texts[f"{ASSETS}/{NAME}"] = dump_manifest(self.manifest)
+        return texts | {f"{folder}/{name}": fill(f"delivery/{name}") for name in names}
 
     def _packs(self) -> dict[str, str]:
         plugin = self.settings.delivery
         block = "aiPack" if plugin == "ai-pack" else "assetPack"
-        made = {
+        texts = {
             f"{pack.folder}/build.gradle.kts": fill(
                 "packs/build.gradle.kts", plugin=plugin, block=block, pack=pack.name
             )
             for pack in self.packs
         }
         if self.settings.min_ram:
-            made[f"{SAMPLE}/{TARGETING}"] = fill(
+            texts[f"{SAMPLE}/{TARGETING}"] = fill(
                 f"packs/{TARGETING}", group=GROUP, min_ram=self.settings.min_ram
             )
             for pack in self.packs:
-                made[f"{folder_of(pack, self.settings, REST)}/.gitkeep"] = ""
-        return made
+                texts[f"{folder_of(pack, self.settings, REST)}/.gitkeep"] = ""
+        return texts
 
     def _sample(self) -> dict[str, str]:
         package = self.settings.package
@@ -140,7 +140,7 @@ class Project:
         return ", ".join(f'"{name}"' for name in names)
 
     def _listed(self) -> str:
-        """Return what an app's Gradle file says of packs, inside `android { }`."""
+        """Return the lines about packs in an app's Gradle file, inside `android { }`."""
         lines = []
         if self.packs:
             modules = ", ".join(f'":{pack.folder}"' for pack in self.packs)
@@ -185,7 +185,7 @@ class Project:
         }
         if self.packs:
             plugins[f"com.android.{self.settings.delivery}"] = VERSIONS.gradle_plugin
-        said = [f'{indent}id("{name}") version "{version}" apply false' for name, version in plugins.items()]
+        lines = [f'{indent}id("{name}") version "{version}" apply false' for name, version in plugins.items()]
         return fill(
             "whole/README.md",
             **asdict(VERSIONS),
@@ -199,7 +199,7 @@ class Project:
             licence=_line(licence_of(manifest)),
             folders=self._folders(),
             package=self.settings.package,
-            plugins="\n".join(said),
+            plugins="\n".join(lines),
             packs=self._listed().replace("\n", "\n       "),
             delivery=self._delivered(),
             address=self._address,
@@ -226,5 +226,5 @@ def _kotlin(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """Return `text` on one line, without what is not printed."""
+    """Return `text` on one line, without unprintable characters."""
     return "".join(c for c in " ".join(text.split()) if c.isprintable())

@@ -1,4 +1,4 @@
-"""What an exported project is to be: how the model reaches the device, and whose app it is in."""
+"""The settings of an exported project: how the model reaches the device, and the app that contains it."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ KEYWORDS = """
     native new null object package private protected public return short static strictfp super switch
     synchronized this throw throws transient true try typealias typeof val var void volatile when while
 """
-"""Words of Java or Kotlin, which no part of a package may be."""
+"""Keywords of Java or Kotlin, which no part of a package may be."""
 
 
 @dataclass(frozen=True)
-class Settings:
-    """How to export for Android; `package` is the app's, `min_ram` the bytes of memory that it takes.
+class AndroidSettings:
+    """How to export for Android; `package` is the app's, `min_ram` the bytes of memory of a device at least.
 
     `steps`, `scheduler`, `guidance` and `report` as in `msd.export.android.manifest.describe`; `licence`: of
     the weights.
@@ -41,12 +41,12 @@ class Settings:
     report: Report | None = None
 
 
-def check(settings: Settings) -> None:
+def check(settings: AndroidSettings) -> None:
     """Raise BadConfig for settings that no app can have."""
     if settings.delivery not in DELIVERIES:
         raise BadConfig(f"no delivery is called {settings.delivery!r}; there are {', '.join(DELIVERIES)}")
     if not PACKAGE.fullmatch(settings.package):
-        raise BadConfig(f"{settings.package!r} is no package of an app; it should be like com.example.sd")
+        raise BadConfig(f"{settings.package!r} is not an app's package; it should look like com.example.sd")
     if taken := sorted(set(settings.package.split(".")) & set(KEYWORDS.split())):
         raise BadConfig(
             f"{settings.package} has {taken[0]!r} in it, a word of Kotlin or Java; choose another"

@@ -23,7 +23,7 @@ class Versions:
 
 @dataclass(frozen=True)
 class Limits:
-    """What Google Play takes, in bytes of compressed download: a pack, all packs, and the app itself."""
+    """Google Play's limits in bytes of compressed download: of a pack, all packs, and the app itself."""
 
     pack: int = 1_500_000_000
     packs: int = 4_000_000_000

@@ -1,1 +1,1 @@
-"""What an iOS app needs of a bundle: its files, and a manifest."""
+"""The parts of an iOS app that uses a bundle: its files, and a manifest."""

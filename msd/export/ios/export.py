@@ -25,8 +25,8 @@ def export_ios(
 ) -> None:
     """Write the folder `out`: SDModels/ with the model, its manifest and checksums, and README.md.
 
-    `manifest` is what `describe` makes of the bundle. Raises BadBundle for a file that is not what the bundle
-    says, OutputExists and OutputUnwritable.
+    `manifest` is the result of `describe` for the bundle. Raises BadBundle for a file whose SHA-256 is not
+    the manifest's, OutputExists and OutputUnwritable.
     """
     folders = {file.name: MODELS for file in networks(manifest)}
     require_free(out, force)

@@ -1,4 +1,4 @@
-"""Draw a suite's pictures with a bundle, and compare them with its goldens or make them the goldens."""
+"""Generate a suite's images with a bundle, and compare them with its goldens or make them the goldens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Named = dict[str, Picture]
 
 @dataclass(frozen=True)
 class Regression:
-    """A result, and the pictures that it is about, by name."""
+    """A result and its images, by name."""
 
     result: Result
     golden: dict[str, Pixels]
@@ -39,7 +39,7 @@ class Guard:
     demo: bool
 
     def regress(self, on_step: OnStep | None = None) -> Regression:
-        """Draw, and return how the pictures compare with the goldens; raises what `Pipeline.draw` raises."""
+        """Generate the images and compare them with the goldens; raises what `Pipeline.draw` raises."""
         begun = time.perf_counter()
         new = _drawn(self.suite, self.pipeline, on_step)
         seconds = time.perf_counter() - begun
@@ -50,7 +50,7 @@ class Guard:
 
 
 def guard(suite: Suite, pipeline: Pipeline, folder: Path) -> Guard:
-    """Return what a pipeline's pictures are to be compared with: the goldens in `folder`.
+    """Return the guard of a pipeline: the suite and the goldens in `folder`, checked.
 
     Raises BadGoldens for goldens that are missing, damaged, another suite's or of another size, and BadConfig
     or BadCaption for thresholds that this model cannot be held to.
@@ -61,7 +61,7 @@ def guard(suite: Suite, pipeline: Pipeline, folder: Path) -> Guard:
     demo = metrics.is_demo(pipeline.bundle)
     require_scorer(suite, demo)
     _require_size(kept, pipeline, folder)
-    return Guard(suite, pipeline, kept, golden, demo)
+    return Guard(suite=suite, pipeline=pipeline, goldens=kept, golden=golden, demo=demo)
 
 
 def require_updatable(suite: Suite, pipeline: Pipeline, folder: Path) -> None:
@@ -71,7 +71,7 @@ def require_updatable(suite: Suite, pipeline: Pipeline, folder: Path) -> None:
 
 
 def update(suite: Suite, pipeline: Pipeline, folder: Path, on_step: OnStep | None = None) -> dict[str, str]:
-    """Make the pipeline's pictures the goldens; return what changed of each, in a phrase, by name.
+    """Make the pipeline's images the goldens; return a phrase with the change of each, by name.
 
     Raises OutputExists where the folder has other files, OutputUnwritable, and what `Pipeline.draw` raises;
     the old goldens then stay.
@@ -90,7 +90,7 @@ def _drawn(suite: Suite, pipeline: Pipeline, on_step: OnStep | None) -> Named:
 
 
 def _require_size(kept: store.Goldens, pipeline: Pipeline, folder: Path) -> None:
-    """Refuse a bundle of another picture size before it draws for minutes."""
+    """Refuse a bundle of another image size before generating takes minutes."""
     drawn = pipeline.bundle.manifest.configuration
     if (drawn.height, drawn.width) != (kept.height, kept.width):
         raise BadGoldens(
@@ -105,13 +105,13 @@ def _earlier(folder: Path) -> dict[str, Pixels]:
         kept = store.load(folder)
     except BadGoldens:
         return {}
-    found: dict[str, Pixels] = {}
+    pictures: dict[str, Pixels] = {}
     for name in kept.pixels:
         try:
-            found[name] = store.read_picture(folder, name, kept)
+            pictures[name] = store.read_picture(folder, name, kept)
         except BadGoldens:
             continue
-    return found
+    return pictures
 
 
 def _change(old: Pixels | None, new: Pixels) -> str:

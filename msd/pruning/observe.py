@@ -1,4 +1,4 @@
-"""A calibration, as pruning wants it: the whole networks, and what they are fed."""
+"""The calibration of pruning: the unpruned networks, and their inputs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from msd.calibration.drawing import Calibration
 from msd.calibration.inputs import Runs, open_folder
 from msd.ir import Graph, Model
 from msd.ir.interface import Interface
-from msd.pruning.passes import Observed
+from msd.pruning.observations import Observed
 from msd.rewrite import Rewrite, Target, apply
 
 KEEPING = frozenset({"canonicalize", "fuse"})
-"""Phases of rewrites that keep numbers and make networks faster; later ones make them such as GPUs take."""
+"""Phases of rewrites that preserve values and make networks faster; later phases are for GPUs."""
 
 
 @dataclass(frozen=True)
-class Networks:
-    """The checkpoint's networks with nothing pruned.
+class UnprunedNetworks:
+    """The checkpoint's networks before pruning.
 
-    `fed` makes a component with the inputs that its file takes; `plain` converts the checkpoint into a
-    folder. `rules` are what conversions for the device `target` apply.
+    `fed` builds a component with the inputs of its file; `plain` converts the checkpoint into a folder.
+    `rules` are those that a conversion for the device `target` applies.
     """
 
     fed: Callable[[str], Model]
@@ -37,12 +37,12 @@ class Networks:
 
 
 def observe(
-    calibration: Calibration, components: Collection[str], networks: Networks, folder: Path
+    calibration: Calibration, components: Collection[str], networks: UnprunedNetworks, folder: Path
 ) -> Observed:
-    """Return the networks at work on `calibration`; files go to `folder`.
+    """Return the networks with their inputs from `calibration`; files go to `folder`.
 
-    Prompts are drawn by the converted checkpoint, which a folder of inputs does not need. Raises
-    BadCalibration.
+    A file of prompts needs the converted checkpoint, which generates their images; a folder of inputs does
+    not. Raises BadCalibration.
     """
     runs: dict[str, Runs]
     if calibration.given is not None and calibration.given.is_dir():

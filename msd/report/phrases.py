@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from msd.report.report import FAILING, FileReport, Prediction
+from msd.report.delegate_run import DelegateRun
+from msd.report.report import FAILING, DelegatePrediction, FileReport
 
 
 def megabytes(count: float) -> str:
@@ -19,26 +19,25 @@ def places(operations: Sequence[int]) -> str:
 
 
 def unjudged(file: FileReport) -> str:
-    """Return in a phrase why nothing is said of a file, empty for one that is judged."""
+    """Return a phrase why a file has no prediction; empty for one that has."""
     return f"for the CPU, {file.operations} operations, not judged" if file.runs_on == "cpu" else ""
 
 
-def fails(prediction: Prediction) -> bool:
-    """Whether anything is found that must not be."""
+def fails(prediction: DelegatePrediction) -> bool:
+    """Whether a finding fails the prediction."""
     return any(f.severity in FAILING for f in prediction.findings)
 
 
-def mark(prediction: Prediction) -> str:
+def mark(prediction: DelegatePrediction) -> str:
     """Return a tick or a cross."""
     return "✘" if fails(prediction) else "✔"
 
 
-def ran(run: dict[str, Any]) -> str:
+def ran(run: DelegateRun) -> str:
     """Return the real delegate's verdict in a phrase."""
-    if run["crashed"]:
-        return f"lost, {run['operations']} operations undecided"
-    pieces = f", {run['partitions']} partition{'s' * (run['partitions'] != 1)}" if run["partitions"] else ""
-    found = run["psnr_db"]
-    numbers = f", {found:.1f} dB from the CPU" if found is not None else ""
-    share = f"{run['delegated']} of {run['operations']} operations on the GPU"
-    return f"{share}{pieces}{numbers}, {run['precision']}"
+    if run.crashed:
+        return f"lost, {run.operations} operations undecided"
+    partitions = f", {run.partitions} partition{'s' * (run.partitions != 1)}" if run.partitions else ""
+    numbers = f", {run.psnr_db:.1f} dB from the CPU" if run.psnr_db is not None else ""
+    share = f"{run.delegated} of {run.operations} operations on the GPU"
+    return f"{share}{partitions}{numbers}, {run.precision}"

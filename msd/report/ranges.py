@@ -1,8 +1,8 @@
-"""What float16 would lose: the largest magnitude of every tensor, and of every sum on the way to it.
+"""The range of every tensor, and of the partial sums on the way to it, for comparison with float16's.
 
-Beside each operation the file gets others that reduce its result to one number, and, where it adds up, a twin
-of it on absolute values: no partial sum, in whatever order, is larger than the twin's. All runs on the CPU in
-float32, so that no tensor needs to be kept.
+Each operation gets others that reduce its result to one number, and each that sums gets a twin on absolute
+values: no partial sum, in any order, is larger than the twin's. The file runs on the CPU in float32, and no
+tensor needs to be kept.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from msd.runners.interpreter import Interpreter
 
 LARGEST = 65504.0
 SMALLEST_NORMAL = 2.0**-14
-"""float16: what is larger becomes infinite, and what is smaller loses digits, down to 0 below 2⁻²⁴."""
+"""float16: larger values become infinite, and smaller ones lose digits, down to 0 below 2⁻²⁴."""
 
 CURES = {
     "BATCH_MATMUL": "scale_query",
@@ -41,8 +41,9 @@ CURES = {
 
 @dataclass(frozen=True)
 class Range:
-    """What operation `op` (its place in the file) made over all inputs: the largest magnitude of its result
-    `tensor`, and a bound on its partial sums, None for an operation that does not add up."""
+    """The range of operation `op`, an index in the file, over all inputs: the `largest` magnitude of its
+    result `tensor`, and a bound on its partial `sums`, None for an operation that does not sum.
+    """
 
     op: int
     kind: str
@@ -62,7 +63,7 @@ class Range:
 
     @property
     def vanishes(self) -> bool:
-        """Whether float16 holds nothing of it with all its digits."""
+        """Whether float16 holds none of its values with all digits."""
         return 0 < self.largest < SMALLEST_NORMAL
 
     @property
@@ -91,18 +92,24 @@ def audit(path: Path, inputs: Iterable[Mapping[str, Array]]) -> tuple[Range, ...
                 for name, value in network.run(each).items():
                     largest[name] = _larger(largest.get(name, 0.0), float(value))
     return tuple(
-        Range(i, op.kind, op.outputs[0].name, largest[f"result {i}"], largest.get(f"sums {i}"))
+        Range(
+            op=i,
+            kind=op.kind,
+            tensor=op.outputs[0].name,
+            largest=largest[f"result {i}"],
+            sums=largest.get(f"sums {i}"),
+        )
         for i, op in watched
     )
 
 
 def _larger(a: float, b: float) -> float:
-    """Return the larger of two; what is no number is beyond all."""
+    """Return the larger of two; NaN counts as infinity."""
     return math.inf if math.isnan(b) else max(a, b)
 
 
 def _probes(graph: Graph, watched: Iterable[tuple[int, Op]]) -> dict[str, Tensor]:
-    """Add to `graph` what says how large results and sums become; returns these numbers by name."""
+    """Add operations to `graph` that measure the largest results and sums; return their results by name."""
     new, probes = Build("probe"), dict[str, Tensor]()
     for i, op in watched:
         peaks = [_peak(new, new.ABS(t)) for t in op.outputs if t.dtype == "FLOAT32"]
@@ -151,4 +158,4 @@ TWINS: dict[str, Callable[[Build, Op], Tensor]] = {
     "MEAN": _added,
     "SUM": _added,
 }
-"""What makes an operation's twin on absolute values, for the operations that add up."""
+"""Functions that build an operation's twin on absolute values, for the operations that sum."""

@@ -1,4 +1,4 @@
-"""From what is asked for to graphs that are pruned: units found, scored, chosen, taken out and refitted."""
+"""Prune graphs: find the units, score them, choose cuts, remove them and refit the layers that read them."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from dataclasses import replace
 
 from msd.errors import BadConfig
 from msd.ir import Graph, Tensor
-from msd.pruning.budget import Candidate, Choice, allocate, by_lines
+from msd.pruning.budget import Candidate, Choice, allocate, by_shares
 from msd.pruning.channels import Seed
 from msd.pruning.criteria import Scores, magnitude
-from msd.pruning.passes import Observed, scores
-from msd.pruning.refitting import refit, watched
+from msd.pruning.observations import Observed, scores
+from msd.pruning.refit import refit, refit_blocks
 from msd.pruning.removal import Cut, remove
-from msd.pruning.report import Pruned, Report
+from msd.pruning.report import Pruned, PruningReport
 from msd.pruning.settings import Budget, Pruning
 from msd.pruning.units import Unit, find_units
 
 BytesOf = Callable[[str, Tensor], float]
-"""About how many bytes a learnt constant of a component will take in the file."""
+"""Returns about how many bytes a learned constant of a component will take in the file."""
 
 
 def prune(
     graphs: Mapping[str, Graph], pruning: Pruning, bytes_of: BytesOf, calibration: Observed | None = None
-) -> Report:
-    """Prune `graphs`, by component, as `pruning` wants, and return what was done.
+) -> PruningReport:
+    """Prune `graphs`, by component, as `pruning` asks, and return a report.
 
-    Weights stay described; those that are refitted are in files of the calibration's folder. Raises BadConfig
-    for what is impossible, with what would be possible.
+    Weights stay recipes; refitted ones are in files of the calibration's folder. Raises BadConfig, with the
+    nearest possible value, for an impossible budget or share.
     """
     if calibration is None and pruning.needs_calibration:
         wants = "refitting" if pruning.refit else f"the criterion {pruning.criterion!r}"
@@ -37,17 +37,17 @@ def prune(
     plan = _Plan(graphs, pruning, bytes_of, calibration)
     done = []
     for name, cuts in plan.cuts().items():
-        done += _take_out(name, graphs[name], cuts, pruning, calibration)
+        done += _remove(name, graphs[name], cuts, pruning, calibration)
     budget = str(pruning.budget) if pruning.budget else None
-    return Report(pruning.criterion, budget, plan.parameters, tuple(done))
+    return PruningReport(pruning.criterion, budget, plan.parameters, tuple(done))
 
 
-def _take_out(
+def _remove(
     name: str, graph: Graph, cuts: Sequence[Cut], pruning: Pruning, calibration: Observed | None
 ) -> list[Pruned]:
-    """Take the cuts out of one component, refit if that is wanted, and return what was done to each unit."""
+    """Remove the cuts from one component, refit if asked to, and return a record of each unit."""
     done = [_pruned(name, cut) for cut in cuts]
-    blocks = watched(graph, cuts)
+    blocks = refit_blocks(graph, cuts)
     for cut in cuts:
         remove(graph, cut.seed, cut.kept)
     if calibration is None or not cuts:
@@ -64,12 +64,20 @@ def _pruned(component: str, cut: Cut) -> Pruned:
     kept, gone = round(unit.width * share), round(unit.count * (1 - share) * unit.parameters)
     whole = cut.seed is not unit.seed
     return Pruned(
-        component, unit.name, unit.kind, unit.groups, unit.width, kept, whole, gone, round(cut.error, 6)
+        component=component,
+        unit=unit.name,
+        kind=unit.kind,
+        groups=unit.groups,
+        width=unit.width,
+        kept=kept,
+        whole_groups=whole,
+        parameters=gone,
+        error=round(cut.error, 6),
     )
 
 
 class _Plan:
-    """What is to go from which component."""
+    """The choice of cuts in each component."""
 
     def __init__(
         self,
@@ -84,43 +92,43 @@ class _Plan:
         self.parameters = {name: round(_total(graph, lambda t: 1)) for name, graph in graphs.items()}
 
     def cuts(self) -> dict[str, list[Cut]]:
-        """Return what goes, by component: what single lines say, then what the budget asks for beyond."""
-        chosen = by_lines(list(self.place), self.pruning.lines)
+        """Return the cuts by component: those of single units, then those that the budget still needs."""
+        chosen = by_shares(list(self.place), self.pruning.shares)
         known = self.scores({unit: choice.seed for unit, choice in chosen.items()})
         if budget := self.pruning.budget:
             others = {unit: unit.seed for unit in self.place if unit not in chosen and unit.places > 1}
             known |= self.scores(others)
             chosen |= self.spent(budget, chosen, [self.candidate(unit, known[unit]) for unit in others])
-        found: dict[str, list[Cut]] = {name: [] for name in self.graphs}
+        cuts: dict[str, list[Cut]] = {name: [] for name in self.graphs}
         for unit, choice in chosen.items():
             if choice.share < 1:
                 kept, error = known[unit].kept(choice.count), known[unit].error(choice.count)
-                found[self.place[unit]].append(Cut(unit, choice.seed, kept, error))
-        return found
+                cuts[self.place[unit]].append(Cut(unit, choice.seed, kept, error))
+        return cuts
 
     def scores(self, seeds: Mapping[Unit, Seed]) -> dict[Unit, Scores]:
         """Return the scores of units, entered at `seeds`."""
-        found: dict[Unit, Scores] = {}
+        results: dict[Unit, Scores] = {}
         for name, graph in self.graphs.items():
             mine = [unit for unit in seeds if self.place[unit] == name]
             if self.calibration is None or self.pruning.criterion == "magnitude":
-                found |= {unit: magnitude(graph, seeds[unit]) for unit in mine}
+                results |= {unit: magnitude(graph, seeds[unit]) for unit in mine}
             elif mine:
                 wanted = [seeds[unit] for unit in mine]
-                made = scores(self.calibration, name, graph, wanted, self.pruning.criterion)
-                found |= dict(zip(mine, made, strict=True))
-        return found
+                values = scores(self.calibration, name, graph, wanted, self.pruning.criterion)
+                results |= dict(zip(mine, values, strict=True))
+        return results
 
     def candidate(self, unit: Unit, known: Scores) -> Candidate:
         """Return a unit as the budget sees it."""
         return Candidate(unit, self.each(unit), {n: known.error(n) for n in unit.kept_counts()})
 
     def each(self, unit: Unit) -> float:
-        """Return what one index of every group of `unit` is worth to the budget: parameters or bytes."""
+        """Return the worth of one index of every group of `unit`, in the budget's parameters or bytes."""
         return unit.worth(self.measure(self.place[unit]))
 
     def measure(self, name: str) -> Callable[[Tensor], float]:
-        """Return what one number of a constant of a component is worth: 1, or its bytes."""
+        """Return a function from a constant of a component to the worth of one number: 1, or its bytes."""
         if self.pruning.budget and self.pruning.budget.share is not None:
             return lambda tensor: 1
         return lambda tensor: self.bytes_of(name, tensor) / tensor.size
@@ -139,7 +147,7 @@ class _Plan:
         return {unit: Choice(unit.seed, count) for unit, count in counts.items()}
 
     def impossible(self, budget: Budget, total: float, most: float) -> str:
-        """Return the sentence that says what the budget could be at most."""
+        """Return a sentence with the largest budget that is possible."""
         parts = " and ".join(self.graphs)
         if budget.share is not None:
             limit = f"at most {100 * most / total:.1f} % of {parts} can go"
@@ -149,6 +157,6 @@ class _Plan:
 
 
 def _total(graph: Graph, measure: Callable[[Tensor], float]) -> float:
-    """Return what all learnt constants of `graph` are worth."""
+    """Return the worth of all learned constants of `graph`."""
     constants = [t for t in graph.tensors() if t.data is not None and not t.data.exact]
     return sum(t.size * measure(t) for t in constants)

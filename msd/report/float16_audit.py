@@ -10,7 +10,7 @@ from msd.bundle import open_bundle
 from msd.calibration.inputs import read_arrays
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
-from msd.report.fp16_audit import Range, audit
+from msd.report.ranges import Range, audit
 from msd.report.report import Audit, OutOfRange
 from msd.runners.interpreter import check
 from msd.runners.random_inputs import random_inputs
@@ -24,29 +24,36 @@ PROMPTS = (
 STEPS = 4
 
 Drawn = Mapping[str, Sequence[Mapping[str, Array]]]
-"""What the networks of a bundle were fed, by component."""
+"""The inputs of a bundle's networks, by component."""
 
 
 def audited(file: Path, drawn: Drawn | None = None, given: Sequence[Path] = ()) -> Audit:
-    """Return what float16 does not hold of the file's results.
+    """Return the file's results that are out of range for float16.
 
-    On the inputs in the .npz files `given`; else on those `drawn` by its bundle; else on random ones. Raises
+    The inputs are those of the .npz files `given`; else those `drawn` by its bundle; else random. Raises
     BadCalibration for damaged inputs, BadModelFile for those that do not fit and for files that cannot run.
     """
-    said, runs = _inputs(file, drawn, given)
+    description, runs = _inputs(file, drawn, given)
     ranges = audit(file, runs)
-    return Audit(said, len(runs), len(ranges), tuple(row for found in ranges for row in _rows(found)))
+    return Audit(description, len(runs), len(ranges), tuple(row for each in ranges for row in _rows(each)))
 
 
-def _rows(found: Range) -> Iterator[OutOfRange]:
+def _rows(result: Range) -> Iterator[OutOfRange]:
     for what, beyond, value in (
-        ("overflow", found.overflows, found.largest),
-        ("sums", found.sums_overflow, found.sums or 0.0),
-        ("vanishing", found.vanishes, found.largest),
+        ("overflow", result.overflows, result.largest),
+        ("sums", result.sums_overflow, result.sums or 0.0),
+        ("vanishing", result.vanishes, result.largest),
     ):
         if beyond:
             reached = value if math.isfinite(value) else None
-            yield OutOfRange(found.op, found.kind, found.tensor, what, reached, found.cure)
+            yield OutOfRange(
+                op=result.op,
+                kind=result.kind,
+                tensor=result.tensor,
+                what=what,
+                largest=reached,
+                fix=result.cure,
+            )
 
 
 def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str, list[Mapping[str, Array]]]:
@@ -62,7 +69,7 @@ def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str
 
 
 def draw(bundle: Path) -> Drawn:
-    """Return the inputs of each network of a bundle, by component, while it draws two pictures."""
+    """Generate two images with a bundle, and return the inputs of each network, by component."""
     from msd.calibration.drawing import gather
     from msd.runtime.pipeline import Request
 

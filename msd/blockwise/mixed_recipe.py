@@ -1,4 +1,4 @@
-"""A choice of forms as a recipe, in TOML, with what was measured beside it."""
+"""A choice of storage formats as a recipe in TOML, with its measured errors as comments."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def mixed_recipe(
     target: str,
     notes: Sequence[str],
 ) -> str:
-    """Return the text of a recipe that stores each block in the form chosen for it.
+    """Return the text of a recipe that stores each block in its chosen format.
 
-    Later lines override earlier ones. So blocks that others are within come first, and of the rest those of
-    more bits later: projections of several blocks that are merged get the most that one of these has. What a
-    chosen form prunes is there unit by unit. `notes` are put above it all as comments.
+    Later lines override earlier ones. Therefore blocks that contain others come first, and of the rest those
+    with more bits last: merged projections of several blocks get the most bits of any of them. The units that
+    a chosen format prunes are listed one by one. `notes` become comments at the top.
     """
     recipes = list(candidates.values())
-    said = "; ".join(f"{name} {o.bytes / 1e6:.2f} MB, {_db(o.snr_db)}" for name, o in expected.items())
-    text = [*(f"# {note}" for note in notes), f"# Expected: {said}.", ""]
+    listed = "; ".join(f"{name} {o.bytes / 1e6:.2f} MB, {_db(o.snr_db)}" for name, o in expected.items())
+    text = [*(f"# {note}" for note in notes), f"# Expected: {listed}.", ""]
     text.append(f"description = {json.dumps(f'mixed for {target}: ' + ', '.join(candidates))}")
     if len({recipe.delegate for recipe in recipes}) == 1 and recipes[0].delegate:
         text.append(f"delegate = {json.dumps(recipes[0].delegate)}")
@@ -62,7 +62,7 @@ def _holds(block: tuple[str, str], other: tuple[str, str]) -> bool:
 
 
 def _line(line: Line, component: str, chosen: Mapping[str, Form]) -> list[str]:
-    """Return a line of the recipe, each block with what it costs."""
+    """Return a line of the recipe, each block with its cost."""
     changed = {
         key: value
         for key in ("granularity", "algorithm", "explicit")
@@ -81,7 +81,7 @@ def _line(line: Line, component: str, chosen: Mapping[str, Form]) -> list[str]:
 
 
 def _prune(choice: Choice, recipes: Sequence[Recipe]) -> list[str]:
-    """Return the table [prune], with the units that the chosen forms prune; nothing where there are none."""
+    """Return the table [prune] with the units that the chosen formats prune; no lines where none does."""
     pruned = {block: form.pruned for block, form in choice.items() if form.pruned}
     if not pruned:
         return []

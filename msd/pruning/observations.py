@@ -1,11 +1,11 @@
-"""A calibration run over a component: what enters the layers that sum over units, and what they make."""
+"""A calibration run over a component: the inputs and results of the layers that sum over units."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
 
@@ -19,8 +19,8 @@ from msd.ir.weights import Array
 from msd.pruning.channels import Seed, follow
 from msd.pruning.criteria import Scores, activation, reconstruction
 from msd.pruning.layer import matrix, rows
-from msd.pruning.layout import Layout
-from msd.pruning.refit import EXACT, Spool
+from msd.pruning.layout import UnitLayout
+from msd.pruning.least_squares import EXACT, Spool
 from msd.pruning.relations import tensor_at
 from msd.runners.interpreter import Interpreter
 
@@ -30,10 +30,10 @@ GRAMS = 1 << 30
 
 @dataclass(frozen=True)
 class Observed:
-    """The whole network at work: a component's graph, fed as its runs are, and each run's inputs by name.
+    """The unpruned networks and their calibration: the graph of each component, and its runs' inputs by name.
 
-    `folder` takes weights that are refitted: it stays until they are written. `simplify` makes a graph faster
-    in place; its inputs and outputs stay what they are.
+    Refitted weights go to `folder`, which stays until they are written. `simplify` makes a graph faster in
+    place and keeps its inputs and outputs.
     """
 
     graph: Callable[[str], Graph]
@@ -42,15 +42,15 @@ class Observed:
     simplify: Callable[[Graph], object] = lambda graph: None
 
     def watch(self, component: str, names: Sequence[str], on_value: Callable[[str, Array], None]) -> None:
-        """Tell the value of each tensor called one of `names`, run after run."""
+        """Call `on_value` with the name and value of each tensor in `names`, run after run."""
         graph = self.graph(component)
         given = {t.name: t for t in graph.inputs}
         every = {t.name: t for op in graph.ops for t in op.outputs}
-        made = [name for name in dict.fromkeys(names) if name not in given]
-        graph.outputs, graph.signatures[0].outputs = [every[name] for name in made], {}
+        computed = [name for name in dict.fromkeys(names) if name not in given]
+        graph.outputs, graph.signatures[0].outputs = [every[name] for name in computed], {}
         graph.remove_dead()
         self.simplify(graph)
-        name_of = dict(zip(graph.outputs, made, strict=True)) | {given[n]: n for n in names if n in given}
+        name_of = dict(zip(graph.outputs, computed, strict=True)) | {given[n]: n for n in names if n in given}
         watch(
             graph,
             self.runs[component],
@@ -60,23 +60,23 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Entry:
-    """Where a unit enters the layer that sums over it: `layout` is the unit's in the layer's inputs."""
+class LayerInput:
+    """The input of the layer that sums over a unit; `layout` is the unit's in this input."""
 
     op: Op
-    layout: Layout
+    layout: UnitLayout
     stream: str
-    """The name of the tensor that the layer's output is added to the rest in."""
+    """The name of the tensor in which the layer's output has been added to the residual stream."""
 
     @staticmethod
-    def of(graph: Graph, seed: Seed) -> Entry:
+    def of(graph: Graph, seed: Seed) -> LayerInput:
         """Return where the unit at `seed` ends."""
         closure = follow(graph, seed)
         (op,) = closure.consumers
         x = tensor_at(op, 0)
         layout, windows = closure.runtime[x], prod(tensor_at(op, 1).shape[1:3]) if op.kind == "CONV_2D" else 1
         inside = layout.pre // prod(x.shape[:-1])
-        return Entry(op, Layout(inside * windows, layout.groups, layout.count, layout.post), stream(op).name)
+        return LayerInput(op, replace(layout, pre=inside * windows), stream(op).name)
 
     @property
     def x(self) -> str:
@@ -85,7 +85,7 @@ class Entry:
 
 
 def stream(op: Op) -> Tensor:
-    """Return the tensor in which a layer's output is added to what goes past it; else the output, biased."""
+    """Return the sum of a layer's output and the residual stream, or else the output with its bias."""
     tensor = op.outputs[0]
     while len(tensor.uses) == 1:
         ((reader, place),) = tensor.uses
@@ -105,15 +105,15 @@ def scores(
     Costs are relative to the energy of the stream that the block adds to. As many Gram matrices as fit
     `GRAMS` are gathered in one run over the component.
     """
-    entries = [Entry.of(graph, seed) for seed in seeds]
-    made: list[Scores] = []
+    entries = [LayerInput.of(graph, seed) for seed in seeds]
+    results: list[Scores] = []
     for batch in _batches(entries, criterion):
-        made += _score(calibration, component, batch, criterion)
-    return made
+        results += _score(calibration, component, batch, criterion)
+    return results
 
 
-def _batches(entries: Sequence[Entry], criterion: str) -> list[list[Entry]]:
-    batches: list[list[Entry]] = [[]]
+def _batches(entries: Sequence[LayerInput], criterion: str) -> list[list[LayerInput]]:
+    batches: list[list[LayerInput]] = [[]]
     used = 0
     for entry in entries:
         size = gram_bytes(prod(entry.layout.shape)) if criterion == "reconstruction" else 0
@@ -126,19 +126,21 @@ def _batches(entries: Sequence[Entry], criterion: str) -> list[list[Entry]]:
 
 
 def gram_bytes(inputs: int) -> int:
-    """Return the bytes of a Gram matrix of so many inputs."""
+    """Return the bytes of the Gram matrix of this many inputs."""
     return inputs * inputs * (8 if inputs <= EXACT else 4)
 
 
 @dataclass
 class _Sums:
-    """What is summed up for one layer: the Gram matrix of its inputs, or only its diagonal."""
+    """The running sums of one layer: the Gram matrix of its inputs, or only its diagonal."""
 
     inputs: Array
     stream: float = 0.0
 
 
-def _score(calibration: Observed, component: str, entries: Sequence[Entry], criterion: str) -> list[Scores]:
+def _score(
+    calibration: Observed, component: str, entries: Sequence[LayerInput], criterion: str
+) -> list[Scores]:
     whole = criterion == "reconstruction"
     sums = [_Sums(_zeros(prod(e.layout.shape), whole)) for e in entries]
 
@@ -152,11 +154,11 @@ def _score(calibration: Observed, component: str, entries: Sequence[Entry], crit
 
     calibration.watch(component, [n for e in entries for n in (e.x, e.stream)], on_value)
     price = reconstruction if whole else activation
-    found = []
+    results = []
     for entry, total in zip(entries, sums, strict=True):
-        found.append(price(matrix(entry.op).load(), total.inputs, entry.layout, total.stream))
+        results.append(price(matrix(entry.op).load(), total.inputs, entry.layout, total.stream))
         total.inputs = np.zeros(0)
-    return found
+    return results
 
 
 def _zeros(inputs: int, whole: bool) -> Array:
@@ -166,22 +168,23 @@ def _zeros(inputs: int, whole: bool) -> Array:
 
 
 @dataclass
-class Block:
-    """A unit's block to be refitted: what is watched in the whole graph, and the pruned graph in between.
+class RefitBlock:
+    """The block of a unit, for refitting: the tensors to watch in the unpruned graph, and the layer to refit.
 
-    `sources` and `target` are names of tensors; `cuts` what each of them loses in the pruned graph.
+    `sources` and `target` are names of tensors; `cuts` are the indices that each of them keeps in the pruned
+    graph.
     """
 
     op: Op
     sources: tuple[str, ...]
     target: str
-    cuts: dict[str, list[tuple[Layout, Array]]]
+    cuts: dict[str, list[tuple[UnitLayout, Array]]]
     spool: Spool | None = None
     waiting: dict[str, list[Array]] = field(default_factory=dict)
 
 
-def gather(calibration: Observed, component: str, blocks: Sequence[Block]) -> None:
-    """Spool, for each block, what its pruned form makes of the whole graph's values, and what it should."""
+def gather(calibration: Observed, component: str, blocks: Sequence[RefitBlock]) -> None:
+    """Spool the inputs of each block's layer in the pruned graph, and its outputs in the unpruned one."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="msd-pruning-")))
         networks = [_network(stack, folder / f"{i}.tflite", block) for i, block in enumerate(blocks)]
@@ -196,7 +199,7 @@ def gather(calibration: Observed, component: str, blocks: Sequence[Block]) -> No
         calibration.watch(component, names, on_value)
 
 
-def _advance(block: Block, network: Interpreter) -> None:
+def _advance(block: RefitBlock, network: Interpreter) -> None:
     """Spool a run once all of its values are there."""
     names = (*block.sources, block.target)
     if not all(block.waiting.get(name) for name in names):
@@ -208,8 +211,8 @@ def _advance(block: Block, network: Interpreter) -> None:
     block.spool.add(rows(block.op, z), y.reshape(-1, y.shape[-1]))
 
 
-def sliced(value: Array, cuts: Sequence[tuple[Layout, Array]]) -> Array:
-    """Return a whole value without what the cuts take out."""
+def sliced(value: Array, cuts: Sequence[tuple[UnitLayout, Array]]) -> Array:
+    """Return an unpruned value without the indices that the cuts remove."""
     for layout, kept in cuts:
         axis = layout.axis(value.shape)
         shape = (
@@ -221,7 +224,7 @@ def sliced(value: Array, cuts: Sequence[tuple[Layout, Array]]) -> Array:
     return value
 
 
-def _network(stack: ExitStack, path: Path, block: Block) -> Interpreter:
+def _network(stack: ExitStack, path: Path, block: RefitBlock) -> Interpreter:
     """Return the pruned graph between the sources and the layer's input, ready to run."""
     end = tensor_at(block.op, 0)
     needed: dict[Op, None] = {}

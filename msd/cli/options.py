@@ -1,0 +1,128 @@
+"""Options that several commands have, each written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from msd.families import component_names
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+FILE = click.Path(path_type=Path, dir_okay=False)
+FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
+    """Return a decorator that adds `options`, in the order that --help shows them in."""
+
+    def add(command: Decorated) -> Decorated:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return add
+
+
+def output_folder() -> Callable[[Decorated], Decorated]:
+    """-o: the folder that a command writes."""
+    return click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
+
+
+def components() -> Callable[[Decorated], Decorated]:
+    """--component: the networks to measure, all where none is named."""
+    return click.option(
+        "--component",
+        "components",
+        type=click.Choice(component_names()),
+        multiple=True,
+        help="Measure only this one; may be repeated.",
+    )
+
+
+def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated], Decorated]:
+    """--scheduler, by one of the names in `msd.runtime.scheduler.SCHEDULERS`."""
+    return click.option(
+        "--scheduler",
+        callback=callback,
+        metavar="NAME",
+        help="ddim, dpm++, euler or lcm.  [default: the checkpoint's own, else ddim]",
+    )
+
+
+def json_result() -> Callable[[Decorated], Decorated]:
+    """--json: print the result for programs."""
+    return click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
+
+
+def force(help: str) -> Callable[[Decorated], Decorated]:
+    """--force, which replaces existing output."""
+    return click.option("--force", is_flag=True, help=help)
+
+
+def threads() -> Callable[[Decorated], Decorated]:
+    """--threads of the CPU."""
+    return click.option(
+        "--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU."
+    )
+
+
+calibration = together(
+    click.option(
+        "--calibration",
+        "given",
+        type=click.Path(path_type=Path),
+        metavar="PROMPTS.txt|FOLDER",
+        help="Prompts, one per line, or a folder of .npz inputs.  [default: the demo's captions]",
+    ),
+    click.option(
+        "--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps of an image."
+    ),
+    click.option(
+        "--kept-steps",
+        "kept",
+        type=click.IntRange(1),
+        default=4,
+        show_default=True,
+        help="Steps to measure on, spaced evenly.",
+    ),
+    click.option(
+        "--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none."
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first image."
+    ),
+)
+"""The options for calibration inputs, one for each field of `msd.calibration.drawing.Calibration`."""
+
+export = together(
+    click.argument("bundle", type=FOLDER),
+    output_folder(),
+    click.option(
+        "--steps",
+        type=click.IntRange(1),
+        multiple=True,
+        default=(20,),
+        show_default=True,
+        help="Denoising steps that the app offers; may be repeated, the first is its default.",
+    ),
+    scheduler(),
+    click.option(
+        "--guidance",
+        type=click.FloatRange(0),
+        default=7.5,
+        show_default=True,
+        help="The app's default; 1 or less: none.",
+    ),
+    click.option("--licence", metavar="TEXT", help="The licence of the weights."),
+    click.option(
+        "--report",
+        type=FILE,
+        help="A report of these files for the manifest, by delegation-report --format json.",
+    ),
+    force("Replace what is in the folder."),
+)
+"""The options of both exports."""

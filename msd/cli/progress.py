@@ -1,0 +1,117 @@
+"""Progress bars on stderr, one for each component, file or task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
+
+
+class Bars:
+    """A bar for each name, in the order of their first updates."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._tasks: dict[str, Any] = {}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of all bars."""
+        return tuple(self._tasks)
+
+    def update(self, name: str, done: float | None = None, total: float | None = None, **shown: Any) -> None:
+        """Show how much of `name` is done, None for as much as before; `shown` are fields of the columns."""
+        if name not in self._tasks:
+            self._tasks[name] = self._progress.add_task(name, total=total, **shown)
+        self._progress.update(self._tasks[name], completed=done, total=total, **shown)
+
+
+@contextmanager
+def bars(*columns: ProgressColumn, console: Console | None = None, transient: bool = False) -> Iterator[Bars]:
+    """Show bars with these columns on stderr while the `with` block runs."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    progress = Progress(*columns, console=console or Console(stderr=True), transient=transient)
+    with progress:
+        yield Bars(progress)
+
+
+@contextmanager
+def component_progress() -> Iterator[Callable[[str, str, int, int], None]]:
+    """Show the activity of each component, and how much of it is done."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+
+    name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]}")
+    with bars(name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), what) as shown:
+
+        def on_progress(component: str, what: str, done: int, total: int) -> None:
+            shown.update(component, done, total, what=what)
+
+        yield on_progress
+
+
+@contextmanager
+def conversion_progress(converted: list[str]) -> Iterator[Callable[[str, str, int, int], None]]:
+    """Show the activity of each component, and how many of its bytes are written.
+
+    `converted` gets the names of all components that are.
+    """
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+    name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]:<10}")
+    with bars(name, BarColumn(), what, TimeElapsedColumn()) as shown:
+
+        def on_progress(component: str, what: str, done: int, total: int) -> None:
+            if what == "writing":
+                shown.update(component, done, total, what=what)
+            else:
+                shown.update(component, what=what)
+
+        yield on_progress
+        for component in shown.names:
+            shown.update(component, what="done")
+        converted += shown.names
+
+
+@contextmanager
+def copy_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show the bytes of each file that are copied."""
+    from rich.progress import BarColumn, DownloadColumn, TextColumn
+
+    with bars(TextColumn("{task.description:<22}"), BarColumn(), DownloadColumn()) as shown:
+        yield shown.update
+
+
+@contextmanager
+def step_progress() -> Iterator[Callable[[int, int, float], None]]:
+    """Show how many denoising steps are done, and the seconds that the last one took."""
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+
+    name, seconds_per_step = TextColumn("denoising"), TextColumn("{task.fields[seconds]:.2f} s/step")
+    with bars(name, BarColumn(), MofNCompleteColumn(), seconds_per_step) as shown:
+        shown.update("denoising", seconds=0.0)
+
+        def on_step(done: int, total: int, seconds: float) -> None:
+            shown.update("denoising", done, total, seconds=seconds)
+
+        yield on_step
+
+
+@contextmanager
+def benchmark_progress(console: Console) -> Iterator[Callable[[str, float], None]]:
+    """Show the measurement in progress, and the part of all measurements that is done."""
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+
+    what = TextColumn("{task.fields[what]}", markup=False)
+    with bars(BarColumn(20), TimeElapsedColumn(), what, console=console, transient=True) as shown:
+        shown.update("benchmark", total=1.0, what="")
+
+        def on_progress(what: str, part: float) -> None:
+            shown.update("benchmark", part, 1.0, what=what)
+
+        yield on_progress
