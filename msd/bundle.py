@@ -85,7 +85,7 @@ class Configuration:
 
 
 @dataclass(frozen=True)
-class Component:
+class ConvertedFile:
     """One .tflite file: its name in the folder, what it must be, its operations, what goes in and out.
 
     `made_from` is the fingerprint of everything that decides the file's bytes. `runs_on`: what it is for.
@@ -124,7 +124,7 @@ class Manifest:
     msd: str
     source: Source
     configuration: Configuration
-    components: dict[str, Component]
+    components: dict[str, ConvertedFile]
     conversion: Conversion
     ledger: dict[str, Any] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Bundle:
         """Return where a component's .tflite file is; raises BadBundle if there is no such component."""
         return self.folder / self.component(component).file
 
-    def component(self, name: str) -> Component:
+    def component(self, name: str) -> ConvertedFile:
         """Return what the manifest says of a component; raises BadBundle if it lists no such component."""
         if name not in self.manifest.components:
             raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(self.family.required)}")
@@ -231,7 +231,7 @@ def _check_family(path: Path, manifest: Manifest) -> None:
             raise BadBundle(f"{path} is not a manifest: manifest.json.configuration lacks {name!r}")
 
 
-def _check_file(path: Path, expected: Component, verify: bool) -> None:
+def _check_file(path: Path, expected: ConvertedFile, verify: bool) -> None:
     if not path.is_file():
         raise BadBundle(f"{path} is missing, though {MANIFEST} lists it; convert the checkpoint again")
     if path.stat().st_size != expected.bytes:

@@ -19,9 +19,9 @@ import msd
 from msd import tflite
 from msd.bundle import (
     MANIFEST,
-    Component,
     Configuration,
     Conversion,
+    ConvertedFile,
     Manifest,
     RecipeFacts,
     Source,
@@ -84,7 +84,7 @@ def main(folder: Path, model: str, out: Path, recipe: str) -> None:
     (out / MANIFEST).write_text(dump_manifest(manifest))
 
 
-def write(structure: Path, out: Path, name: str, recipe: str) -> Component:
+def write(structure: Path, out: Path, name: str, recipe: str) -> ConvertedFile:
     """Write a component and return its manifest entry."""
     loaded, chosen = load_structure(structure), find_recipe(recipe)
     made = with_weights(loaded, drawn(loaded))

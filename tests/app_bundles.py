@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from msd.bundle import (
-    Component,
     Configuration,
     Conversion,
+    ConvertedFile,
     File,
     Manifest,
     RecipeFacts,
@@ -81,12 +81,12 @@ def write_app(folder: Path, sampler: str | None = None, **settings: Any) -> Path
 
 def _write(
     folder: Path, name: str, inputs: dict[str, tuple[int, ...]], output: tuple[str, tuple[int, ...]]
-) -> Component:
+) -> ConvertedFile:
     path = folder / f"{name}.tflite"
     path.write_bytes(name.encode() * 1000)
     facts = file_facts(path)
     ports = [TensorSpec(n, s, "int32" if n == "tokens" else "float32", "") for n, s in inputs.items()]
-    return Component(
+    return ConvertedFile(
         path.name, facts.sha256, facts.bytes, 1, tuple(ports), (TensorSpec(*output, "float32", ""),)
     )
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from msd.bundle import (
-    Component,
     Configuration,
     Conversion,
+    ConvertedFile,
     Manifest,
     RecipeFacts,
     Source,
@@ -103,7 +103,7 @@ def recipes(batch: int, sinusoids: bool) -> dict[str, Recipe]:
     }
 
 
-def write_network(recipe: Recipe, path: Path) -> Component:
+def write_network(recipe: Recipe, path: Path) -> ConvertedFile:
     """Convert one network to a .tflite file and describe it."""
     import tensorflow as tf
 
@@ -117,7 +117,7 @@ def write_network(recipe: Recipe, path: Path) -> Component:
     shape = tuple(concrete.structured_outputs[recipe.output].shape)
     inputs = tuple(TensorSpec(name, shape, dtype, "") for name, (shape, dtype) in recipe.inputs.items())
     outputs = (TensorSpec(recipe.output, shape, "float32", ""),)
-    return Component(path.name, facts.sha256, facts.bytes, 1, inputs, outputs)
+    return ConvertedFile(path.name, facts.sha256, facts.bytes, 1, inputs, outputs)
 
 
 def write_bundle(folder: Path, batch: int = 1, sinusoids: bool = False) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.bundle import Bundle, Component, open_bundle
+from msd.bundle import Bundle, ConvertedFile, open_bundle
 from msd.errors import BadBundle, BadModelFile
 from msd.ir.interface import TensorSpec
 from msd.runners.engine import Engine
@@ -141,7 +141,7 @@ def test_refuses_a_manifest_that_describes_another_file(
     inputs: tuple[TensorSpec, ...], bundle_folder: Path
 ) -> None:
     bundle = open_bundle(bundle_folder)
-    lying: Component = replace(bundle.component("vae_decoder"), inputs=inputs)
+    lying: ConvertedFile = replace(bundle.component("vae_decoder"), inputs=inputs)
     with Interpreter(bundle.path("vae_decoder")) as session:
         decoder = LoadedNetwork("vae_decoder", lying, session)
         with pytest.raises(BadModelFile, match="takes"):

@@ -9,14 +9,14 @@ import pytest
 import torch
 from diffusers import StableDiffusionPipeline
 
-from msd.bundle import Component
+from msd.bundle import ConvertedFile
 from msd.ir.interface import TensorSpec
 from msd.runtime.guidance import EMBEDDING, Guidance
 
 
-def unet(batch: int, *others: str) -> Component:
+def unet(batch: int, *others: str) -> ConvertedFile:
     ports = [TensorSpec(name, (batch, 8), "float32", "") for name in ("latent", "context", *others)]
-    return Component("unet.tflite", "", 0, 1, tuple(ports), ())
+    return ConvertedFile("unet.tflite", "", 0, 1, tuple(ports), ())
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def unet(batch: int, *others: str) -> Component:
         (unet(2, EMBEDDING), 0.0, "embedding", 1),
     ],
 )
-def test_the_file_decides(file: Component, scale: float, mode: str, rows: int) -> None:
+def test_the_file_decides(file: ConvertedFile, scale: float, mode: str, rows: int) -> None:
     guidance = Guidance.of(file, scale)
     assert (guidance.mode, guidance.rows) == (mode, rows)
     assert guidance.prompts("dogs", "cats") == ["cats", "dogs"][-rows:]

@@ -30,7 +30,7 @@ class Snr:
 
 
 @dataclass(frozen=True)
-class Size:
+class SizeTarget:
     """A target of at most `bytes` for all files; the reference's have `whole`, and `aim` is the next aim."""
 
     bytes: int
@@ -41,7 +41,7 @@ class Size:
         """Return the best choice of the size aimed at; raises BadConfig for a size that is too small."""
         return for_size(study, self.aim)
 
-    def closer(self, study: Study, given: Mapping[str, Outcome]) -> Size | None:
+    def closer(self, study: Study, given: Mapping[str, Outcome]) -> SizeTarget | None:
         """Return a closer aim after a recipe whose outcome was `given`; None where that is good or minimal.
 
         Projections merged across blocks are stored in the largest format of these blocks: the aim falls by

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from msd import tflite
-from msd.bundle import Bundle, Component, file_facts
+from msd.bundle import Bundle, ConvertedFile, file_facts
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
@@ -139,7 +139,7 @@ def _draw(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnS
     Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep)).draw(requests, on_step)
 
 
-def _wanted(requests: Sequence[Request], denoiser: Component, steps: int | None) -> set[int]:
+def _wanted(requests: Sequence[Request], denoiser: ConvertedFile, steps: int | None) -> set[int]:
     """Return the numbers of the denoiser's runs that are kept, counted over all requests."""
     wanted, start = set[int](), 0
     for request in requests:

@@ -166,7 +166,7 @@ def _found(
     )
 
 
-def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.Size | target.Snr:
+def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.SizeTarget | target.Snr:
     """Return the target: bytes, maybe a share of the reference's, or dB for each component."""
     from msd.blockwise import target
 
@@ -174,7 +174,7 @@ def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.
         return target.Snr(snr_db or 0.0, dict.fromkeys(measured.outside, snr_db or 0.0))
     whole = sum(measured.reference.component(name).bytes for name in measured.outside)
     wanted = round(size[0] * whole if size[1] else size[0])
-    return target.Size(wanted, whole, wanted)
+    return target.SizeTarget(wanted, whole, wanted)
 
 
 def _settings(components: tuple[str, ...]) -> Settings:

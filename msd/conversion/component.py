@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msd import tflite
-from msd.bundle import Component, RunsOn
+from msd.bundle import ConvertedFile, RunsOn
 from msd.conversion.job import Job
 from msd.conversion.manifest import component_of
 from msd.conversion.prune import PrunedModels
@@ -49,7 +49,7 @@ class PreparedComponent:
 class WrittenComponent:
     """A component that has been written: what the manifest says of its files, by name."""
 
-    files: dict[str, Component]
+    files: dict[str, ConvertedFile]
     ledger: dict[str, Any]
     seconds: dict[str, float]
 

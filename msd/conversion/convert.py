@@ -18,8 +18,8 @@ import msd
 from msd.bundle import (
     MANIFEST,
     Bundle,
-    Component,
     Conversion,
+    ConvertedFile,
     Manifest,
     Source,
     dump_manifest,
@@ -107,7 +107,7 @@ def manifest_of(
     job: Job,
     source: Source,
     written: Mapping[str, WrittenComponent],
-    stay: Mapping[str, Component],
+    stay: Mapping[str, ConvertedFile],
     old: Manifest | None,
     started: float,
 ) -> Manifest:

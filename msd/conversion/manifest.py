@@ -14,8 +14,8 @@ from typing import Any
 from msd import tflite
 from msd.bundle import (
     Adapter,
-    Component,
     Configuration,
+    ConvertedFile,
     RecipeFacts,
     RunsOn,
     Source,
@@ -32,12 +32,12 @@ from msd.sources.published import PUBLISHED
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
 
 
-def component_of(path: Path, made_from: str, runs_on: RunsOn) -> Component:
+def component_of(path: Path, made_from: str, runs_on: RunsOn) -> ConvertedFile:
     """Read a written file back, here and with LiteRT, and return what it is."""
     require_loadable(path)
     model = tflite.read(path)
     facts, interface = file_facts(path), Interface.of(model, path)
-    return Component(
+    return ConvertedFile(
         file=path.name,
         sha256=facts.sha256,
         bytes=facts.bytes,

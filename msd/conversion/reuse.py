@@ -7,8 +7,8 @@ from typing import Any
 
 from msd.bundle import (
     MANIFEST,
-    Component,
     Configuration,
+    ConvertedFile,
     Manifest,
     Source,
     file_facts,
@@ -42,7 +42,7 @@ def earlier(out: Path, force: bool) -> Manifest | None:
         raise OutputExists(f"{problem}; {REPLACE}") from problem
 
 
-def kept(job: Job, out: Path, old: Manifest, source: Source) -> dict[str, Component]:
+def kept(job: Job, out: Path, old: Manifest, source: Source) -> dict[str, ConvertedFile]:
     """Return the files of `old` in the folder `out` that stay, by name; `source` is what the job reads.
 
     Components of the job that are finished already stay, and so do others of the same checkpoint. Raises
@@ -94,7 +94,7 @@ def _said(key: str, value: Any) -> str:
     return f"recipe {value['name']}, SHA-256 {value['sha256'][:12]}…"
 
 
-def _require_same(out: Path, part: Component, wanted: str) -> None:
+def _require_same(out: Path, part: ConvertedFile, wanted: str) -> None:
     """Refuse to overwrite a file that is not what would be written now."""
     path = out / part.file
     if not path.is_file():

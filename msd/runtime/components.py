@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from msd.bundle import Bundle, Component
+from msd.bundle import Bundle, ConvertedFile
 from msd.errors import BadBundle
 from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
@@ -23,7 +23,9 @@ Wrap = Callable[[str, Feedable], Feedable]
 class LoadedNetwork:
     """A network of a bundle that takes and gives rows, whatever its batch and the rank of its tensors."""
 
-    def __init__(self, name: str, description: Component, runner: Feedable, watch: Watch = unwatched) -> None:
+    def __init__(
+        self, name: str, description: ConvertedFile, runner: Feedable, watch: Watch = unwatched
+    ) -> None:
         self.name = name
         self._inputs = {i.name: i for i in description.inputs}
         self._outputs = {o.name: o for o in description.outputs}

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from msd.bundle import Component
+from msd.bundle import ConvertedFile
 from msd.runtime.timestep import embed_timestep
 
 Float = npt.NDArray[np.float32]
@@ -37,7 +37,7 @@ class Guidance:
     scale: float
 
     @staticmethod
-    def of(unet: Component, scale: float) -> Guidance:
+    def of(unet: ConvertedFile, scale: float) -> Guidance:
         """Return the guidance with this U-Net: its inputs decide the mode."""
         if any(port.name == EMBEDDING for port in unet.inputs):
             return Guidance("embedding", scale)

@@ -12,7 +12,7 @@ from msd.sources import pickled, safetensors
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from msd.sources.compvis.ema import plain_unet
-from msd.sources.compvis.part import Part
+from msd.sources.compvis.part import NetworkTensors
 from msd.sources.compvis.prediction import VELOCITY, cells, prediction
 from msd.sources.compvis.refusal import refuse_other_kinds
 from msd.sources.compvis.text import text_part, text_settings
@@ -34,9 +34,9 @@ def open_single_file(path: Path, prediction_type: str | None = None) -> Checkpoi
     contents = _contents(path)
     tensors = plain_unet(contents.tensors)
     refuse_other_kinds(path, tensors)
-    text, second = text_part(Part.of(str(path), tensors, "cond_stage_model."))
-    unet = Part.of(str(path), tensors, "model.diffusion_model.")
-    vae = Part.of(str(path), tensors, "first_stage_model.")
+    text, second = text_part(NetworkTensors.of(str(path), tensors, "cond_stage_model."))
+    unet = NetworkTensors.of(str(path), tensors, "model.diffusion_model.")
+    vae = NetworkTensors.of(str(path), tensors, "first_stage_model.")
     said = {
         "text_encoder": text_settings(text, second),
         "unet": unet_settings(unet, second),

@@ -12,9 +12,8 @@ import re
 import tempfile
 from pathlib import Path
 
-from msd.ports import Interface
-
 from msd import tflite
+from msd.ir.interface import Interface
 from msd.runners.adapter import find
 from msd.runners.child import Bounds, Child, ChildRefused
 from msd.runners.random_inputs import random_inputs

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msd
-from msd.bundle import Bundle, Component
+from msd.bundle import Bundle, ConvertedFile
 from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.files import schema
@@ -258,7 +258,7 @@ def _check(bundle: Bundle, steps: Sequence[int], precision: str) -> None:
         raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
 
 
-def _file(role: str, part: Component) -> ModelFile:
+def _file(role: str, part: ConvertedFile) -> ModelFile:
     for port in (*part.inputs, *part.outputs):
         if port.dtype not in ("float32", "int32"):
             raise BadBundle(f"{part.file} has {port.name} of type {port.dtype}; apps give float32 and int32")
@@ -282,14 +282,14 @@ def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
     ]
 
 
-def _port(part: Component, name: str) -> TensorSpec:
+def _port(part: ConvertedFile, name: str) -> TensorSpec:
     spec = next((port for port in part.inputs if port.name == name), None)
     if spec is None:
         raise BadBundle(f"{part.file} has no input {name!r}, so an app cannot run it")
     return spec
 
 
-def _sinusoids(denoiser: Component, name: str, cosine_first: bool, shift: float) -> Sinusoids | None:
+def _sinusoids(denoiser: ConvertedFile, name: str, cosine_first: bool, shift: float) -> Sinusoids | None:
     if all(port.name != name for port in denoiser.inputs):
         return None
     width = _port(denoiser, name).shape[-1]

@@ -16,7 +16,7 @@ DEEPEST_PREFIX = 5
 
 
 @dataclass(frozen=True)
-class Part:
+class NetworkTensors:
     """The tensors of the file `where` whose names start with `prefix`, by the rest of their names."""
 
     where: str
@@ -24,10 +24,10 @@ class Part:
     tensors: Mapping[str, Weights]
 
     @staticmethod
-    def of(where: str, tensors: Mapping[str, Weights], prefix: str) -> Part:
+    def of(where: str, tensors: Mapping[str, Weights], prefix: str) -> NetworkTensors:
         """Return the part of `tensors` under `prefix`, which ends in a dot."""
         inside = {name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)}
-        return Part(where, prefix, inside)
+        return NetworkTensors(where, prefix, inside)
 
     def wrong(self, what: str) -> BadCheckpoint:
         """Return the error that reports `what` is wrong with the file."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from msd.ir.weights import Weights
 from msd.sources.clip_tokenizer import VOCABULARY
-from msd.sources.compvis.part import Part
+from msd.sources.compvis.part import NetworkTensors
 
 HEAD_WIDTH = 64
 OPEN_WIDTH = 1024
@@ -42,23 +42,23 @@ LAYER = {
 BLOCKS = "transformer.resblocks"
 
 
-def text_part(part: Part) -> tuple[Part, bool]:
+def text_part(part: NetworkTensors) -> tuple[NetworkTensors, bool]:
     """Return the text encoder under its current names in transformers, and whether it is that of 2.x.
 
     Raises BadCheckpoint if it is neither CLIP nor OpenCLIP.
     """
     if part.has(f"model.{BLOCKS}"):
-        inside = Part.of(part.where, part.tensors, "model.")
-        whole = Part(part.where, f"{part.prefix}model.", inside.tensors)
-        return Part(part.where, OURS, dict(_open_clip(whole))), True
+        inside = NetworkTensors.of(part.where, part.tensors, "model.")
+        whole = NetworkTensors(part.where, f"{part.prefix}model.", inside.tensors)
+        return NetworkTensors(part.where, OURS, dict(_open_clip(whole))), True
     tensors = dict(_clip(part))
     if EMBEDDINGS[0] not in tensors:
         raise part.wrong("has a text encoder that is neither CLIP nor OpenCLIP, and only these are supported")
-    renamed = Part(part.where, OURS, tensors)
+    renamed = NetworkTensors(part.where, OURS, tensors)
     return renamed, renamed.shape(EMBEDDINGS[0], 2)[1] == OPEN_WIDTH
 
 
-def text_settings(part: Part, second: bool) -> dict[str, Any]:
+def text_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
     """Return the settings in transformers' config.json; `second`: Stable Diffusion 2.x."""
     vocabulary, width = part.shape(EMBEDDINGS[0], 2)
     if vocabulary < VOCABULARY:
@@ -79,14 +79,14 @@ def text_settings(part: Part, second: bool) -> dict[str, Any]:
     }
 
 
-def _clip(part: Part) -> Iterator[tuple[str, Weights]]:
+def _clip(part: NetworkTensors) -> Iterator[tuple[str, Weights]]:
     for name, tensor in part.tensors.items():
         name = name.removeprefix("transformer.").removeprefix("text_model.")
         if name.startswith(CLIP_PREFIXES):
             yield name, tensor
 
 
-def _open_clip(part: Part) -> Iterator[tuple[str, Weights]]:
+def _open_clip(part: NetworkTensors) -> Iterator[tuple[str, Weights]]:
     if part.count(BLOCKS) > OPEN_LAYERS:
         raise part.wrong(f"has an OpenCLIP of more than the {OPEN_LAYERS} layers of Stable Diffusion 2.x's")
     for name, tensor in part.tensors.items():
@@ -98,7 +98,9 @@ def _open_clip(part: Part) -> Iterator[tuple[str, Weights]]:
                 yield from _layer(part, name, f"encoder.layers.{number}", rest, tensor)
 
 
-def _layer(part: Part, name: str, layer: str, rest: str, tensor: Weights) -> Iterator[tuple[str, Weights]]:
+def _layer(
+    part: NetworkTensors, name: str, layer: str, rest: str, tensor: Weights
+) -> Iterator[tuple[str, Weights]]:
     """Yield a layer's tensor under its new name, or three for the joint projection of q, k and v."""
     module, _, last = rest.rpartition(".")
     if rest in ("attn.in_proj_weight", "attn.in_proj_bias"):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.ir.weights import Weights
-from msd.sources.compvis.part import Part
+from msd.sources.compvis.part import NetworkTensors
 
 RESNET = {
     "in_layers.0": "norm1",
@@ -45,12 +45,12 @@ class BlockLayout:
     A block is a resnet, with or without attention; `up` has one more on each level than `down`.
     """
 
-    part: Part
+    part: NetworkTensors
     down: tuple[tuple[str, ...], ...]
     up: tuple[tuple[str, ...], ...]
 
     @staticmethod
-    def of(part: Part) -> BlockLayout:
+    def of(part: NetworkTensors) -> BlockLayout:
         """Return the layout of a U-Net; raises BadCheckpoint unless it is one of Stable Diffusion."""
         down, up = tuple(_down(part)), tuple(_up(part))[::-1]
         if [len(level) + 1 for level in down] != [len(level) for level in up] or not all(down):
@@ -77,7 +77,7 @@ class BlockLayout:
         return self.part.has(f"{block}.1.transformer_blocks")
 
 
-def unet_settings(part: Part, second: bool) -> dict[str, Any]:
+def unet_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
     """Return the settings in diffusers' config.json, except the size; `second`: Stable Diffusion 2.x."""
     layout = BlockLayout.of(part)
     channels = [part.shape(f"{level[0]}.0.out_layers.3.weight", 4)[0] for level in layout.down]
@@ -97,20 +97,20 @@ def unet_settings(part: Part, second: bool) -> dict[str, Any]:
     }
 
 
-def unet_tensors(part: Part) -> dict[str, Weights]:
+def unet_tensors(part: NetworkTensors) -> dict[str, Weights]:
     """Return the tensors by diffusers' names; raises BadCheckpoint for an unknown tensor."""
     places = _places(BlockLayout.of(part))
     return {_renamed(part, places, name): tensor for name, tensor in part.tensors.items()}
 
 
-def _projection(part: Part) -> Weights:
+def _projection(part: NetworkTensors) -> Weights:
     name = "middle_block.1.proj_in.weight"
     if name not in part.tensors:
         part.shape(name, 4)
     return part.tensors[name]
 
 
-def _down(part: Part) -> Iterator[tuple[str, ...]]:
+def _down(part: NetworkTensors) -> Iterator[tuple[str, ...]]:
     """Yield the blocks of each level; a downsampling block ends a level and is not one of its resnets."""
     blocks: list[str] = []
     for number in range(1, part.count("input_blocks")):
@@ -123,7 +123,7 @@ def _down(part: Part) -> Iterator[tuple[str, ...]]:
     yield tuple(blocks)
 
 
-def _up(part: Part) -> Iterator[tuple[str, ...]]:
+def _up(part: NetworkTensors) -> Iterator[tuple[str, ...]]:
     """Yield the blocks of each level; a block with an upsampler is the last of its level."""
     blocks: list[str] = []
     for number in range(part.count("output_blocks")):
@@ -134,7 +134,7 @@ def _up(part: Part) -> Iterator[tuple[str, ...]]:
     yield tuple(blocks)
 
 
-def _upsampler(part: Part, block: str) -> str | None:
+def _upsampler(part: NetworkTensors, block: str) -> str | None:
     """Return the upsampling layer of a block, which comes after the attention; None if it has none."""
     return next((layer for layer in (f"{block}.1", f"{block}.2") if part.has(f"{layer}.conv")), None)
 
@@ -162,7 +162,7 @@ def _after(block: str) -> str:
     return f"{side}.{int(number) + 1}"
 
 
-def _renamed(part: Part, places: dict[str, str], name: str) -> str:
+def _renamed(part: NetworkTensors, places: dict[str, str], name: str) -> str:
     words = name.split(".", 3)
     length = 3 if words[0] in ("input_blocks", "output_blocks") else 2
     place, rest = places.get(".".join(words[:length])), ".".join(words[length:])

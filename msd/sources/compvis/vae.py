@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msd.ir.weights import Weights
-from msd.sources.compvis.part import Part
+from msd.sources.compvis.part import NetworkTensors
 
 ENDS = {
     "decoder.conv_in": "decoder.conv_in",
@@ -21,7 +21,7 @@ RESNET = {name: name for name in ("norm1", "conv1", "norm2", "conv2")} | {"nin_s
 ATTENTION = {"norm": "group_norm", "q": "to_q", "k": "to_k", "v": "to_v", "proj_out": "to_out.0"}
 
 
-def vae_settings(part: Part) -> dict[str, Any]:
+def vae_settings(part: NetworkTensors) -> dict[str, Any]:
     """Return the settings in diffusers' config.json, with the public scaling factor."""
     levels = part.count("decoder.up")
     part.shape("decoder.up.0.block.0.conv1.weight", 4)
@@ -40,7 +40,7 @@ def vae_settings(part: Part) -> dict[str, Any]:
     }
 
 
-def vae_tensors(part: Part) -> dict[str, Weights]:
+def vae_tensors(part: NetworkTensors) -> dict[str, Weights]:
     """Return the decoder's tensors by diffusers' names; raises BadCheckpoint for an unknown tensor.
 
     Omits the encoder.
@@ -61,7 +61,7 @@ def _as_linear(tensor: Weights) -> Weights:
     return tensor.reshape(tensor.shape[:2]) if tensor.shape[2:] == (1, 1) else tensor
 
 
-def _places(part: Part) -> dict[str, str]:
+def _places(part: NetworkTensors) -> dict[str, str]:
     """Return each layer's name in diffusers."""
     levels = part.count("decoder.up")
     resnets = dict(MIDDLE)

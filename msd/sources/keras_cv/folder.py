@@ -63,7 +63,7 @@ def open_folder(folder: Path, networks: str = "msd") -> Checkpoint:
 
 
 @dataclass(frozen=True)
-class _Stored:
+class _StoredNetwork:
     """A component's weights in keras-cv's order, and the file that they are in."""
 
     path: Path
@@ -77,11 +77,11 @@ class _Stored:
         return shape
 
 
-def _components(folder: Path) -> dict[str, _Stored]:
+def _components(folder: Path) -> dict[str, _StoredNetwork]:
     """Return what each component's file holds; other files of Keras weights are left alone."""
-    found: dict[str, _Stored] = {}
+    found: dict[str, _StoredNetwork] = {}
     for path in sorted(folder.glob("*.h5")):
-        stored = _Stored(path, h5.open_file(path))
+        stored = _StoredNetwork(path, h5.open_file(path))
         name = component([w.shape for w in stored.weights])
         if name in found:
             raise BadCheckpoint(
@@ -104,7 +104,7 @@ def component(shapes: Sequence[tuple[int, ...]]) -> str | None:
 
 
 def _configurations(
-    found: Mapping[str, _Stored],
+    found: Mapping[str, _StoredNetwork],
 ) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
     """Return the configurations, of which only widths and the text encoder's depth are read off shapes."""
     words, unet, pictures = (found[name] for name in USUAL_NAMES)
@@ -133,7 +133,7 @@ def _configurations(
     return text_encoder, _unet(first, width, second), _vae_decoder(base)
 
 
-def _divided(stored: _Stored, width: int, by: int) -> int:
+def _divided(stored: _StoredNetwork, width: int, by: int) -> int:
     """Return `width`, refused if it cannot be divided into groups or heads."""
     if width % by or not width:
         raise BadCheckpoint(f"{stored.path} is {width} channels wide; a multiple of {by} was expected")
@@ -176,7 +176,7 @@ def _vae_decoder(base: int) -> VaeDecoderConfig:
     )
 
 
-def _named(stored: _Stored, order: Iterator[Slot]) -> Iterator[tuple[str, Weights]]:
+def _named(stored: _StoredNetwork, order: Iterator[Slot]) -> Iterator[tuple[str, Weights]]:
     """Yield each weight by its name in diffusers, in torch's layout, once its shape is known to be right."""
     slots = list(order)
     if len(slots) != len(stored.weights):
