@@ -23,7 +23,7 @@ from msd.blockwise.choice import (
 )
 from msd.blockwise.mixed_recipe import mixed_recipe
 from msd.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
-from msd.blockwise.target import Size, Snr
+from msd.blockwise.target import SizeTarget, Snr
 from msd.calibration.drawing import Calibration
 from msd.encoding.recipe import Line, Recipe, read_recipe
 from msd.errors import BadConfig
@@ -106,7 +106,7 @@ def test_a_size_that_was_exceeded_is_aimed_below(over: int, aims: list[int]) -> 
     blocks = [forms("a", (10, 0.5), (25, 0.2), (40, 0.0)), forms("b", (20, 0.1), (80, 0.0))]
     study = Study(None, {}, {}, blocks, {"unet": 1000}, {}, Calibration())  # type: ignore[arg-type]
     assert study.least == 1030
-    aim: Size | None = Size(1060, 2000, 1060)
+    aim: SizeTarget | None = SizeTarget(1060, 2000, 1060)
     for wanted in aims:
         assert aim is not None
         assert aim.aim == wanted
