@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
 from types import TracebackType
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,11 +24,8 @@ from msd.runners.peak_memory import peak_rss
 from msd.runners.runner import Placement, ProcessMemory
 from msd.runners.silence import without_lines
 
-Library = Literal["ai_edge_litert", "tflite_runtime"]
-"""Packages with such an interpreter: the current one and TensorFlow Lite's, which ended with 2.14.
-
-One process can load only one of the two (msd.runners.backends.tflite_runtime).
-"""
+LITERT = "ai_edge_litert"
+"""The package with LiteRT's interpreter. One process can load only one such package."""
 
 STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for CPU\.")
 
@@ -39,8 +36,9 @@ class Interpreter:
     `inputs` and `outputs` are its ports by name: the names of its (first) signature, or of its tensors where
     it has none. With `float_weights`, weights stored in fewer bits are brought to float32 and all arithmetic
     is float32, as on a GPU; without it TensorFlow Lite quantises the inputs of such operations too.
-    `load_seconds` is what LiteRT took to load the file, `run_seconds` each run until now. Raises BadModelFile
-    when the file is damaged or the CPU cannot run it.
+    `library` is the package whose interpreter it is. `load_seconds` is what that took to load the file,
+    `run_seconds` what each run took until now. Raises BadModelFile where the file is damaged or the CPU
+    cannot run it.
     """
 
     def __init__(
@@ -49,7 +47,7 @@ class Interpreter:
         *,
         threads: int | None = None,
         float_weights: bool = False,
-        library: Library = "ai_edge_litert",
+        library: str = LITERT,
     ) -> None:
         model = tflite.read(path)
         ports = Interface.of(model, path)
@@ -61,7 +59,7 @@ class Interpreter:
         with file_to_load(model, path, float_weights) as file:
             self._load(file, threads, library)
 
-    def _load(self, file: Path, threads: int | None, library: Library) -> None:
+    def _load(self, file: Path, threads: int | None, library: str) -> None:
         interpreter = importlib.import_module(f"{library}.interpreter")
         begun = perf_counter()
         try:

@@ -20,7 +20,7 @@ import numpy as np
 
 from msd import tflite
 from msd.ir.weights import Array
-from msd.runners.interpreter import Interpreter, Library, file_to_load
+from msd.runners.interpreter import LITERT, Interpreter, file_to_load
 from msd.runners.peak_memory import peak_rss
 from msd.runners.runner import Precision
 
@@ -45,7 +45,7 @@ class LoadOnCpu:
     path: Path
     threads: int | None = None
     float_weights: bool = True
-    library: Library = "ai_edge_litert"
+    library: str = LITERT
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
 
 def _load(request: Load) -> tuple[int, LoadedModel, float]:
     """Return the peak memory before, the model, and the seconds that the library took to load it."""
-    if not isinstance(request, LoadOnCpu) or request.library == "ai_edge_litert":
+    if not isinstance(request, LoadOnCpu) or request.library == LITERT:
         from msd.runners.verbosity import say_partitions
 
         say_partitions()

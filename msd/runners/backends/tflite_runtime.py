@@ -19,6 +19,7 @@ from msd.runners.runner import Conditions, Placement
 from msd.runners.worker import LoadOnCpu
 
 NAME = "tflite-runtime 2.14"
+PACKAGE = "tflite_runtime"
 UNKNOWN_OP = re.compile(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'")
 RECIPES = "files of the recipes cpu-w8, float16 and float32 run there whole"
 
@@ -35,7 +36,7 @@ class TfliteRuntime(ProcessRunner):
             refuse_int4(tflite.read(path), path)
         self.conditions = conditions
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
-        load = LoadOnCpu(path, conditions.cores, conditions.float_weights, "tflite_runtime")
+        load = LoadOnCpu(path, conditions.cores, conditions.float_weights, PACKAGE)
         super().__init__(path, lambda signature: load, bounds)
 
     @property
@@ -73,6 +74,6 @@ BACKEND = Backend(
     name="tflite-runtime",
     open=TfliteRuntime,
     takes=frozenset({"threads", "float_weights"}),
-    package=("tflite-runtime", "tflite_runtime"),
+    package=("tflite-runtime", PACKAGE),
     names_itself=True,
 )
