@@ -16,12 +16,10 @@ from msd.errors import BadModelFile, DelegateFailed
 from msd.runners.backend import Backend, Report
 from msd.runners.engine import Engine
 from msd.runners.machine import this_machine
-from msd.runners.registry import find_backend
+from msd.runners.registry import backends, find_backend
 from msd.runners.runner import Conditions
 from msd.runners.timings import Effort
 from msd.runtime.execution import Execution
-
-PACKAGES = ("ai-edge-litert", "tflite-runtime", "numpy")
 
 REFUSED = (BadModelFile, DelegateFailed)
 """What says that one file cannot be run, or was lost, in one place."""
@@ -205,7 +203,8 @@ class _Bench:
 
 def _versions() -> dict[str, str]:
     found = {"msd": msd.__version__}
-    for package in PACKAGES:
+    others = [backend.package[0] for backend in backends().values() if backend.package]
+    for package in ("ai-edge-litert", *others, "numpy"):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
