@@ -245,11 +245,11 @@ def _describe(adb: Adb) -> dict[str, str]:
         "ABI": "ro.product.cpu.abilist",
     }
     properties = dict(re.findall(r"^\[(.+?)\]: \[(.*?)\]", adb.shell("getprop").text, re.MULTILINE))
-    found = {name: properties.get(key, "") for name, key in asked.items()}
+    description = {name: properties.get(key, "") for name, key in asked.items()}
     gles = re.search(r"GLES: (.*)", adb.shell("dumpsys", "SurfaceFlinger").text)
     parts = [part.strip() for part in gles.group(1).split(",")] if gles else []
-    found["GPU"] = parts[1] if len(parts) > 1 else ""
-    return {name: value for name, value in found.items() if value}
+    description["GPU"] = parts[1] if len(parts) > 1 else ""
+    return {name: value for name, value in description.items() if value}
 
 
 def _thermal_status(adb: Adb) -> int:
