@@ -1,6 +1,6 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROMPT ?= two red circles on the left over a striped blue background
-PYTEST ?= -n 2 --dist loadfile
+PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
 .PHONY: help setup demo test check regress oracle golden bench-convert bench-report bench-compression bench-demo
@@ -11,7 +11,7 @@ help: ## say what make can do
 
 setup: .venv/ready-for-tests ## make .venv with all that msd and its tests need
 
-demo: .venv/ready ## convert the demo checkpoint, ask the GPU delegate, draw a picture: all in demo-out/
+demo: .venv/ready ## convert the demo checkpoint, ask the GPU delegate, generate an image: all in demo-out/
 	$(BIN)/msd-convert -o demo-out --force
 	$(BIN)/delegation-report demo-out
 	$(BIN)/msd generate demo-out --prompt "$(PROMPT)" -o demo-out/picture.png --force
@@ -19,12 +19,13 @@ demo: .venv/ready ## convert the demo checkpoint, ask the GPU delegate, draw a p
 test: .venv/ready-for-tests ## run every test
 	$(BIN)/python -m pytest $(PYTEST)
 
-check: .venv/ready-for-tests ## lint, formatting, types
+check: .venv/ready-for-tests ## lint, formatting, types, the links and commands in the docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy msd graph_rewrites
+	$(BIN)/python scripts/check_docs.py
 
-regress: .venv/ready ## draw the demo's pictures and compare them with golden ones: build/regress/report/index.html
+regress: .venv/ready ## generate the demo's images and compare them with golden ones: build/regress/report/index.html
 	$(BIN)/msd-convert -o build/regress/demo --force
 	$(BIN)/msd regress demo build/regress/demo -o build/regress/report --junit build/regress/junit.xml --force
 
@@ -37,7 +38,7 @@ bench-convert: .venv/ready-for-tests ## measure what a full-size conversion cost
 bench-report: .venv/ready-for-tests ## measure what the rules of delegation-report cost: a minute
 	PYTHONPATH=. $(BIN)/python scripts/bench_report.py -o docs/results/bench-report.json
 
-bench-compression: .venv/ready-for-tests ## measure what compression costs the demo checkpoint: 1600 pictures, half an hour
+bench-compression: .venv/ready-for-tests ## measure what compression costs the demo checkpoint: 1600 images, half an hour
 	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression convert build/compression
 	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression draw build/compression
 	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression compare build/compression -o docs/results/compression.json

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,9 @@ from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
 from tests.app_bundles import write_app
+from tests.costs import Stopwatch, longest_first, read_costs
 from tests.jvm import Jvm, start
+from tests.shared import shared_folder, shared_root
 from tests.stand_in import write_bundle
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -23,29 +25,40 @@ GOLDEN = Path(__file__).parent / "golden"
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write tests/golden/ instead of comparing")
 
+    parser.addoption(
+        "--update-costs", action="store_true", help="write how long each file takes to costs.txt"
+    )
 
-def pytest_configure() -> None:
+
+def pytest_configure(config: pytest.Config) -> None:
     """Take Ctrl-C even where the tests run in the background, whose commands a shell has ignore it.
 
     What tests start inherits that, and some of it is interrupted.
     """
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if config.getoption("--update-costs") and not is_worker(config):
+        config.pluginmanager.register(Stopwatch())
+
+
+def is_worker(config: pytest.Config) -> bool:
+    """Return whether this is a process of pytest-xdist that runs a part of the tests."""
+    return hasattr(config, "workerinput")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """With --update-golden, run only the tests that compare with a golden text."""
     if config.getoption("--update-golden"):
         items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
+    if is_worker(config):
+        items[:] = longest_first(items, read_costs())
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _structure_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep structures for this run of the tests, in all its processes, apart from the user's own."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MSD_CACHE", str(shared / "cache"))
+        patch.setenv("MSD_CACHE", str(shared_root(tmp_path_factory) / "cache"))
         yield
 
 
@@ -69,35 +82,44 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
 @pytest.fixture(scope="session")
 def bundle_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of small stand-in networks with batch 1; read only."""
-    return write_bundle(tmp_path_factory.mktemp("bundle") / "one")
+    return shared_folder(tmp_path_factory, "stand-in", write_bundle)
 
 
 @pytest.fixture(scope="session")
 def batch_two_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same networks with batch 2; read only."""
-    return write_bundle(tmp_path_factory.mktemp("bundle") / "two", batch=2)
+    return shared_folder(tmp_path_factory, "stand-in-2", partial(write_bundle, batch=2))
 
 
 @pytest.fixture(scope="session")
 def sinusoids_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same again, with a U-Net that takes the sinusoids of its timestep, sines first; read only."""
-    return write_bundle(tmp_path_factory.mktemp("bundle") / "sinusoids", batch=2, sinusoids=True)
+    write = partial(write_bundle, batch=2, sinusoids=True)
+    return shared_folder(tmp_path_factory, "stand-in-sinusoids", write)
 
 
 @pytest.fixture(scope="session")
-def demo_float(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`demo(recipe)`: the demo checkpoint converted with that recipe; read only."""
+
+    def bundle(recipe: str) -> Path:
+        settings = Settings(graph_rewrites.load(), find_recipe(recipe))
+        make = partial(convert, CHECKPOINT, settings=settings)
+        return shared_folder(tmp_path_factory, f"demo-{recipe}", make)
+
+    return bundle
+
+
+@pytest.fixture(scope="session")
+def demo_float(demo: Callable[[str], Path]) -> Path:
     """The demo checkpoint converted with the recipe float32; read only."""
-    folder = tmp_path_factory.mktemp("demo") / "float32"
-    convert(CHECKPOINT, folder, Settings(graph_rewrites.load(), find_recipe("float32")))
-    return folder
+    return demo("float32")
 
 
 @pytest.fixture(scope="session")
-def demo_int8(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo_int8(demo: Callable[[str], Path]) -> Path:
     """The demo checkpoint converted with the recipe gpu-w8; read only."""
-    folder = tmp_path_factory.mktemp("demo") / "int8"
-    convert(CHECKPOINT, folder, Settings(graph_rewrites.load(), find_recipe("gpu-w8")))
-    return folder
+    return demo("gpu-w8")
 
 
 @pytest.fixture(scope="session")

@@ -129,7 +129,6 @@ def test_the_delegates_own_log_counts(bundle_folder: Path) -> None:
 
 
 def test_another_runtime_is_measured_too(bundle_folder: Path) -> None:
-    pytest.importorskip("tflite_runtime")
     (m,) = measure([open_bundle(bundle_folder)], "unet", engine("tflite-runtime"), QUICK, silent)
     assert (m.backend, m.delegated, m.precision) == ("tflite-runtime", None, "fp32")
     assert m.timings.count == 3

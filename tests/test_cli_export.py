@@ -71,7 +71,7 @@ def test_a_report_that_is_none_or_of_other_files_is_refused(folder: Path, tmp_pa
 def test_talk_goes_to_stderr_and_an_unknown_licence_is_said(folder: Path, tmp_path: Path) -> None:
     result = run("export-android", folder, "-o", tmp_path / "out")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "the licence of the weights is unknown; --licence says it in NOTICE" in result.stderr
+    assert "the licence of the weights is unknown; --licence puts it into NOTICE" in result.stderr
     assert "README.md says in five steps how to include it" in result.stderr
 
 

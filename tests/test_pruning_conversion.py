@@ -64,7 +64,7 @@ def test_the_recipe_halves_the_five_widest_blocks(demo_int8: Path, tmp_path: Pat
     report = tmp_path / "report.json"
     result = run("-o", tmp_path / "pruned", "--recipe", "gpu-w8-pruned", "--prune-report", report)
     assert result.exit_code == 0, result.output
-    assert "0.7 M of 8.1 M parameters went, 8.5%" in result.output
+    assert "0.7 M of 8.1 M parameters pruned, 8.5%" in result.output
     done = json.loads(report.read_text("utf-8"))
     assert [(u["unit"], u["kept"], u["width"]) for u in done["unet"]["units"]] == [
         (f"{name}.conv1", 48, 96) for name in WIDE

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn import functional
 
 from msd.ir import Build, Graph, Tensor
 from msd.ir.weights import Array
@@ -112,8 +114,6 @@ def test_channels_between_two_convolutions(kept: list[int]) -> None:
 
 def test_channels_of_each_group_normalise_what_remains() -> None:
     """Against the same block built with the fewer channels: torch, to which the groups are a number."""
-    torch = pytest.importorskip("torch")
-    functional = torch.nn.functional
     graph = build(lambda new, x, t: resnet(new, x, t, 6), x=(1, 4, 3, 24), t=(1, 7))
     kept = np.array([[0, 1], [1, 3], [0, 3], [2, 3], [0, 2], [1, 2]])
     remove(graph, only_unit(graph).seed, kept)

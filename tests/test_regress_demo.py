@@ -5,6 +5,7 @@ docs/regress.md has the figures of every fault, from scripts/measure_regress.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +33,6 @@ def held(bundle: Path) -> Result:
     return guard(suite, pipeline, path.with_suffix("")).regress().result
 
 
-def converted(folder: Path, recipe: str, clip: float = 10.0) -> Path:
-    target = Target(gelu_clip=clip)
-    convert(CHECKPOINT, folder, Settings(graph_rewrites.load(), find_recipe(recipe), target=target))
-    return folder
-
-
 def worst(result: Result) -> float:
     return result.pictures[0].rank[0]
 
@@ -55,8 +50,8 @@ def test_a_re_export_passes(demo_int8: Path, tmp_path: Path) -> None:
     assert worst(result) > 85
 
 
-def test_other_weights_for_the_same_model_pass(tmp_path: Path) -> None:
-    result = held(converted(tmp_path / "half", "float16"))
+def test_other_weights_for_the_same_model_pass(demo: Callable[[str], Path]) -> None:
+    result = held(demo("float16"))
     assert result.broken == []
     assert not result.reconverted
     assert 47 < worst(result) < 60
@@ -79,7 +74,9 @@ def test_a_fault_is_seen(fault: str, demo_int8: Path, tmp_path: Path) -> None:
 
 
 def test_a_gelu_that_is_clipped_too_early_is_seen(tmp_path: Path) -> None:
-    result = held(converted(tmp_path / "clipped", "gpu-w8", clip=1.0))
+    settings = Settings(graph_rewrites.load(), find_recipe("gpu-w8"), target=Target(gelu_clip=1.0))
+    convert(CHECKPOINT, tmp_path / "clipped", settings)
+    result = held(tmp_path / "clipped")
     assert worst(result) < 40
     assert len([p for p in result.pictures if p.broken]) == 8
 

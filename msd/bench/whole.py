@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from msd.bench.drawer import Draw
 from msd.bench.result import Drawn, Measurement, Whole
 from msd.bundle import Bundle
-from msd.errors import DelegateFailed
+from msd.errors import BadBundle, BadConfig, DelegateFailed
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.engine import Engine
 from msd.runners.interpreter import one_line
 from msd.runtime.execution import Execution
 from msd.runtime.guidance import Guidance
+from msd.runtime.pipeline import require_prompts_suffice
 
 SCALE = 7.5
 """How strong guidance is; what matters is whether a U-Net needs two rows for it."""
@@ -44,7 +45,13 @@ def whole(
 
 def can_draw(bundle: Bundle, engine: Engine) -> bool:
     """Return whether the pipeline draws there."""
-    return engine.backend.open is not None and set(bundle.family.required) <= set(bundle.manifest.components)
+    if engine.backend.open is None:
+        return False
+    try:
+        require_prompts_suffice(bundle)
+    except (BadBundle, BadConfig):
+        return False
+    return True
 
 
 def draw(bundle: Bundle, engine: Engine, steps: int, execution: Execution = "pipelined") -> Drawn:

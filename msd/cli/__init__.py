@@ -9,17 +9,20 @@ from msd.cli.command import LazyGroup
 
 COMMANDS = {
     "convert": ("msd.cli.convert:convert", "Convert a checkpoint to three .tflite files."),
-    "report": ("msd.cli.report:report", "Ask the GPU delegate whether it takes each file whole."),
+    "report": ("msd.cli.report:report", "Check whether each file is fully delegated to the GPU."),
     "delegation-report": ("msd.cli.report:report", "The same as report."),
-    "blocks": ("msd.cli.blocks:blocks", "Measure each block of a compressed network by itself."),
+    "blocks": ("msd.cli.blocks:blocks", "Measure the error of each block of a compressed network."),
     "sensitivity": (
         "msd.cli.sensitivity:sensitivity",
-        "Make a recipe that mixes forms for a size or an error.",
+        "Write a recipe that mixes storage formats for a size or an error.",
     ),
-    "bench": ("msd.cli.bench:bench", "Measure how long networks take, here or on a phone."),
-    "generate": ("msd.cli.generate:generate", "Draw a picture with converted files."),
-    "regress": ("msd.cli.regress:regress", "Fail when pictures are worse than golden ones."),
-    "export-android": ("msd.cli.export:export_android", "Write a part of an Android project that draws."),
+    "bench": ("msd.cli.bench:bench", "Measure latency and memory, here or on a phone."),
+    "generate": ("msd.cli.generate:generate", "Generate images with converted files."),
+    "regress": ("msd.cli.regress:regress", "Fail when images are worse than golden ones."),
+    "export-android": (
+        "msd.cli.export:export_android",
+        "Write modules of an Android project that generates images.",
+    ),
     "export-ios": ("msd.cli.export:export_ios", "Write the files as resources of an iOS app."),
 }
 
@@ -27,7 +30,7 @@ COMMANDS = {
 @click.group(cls=LazyGroup, lazy=COMMANDS)
 @click.version_option(package.__version__, prog_name="msd")
 def msd() -> None:
-    """Stable Diffusion checkpoints to .tflite files that a phone's GPU delegate takes whole.
+    """Convert Stable Diffusion checkpoints to .tflite files that a phone's GPU delegate runs completely.
 
-    Exit codes: 0 done, 1 failed for the reason given, 2 wrong usage, 3 the answer to a check is no.
+    Exit codes: 0 success, 1 failure for the reason given, 2 wrong usage, 3 a check failed.
     """

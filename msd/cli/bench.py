@@ -1,4 +1,4 @@
-"""`msd bench`: how long each network of a bundle takes, and how much memory."""
+"""`msd bench`: latency and memory of each network of a bundle."""
 
 from __future__ import annotations
 
@@ -52,55 +52,71 @@ Examples:
     help="Where to run; may be given several times.  [default: litert-cpu]",
 )
 @click.option(
-    "--component", "components", type=click.Choice(file_names()), multiple=True, help="Only this one."
+    "--component",
+    "components",
+    type=click.Choice(file_names()),
+    multiple=True,
+    help="Measure only this one; may be repeated.",
 )
-@click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Steps of a picture.")
+@click.option(
+    "--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps of an image."
+)
 @click.option(
     "--draw",
     type=click.IntRange(0),
     default=2,
     show_default=True,
-    help="Steps of a picture that the pipeline really draws; 0 draws none.",
+    help="Steps of an image that the pipeline generates; 0: none.",
 )
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "fp16"]),
     default="fp32",
     show_default=True,
-    help="What a GPU reckons in.",
+    help="Precision of a GPU's arithmetic.",
 )
 @click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
 @click.option(
     "--float-weights/--dynamic-range",
     default=True,
     show_default=True,
-    help="CPU, int8 weights: float arithmetic, as on a GPU, or with inputs rounded to 8 bits too.",
+    help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits.",
 )
 @click.option(
     "--execution",
     type=click.Choice(EXECUTIONS),
     default="pipelined",
     show_default=True,
-    help="When the pipeline has networks in memory, as for msd generate.",
+    help="When the pipeline loads networks, as for msd generate.",
 )
-@click.option("--repeats", type=click.IntRange(1), default=20, show_default=True, help="Runs that count.")
-@click.option("--warmups", type=click.IntRange(0), default=2, show_default=True, help="Runs before them.")
+@click.option(
+    "--repeats", type=click.IntRange(1), default=20, show_default=True, help="Measured runs, at least."
+)
+@click.option(
+    "--warmups", type=click.IntRange(0), default=2, show_default=True, help="Warm-up runs, not measured."
+)
 @click.option(
     "--min-seconds",
     type=click.FloatRange(0),
     default=1.0,
     show_default=True,
-    help="Run for as long at least.",
+    help="Measure at least this long.",
 )
 @click.option(
-    "--max-seconds", type=click.FloatRange(0), default=30.0, show_default=True, help="Begin no run after it."
+    "--max-seconds",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="Start no run after this time.",
 )
-@click.option("--compare", "other", type=FOLDER, metavar="OTHER", help="Measure another bundle in turn.")
+@click.option(
+    "--compare", "other", type=FOLDER, metavar="OTHER", help="Measure another bundle, taking turns."
+)
 @click.option(
     "--fail-slower",
     type=click.FloatRange(0, min_open=True),
     metavar="RATIO",
-    help="Exit code 3 if BUNDLE takes more than so many times OTHER's time, in anything.",
+    help="Exit code 3 if any time of BUNDLE exceeds OTHER's by this factor.",
 )
 @options_of_backends
 @click.option(
@@ -110,13 +126,13 @@ Examples:
 @click.option("-o", "--output", type=FILE, help="Write JSON to this file, or tables where it ends in .md.")
 @click.option("--force", is_flag=True, help="Replace the output file.")
 def bench(bundle: Path, other: Path | None, output: Path | None, **options: Any) -> None:
-    """Measure the networks of BUNDLE, a folder that msd-convert wrote, and a whole picture.
+    """Measure the networks of BUNDLE, a folder that msd-convert wrote, and a whole image.
 
-    Each network is loaded in a process of its own and run on seeded random inputs: the time of loading, of
-    the first run, the median and the 90th percentile of the others; peak memory; and which operations a
-    delegate took, as its own log says. A picture is computed from these, and drawn in a few steps.
+    Each network runs on seeded random inputs in a process of its own. Bench measures the time of loading and
+    of the first run, the median and the 90th percentile of the others, peak memory, and the operations that a
+    delegate accepted, by its own log. It computes the time of an image from these, and generates one.
 
-    Exit code 3: slower than --fail-slower allows. 1: it could not be measured. 2: wrong usage.
+    Exit code 3: slower than --fail-slower allows. 1: the measurement failed. 2: wrong usage.
     """
     from msd.bundle import open_bundle
 

@@ -1,4 +1,4 @@
-"""`msd blocks`: what each block of a compressed network loses, by itself and in the whole."""
+"""`msd blocks`: the error of each block of a compressed network, alone and in the network."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say where inputs come from."""
     for option in (
         click.option(
-            "--seed", type=click.IntRange(0), default=0, show_default=True, help="Of the first picture."
+            "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first image."
         ),
         click.option(
             "--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none."
@@ -48,21 +48,21 @@ def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
             type=click.IntRange(1),
             default=4,
             show_default=True,
-            help="Of these, how many to measure on, evenly along the way.",
+            help="Steps to measure on, spaced evenly.",
         ),
         click.option(
             "--steps",
             type=click.IntRange(1),
             default=20,
             show_default=True,
-            help="Denoising steps of a picture.",
+            help="Denoising steps of an image.",
         ),
         click.option(
             "--calibration",
             "given",
             type=click.Path(path_type=Path),
             metavar="PROMPTS.txt|FOLDER",
-            help="Prompts to draw, one a line, or a folder of .npz inputs.  [default: the demo's captions]",
+            help="Prompts, one per line, or a folder of .npz inputs.  [default: the demo's captions]",
         ),
     ):
         command = option(command)
@@ -77,16 +77,16 @@ def calibration_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "components",
     type=click.Choice(component_names()),
     multiple=True,
-    help="Only this; may be repeated.",
+    help="Measure only this one; may be repeated.",
 )
 @calibration_options
 @click.option(
-    "--final", is_flag=True, help="Measure each block's share of the network's error: one run more per block."
+    "--final", is_flag=True, help="Measure each block's share of the network's error: one more run per block."
 )
-@click.option("--plot", type=FILE, metavar="FILE.svg|FILE.png", help="Draw the errors.")
+@click.option("--plot", type=FILE, metavar="FILE.svg|FILE.png", help="Plot the errors.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
 @click.option(
-    "--fail-below", type=float, metavar="DB", help="End with exit code 3 if a median is below so many dB."
+    "--fail-below", type=float, metavar="DB", help="End with exit code 3 if a median is below this SNR."
 )
 @click.option("--force", is_flag=True, help="Replace an existing plot.")
 def blocks(
@@ -100,9 +100,9 @@ def blocks(
     force: bool,
     **calibration: Any,
 ) -> None:
-    """Compare each block of BUNDLE with that of a reference, alone, on the inputs the reference gets.
+    """Compare each block of BUNDLE, alone, with a reference's, on the same inputs.
 
-    The inputs are those of real denoising runs. docs/blockwise.md says what is measured.
+    The inputs come from real denoising runs. docs/blockwise.md explains the measurement.
     """
     from msd.blockwise.compare import compare
     from msd.bundle import open_bundle

@@ -1,4 +1,4 @@
-"""What every command does alike: a user's error is one line on stderr and exit code 1."""
+"""The base of every command: a user's error is one line on stderr and exit code 1."""
 
 from __future__ import annotations
 

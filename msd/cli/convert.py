@@ -41,7 +41,7 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     "--lora",
     multiple=True,
     metavar="FILE[:SCALE]",
-    help="A LoRA (.safetensors) to merge into the weights; may be repeated.  [default scale: 1]",
+    help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
 )
 @click.option(
     "--source",
@@ -49,21 +49,21 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     type=click.Choice(["auto", "keras-cv"]),
     default="auto",
     show_default=True,
-    help="keras-cv: the networks are keras-cv's own, and SOURCE has its .h5 files.",
+    help="keras-cv: build keras-cv's own networks; SOURCE has its .h5 files.",
 )
 @click.option(
     "--component",
     "components",
     multiple=True,
     type=click.Choice(component_names()),
-    help="Only this one; may be repeated.  [default: all]",
+    help="Convert only this component; may be repeated.  [default: all]",
 )
 @click.option(
     "--recipe",
     metavar="NAME|FILE",
     default="gpu-w8",
     show_default=True,
-    help="How weights are stored: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
+    help="How to store weights: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
     is_eager=True,
     callback=_recipe,
 )
@@ -72,40 +72,46 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     type=click.IntRange(1, 2),
     default=1,
     show_default=True,
-    help="2: both guidance passes at once.",
+    help="2: both guidance passes in one run.",
 )
 @click.option("--height", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
 @click.option("--width", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
 @click.option(
     "--prediction-type",
     type=click.Choice(["epsilon", "v_prediction"]),
-    help="What the U-Net predicts.  [default: what the checkpoint says]",
+    help="What the U-Net predicts.  [default: as the checkpoint states]",
 )
 @click.option(
-    "--gelu-clip", type=click.FloatRange(1), default=10.0, show_default=True, help="M of clipped GELU."
+    "--gelu-clip",
+    type=click.FloatRange(1),
+    default=10.0,
+    show_default=True,
+    help="The limit M of clipped GELU.",
 )
 @click.option(
     "--device",
     metavar="NAME|FILE",
-    help="The GPU to fit: a name of configs/devices/, or a .toml file like those.  [default: adreno-740]",
+    help="The target GPU: a name of configs/devices/, or a .toml file like those.  [default: adreno-740]",
 )
 @click.option(
     "--without",
     multiple=True,
     metavar="REWRITE",
-    help="Switch a rewrite off, by the name that --explain shows.",
+    help="Switch off a rewrite, by the name that --explain shows; may be repeated.",
 )
-@click.option("--prune", metavar="N%|NMB", help="Take 15% of the U-Net out, or all but 600MB.")
+@click.option("--prune", metavar="N%|NMB", help="Prune 15% of the U-Net's parameters, or down to 600MB.")
 @click.option(
     "--calibration",
     type=click.Path(path_type=Path),
     metavar="PROMPTS.txt|FOLDER",
-    help="Refit what is pruned: on prompts to draw, one a line, or a folder of .npz inputs.",
+    help="Refit after pruning, on prompts (one per line) or a folder of .npz inputs.",
 )
-@click.option("--no-refit", is_flag=True, help="Leave the weights around what is pruned as they are.")
-@click.option("--prune-report", type=FILE, metavar="FILE", help="Write what went of each unit, as JSON.")
-@click.option("--dry-run", is_flag=True, help="Say what would be written, and stop.")
-@click.option("--explain", is_flag=True, help="Say what each rewrite did, and what it refused and why.")
+@click.option("--no-refit", is_flag=True, help="Do not refit the layers that read pruned units.")
+@click.option(
+    "--prune-report", type=FILE, metavar="FILE", help="Write as JSON what was pruned from each unit."
+)
+@click.option("--dry-run", is_flag=True, help="Print what would be written, and stop.")
+@click.option("--explain", is_flag=True, help="Print what each rewrite did, what it skipped, and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest (or the plan) as JSON.")
 @click.option("--force", is_flag=True, help="Replace what is in the folder.")
 def convert(
@@ -241,7 +247,7 @@ def _say(manifest: Manifest, output: Path, made: Collection[str]) -> None:
     for name, what in manifest.source.published.items():
         click.echo(f"{name} is {what} as published")
     if not made:
-        click.echo("Nothing to do: all of it is there, made of the same weights in the same way.")
+        click.echo("Nothing to do: every file is up to date.")
         return
     took = manifest.conversion
     click.echo(f"{took.seconds:.1f} s, peak memory {_size(took.peak_rss_bytes)}")

@@ -40,7 +40,7 @@ def _drawing(command: Any) -> Any:
                 multiple=True,
                 default=(20,),
                 show_default=True,
-                help="Denoising steps that the app may ask for; again for more, the first is its default.",
+                help="Denoising steps that the app offers; may be repeated, the first is its default.",
             ),
             click.option(
                 "--scheduler",
@@ -58,7 +58,7 @@ def _drawing(command: Any) -> Any:
             click.option(
                 "--report",
                 type=click.Path(path_type=Path, dir_okay=False),
-                help="What delegation-report --format json said of these files, for the manifest.",
+                help="A report of these files for the manifest, by delegation-report --format json.",
             ),
             click.option("--force", is_flag=True, help="Replace what is in the folder."),
         )
@@ -77,15 +77,15 @@ def _drawing(command: Any) -> Any:
     help="How the model reaches a phone.",
 )
 @click.option(
-    "--package", default="com.example.sd", show_default=True, help="The app's package, that of the sample."
+    "--package", default="com.example.sd", show_default=True, help="The package of the app and of the sample."
 )
 @click.option(
     "--min-ram",
     type=click.FloatRange(0, min_open=True),
     metavar="GB",
-    help="Only for phones with so much memory.",
+    help="Deliver only to phones with at least this much memory.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Say on stdout what was written, as JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
 def export_android(
     bundle: Path,
     output: Path,
@@ -95,10 +95,10 @@ def export_android(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Write a part of an Android project that draws with the folder BUNDLE.
+    """Write modules of an Android project that generates images with the folder BUNDLE.
 
-    It has a library of Kotlin sources, the model in packs within Google Play's limits, a sample app, and a
-    README.md that says in five steps how to include it. docs/android.md says how a model is delivered.
+    They are a library of Kotlin sources, the model in packs within Google Play's limits, a sample app, and a
+    README.md of five steps. docs/android.md explains how a model is delivered.
 
     \b
     Examples:
@@ -163,5 +163,5 @@ def _say(made: Plan, output: Path, as_json: bool) -> None:
     for folder, names in packs.items():
         click.echo(f"{output / folder}: {', '.join(names)}", err=True)
     if made.manifest.weights.licence is None:
-        click.echo("the licence of the weights is unknown; --licence says it in NOTICE", err=True)
+        click.echo("the licence of the weights is unknown; --licence puts it into NOTICE", err=True)
     click.echo(f"{output}: README.md says in five steps how to include it", err=True)

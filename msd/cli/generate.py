@@ -1,4 +1,4 @@
-"""`msd generate`: draw a picture with a folder of converted files."""
+"""`msd generate`: generate images with a folder of converted files."""
 
 from __future__ import annotations
 
@@ -49,15 +49,17 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
 @click.command(cls=Command)
 @click.argument("out", type=OUT)
-@click.option("--prompt", callback=_utf8, required=True, help="What the picture shall show.")
-@click.option("--negative-prompt", callback=_utf8, default="", help="What it shall not show.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Same seed, same picture.")
+@click.option("--prompt", callback=_utf8, required=True, help="What the image should show.")
+@click.option("--negative-prompt", callback=_utf8, default="", help="What it should not show.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same image."
+)
 @click.option(
     "--images",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="How many, of seeds one after the other.",
+    help="Number of images, with consecutive seeds.",
 )
 @click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps.")
 @click.option("--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none.")
@@ -68,18 +70,18 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
     help="ddim, dpm++, euler or lcm.  [default: the checkpoint's own, else ddim]",
 )
 @click.option(
-    "-o", "--output", type=PICTURE, required=True, help="The PNG file to write; {seed} in it is the seed."
+    "-o", "--output", type=PICTURE, required=True, help="The PNG file to write; {seed} stands for the seed."
 )
 @click.option("--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
-    "--precision", type=PRECISIONS, default="fp32", show_default=True, help="What a GPU reckons in."
+    "--precision", type=PRECISIONS, default="fp32", show_default=True, help="Precision of a GPU's arithmetic."
 )
 @click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
 @click.option(
     "--float-weights/--dynamic-range",
     default=True,
     show_default=True,
-    help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits too.",
+    help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits.",
 )
 @click.option(
     "--execution",
@@ -91,20 +93,22 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 @click.option(
     "--timeline",
     type=PICTURE,
-    help="Write what each network did when, and the memory: FILE.svg, .png or .json.",
+    help="Write the activity of each network and the memory: FILE.svg, .png or .json.",
     metavar="FILE",
 )
 @click.option(
-    "--previews", type=OUT, metavar="FOLDER", help="Write there what the picture looks like on the way."
+    "--previews", type=OUT, metavar="FOLDER", help="Write previews of unfinished images to this folder."
 )
 @click.option(
-    "--preview-every", type=click.IntRange(1), default=5, show_default=True, help="After every so many steps."
+    "--preview-every",
+    type=click.IntRange(1),
+    default=5,
+    show_default=True,
+    help="Steps between two previews.",
 )
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Say on stdout what was made: a line of JSON a picture."
-)
-@click.option("--force", is_flag=True, help="Replace existing pictures.")
+@click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each image.")
+@click.option("--force", is_flag=True, help="Replace existing images.")
 def generate(
     out: Path,
     output: Path,
@@ -124,11 +128,11 @@ def generate(
     force: bool,
     **request: Any,
 ) -> None:
-    """Draw a picture with the files that msd-convert wrote to the folder OUT.
+    """Generate images with the files that msd-convert wrote to the folder OUT.
 
     \b
     Examples:
-      msd generate demo-out --prompt "two red circles over a plain green background" -o picture.png
+      msd generate demo-out --prompt "two red circles over a plain green background" -o image.png
       msd generate demo-out --prompt "one blue star" --scheduler dpm++ --steps 10 -o star.png
     """
     from msd.bundle import open_bundle

@@ -16,7 +16,7 @@ COLORS = {"rejected": "red", "wrong": "dark_orange", "unknown": "magenta", "note
 
 
 def print_predictions(out: Console, report: Report, verbose: bool) -> None:
-    """Print what the rules say of each file."""
+    """Print the predictions for each file."""
     out.print(_summary(report))
     out.print()
     for file in report.files:
@@ -80,7 +80,7 @@ def _row(group: Group, verbose: bool) -> tuple[str, str, str, str]:
 
 
 def print_changes(out: Console, changes: Sequence[Change], only: Sequence[str]) -> None:
-    """Print what was gained and lost since another report."""
+    """Print findings gained and lost since another report."""
     for change in changes:
         title = f"[bold]{escape(change.file)}[/] [dim]{escape(change.delegate)}, {escape(change.device)}[/]"
         out.print(title)
@@ -102,7 +102,7 @@ def _amount(name: str, value: int) -> str:
 
 
 def print_audits(out: Console, report: Report) -> None:
-    """Print what float16 does not hold, of the files that were audited."""
+    """Print the float16 overflows of the audited files."""
     for file in report.files:
         if file.audit is None:
             continue

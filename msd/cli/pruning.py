@@ -1,4 +1,4 @@
-"""What `msd-convert` takes and says about pruning."""
+"""Pruning in `msd-convert`: its options, its report, its table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def save_report(manifest: Manifest, path: Path) -> None:
 
 
 def say_pruning(manifest: Manifest) -> None:
-    """Print a table of what went, and what it cost."""
+    """Print a table of the pruned units and their errors."""
     from rich.console import Console
     from rich.table import Table
 
@@ -62,10 +62,8 @@ def say_pruning(manifest: Manifest) -> None:
             errors = [_decibels(unit["output_error"]), _decibels(unit["refitted_error"])] if refitted else []
             kept = f"{unit['kept']} of {unit['width']}" + (" by groups" if unit["whole_groups"] else "")
             table.add_row(unit["unit"], kept, f"-{unit['parameters']:,}", f"{unit['error']:.1%}", *errors)
-        share = done["removed"] / done["parameters"]
-        table.caption = (
-            f"{done['removed'] / 1e6:.1f} M of {done['parameters'] / 1e6:.1f} M parameters went, {share:.1%}"
-        )
+        removed, parameters = done["removed"] / 1e6, done["parameters"] / 1e6
+        table.caption = f"{removed:.1f} M of {parameters:.1f} M parameters pruned, {removed / parameters:.1%}"
         Console().print(table)
 
 

@@ -1,4 +1,4 @@
-"""`msd regress`: fail when a model's pictures are worse than golden ones."""
+"""`msd regress`: fail when a model's images are worse than golden ones."""
 
 from __future__ import annotations
 
@@ -36,15 +36,13 @@ Examples:
 @click.command(cls=Command, epilog=EXAMPLE)
 @click.argument("suite", metavar="SUITE")
 @click.argument("bundle", type=FOLDER)
-@click.option(
-    "--goldens", type=FOLDER, help="The golden pictures.  [default: beside SUITE, without its .toml]"
-)
-@click.option("-o", "--output", type=FOLDER, help="Write index.html, result.json and the new pictures here.")
+@click.option("--goldens", type=FOLDER, help="The golden images.  [default: beside SUITE, without its .toml]")
+@click.option("-o", "--output", type=FOLDER, help="Write index.html, result.json and the new images here.")
 @click.option("--junit", type=FILE, metavar="FILE.xml", help="Write the result as JUnit XML.")
-@click.option("--update", is_flag=True, help="Make what is drawn the goldens, and say what changed.")
+@click.option("--update", is_flag=True, help="Replace the goldens by the new images, and print the changes.")
 @click.option("--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run.")
 @click.option(
-    "--precision", type=PRECISIONS, default="fp32", show_default=True, help="What a GPU reckons in."
+    "--precision", type=PRECISIONS, default="fp32", show_default=True, help="Precision of a GPU's arithmetic."
 )
 @click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
@@ -60,11 +58,11 @@ def regress(
     force: bool,
     **engine: Any,
 ) -> None:
-    """Draw the pictures of SUITE with BUNDLE, and compare them with golden ones.
+    """Generate the images of SUITE with BUNDLE, and compare them with golden ones.
 
     SUITE is a .toml file with prompts and thresholds, or the name of one of configs/suites/. Exit code 0: all
-    thresholds hold. 3: one is broken, each named in a sentence. 1: it could not be found out. docs/regress.md
-    says what is measured.
+    thresholds hold. 3: at least one is broken. 1: the comparison was impossible. docs/regress.md explains the
+    measurement.
     """
     from msd.bundle import open_bundle
     from msd.regress.run import guard

@@ -1,4 +1,4 @@
-"""`delegation-report`: what GPU delegates make of .tflite files, by rules and by the real one."""
+"""`delegation-report`: which operations of .tflite files GPU delegates accept, predicted and real."""
 
 from __future__ import annotations
 
@@ -77,12 +77,15 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     callback=_words(tuple(delegates())),
     default="litert-gpu",
     show_default=True,
-    help=f"Whose rules: {', '.join(f'{d.name} ({d.title})' for d in delegates().values())}, or both.",
+    help=f"Predict for {', '.join(f'{d.name} ({d.title})' for d in delegates().values())}, or both.",
 )
 @click.option(
-    "--device", default="adreno-740", show_default=True, help="Whose limits: a name or a TOML file."
+    "--device",
+    default="adreno-740",
+    show_default=True,
+    help="Apply the limits of this device: a name or a TOML file.",
 )
-@click.option("--run/--no-run", default=True, show_default=True, help="Ask the real LiteRT delegate too.")
+@click.option("--run/--no-run", default=True, show_default=True, help="Also run the real LiteRT delegate.")
 @click.option(
     "--format",
     "form",
@@ -98,64 +101,64 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     callback=_words(CONDITIONS),
     default=",".join(DEFAULT_CONDITIONS),
     show_default=True,
-    help="What ends with exit code 3.",
+    help="Findings that end with exit code 3.",
 )
 @click.option(
     "--diff",
     "before",
     type=click.Path(exists=True, path_type=Path, dir_okay=False),
     metavar="OTHER.json",
-    help="Show what was gained and lost since that report.",
+    help="Show findings gained and lost since that report.",
 )
-@click.option("--audit-fp16", "audit", is_flag=True, help="Measure what float16 could not hold (on the CPU).")
+@click.option("--audit-fp16", "audit", is_flag=True, help="Find float16 overflows, measured on the CPU.")
 @click.option(
     "--inputs",
     type=click.Path(exists=True, path_type=Path, dir_okay=False),
     multiple=True,
     metavar="FILE.npz",
-    help="Inputs for the audit, by name.  [default: a bundle's own while it draws; else random]",
+    help="Inputs for the audit, by name.  [default: a bundle's own during generation; else random]",
 )
 @click.option(
     "--precision",
     type=click.Choice(["fp32", "fp16"]),
     default="fp32",
     show_default=True,
-    help="What the real delegate computes in, where it can.",
+    help="Precision of the real delegate's arithmetic, where it can choose.",
 )
 @click.option(
     "--pieces",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Judge each file in so many pieces: for files too large for the delegate here.",
+    help="Judge each file in this many pieces, if it is too large for the delegate on this machine.",
 )
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
     default=600.0,
     metavar="SECONDS",
-    help="The time each compilation and each run may take.  [default: 600]",
+    help="Time limit of each compilation and each run.  [default: 600]",
 )
 @click.option(
     "--memory",
     type=click.FloatRange(min=0, min_open=True),
     metavar="GB",
-    help="The memory each process may take.  [default: 80 % of what is free]",
+    help="Memory limit of each process.  [default: 80 % of the free memory]",
 )
 @click.option(
-    "--setup", is_flag=True, help="Find or fetch a Vulkan adapter, check that it works, and say which."
+    "--setup", is_flag=True, help="Find or fetch a Vulkan adapter, check that it works, and name it."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show notes, sources, outputs, times and the native log.")
 def report(paths: tuple[Path, ...], setup: bool, **options: Any) -> None:
-    """Say which operations of each PATH a GPU delegate takes, and why it does not take others.
+    """Show which operations of each PATH a GPU delegate accepts, and why it rejects the others.
 
     PATH is a .tflite file, or a folder that msd-convert wrote, with or without its manifest. Rules predict
     the verdict of each delegate on a device. The real LiteRT delegate then compiles and runs each file in a
     process of its own, and its numbers are compared with the CPU's; without a GPU it runs on SwiftShader,
     which is fetched once where it is not installed.
 
-    Exit code 0: nothing that --fail-on names was found. 3: something was. 1: it could not be found out. 2:
-    wrong usage.
+    Exit code 0: no finding that --fail-on names. 3: at least one. 1: the check was impossible. 2: wrong
+    usage.
     """
     from msd.report.compare import compare
 

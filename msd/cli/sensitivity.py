@@ -1,4 +1,4 @@
-"""`msd sensitivity`: what each block costs in each form, and a recipe that mixes them for a target."""
+"""`msd sensitivity`: the error of each block in each storage format, and a recipe that mixes them."""
 
 from __future__ import annotations
 
@@ -56,10 +56,13 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     multiple=True,
     required=True,
     metavar="RECIPE",
-    help="A recipe that stores all weights alike, and may prune; may be repeated. float32 is one always.",
+    help="A recipe that stores all weights alike, and may prune; may be repeated. float32 is always one.",
 )
 @click.option(
-    "--target-size", callback=_size, metavar="SIZE", help="600MB or 60%: of the files together, at most."
+    "--target-size",
+    callback=_size,
+    metavar="SIZE",
+    help="Total size of the files, at most: 600MB, or 60% of float32.",
 )
 @click.option("--target-db", type=float, metavar="DB", help="SNR of each network's result, at least.")
 @click.option("-o", "--output", type=FILE, required=True, help="The recipe to write, a .toml file.")
@@ -68,7 +71,7 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     "components",
     type=click.Choice(component_names()),
     multiple=True,
-    help="Only this; may be repeated.",
+    help="Measure only this one; may be repeated.",
 )
 @calibration_options
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
@@ -84,10 +87,10 @@ def sensitivity(
     force: bool,
     **calibration: Any,
 ) -> None:
-    """Measure what each block of SOURCE costs in each candidate's form, and write a recipe for a target.
+    """Measure the error of each block of SOURCE with each candidate, and write a recipe for a target.
 
-    The recipe is then converted with, and what it gives is measured. Without SOURCE, the demo checkpoint is
-    taken. docs/blockwise.md says how.
+    Then the checkpoint is converted with that recipe, and the result is measured. Without SOURCE, this is the
+    demo checkpoint. docs/blockwise.md explains the method.
     """
     if (target_size is None) == (target_db is None):
         raise click.UsageError("give one of --target-size and --target-db")

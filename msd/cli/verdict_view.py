@@ -40,8 +40,10 @@ def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> Non
         out.print(f"Note: {escape(note)}.")
     good = sum(verdict.ok for verdict in verdicts)
     color = "green" if good == len(verdicts) else "red"
-    noun = "file runs" if len(verdicts) == 1 else "files run"
-    out.print(f"[{color}]{good} of {len(verdicts)} {noun} whole on the GPU with the CPU's numbers.[/]")
+    noun = "file is" if len(verdicts) == 1 else "files are"
+    out.print(
+        f"[{color}]{good} of {len(verdicts)} {noun} fully delegated, and the numbers match the CPU's.[/]"
+    )
 
 
 def _table(verdicts: list[Verdict]) -> Table:
@@ -76,7 +78,7 @@ def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
     for objection in verdict.objections:
         out.print(f"  [red]✘[/] {escape(objection)}")
     if verdict.rejected:
-        out.print("  rejected, in the delegate's own words (what these cut off stays behind too):")
+        out.print("  rejected, in the delegate's own words (operations they cut off stay on the CPU too):")
         out.print(_rejections(verdict))
     for note in verdict.notes:
         out.print(f"  note: {escape(note)}", style="dim")
@@ -98,7 +100,7 @@ def _rejections(verdict: Verdict) -> Table:
 def _count(rejection: Rejection) -> str:
     """Say how many operations are meant, as far as that is known."""
     if not rejection.of:
-        return "made at run time"
+        return "created at run time"
     return f"{len(rejection.operations) if rejection.exact else 'some'} of {rejection.of}"
 
 

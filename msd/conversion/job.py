@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from msd.conversion.settings import Settings
+from msd.errors import BadCheckpoint
 from msd.families import Family
 from msd.models.networks import Configs, Network, Size, networks, size_of
 from msd.sources.checkpoint import Checkpoint
@@ -52,5 +53,8 @@ def open_job(path: Path, settings: Settings) -> Job:
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
     checkpoint = merge(checkpoint, settings.lora)
     components = settings.chosen(checkpoint.family)
+    for name in components:
+        if name not in checkpoint.weights:
+            raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
     size = size_of(checkpoint.family, checkpoint.configs, settings.height, settings.width, settings.batch)
     return Job(checkpoint, settings, size, components)

@@ -73,6 +73,16 @@ def attend(query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor |
     return ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), query.shape)
 
 
+def spatial_attention(x: Tensor, groups: int, epsilon: float, name: str) -> Tensor:
+    """Return `x` (batch, height, width, channels) plus one head of self attention over its cells."""
+    batch, height, width, channels = x.shape
+    normed = group_norm(x, groups, epsilon, f"{name}.group_norm")
+    cells = ops.reshape(normed, (batch, height * width, channels))
+    query, key, value = (dense(cells, channels, f"{name}.to_{part}") for part in ("q", "k", "v"))
+    mixed = dense(attend(query, key, value, heads=1), channels, f"{name}.to_out.0")
+    return x + ops.reshape(mixed, x.shape)
+
+
 def _split(x: Tensor, heads: int) -> Tensor:
     """Return `x` (batch, n, width) as (batch, heads, n, width / heads)."""
     batch, length, width = x.shape

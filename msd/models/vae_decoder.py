@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from msd.families.stable_diffusion import VAE_DECODER
-from msd.models.blocks import Tensor, attend, conv, dense, group_norm, resnet, upsample
+from msd.models.blocks import Tensor, conv, group_norm, resnet, spatial_attention, upsample
 from msd.models.config import VaeDecoderConfig
 from msd.models.networks import Size
 
@@ -41,15 +41,5 @@ def _middle(config: VaeDecoderConfig, x: Tensor) -> Tensor:
     name = "decoder.mid_block"
     x = resnet(x, None, config.channels[-1], config.groups, EPSILON, f"{name}.resnets.0")
     if config.mid_attention:
-        x = _attention(config, x, f"{name}.attentions.0")
+        x = spatial_attention(x, config.groups, EPSILON, f"{name}.attentions.0")
     return resnet(x, None, config.channels[-1], config.groups, EPSILON, f"{name}.resnets.1")
-
-
-def _attention(config: VaeDecoderConfig, x: Tensor, name: str) -> Tensor:
-    """Return `x` plus one head of self attention over its cells."""
-    batch, height, width, channels = x.shape
-    normed = group_norm(x, config.groups, EPSILON, f"{name}.group_norm")
-    cells = ops.reshape(normed, (batch, height * width, channels))
-    query, key, value = (dense(cells, channels, f"{name}.to_{part}") for part in ("q", "k", "v"))
-    mixed = dense(attend(query, key, value, heads=1), channels, f"{name}.to_out.0")
-    return x + ops.reshape(mixed, x.shape)

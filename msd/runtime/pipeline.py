@@ -87,8 +87,7 @@ class Pipeline:
         recorder: Recorder | None = None,
         wrap: Wrap | None = None,
     ) -> None:
-        for name in bundle.family.required:
-            bundle.component(name)
+        require_prompts_suffice(bundle)
         self.bundle = bundle
         apart = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
         conditions = Conditions(
@@ -316,6 +315,27 @@ class Pipeline:
             "backend": self.engine.backend.spelling,
             "software": f"msd {msd.__version__}",
         }
+
+
+def require_prompts_suffice(bundle: Bundle) -> None:
+    """Raise BadBundle for a bundle that lacks a network, BadConfig where a prompt is not all it takes."""
+    for name in bundle.family.required:
+        bundle.component(name)
+    for encoder in bundle.family.encoders:
+        given = {"tokens", *_looked_up(bundle, encoder)}
+        inputs = [] if encoder.optional else [i.name for i in bundle.component(encoder.name).inputs]
+        for name in inputs:
+            if name not in given:
+                raise BadConfig(
+                    f"the {encoder.title} of {bundle.folder} takes {name!r};"
+                    " images are generated from a prompt alone"
+                )
+
+
+def _looked_up(bundle: Bundle, encoder: Component) -> set[str]:
+    """Return the names of what a file of its own looks up for an encoder, where there is one."""
+    part = bundle.manifest.components.get(encoder.lookup or "")
+    return {output.name for output in part.outputs} if part else set()
 
 
 def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:

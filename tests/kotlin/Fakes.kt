@@ -1,4 +1,4 @@
-/** Networks that are a few sums, the same as in tests/test_android_kotlin.py, and what they saw. */
+/** Networks that are a few sums, the same as in tests/test_kotlin_pipeline.py, and what they saw. */
 package dev.msd.runtime
 
 import android.content.ComponentCallbacks

@@ -7,8 +7,9 @@ import random
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,8 +17,8 @@ from hypothesis import strategies as st
 
 from msd.errors import BadModelFile
 from msd.models import structure_cache
-from msd.models.config import VaeDecoderConfig
-from msd.models.networks import Network
+from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.networks import Network, networks
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.models.structure_cache import is_cached, network_key, structure_of
 from tests import checkpoints
@@ -133,6 +134,28 @@ def test_a_conversion_from_the_cache_imports_no_tensorflow(tmp_path: Path) -> No
         assert (tmp_path / "cold" / name).read_bytes() == (tmp_path / "warm" / name).read_bytes()
 
 
-def test_networks_describe_all_that_decides_them() -> None:
-    config = VaeDecoderConfig.from_diffusers(checkpoints.TINY["vae"])
-    assert repr(config) != repr(replace(config, scaling_factor=0.5))
+CONFIGS = {
+    "text_encoder": TextEncoderConfig.from_diffusers(checkpoints.TINY["text_encoder"]),
+    "unet": UNetConfig.from_diffusers(checkpoints.TINY["unet"]),
+    "vae_decoder": VaeDecoderConfig.from_diffusers(checkpoints.TINY["vae"]),
+}
+
+
+def another(value: Any) -> Any:
+    """Return another value of the same type, one that a network can have too."""
+    if isinstance(value, tuple):
+        return (another(value[0]), *value[1:])
+    if isinstance(value, bool):
+        return not value
+    return {"gelu": "quick_gelu", None: 20}[value] if value in ("gelu", None) else value * 2 or 0.5
+
+
+@pytest.mark.parametrize(
+    ("component", "setting"), [(name, each.name) for name in CONFIGS for each in fields(CONFIGS[name])]
+)
+def test_every_setting_of_a_network_is_part_of_its_key(component: str, setting: str) -> None:
+    config = CONFIGS[component]
+    changed = replace(config, **{setting: another(getattr(config, setting))})
+    before, after = networks(**CONFIGS), networks(**{**CONFIGS, component: changed})
+    assert network_key(before[component]) == network_key(networks(**CONFIGS)[component])
+    assert network_key(before[component]) != network_key(after[component])

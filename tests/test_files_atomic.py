@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from msd.errors import OutputUnwritable
 from msd.files.atomic import complete
 from tests.tiny_disk import tiny_disk
+
+NOBODY = 65534
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -59,11 +62,29 @@ def test_a_folder_in_the_way(tmp_path: Path) -> None:
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
-    tmp_path.chmod(0o500)
-    with pytest.raises(OutputUnwritable, match="Permission denied"):
-        write(tmp_path / "out")
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Be a user who may not write everywhere, if the tests run as root."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(NOBODY)
+    yield
+    os.seteuid(user)
+
+
+@pytest.fixture
+def closed_folder() -> Iterator[Path]:
+    """A folder that all may read and nobody but root may write to."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o555)
+        yield Path(folder)
+        Path(folder).chmod(0o755)
+
+
+def test_a_folder_that_may_not_be_written(closed_folder: Path, nobody: None) -> None:
+    with pytest.raises(OutputUnwritable, match=r"out cannot be written \(Permission denied\)"):
+        write(closed_folder / "out")
+    assert list(closed_folder.iterdir()) == []
 
 
 def test_a_full_disk(tmp_path: Path) -> None:

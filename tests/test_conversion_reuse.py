@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import sys
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import pytest
@@ -162,21 +164,21 @@ def test_older_manifests_say_less(source: Path, out: Path) -> None:
         convert(source, out, SETTINGS)
 
 
+def convert_until_killed(source: Path, out: Path) -> None:
+    """Convert in this process, which kills itself before the last component is written."""
+
+    def kill(component: str, what: str, done: int, total: int) -> None:
+        if (component, what) == ("vae_decoder", "writing"):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    convert(source, out, SETTINGS, kill)
+
+
 def test_a_killed_run_leaves_no_result_and_the_next_cleans_up(source: Path, tmp_path: Path) -> None:
-    script = (
-        "import os, signal, sys\n"
-        "import msd.conversion.convert as c\n"
-        "write = c.write\n"
-        "def kill(prepared, *a):\n"
-        "    if 'vae_decoder' in prepared.files:\n"
-        "        os.kill(os.getpid(), signal.SIGKILL)\n"
-        "    return write(prepared, *a)\n"
-        "c.write = kill\n"
-        "from msd.cli.convert import convert\n"
-        "convert(sys.argv[1:])\n"
-    )
-    command = [sys.executable, "-c", script, source, "-o", tmp_path / "out"]
-    assert subprocess.run(command, capture_output=True, check=False).returncode == -signal.SIGKILL
+    process = get_context("spawn").Process(target=convert_until_killed, args=(source, tmp_path / "out"))
+    process.start()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     assert left.name == ".out.part"
     assert (left / "unet.tflite").exists()

@@ -10,11 +10,8 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-import graph_rewrites
 from msd import tflite
 from msd.cli.report import report
-from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
 from msd.ir import Build, Model, Tensor
 from msd.ir.split import cut
 from msd.judging.pieces import combined, judge_pieces
@@ -24,10 +21,8 @@ from tests.harness import build, normal
 
 
 @pytest.fixture(scope="module")
-def decoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("pieces") / "out"
-    convert(CHECKPOINT, out, Settings(graph_rewrites.load(), components=("vae_decoder",)))
-    return out / "vae_decoder.tflite"
+def decoder(demo_int8: Path) -> Path:
+    return demo_int8 / "vae_decoder.tflite"
 
 
 def in_pieces(path: Path, count: int, folder: Path) -> tuple[int, dict[str, np.ndarray]]:

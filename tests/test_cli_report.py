@@ -38,7 +38,7 @@ def test_a_whole_bundle(bundle: Path) -> None:
         assert "3 of 3 operations on GPU, 1 partition " in seen
         assert " dB " in seen
     assert "LiteRT 2.3.0 GPU delegate on " in result.stdout
-    assert result.stdout.endswith("3 of 3 files run whole on the GPU with the CPU's numbers.\n")
+    assert result.stdout.endswith("3 of 3 files are fully delegated, and the numbers match the CPU's.\n")
     assert "✘" not in result.stdout
 
 
@@ -51,7 +51,7 @@ def test_a_partial_delegation(tmp_path: Path) -> None:
     rows = [" ".join(line.split()) for line in result.stdout.splitlines()]
     assert "RESHAPE 1 of 1 Tensor dimensions must be less than 5. (#4, tensor Reshape)" in rows
     assert "SUM 1 of 1 Unknown layout. (#5)" in rows
-    assert "1 of 2 files run whole on the GPU" in result.stdout
+    assert "1 of 2 files are fully delegated" in result.stdout
     assert "Replacing" not in result.stdout
 
 
@@ -215,7 +215,7 @@ def test_a_manifest_says_which_files(bundle_folder: Path, tmp_path: Path) -> Non
     (tmp_path / "manifest.json").write_text(json.dumps(manifest))
     result = call(tmp_path)
     assert result.exit_code == 0, result.output
-    assert "1 of 1 file runs whole on the GPU" in result.stdout
+    assert "1 of 1 file is fully delegated" in result.stdout
     (tmp_path / "vae_decoder.tflite").write_bytes(b"cut")
     result = call(tmp_path)
     assert result.exit_code == 1

@@ -203,9 +203,9 @@ def test_an_installed_msd_knows_the_devices_and_recipes(tmp_path: Path) -> None:
     (wheel,) = source.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(installed)
     ask = (
-        "from msd.encoding import recipe; from msd.prediction import device; print(device.__file__,"
-        " device.find_device('powervr').name, device.shipped(),"
-        " recipe.find_recipe('gpu-w8').name, recipe.shipped())"
+        "from msd.encoding import recipe; from msd.prediction import device;"
+        " print(device.__file__, device.find_device('powervr').name,"
+        " device.shipped(), recipe.find_recipe('gpu-w8').name, recipe.shipped())"
     )
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     found = subprocess.run(

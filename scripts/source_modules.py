@@ -1,0 +1,65 @@
+"""The Python files of a checkout, parsed: which modules there are and what each imports."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FOLDERS = ("msd", "graph_rewrites", "scripts", "tests")
+SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+@dataclass(frozen=True)
+class Module:
+    """A parsed file: `name` as it is imported, `text`, and its syntax tree."""
+
+    name: str
+    text: str
+    tree: ast.Module
+
+    @staticmethod
+    def of(name: str, text: str) -> Module:
+        return Module(name, text, ast.parse(text))
+
+
+Modules = Mapping[str, Module]
+
+
+def read_modules(root: Path, folders: Sequence[str] = FOLDERS) -> dict[str, Module]:
+    """Return the modules below the `folders` of the checkout at `root`, by name."""
+    found = {}
+    for path in sorted(path for folder in folders for path in (root / folder).rglob("*.py")):
+        parts = path.relative_to(root).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = Module.of(name, path.read_text("utf-8"))
+    return found
+
+
+def in_folder(name: str, *folders: str) -> bool:
+    """Return whether a module is one of `folders` or lies below one."""
+    return any(name == folder or name.startswith(f"{folder}.") for folder in folders)
+
+
+def statements(node: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
+    """Yield every node that runs at import, or ever if `inside_functions`; none that is for type checkers."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
+            continue
+        if isinstance(child, SCOPES) and not inside_functions:
+            continue
+        yield child
+        yield from statements(child, inside_functions)
+
+
+def imports(module: Module, known: Modules, at_import: bool = False) -> set[str]:
+    """Return what a module imports: our modules by full name, other packages by their first name."""
+    found = set()
+    for node in statements(module.tree, inside_functions=not at_import):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            deeper = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in known else node.module for name in deeper}
+    return {name if name in known else name.partition(".")[0] for name in found}

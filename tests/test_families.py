@@ -1,0 +1,227 @@
+"""A family that no source file knows goes through everything; only its description and networks are new."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import msd.families
+from msd import tflite
+from msd.bundle import Bundle, open_bundle
+from msd.cli import msd as umbrella
+from msd.conversion.job import open_job
+from msd.conversion.settings import Settings
+from msd.errors import BadConfig
+from msd.families import Family, component_names, families, find_family, title_of
+from msd.files import schema
+from msd.models.structure import VariableSpec
+from msd.parity import psnr
+from msd.runners.interpreter import Interpreter
+from msd.runners.random_inputs import random_inputs
+from msd.runtime.pipeline import Pipeline
+from msd.sources.binding import bind
+from tests.made_up.checkpoint import write_checkpoint
+from tests.stable_diffusion import COMPONENTS, FILES
+
+ROOT = Path(__file__).parent.parent
+MADE_UP = Path(__file__).parent / "made_up" / "families"
+NAMES = ("text_encoder", "text_encoder_2", "image_encoder", "transformer", "image_decoder")
+
+
+@pytest.fixture(scope="module")
+def family() -> Iterator[Family]:
+    """The made-up family, found beside those that msd has."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(msd.families, "__path__", [*msd.families.__path__, str(MADE_UP)])
+        yield find_family("made-up")
+
+
+@pytest.fixture(scope="module")
+def checkpoint(family: Family, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_checkpoint(family, tmp_path_factory.mktemp("made-up") / "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def exact(checkpoint: Path) -> Bundle:
+    assert_done(call("convert", checkpoint, "-o", checkpoint.parent / "float32", "--recipe", "float32"))
+    return open_bundle(checkpoint.parent / "float32", verify=True)
+
+
+@pytest.fixture(scope="module")
+def bundle(checkpoint: Path) -> Bundle:
+    assert_done(call("convert", checkpoint, "-o", checkpoint.parent / "int8"))
+    return open_bundle(checkpoint.parent / "int8", verify=True)
+
+
+@pytest.fixture(scope="module")
+def inputs(exact: Bundle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of inputs for each network, as --calibration takes it."""
+    folder = tmp_path_factory.mktemp("inputs")
+    for name in NAMES:
+        (folder / name).mkdir()
+        for seed in (1, 2):
+            values = random_inputs(exact.component(name).inputs, seed)
+            np.savez(folder / name / f"{seed}.npz", **values)
+    return folder
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(umbrella, [str(argument) for argument in arguments], catch_exceptions=False)
+
+
+def assert_done(result: Result) -> None:
+    assert result.exit_code == 0, result.output
+
+
+def test_families_are_found_by_being_there(family: Family) -> None:
+    assert list(families()) == ["made-up", "stable-diffusion"]
+    assert family.names == NAMES
+    assert set(component_names()) == {*NAMES, *COMPONENTS}
+    assert title_of("transformer") == "transformer"
+    assert title_of("token_embedding_2") == "token embedding 2"
+
+
+def test_the_manifest_has_each_component_with_its_inputs_and_settings(bundle: Bundle) -> None:
+    manifest = bundle.manifest
+    assert (manifest.family, tuple(manifest.components)) == ("made-up", NAMES)
+    assert manifest.configuration.components["transformer"]["context"] == 64
+    assert (manifest.configuration.height, manifest.configuration.width) == (16, 24)
+    shapes = {port.name: port.shape for port in bundle.component("transformer").inputs}
+    assert shapes == {
+        "latent": (1, 4, 6, 4),
+        "timestep": (1,),
+        "context": (1, 9, 64),
+        "image_latent": (1, 4, 6, 4),
+    }
+    assert set(manifest.source.files) >= {"vae/config.json", "text_encoder_2/model.safetensors"}
+    stored = json.loads((bundle.folder / "manifest.json").read_text())
+    assert stored["configuration"]["image_encoder"] == {"channels": 4, "width": 36}
+    assert schema.read(type(manifest), stored, "manifest.json") == manifest
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_networks_compute_what_the_keras_models_do(
+    name: str, exact: Bundle, bundle: Bundle, checkpoint: Path
+) -> None:
+    given = random_inputs(exact.component(name).inputs, 3)
+    wanted = run_keras(checkpoint, name, given)
+    assert psnr(wanted, run(exact, name, given)) > 80
+    assert psnr(wanted, run(bundle, name, given)) > 30
+
+
+def test_a_part_of_a_folder_is_one_component_only(exact: Bundle) -> None:
+    for name in ("image_encoder", "image_decoder"):
+        constants = [n for n in constant_names(exact.path(name)) if "conv" in n]
+        prefix = "encoder" if name == "image_encoder" else "decoder"
+        assert constants
+        assert all(prefix in constant for constant in constants)
+
+
+def test_the_classic_recipe_cuts_off_the_lookups_of_both_text_encoders(checkpoint: Path) -> None:
+    out = checkpoint.parent / "classic"
+    assert_done(call("convert", checkpoint, "-o", out, "--recipe", "tflite-gpu-w8"))
+    manifest = open_bundle(out, verify=True).manifest
+    cut = ("token_embedding", "text_encoder", "token_embedding_2", "text_encoder_2")
+    assert tuple(manifest.components) == (*cut, *NAMES[2:])
+    assert [n for n, part in manifest.components.items() if part.runs_on == "cpu"] == [*cut[::2]]
+
+
+def test_converting_again_does_nothing_and_one_component_alone_is_added(checkpoint: Path) -> None:
+    out = checkpoint.parent / "some"
+    assert_done(call("convert", checkpoint, "-o", out, "--component", "transformer"))
+    assert tuple(open_bundle(out).manifest.components) == ("transformer",)
+    assert_done(call("convert", checkpoint, "-o", out))
+    assert tuple(open_bundle(out).manifest.components) == NAMES
+    assert "Nothing to do" in call("convert", checkpoint, "-o", out).output
+    assert_done(call("convert", checkpoint, "-o", out, "--dry-run"))
+
+
+def test_pruning_applies_to_what_the_family_prunes(checkpoint: Path, inputs: Path) -> None:
+    out = checkpoint.parent / "pruned"
+    result = call("convert", checkpoint, "-o", out, "--prune", "10%", "--calibration", inputs)
+    assert_done(result)
+    ledger = open_bundle(out).manifest.ledger
+    assert [name for name, entry in ledger.items() if "pruning" in entry] == ["transformer"]
+    assert ledger["transformer"]["pruning"]["removed"] > 0
+
+
+def test_the_report_judges_every_file_by_the_rules(bundle: Bundle) -> None:
+    result = call("report", bundle.folder, "--no-run", "--format", "json")
+    assert_done(result)
+    report = json.loads(result.stdout)
+    assert [Path(file["file"]).stem for file in report["files"]] == list(NAMES)
+
+
+def test_blocks_are_measured_on_a_folder_of_inputs(exact: Bundle, bundle: Bundle, inputs: Path) -> None:
+    result = call("blocks", bundle.folder, "--reference", exact.folder, "--calibration", inputs, "--json")
+    assert_done(result)
+    assert tuple(json.loads(result.stdout)["components"]) == NAMES
+
+
+def test_every_network_is_benched_and_the_image_computed(bundle: Bundle) -> None:
+    result = call("bench", bundle.folder, "--max-seconds", "0.2", "--steps", "5", "--json")
+    assert_done(result)
+    (benched,) = json.loads(result.stdout)["bundles"]
+    assert [m["component"] for m in benched["measurements"]] == list(NAMES)
+    (whole,) = benched["wholes"]
+    assert (whole["steps"], whole["drawn"]) == (5, None)
+
+
+def test_it_is_exported_for_both_platforms(bundle: Bundle, tmp_path: Path) -> None:
+    assert_done(call("export-android", bundle.folder, "-o", tmp_path / "android"))
+    assert_done(call("export-ios", bundle.folder, "-o", tmp_path / "ios"))
+    for platform in ("android", "ios"):
+        exported = {path.name for path in (tmp_path / platform).rglob("*.tflite")}
+        assert exported == {f"{name}.tflite" for name in NAMES}
+        (manifest,) = (tmp_path / platform).rglob("sd-manifest.json")
+        roles = [file["role"] for file in json.loads(manifest.read_text())["files"]]
+        assert roles[: len(NAMES)] == list(NAMES)
+
+
+def test_generating_says_what_else_an_encoder_needs(bundle: Bundle) -> None:
+    with pytest.raises(BadConfig, match=r"image encoder .*takes 'image'.* from a prompt alone"):
+        Pipeline(bundle)
+
+
+def test_no_source_file_knows_the_family(family: Family) -> None:
+    sources = [*(ROOT / "msd").rglob("*.py"), *(ROOT / "graph_rewrites").rglob("*.py")]
+    known = re.compile(r"made[-_]up|token_embedding_2|image_decoder|image_latent", re.IGNORECASE)
+    assert not [path for path in sources if known.search(path.read_text("utf-8"))]
+
+
+def test_stable_diffusions_components_are_literals_in_its_family_and_in_readers_only() -> None:
+    names = "|".join(FILES)
+    command = ["git", "grep", "-lE", f"""["']({names})["']""", "--", "msd/*.py", "graph_rewrites/*.py"]
+    found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert "msd/families/stable_diffusion.py" in found
+    assert not [path for path in found if not path.startswith(("msd/families/", "msd/sources/"))]
+
+
+def run(bundle: Bundle, name: str, given: dict[str, Any]) -> np.ndarray:
+    with Interpreter(bundle.path(name), float_weights=True) as network:
+        (output,) = network.run(given).values()
+    return output
+
+
+def run_keras(checkpoint: Path, name: str, given: dict[str, Any]) -> np.ndarray:
+    """Return what the Keras model computes with the checkpoint's weights."""
+    job = open_job(checkpoint, Settings(rules=()))
+    model = job.networks[name].build()
+    specs = {v.path: VariableSpec(v.path, tuple(v.shape)) for v in model.variables}
+    weights = bind(name, specs, job.checkpoint.weights[name]).weights
+    for variable in model.variables:
+        variable.assign(weights[variable.path].load())
+    (output,) = model(given).values()
+    return np.asarray(output)
+
+
+def constant_names(path: Path) -> list[str]:
+    return [tensor.name for tensor in tflite.read(path).main.tensors() if tensor.data is not None]
