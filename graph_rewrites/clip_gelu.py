@@ -1,4 +1,4 @@
-"""Clipped GELU: nothing under the tanh may leave float16's range (arXiv 2307.01193, section 3.1)."""
+"""Clipped GELU: the argument of the tanh stays within float16's range (arXiv 2307.01193, section 3.1)."""
 
 from math import pi, sqrt
 
@@ -10,8 +10,8 @@ def clip_gelu(new: Build, x: Tensor, target: Target) -> Tensor | Skip:
     """GELU(x)  =>  x * sigmoid(c*(a*M + b*c^2)), c = clip(x/M, -1, 1), a = 2*sqrt(2/pi), b = 0.044715*a*M^3
 
     (1 + tanh(u)) / 2 is sigmoid(2u), so this is the tanh form with fewer operators, and x/M clipped to one is
-    one operator with the fused activation RELU_N1_TO_1. Beyond |x| = M = 10 the sigmoid is 0 or 1 in float32:
-    clipping changes nothing there. Without it x^3 overflows float16 at |x| = 40.
+    one operator with the fused activation RELU_N1_TO_1. Beyond |x| = M = 10 the sigmoid is 0 or 1 in float32,
+    so clipping changes nothing there. Without it x^3 overflows float16 at |x| = 40.
     """
     if x.dtype != "FLOAT32":
         return skip(f"{x.dtype} is not clipped")

@@ -1,4 +1,7 @@
-"""The sinusoids of a timestep are computed outside: float16 cannot tell 987.2 from 987.5, and sin must."""
+"""The timestep embedding becomes an input: its sines need more precision than float16 has.
+
+float16 cannot distinguish 987.2 from 987.5.
+"""
 
 from msd.rewrite import ANY, Graph, Match, Op, Tensor, const, graph_pass, match, op, var
 
@@ -17,26 +20,26 @@ SINUSOIDS = tuple(
 def feed_timestep_embedding(graph: Graph) -> int:
     """input timestep (B,) -> CONCATENATION(COS(t*f), SIN(t*f))  =>  input timestep_embedding (B, C)
 
-    What the caller then computes is the sinusoidal embedding of arXiv 2006.11239, in float32, once per step.
+    The caller then computes the sinusoidal embedding of arXiv 2006.11239 in float32, once per step.
     """
     for o in graph.ops:
-        found = _sinusoid(graph, o)
-        if found and all(t.name != NAME for t in graph.inputs):
+        matched = _sinusoid(graph, o)
+        if matched and all(t.name != NAME for t in graph.inputs):
             embedding = Tensor(NAME, o.outputs[0].shape, o.outputs[0].dtype)
             graph.replace_tensor(o.outputs[0], embedding)
-            graph.erase(found.ops)
-            graph.replace_input(found.tensors["timestep"], embedding)
+            graph.erase(matched.ops)
+            graph.replace_input(matched.tensors["timestep"], embedding)
             return 1
     return 0
 
 
 def _sinusoid(graph: Graph, o: Op) -> Match | None:
-    """Return how `o` joins the sines and cosines of an input that nothing else reads, if it does."""
+    """Return the match if `o` concatenates the sines and cosines of an input without other readers."""
     result = o.outputs[0] if o.outputs else None
-    for found in (m for pattern in SINUSOIDS for m in match(pattern, result)):
-        timestep = found.tensors["timestep"]
+    for matched in (m for pattern in SINUSOIDS for m in match(pattern, result)):
+        timestep = matched.tensors["timestep"]
         alone = len(timestep.uses) == 1 and timestep not in graph.outputs and timestep in graph.inputs
         last = result and o.attrs["axis"] % len(result.shape) == len(result.shape) - 1
-        if alone and last and result not in graph.outputs and not found.shared(graph.outputs):
-            return found
+        if alone and last and result not in graph.outputs and not matched.shared(graph.outputs):
+            return matched
     return None

@@ -1,4 +1,4 @@
-"""A constant added per channel to a layer's result belongs into its bias."""
+"""A constant that is added per channel to a layer's result moves into its bias."""
 
 import numpy as np
 

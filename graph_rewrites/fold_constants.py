@@ -1,4 +1,4 @@
-"""What depends only on constants is one. Nothing is loaded: the change joins the weight's description."""
+"""Operators on constants are folded into the constants, lazily: nothing is loaded."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def fold_lookup(new: Build, w: Tensor, ids: Tensor, y: Tensor) -> Tensor | Skip:
         return skip("the constant is quantised")
     rows = ids.values()
     if (rows < 0).any() or (rows >= w.shape[0]).any():
-        return skip("it asks for rows that are not there")
+        return skip("an index is out of range")
     return new.const(w.weights.map("rows", lambda a: a[rows], y.shape), w.name)
 
 

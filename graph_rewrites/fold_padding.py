@@ -1,4 +1,4 @@
-"""Zeros around a picture that a convolution would add itself."""
+"""Zero padding moves into the convolution that reads it."""
 
 from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
@@ -16,7 +16,7 @@ from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
     ).named("y"),
 )
 def fold_padding(new: Build, x: Tensor, pads: Tensor, w: Tensor, b: Tensor, y: Tensor) -> Tensor | Skip:
-    """CONV_2D(PAD(x)) {VALID}  =>  CONV_2D(x) {SAME}, when both put the same zeros in the same places"""
+    """CONV_2D(PAD(x)) {VALID}  =>  CONV_2D(x) {SAME}, where both pad alike"""
     _, kh, kw, _ = w.shape
     same = [[0, 0], [(kh - 1) // 2, kh // 2], [(kw - 1) // 2, kw // 2], [0, 0]]
     if pads.values().tolist() != same:

@@ -1,4 +1,4 @@
-"""What is added to every input of a pointwise layer can as well be added to its result."""
+"""A constant added to the input of a pointwise layer moves into its bias."""
 
 import numpy as np
 
@@ -24,12 +24,12 @@ def fold_shift(
     """CONV_2D 1x1 (x + shift, w, b)  =>  CONV_2D 1x1 (x, w, b + w . shift), if only layers read x + shift"""
     _, kh, kw, inputs = w.shape
     if (kh, kw) != (1, 1) or inputs != x.shape[-1] or w.quant:
-        return skip("the layer is not pointwise, or quantised already")
+        return skip("the layer is not pointwise, or is quantised already")
     if shift.size != inputs or shift.shape[-1:] != (inputs,) or x.shape != shifted.shape:
         return skip("the shift is not one number per channel")
     if not all(_is_pointwise(user, i) for user, i in shifted.uses):
         return skip("the shifted value is also used elsewhere")
-    return new.again(y.maker, x, w, new.const(_moved(w.weights, b.weights, shift.weights), b.name))
+    return new.again(y.maker, x, w, new.const(_shifted_bias(w.weights, b.weights, shift.weights), b.name))
 
 
 def _is_pointwise(user: Op, position: int) -> bool:
@@ -38,8 +38,8 @@ def _is_pointwise(user: Op, position: int) -> bool:
     return user.operands[1].data is not None and user.operands[1].shape[1:3] == (1, 1)
 
 
-def _moved(w: Weights, b: Weights, shift: Weights) -> Weights:
-    """Return b + w . shift, computed when it is written."""
+def _shifted_bias(w: Weights, b: Weights, shift: Weights) -> Weights:
+    """Return b + w . shift, computed when the file is written."""
 
     def change(bias: Array) -> Array:
         matrix = np.asarray(w.load(), np.float32).reshape(w.shape[0], -1)

@@ -1,4 +1,4 @@
-"""Products of two runtime tensors: of rank 4 and without transposing flags, which delegates ignore."""
+"""Products of two runtime tensors become rank 4 and lose the adj flags, which delegates ignore."""
 
 from msd.rewrite import ANY, Build, Skip, Tensor, op, rule, skip, var
 
@@ -19,9 +19,9 @@ def transpose_matmul(new: Build, a: Tensor, b: Tensor, y: Tensor) -> Tensor | Sk
     """BATCH_MATMUL(a, b) {adj}  =>  BATCH_MATMUL with an explicit TRANSPOSE"""
     attrs = y.maker.attrs
     if not attrs["adj_x"] and not attrs["adj_y"]:
-        return skip("it has no transposing flag")
+        return skip("it has no adj flag")
     if len(a.shape) == len(b.shape) == 3:
-        return skip("it is of rank 3, and is lifted first")
+        return skip("it is of rank 3; lift_matmul applies first")
     left = _transposed(new, a) if attrs["adj_x"] else a
     right = _transposed(new, b) if attrs["adj_y"] else b
     return new.BATCH_MATMUL(left, right)

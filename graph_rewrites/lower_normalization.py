@@ -1,4 +1,4 @@
-"""Group and layer normalisation as Keras spells them, made broadcast-free, of rank 4 and safe in float16."""
+"""Group and layer normalisation as Keras writes them, at rank 4, broadcast-free and safe in float16."""
 
 from functools import cache
 from math import prod
@@ -8,17 +8,17 @@ import numpy as np
 from msd.rewrite import ANY, Build, Pat, Skip, Tensor, Weights, const, op, rule, skip, var
 
 SCALE = 1 / 8
-"""Squares are taken of values this much smaller, or float16 overflows at 256; powers of two cost nothing."""
+"""The factor on values before they are squared: in float16 a square overflows at 256."""
 
 GAIN = 2
-"""The deviation of a group is then taken this much larger, or float16 rounds an epsilon of 1e-6 to zero."""
+"""The factor on a group's deviation; without it float16 rounds an epsilon of 1e-6 to zero."""
 
 X = var("x")
 GROUPED = op.RESHAPE(X, const("grouping"), new_shape=ANY).named("grouped")
 
 
 def _normalized(x: Pat) -> Pat:
-    """x*s + (-mean*s + beta) with s = rsqrt(variance + eps) * gamma, as keras.ops computes it."""
+    """Return the pattern x*s + (-mean*s + beta) with s = rsqrt(variance + eps) * gamma, as in keras.ops."""
     mean = op.MEAN(x, const("axes"), keep_dims=True).named("mean")
     variance = op.MEAN(op.SQUARED_DIFFERENCE(x, mean), const("axes2"), keep_dims=True)
     scale = op.RSQRT(variance + const("eps")) * const("gamma")
@@ -34,7 +34,7 @@ def _average(channels: int, groups: int, gain: float = 1) -> Weights:
 
 @cache
 def _spread(channels: int, groups: int, gain: float = 1) -> Weights:
-    """Return the filter (channels, 1, 1, groups) that hands a group's number times `gain` to its channels."""
+    """Return the filter (channels, 1, 1, groups) that copies a group's value times `gain` to its channels."""
     member = np.repeat(np.eye(groups, dtype=np.float32), channels // groups, axis=0)
     return Weights.of((member * np.float32(gain)).reshape(channels, 1, 1, groups))
 
@@ -61,12 +61,12 @@ def lower_group_norm(
 ) -> Tensor | Skip:
     """5-D group normalisation  =>  (x - m) * s + beta with m and s of shape (B, 1, 1, C)
 
-    Means go over height and width first, where neighbours lie side by side, then over the channels of a group
-    by a 1x1 convolution; a second one hands them back to the channels, for s = rsqrt(v + eps) times gamma.
-    Nothing large is reshaped or broadcast (arXiv 2307.01193, section 3.1).
+    Means are taken over height and width first, then over the channels of a group by a 1x1 convolution; a
+    second one spreads them back over the channels, for s = rsqrt(v + eps) * gamma. No large tensor is
+    reshaped or broadcast (arXiv 2307.01193, section 3.1).
     """
     if len(x.shape) != 4 or len(grouped.shape) != 5 or x.shape[:3] != grouped.shape[:3]:
-        return skip(f"{list(x.shape)} by groups {list(grouped.shape)} is not a channels-last picture")
+        return skip(f"{list(x.shape)} by groups {list(grouped.shape)} is not a channels-last image")
     groups, channels = grouped.shape[3], x.shape[3]
     if _axes(axes, 5) != [1, 2, 4] or _axes(axes2, 5) != [1, 2, 4]:
         return skip("the mean is not over height, width and the channels of a group")
@@ -110,7 +110,7 @@ def lower_layer_norm(
 
 
 def _per_channel(last: tuple[int, ...], *constants: Tensor) -> bool:
-    """Whether each constant has one number for each place in the axes `last`, and no other axes."""
+    """Whether each constant has one number per element of the axes `last`, and no other axes."""
     return all(c.size == prod(last) and c.shape[-len(last) :] == last for c in constants)
 
 

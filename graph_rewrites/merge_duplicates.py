@@ -1,4 +1,4 @@
-"""Work done twice is done once."""
+"""Identical operators are merged into one."""
 
 from typing import Any
 
@@ -26,10 +26,10 @@ def merge_duplicates(graph: Graph) -> int:
 
 
 def _is_pure(o: Op) -> bool:
-    """Whether the result depends on nothing but what `_key` compares."""
-    if o.kind in SIDE_EFFECTS or o.kind.startswith("CUSTOM") or o.rest.keys() - {"noOptions"}:
+    """Whether the result depends only on the properties that `_key` compares."""
+    if o.kind in SIDE_EFFECTS or o.kind.startswith("CUSTOM") or o.rest:
         return False
-    return not any(t.rest.get("isVariable") for t in o.operands) and not any(t.quant for t in o.outputs)
+    return not any(t.is_variable for t in o.operands) and not any(t.quant for t in o.outputs)
 
 
 def _key(o: Op) -> Any:

@@ -1,4 +1,4 @@
-"""Queries, keys and values of one source come out of one convolution."""
+"""The projections to queries, keys and values of one source become one convolution."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ import numpy as np
 from msd.rewrite import Array, Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass, joined_sources
 
 LARGEST = 1 << 26
-"""The most weights of one convolution: a conversion holds one tensor, a device allocates one."""
+"""The most weights of one convolution: the writer and the device hold one such tensor at a time."""
 
 
 @dataclass(frozen=True)
 class Branch:
-    """A 1x1 convolution whose result is cut into heads: CONV_2D -> RESHAPE (B, N, h, d) -> TRANSPOSE."""
+    """A 1x1 convolution whose result is split into heads: CONV_2D -> RESHAPE (B, N, h, d) -> TRANSPOSE."""
 
     conv: Op
     heads: Tensor
@@ -22,16 +22,16 @@ class Branch:
 
     @property
     def perm(self) -> list[int]:
-        """The order of the transpose."""
+        """The permutation of the transpose."""
         order: list[int] = self.result.maker.operands[1].values().tolist()
         return order
 
 
 @graph_pass("cleanup")
 def merge_projections(graph: Graph, target: Target) -> int:
-    """CONV_2D(x, q), CONV_2D(x, k), CONV_2D(x, v), each cut into heads  =>  SPLIT of CONV_2D(x, [q k v])
+    """CONV_2D(x, q), CONV_2D(x, k), CONV_2D(x, v), each split into heads  =>  SPLIT of CONV_2D(x, [q k v])
 
-    As many go into one convolution as the target's textures hold, and as `LARGEST` weights allow.
+    Merges as many into one convolution as the target's textures and `LARGEST` allow.
     """
     merged = 0
     for branches in _groups(graph, target):
@@ -46,14 +46,14 @@ def merge_projections(graph: Graph, target: Target) -> int:
 
 
 def _groups(graph: Graph, target: Target) -> Iterator[list[Branch]]:
-    """Yield what can be merged: two or more branches of one source, alike in shape."""
-    found: dict[tuple[object, ...], list[Branch]] = defaultdict(list)
+    """Yield groups that can be merged: two or more branches of one source with equal shapes."""
+    groups: dict[tuple[object, ...], list[Branch]] = defaultdict(list)
     for o in graph.ops:
         branch = _branch(graph, o)
         if branch:
             key = (id(o.operands[0]), branch.heads.shape, o.attrs["fused_activation_function"])
-            found[key].append(branch)
-    for branches in found.values():
+            groups[key].append(branch)
+    for branches in groups.values():
         step = _most(branches, target)
         chunks = [branches[i : i + step] for i in range(0, len(branches), step)]
         yield from (chunk for chunk in chunks if len(chunk) > 1)
@@ -63,7 +63,10 @@ def _most(branches: list[Branch], target: Target) -> int:
     """Return how many of `branches` one convolution can hold; at least 1."""
     outputs, kh, kw, inputs = branches[0].conv.operands[1].shape
     _, height, width, _ = branches[0].conv.outputs[0].shape
-    sizes = (ConvSize(inputs, outputs * n, height, width, (kh, kw)) for n in range(len(branches), 1, -1))
+    sizes = (
+        ConvSize(inputs=inputs, outputs=outputs * n, height=height, width=width, kernel=(kh, kw))
+        for n in range(len(branches), 1, -1)
+    )
     each = outputs * kh * kw * inputs
     fitting = (s.outputs // outputs for s in sizes if target.device.fits(s))
     return next((n for n in fitting if n * each <= LARGEST), 1)
@@ -86,7 +89,7 @@ def _branch(graph: Graph, o: Op) -> Branch | None:
 
 
 def _is_pointwise(conv: Op) -> bool:
-    """Whether it is a plain 1x1 convolution with constant weights over all channels."""
+    """Whether `conv` is a plain 1x1 convolution with constant weights over all channels."""
     x, w, b = conv.operands
     constant = all(t.data is not None and not t.quant for t in (w, b))
     plain = conv.attrs["stride_h"] == conv.attrs["stride_w"] == 1
@@ -123,4 +126,11 @@ def _joined(parts: list[Weights]) -> Weights:
         return np.concatenate([p.load() for p in parts])
 
     recipe = "join(" + ", ".join(p.recipe for p in parts) + ")"
-    return Weights(shape, parts[0].dtype, load, recipe, all(p.exact for p in parts), joined_sources(parts))
+    return Weights(
+        shape=shape,
+        dtype=parts[0].dtype,
+        load=load,
+        recipe=recipe,
+        exact=all(p.exact for p in parts),
+        sources=joined_sources(parts),
+    )

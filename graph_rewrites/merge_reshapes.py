@@ -1,4 +1,4 @@
-"""Two layout operators in a row are one."""
+"""Consecutive layout operators are merged into one."""
 
 from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
@@ -25,6 +25,6 @@ def merge_transposes(new: Build, x: Tensor, first: Tensor, second: Tensor) -> Te
 def reshape_for_transpose(new: Build, x: Tensor, perm: Tensor, y: Tensor) -> Tensor | Skip:
     """TRANSPOSE(x) that only moves axes of size 1  =>  RESHAPE(x)"""
     if x.producer and x.maker.kind == "TRANSPOSE":
-        return skip("the transpose before it takes it in")
+        return skip("it merges with the transpose before it")
     moved = [i for i in perm.values() if x.shape[i] != 1]
     return new.RESHAPE(x, list(y.shape)) if moved == sorted(moved) else skip("axes larger than 1 move")

@@ -1,4 +1,4 @@
-"""Work of rank below 4 is done at rank 4, laid out as delegates lay it out: (B, N, C) is (B, 1, N, C)."""
+"""Operators on rank below 4 run at rank 4, in the delegates' layout: (B, N, C) is (B, 1, N, C)."""
 
 from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
@@ -38,7 +38,7 @@ def _is_last(axes: Tensor, rank: int) -> bool:
 
 
 def _raised(new: Build, x: Tensor, rank: int) -> Tensor:
-    """Return `x`, of `rank` or broadcast to it, at rank 4."""
+    """Return `x`, which has `rank` or broadcasts to it, at rank 4."""
     *front, channels = (1,) * (rank - len(x.shape)) + x.shape
     batch, places = (*front, 1, 1)[:2]
     if x.data is None:

@@ -1,4 +1,4 @@
-"""The tanh form of GELU, written out, is one operator."""
+"""The tanh form of GELU, written as separate operators, becomes GELU."""
 
 from math import pi, sqrt
 

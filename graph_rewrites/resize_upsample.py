@@ -1,4 +1,4 @@
-"""Nearest-neighbour upsampling written as repeats of rank 5 is one resize."""
+"""Nearest-neighbour upsampling written as TILE of rank 5 becomes one resize."""
 
 from msd.rewrite import ANY, Build, Pat, Skip, Tensor, const, op, rule, skip, var
 
@@ -26,11 +26,11 @@ def resize_upsample(
 ) -> Tensor | Skip:
     """TILE of rows, then of columns, through rank 5  =>  RESIZE_NEAREST_NEIGHBOR"""
     if len(x.shape) != 4 or len(y.shape) != 4:
-        return skip("it is not of a picture")
+        return skip("it does not upsample an image")
     n, h, w, channels = x.shape
     up, side = y.shape[1] // h, y.shape[2] // w
     if y.shape != (n, h * up, w * side, channels):
-        return skip("its result is not a picture of whole repeats")
+        return skip("its result is not an image upsampled by whole factors")
     if wide.shape != (n, h, 1, w, channels) or tuple(down.values()) != (1, 1, up, 1, 1):
         return skip("the first repeat is not of rows")
     if tall.shape != (n, h * up, w, 1, channels) or tuple(across.values()) != (1, 1, 1, side, 1):

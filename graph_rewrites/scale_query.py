@@ -1,4 +1,4 @@
-"""Attention scores are scaled before the product, where float16 holds them, and in the weights, for free."""
+"""Attention scores are scaled before the product, which float16 can then represent, and in the weights."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def scale_query(new: Build, q: Tensor, k: Tensor, s: Tensor, c: Tensor) -> Tenso
 def scale_before_reshape(new: Build, x: Tensor, shape: Tensor, r: Tensor, c: Tensor) -> Tensor | Skip:
     """RESHAPE(x) * c  =>  RESHAPE(x * c)"""
     if not _is_number(c, r) or not _reaches_layer(x):
-        return skip("the factor is not one number, or no layer before it takes it in")
+        return skip("the factor is not one number, or no layer before it absorbs it")
     return new.RESHAPE(_times(new, x, c), list(r.shape))
 
 
@@ -29,12 +29,12 @@ def scale_before_reshape(new: Build, x: Tensor, shape: Tensor, r: Tensor, c: Ten
 def scale_before_transpose(new: Build, x: Tensor, perm: Tensor, t: Tensor, c: Tensor) -> Tensor | Skip:
     """TRANSPOSE(x) * c  =>  TRANSPOSE(x * c)"""
     if not _is_number(c, t) or not _reaches_layer(x):
-        return skip("the factor is not one number, or no layer before it takes it in")
+        return skip("the factor is not one number, or no layer before it absorbs it")
     return new.TRANSPOSE(_times(new, x, c), perm)
 
 
 def _reaches_layer(x: Tensor) -> bool:
-    """Whether a factor can walk from `x` to a layer or product that takes it in."""
+    """Whether a factor can move from `x` back to a layer or product that absorbs it."""
     maker = x.producer
     if maker is None or len(x.uses) != 1:
         return False
@@ -46,7 +46,7 @@ def _reaches_layer(x: Tensor) -> bool:
 
 
 def _is_number(c: Tensor, beside: Tensor) -> bool:
-    """Whether `c` is one number, and of no higher rank than what it multiplies."""
+    """Whether `c` is one number, of no higher rank than the tensor it multiplies."""
     return c.size == 1 and len(c.shape) <= len(beside.shape)
 
 

@@ -1,4 +1,4 @@
-"""Serialised Conv2D (arXiv 2307.01193, section 3.1): a convolution too large for the device, in slices."""
+"""Serialised Conv2D (arXiv 2307.01193, section 3.1): a convolution too large for the device is sliced."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def serialize_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor, targe
 
 
 def _over_inputs(new: Build, conv: Op, parts: int) -> Tensor:
-    """The bias goes into the first slice, the activation behind the last sum."""
+    """Return the sum over input slices: the first has the bias, the last addition the activation."""
     x, w, b = conv.operands
     step = x.shape[3] // parts
     zero = new.const(np.zeros(b.shape, np.float32), f"{b.name}/zero")

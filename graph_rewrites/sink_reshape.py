@@ -1,4 +1,4 @@
-"""Reshapes from rank 4 move behind whatever works place by place, so that the work is done at rank 4."""
+"""Reshapes from rank 4 move behind element-wise operators, so that these run at rank 4."""
 
 from msd.rewrite import ANY, Build, Op, Skip, Tensor, any_op, const, op, rule, skip, var
 
@@ -7,7 +7,7 @@ UNARY = (
     *("SQUARE", "TANH"),
 )
 CONV = op.CONV_2D(
-    var("picture"),
+    var("image"),
     var("w"),
     var("b"),
     padding=ANY,
@@ -21,7 +21,7 @@ BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"
 
 
 def _source(x: Tensor) -> Tensor | None:
-    """Return what `x` was before a reshape, if that was of rank 4 and had the same last axis."""
+    """Return the input of the reshape that produces `x`, if it has rank 4 and the same last axis."""
     if x.producer is None or x.producer.kind != "RESHAPE":
         return None
     before = x.producer.operands[0]
@@ -66,7 +66,7 @@ def sink_reshape_past_binary(new: Build, y: Tensor) -> Tensor | Skip:
 
 
 def _partner(new: Build, x: Tensor, reshaped: Tensor, other: Tensor) -> Tensor | None:
-    """Return `other`, an operand beside `reshaped`, in the form it has beside `x`."""
+    """Return `other`, the operand beside `reshaped`, in the shape that fits `x`."""
     if other.data is not None:
         return _constant_partner(new, x, other)
     source = _source(other)
@@ -78,7 +78,7 @@ def _partner(new: Build, x: Tensor, reshaped: Tensor, other: Tensor) -> Tensor |
 
 
 def _constant_partner(new: Build, x: Tensor, other: Tensor) -> Tensor | None:
-    """A constant fits beside any form if it is one number, or one per channel."""
+    """Return the constant if it fits every shape: one number, or one per channel."""
     if other.size == 1 or other.shape == x.shape[-1:]:
         return other
     if other.size == x.shape[-1] == other.shape[-1]:
@@ -87,15 +87,15 @@ def _constant_partner(new: Build, x: Tensor, other: Tensor) -> Tensor | None:
 
 
 def _is_outer(x: Tensor, other: Tensor) -> bool:
-    """Of two rank 4 forms the one with more rows wins, so that the choice does not depend on the order."""
+    """Whether `x` decides the shape: the rank 4 shape with more rows does, whatever the operand order."""
     return len(other.shape) != 4 or x.shape[1] > other.shape[1]
 
 
 @rule("lower cleanup", any_op("CONV_2D", name="y"))
 def sink_reshape_past_conv(new: Build, y: Tensor) -> Tensor | Skip:
     """CONV_2D 1x1 (RESHAPE(x))  =>  RESHAPE(CONV_2D 1x1 (x))"""
-    picture, *filters = y.maker.operands
-    x = _source(picture)
+    image, *filters = y.maker.operands
+    x = _source(image)
     if x is None or not _is_pointwise(y.maker):
         return skip("its input is not reshaped from rank 4, or it is not 1x1")
     if x.shape[0] != y.shape[0]:
@@ -105,15 +105,15 @@ def sink_reshape_past_conv(new: Build, y: Tensor) -> Tensor | Skip:
 
 @rule("lower cleanup", op.RESHAPE(CONV, const("shape"), new_shape=ANY).named("y"))
 def hoist_reshape_before_conv(
-    new: Build, picture: Tensor, w: Tensor, b: Tensor, conv: Tensor, shape: Tensor, y: Tensor
+    new: Build, image: Tensor, w: Tensor, b: Tensor, conv: Tensor, shape: Tensor, y: Tensor
 ) -> Tensor | Skip:
     """RESHAPE(CONV_2D 1x1 (RESHAPE(x)))  =>  CONV_2D 1x1 (RESHAPE(x)), when the last axis stays"""
     if len(y.shape) != 4 or y.shape[-1] != conv.shape[-1] or not _is_pointwise(conv.maker):
         return skip("the last axis changes, the result is not of rank 4, or the filter is not 1x1")
-    reshape = picture.producer
-    if reshape is None or reshape.kind != "RESHAPE" or _source(picture) is not None:
+    reshape = image.producer
+    if reshape is None or reshape.kind != "RESHAPE" or _source(image) is not None:
         return skip("the convolution's input is not reshaped from heads")
-    before = new.RESHAPE(reshape.operands[0], [*y.shape[:3], picture.shape[3]])
+    before = new.RESHAPE(reshape.operands[0], [*y.shape[:3], image.shape[3]])
     return new.again(conv.maker, before, w, b)
 
 

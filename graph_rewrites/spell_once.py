@@ -1,4 +1,4 @@
-"""One spelling for what can be written in several ways, so that later patterns need only one."""
+"""Equivalent expressions get one canonical form, so that later patterns need only that one."""
 
 from msd.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
 
@@ -18,19 +18,19 @@ def spell_subtraction(new: Build, x: Tensor, y: Tensor) -> Tensor:
     return new.SUB(x, y)
 
 
-def _trusted(new: Build, table: Tensor, x: Tensor, rows: Tensor, index: Tensor) -> Tensor | Skip:
+def _plain_gather(new: Build, table: Tensor, x: Tensor, rows: Tensor, index: Tensor) -> Tensor | Skip:
     if rows.size != 1 or rows.values().reshape(-1)[0] != table.shape[0] or x.shape != index.shape:
-        return skip("what is added to a negative index is not the number of rows")
+        return skip("the offset of a negative index is not the number of rows")
     return new.GATHER(table, x)
 
 
 @rule("canonicalize", op.GATHER(TABLE, op.SELECT(*WRAPPED).named("index")), shared=True)
 def trust_index(new: Build, table: Tensor, x: Tensor, rows: Tensor, index: Tensor) -> Tensor | Skip:
     """GATHER(table, SELECT(x < 0, x + rows, x))  =>  GATHER(table, x): tokens are never negative"""
-    return _trusted(new, table, x, rows, index)
+    return _plain_gather(new, table, x, rows, index)
 
 
 @rule("canonicalize", op.GATHER(TABLE, op.SELECT_V2(*WRAPPED).named("index")), shared=True)
 def trust_index_v2(new: Build, table: Tensor, x: Tensor, rows: Tensor, index: Tensor) -> Tensor | Skip:
     """GATHER(table, SELECT_V2(x < 0, x + rows, x))  =>  GATHER(table, x): tokens are never negative"""
-    return _trusted(new, table, x, rows, index)
+    return _plain_gather(new, table, x, rows, index)

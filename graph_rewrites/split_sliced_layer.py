@@ -1,4 +1,4 @@
-"""A layer whose result is only taken apart is several layers (GEGLU, joint projections)."""
+"""A layer whose result is only sliced becomes several layers (GEGLU, joint projections)."""
 
 from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
@@ -13,7 +13,7 @@ def split_sliced_layer(new: Build, y: Tensor) -> Tensor | Skip:
     whole = y.maker.operands[1 if y.maker.kind == "SPLIT" else 0]
     layer = whole.producer
     if layer is None or layer.kind not in LAYERS or len(layer.operands) != 3:
-        return skip("what is taken apart is not the result of a layer")
+        return skip("its input is not the result of a layer")
     start = _channel_start(y)
     if start is None:
         return skip("it is not a range of channels")
@@ -29,7 +29,7 @@ def split_sliced_layer(new: Build, y: Tensor) -> Tensor | Skip:
 
 
 def _channel_start(y: Tensor) -> int | None:
-    """Return the first channel that `y` takes, or None when `y` is not a plain range of channels."""
+    """Return the first channel of the slice `y`, None if `y` is not a plain range of channels."""
     part, last = y.maker, len(y.shape) - 1
     at = 0 if part.kind == "SPLIT" else 1
     if part.operands[at].data is None:

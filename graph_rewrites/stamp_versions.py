@@ -1,4 +1,4 @@
-"""Each operator says the lowest version whose kernels compute it: delegates refuse higher ones unread."""
+"""Each operator gets the lowest version that suffices, since delegates refuse higher ones by number."""
 
 from msd.rewrite import Graph, Op, graph_pass
 

@@ -2,27 +2,27 @@
 
     MsdError                 exit code 1
     ├── BadCheckpoint        a source is missing, damaged or of an unsupported kind
-    ├── BadModelFile         a .tflite file is damaged or not what was asked for
+    ├── BadModelFile         a .tflite file is damaged or not of the expected kind
     ├── BadBundle            a folder of converted files is incomplete or does not match its manifest
-    ├── BadCalibration       prompts or inputs to calibrate with are missing, damaged or of wrong shapes
-    ├── BadConfig            a file under configs/, or an option, says something impossible
-    ├── BadGoldens           golden pictures are missing, damaged, or another suite's
-    ├── OutputExists         a result is in the way and --force was not given
-    ├── OutputUnwritable     the disk is full, or the folder cannot be written
-    ├── BadReport            a stored report is missing or not one
-    ├── BadCaption           a caption is not one that the demo's scenes have (msd/demo/captions.py)
+    ├── BadCalibration       calibration prompts or inputs are missing, damaged or of wrong shapes
+    ├── BadConfig            a file under configs/, or an option, has an invalid value
+    ├── BadGoldens           golden images are missing, damaged, or another suite's
+    ├── OutputExists         the output exists already and --force was not given
+    ├── OutputUnwritable     the disk is full, or the folder is not writable
+    ├── BadReport            a stored report is missing, damaged or newer than this program
+    ├── BadCaption           a caption describes no scene of the demo (msd/demo/captions.py)
     ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
-    ├── PhoneFailed          a phone could not be reached over adb, or did not run what it was asked
-    └── DelegateFailed       the delegate refused a model, or its process died, hung or outgrew its bounds
+    ├── PhoneFailed          a phone could not be reached over adb, or a command failed on it
+    └── DelegateFailed       the delegate refused a model, or its process crashed, hung or ran out of memory
 
-Each message is a sentence: what is wrong, where, and what would be right.
+Each message is a sentence that names the fault, its place, and the remedy.
 """
 
 from __future__ import annotations
 
 
 class MsdError(Exception):
-    """Something a user can act on; the command line prints it without a traceback."""
+    """An error that a user can act on; the command line prints it without a traceback."""
 
 
 class BadCheckpoint(MsdError):
@@ -30,7 +30,7 @@ class BadCheckpoint(MsdError):
 
 
 class BadModelFile(MsdError):
-    """A .tflite file is damaged or not what was asked for."""
+    """A .tflite file is damaged or not of the expected kind."""
 
 
 class BadBundle(MsdError):
@@ -38,23 +38,23 @@ class BadBundle(MsdError):
 
 
 class BadCalibration(MsdError):
-    """Prompts or inputs to calibrate with are missing, damaged or of wrong shapes."""
+    """Calibration prompts or inputs are missing, damaged or of wrong shapes."""
 
 
 class BadConfig(MsdError):
-    """A configuration file or an option says something impossible."""
+    """A configuration file or an option has an invalid value."""
 
 
 class BadGoldens(MsdError):
-    """Golden pictures are missing, damaged, or those of another suite."""
+    """Golden images are missing, damaged, or those of another suite."""
 
 
 class OutputExists(MsdError):
-    """A result is in the way and may only be replaced when asked."""
+    """The output exists already and may only be replaced on request."""
 
 
 class OutputUnwritable(MsdError):
-    """The disk is full or the folder cannot be written."""
+    """The disk is full or the folder is not writable."""
 
 
 class BadReport(MsdError):
@@ -66,8 +66,8 @@ class NoDelegate(MsdError):
 
 
 class DelegateFailed(MsdError):
-    """The delegate refused a model, or its process died, took too long or needed too much memory."""
+    """The delegate refused a model, or its process crashed, hung or ran out of memory."""
 
 
 class PhoneFailed(MsdError):
-    """A phone could not be reached over adb, or did not run what it was asked."""
+    """A phone could not be reached over adb, or a command failed on it."""

@@ -11,7 +11,7 @@ Shapes = Mapping[str, Shape]
 
 
 @dataclass(frozen=True)
-class Tensor:
+class CompVisTensor:
     """A tensor of `shape`: the `parts` of "text_encoder", "unet" or "vae", one after another."""
 
     name: str
@@ -55,54 +55,54 @@ OPEN_CLIP_LAYER = {
 }
 
 
-def unet(shapes: Shapes, resnets: Iterable[int]) -> list[Tensor]:
+def unet(shapes: Shapes, resnets: Iterable[int]) -> list[CompVisTensor]:
     """Return the U-Net's tensors; `resnets` are those of each level on the way down."""
     places = _unet_places(tuple(resnets), shapes)
     return [
-        Tensor(f"model.diffusion_model.{_unet_name(name, places)}", shape, "unet", (name,))
+        CompVisTensor(f"model.diffusion_model.{_unet_name(name, places)}", shape, "unet", (name,))
         for name, shape in shapes.items()
     ]
 
 
-def vae(shapes: Shapes, levels: int) -> list[Tensor]:
+def vae(shapes: Shapes, levels: int) -> list[CompVisTensor]:
     """Return the autoencoder's tensors, encoder and all."""
     made = []
     for name, shape in shapes.items():
         if ".attentions.0.to_" in name and len(shape) == 2:
             shape = (*shape, 1, 1)
-        made.append(Tensor(f"first_stage_model.{_vae_name(name, levels)}", shape, "vae", (name,)))
+        made.append(CompVisTensor(f"first_stage_model.{_vae_name(name, levels)}", shape, "vae", (name,)))
     return made
 
 
-def clip(shapes: Shapes) -> list[Tensor]:
+def clip(shapes: Shapes) -> list[CompVisTensor]:
     """Return Stable Diffusion 1.x's text encoder."""
     prefix = "cond_stage_model.transformer.text_model."
-    return [Tensor(prefix + name, shape, "text_encoder", (name,)) for name, shape in shapes.items()]
+    return [CompVisTensor(prefix + name, shape, "text_encoder", (name,)) for name, shape in shapes.items()]
 
 
-def open_clip(shapes: Shapes) -> list[Tensor]:
+def open_clip(shapes: Shapes) -> list[CompVisTensor]:
     """Return Stable Diffusion 2.x's text encoder: queries, keys and values are one tensor."""
     width = shapes["final_layer_norm.weight"][0]
     made = [
-        Tensor("text_projection", (width, width), "text_encoder", ("text_projection",)),
-        Tensor("logit_scale", (), "text_encoder", ("logit_scale",)),
+        CompVisTensor("text_projection", (width, width), "text_encoder", ("text_projection",)),
+        CompVisTensor("logit_scale", (), "text_encoder", ("logit_scale",)),
     ]
     for name, shape in shapes.items():
         if name in OPEN_CLIP:
-            made.append(Tensor(OPEN_CLIP[name], shape, "text_encoder", (name,)))
+            made.append(CompVisTensor(OPEN_CLIP[name], shape, "text_encoder", (name,)))
         elif ".k_proj." not in name and ".v_proj." not in name:
             made.append(_open_clip_layer(name, shape))
-    return [Tensor(f"cond_stage_model.model.{t.name}", t.shape, t.component, t.parts) for t in made]
+    return [CompVisTensor(f"cond_stage_model.model.{t.name}", t.shape, t.component, t.parts) for t in made]
 
 
-def _open_clip_layer(name: str, shape: Shape) -> Tensor:
+def _open_clip_layer(name: str, shape: Shape) -> CompVisTensor:
     number, _, inside = name.removeprefix("encoder.layers.").partition(".")
     layer, _, last = inside.rpartition(".")
     block = f"transformer.resblocks.{number}"
     if layer != "self_attn.q_proj":
-        return Tensor(f"{block}.{OPEN_CLIP_LAYER[layer]}.{last}", shape, "text_encoder", (name,))
+        return CompVisTensor(f"{block}.{OPEN_CLIP_LAYER[layer]}.{last}", shape, "text_encoder", (name,))
     parts = tuple(name.replace(".q_proj.", f".{letter}_proj.") for letter in "qkv")
-    return Tensor(f"{block}.attn.in_proj_{last}", (3 * shape[0], *shape[1:]), "text_encoder", parts)
+    return CompVisTensor(f"{block}.attn.in_proj_{last}", (3 * shape[0], *shape[1:]), "text_encoder", parts)
 
 
 def _unet_places(resnets: tuple[int, ...], shapes: Shapes) -> dict[str, str]:

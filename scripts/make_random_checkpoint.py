@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from msd.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from scripts import compvis_names
-from scripts.compvis_names import Shape, Tensor
+from scripts.compvis_names import CompVisTensor, Shape
 
 Array = npt.NDArray[Any]
 Config = Mapping[str, Mapping[str, Any]]
@@ -50,7 +50,7 @@ class Random:
     seed: int
     dtype: str
 
-    def values(self, tensor: Tensor) -> Array:
+    def values(self, tensor: CompVisTensor) -> Array:
         """Return a tensor's values: its parts joined on the first axis."""
         rows = tensor.shape[0] // len(tensor.parts) if tensor.shape else 1
         shape = (rows, *tensor.shape[1:]) if tensor.shape else ()
@@ -98,7 +98,7 @@ def is_second(config: Config) -> bool:
     return config["text_encoder"].get("hidden_act") == "gelu"
 
 
-def single_file_tensors(config: Config) -> list[Tensor]:
+def single_file_tensors(config: Config) -> list[CompVisTensor]:
     """Return the tensors of a single file in CompVis's layout."""
     second = is_second(config)
     every = shapes(config, UNUSED_LAYERS if second else 0)
@@ -113,7 +113,7 @@ def single_file_tensors(config: Config) -> list[Tensor]:
 
 
 def write_safetensors(
-    path: Path, tensors: Iterable[Tensor], random: Random, metadata: Mapping[str, str] | None = None
+    path: Path, tensors: Iterable[CompVisTensor], random: Random, metadata: Mapping[str, str] | None = None
 ) -> None:
     """Write a .safetensors file: the length of the header, the header, and the tensors one after another."""
     tensors, header, at = list(tensors), {"__metadata__": dict(metadata or {})}, 0
@@ -128,7 +128,7 @@ def write_safetensors(
             random.values(tensor).tofile(file)
 
 
-def write_ckpt(path: Path, tensors: Iterable[Tensor], random: Random, **beside: Any) -> None:
+def write_ckpt(path: Path, tensors: Iterable[CompVisTensor], random: Random, **beside: Any) -> None:
     """Write what torch.save makes of {"state_dict": …, **beside}: a zip file of a pickle and of storages."""
     tensors = list(tensors)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
@@ -167,7 +167,7 @@ class _Storage:
     shape: Shape
 
 
-def _pickle(tensors: Iterable[Tensor], dtype: str, beside: Mapping[str, Any]) -> bytes:
+def _pickle(tensors: Iterable[CompVisTensor], dtype: str, beside: Mapping[str, Any]) -> bytes:
     import torch
 
     kind = {"float32": torch.FloatStorage, "float16": torch.HalfStorage}[dtype]
@@ -192,7 +192,7 @@ def write_diffusers(folder: Path, config: Config, random: Random) -> None:
     index["scheduler"] = ["diffusers", config["scheduler"]["_class_name"]]
     for component, (file, _, name) in FOLDERS.items():
         (folder / component).mkdir(parents=True)
-        tensors = [Tensor(n, shape, component, (n,)) for n, shape in every[component].items()]
+        tensors = [CompVisTensor(n, shape, component, (n,)) for n, shape in every[component].items()]
         write_safetensors(folder / component / file, tensors, random, {"format": "pt"})
         said = (
             config[component] if component == "text_encoder" else {"_class_name": name, **config[component]}

@@ -80,7 +80,7 @@ def _of_graph(graph: Graph, constants: Numbers) -> Plain:
 
 def _of_op(op: Op, special: Callable[[str, Any], Any]) -> Plain:
     operands = [plain(op.inputs, special), plain(op.outputs, special)]
-    return [op.kind, op.version, *operands, plain(op.attrs, special), plain(op.rest, special)]
+    return [op.kind, op.version, *operands, plain(op.attrs, special), op.has_options, plain(op.rest, special)]
 
 
 def _of_tensor(tensor: Tensor, special: Callable[[str, Any], Any], constants: Numbers) -> Plain:
@@ -92,6 +92,8 @@ def _of_tensor(tensor: Tensor, special: Callable[[str, Any], Any], constants: Nu
         "quant": quant
         and [quant.scale.tolist(), quant.zero_point.tolist(), quant.axis, plain(quant.rest, special)],
         "producer": tensor.producer is not None,
+        "variable": tensor.is_variable,
+        "signature": tensor.shape_signature,
         "rest": plain(tensor.rest, special),
     }
 

@@ -17,7 +17,7 @@ from msd.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Tensor
 from msd.ir.weights import Array, Weights
-from msd.parity import Error
+from msd.parity import ErrorSum
 from tests.harness import build, normal
 from tests.on_cpu import run_graph
 
@@ -290,10 +290,10 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
 
 
 def test_errors_add_up() -> None:
-    error = Error()
+    error = ErrorSum()
     error.add(np.array([3.0, 4.0]), np.array([3.0, 4.5]))
     error.add(np.array([[1.0]]), np.array([0.5]))
     assert error.snr == pytest.approx(10 * np.log10(26 / 0.5))
     assert error.largest == 0.5
-    assert Error(1.0).snr == np.inf
-    assert Error(0.0, 1.0).snr == -np.inf
+    assert ErrorSum(1.0).snr == np.inf
+    assert ErrorSum(0.0, 1.0).snr == -np.inf

@@ -103,7 +103,7 @@ def test_what_cannot_be_watched_is_refused() -> None:
         watch(graph, [], [graph.ops[0].operands[0]], ignore)
     with pytest.raises(BadModelFile, match=r"takes x as float32\[1, 5, 7, 6\], not float32\[5, 7, 6\]"):
         watch(graph, [{"x": normal(*SHAPE[1:])}], graph.outputs, ignore)
-    graph.inputs[0].rest["isVariable"] = True
+    graph.inputs[0].is_variable = True
     with pytest.raises(ValueError, match="variables"):
         watch(graph, [], graph.outputs, ignore)
 

@@ -100,5 +100,5 @@ def test_a_refusal_is_one_line(tmp_path: Path) -> None:
     assert result.exit_code == 1
     (line,) = result.stderr.strip().splitlines()
     assert line.startswith("error: ")
-    assert "a.ckpt is not a readable checkpoint of torch's: it is no whole zip file" in line
+    assert "a.ckpt is not a readable torch checkpoint: it is not a complete zip file" in line
     assert not (tmp_path / "out").exists()

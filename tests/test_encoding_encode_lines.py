@@ -55,8 +55,8 @@ def test_a_line_that_names_nothing_is_an_error() -> None:
     conv = lambda: conv_graph(learnt(KERNEL, "mid_block.conv1.weight"))  # noqa: E731
     encoded(Line("int8", name=("mid_*",), component=("unet",)), unet=conv())
     message = (
-        r"line entry 2 of the recipe mine \(int4 for name midblock\.\* and component unet\) names no weights"
-        r" that could be stored so; nearest are mid_block\.conv1\.weight"
+        r"line entry 2 of the recipe mine \(int4 for name midblock\.\* and component unet\) matches no"
+        r" weights that could be stored so; nearest are mid_block\.conv1\.weight"
     )
     with pytest.raises(BadConfig, match=message):
         encoded(Line("int8"), Line("int4", name=("midblock.*",), component=("unet",)), unet=conv())

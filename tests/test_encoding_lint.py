@@ -10,8 +10,8 @@ import pytest
 import graph_rewrites
 from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
+from msd.encoding.compatibility import require_supported
 from msd.encoding.encode import encode
-from msd.encoding.lint import require_right
 from msd.encoding.recipe import Line, Recipe
 from msd.errors import BadConfig
 from msd.ir import Build, Graph, Model, Tensor
@@ -38,7 +38,7 @@ def layer(size: int = 1, stride: int = 1) -> Graph:
 def checked(made: Graph, line: Line, delegate: str | None = "litert-gpu") -> None:
     recipe = Recipe("mine", (line,), delegate=delegate)
     assert encode(made, recipe, "unet").matched == {0}
-    require_right(Model([made]), recipe, "unet")
+    require_supported(Model([made]), recipe, "unet")
 
 
 def test_what_the_delegate_takes_and_gets_right() -> None:
@@ -53,7 +53,7 @@ def test_what_the_delegate_takes_and_gets_right() -> None:
 def test_a_table_with_one_scale_is_wrong_on_the_gpu() -> None:
     message = (
         r"the recipe mine makes a unet that litert-gpu computes wrong: EMBEDDING_LOOKUP at 0, which makes"
-        r" \S+, has a table of INT8 with one scale; one a row is right. Change the line"
+        r" \S+, has a table of INT8 with one scale; use one per row. Change the line"
     )
     with pytest.raises(BadConfig, match=message):
         checked(table(), Line("int8", granularity="tensor"))

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from msd.errors import OutputUnwritable
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 from tests.tiny_disk import tiny_disk
 
 NOBODY = 65534
@@ -18,7 +18,7 @@ NOBODY = 65534
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "out"
-    with complete(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("new")
         assert not path.exists()
         assert temporary.parent == tmp_path
@@ -38,7 +38,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
 def test_a_new_file_takes_the_old_ones_place(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("old")
-    with complete(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text("new")
     assert path.read_text() == "new"
 
@@ -99,7 +99,7 @@ def test_a_full_disk(tmp_path: Path) -> None:
 
 def test_the_fault_of_another_file_is_not_the_outputs(tmp_path: Path) -> None:
     """A checkpoint that has gone is not a folder that cannot be written."""
-    with pytest.raises(FileNotFoundError), complete(tmp_path / "out"):
+    with pytest.raises(FileNotFoundError), atomic_write(tmp_path / "out"):
         (tmp_path / "checkpoint").read_bytes()
 
 
@@ -110,5 +110,5 @@ def interrupted() -> Iterator[str]:
 
 
 def write(path: Path, text: Iterable[str] = ("new",)) -> None:
-    with complete(path) as temporary, temporary.open("w") as file:
+    with atomic_write(path) as temporary, temporary.open("w") as file:
         file.writelines(text)

@@ -69,7 +69,7 @@ def imports_upwards(modules: Modules) -> list[str]:
     for name, module in modules.items():
         for other in imports(module, modules):
             in_rewrites = in_folder(name, "graph_rewrites") and in_folder(other, "msd")
-            in_engine = in_folder(name, "msd") and not in_folder(name, "msd.cli")
+            in_engine = in_folder(name, "msd") and not in_folder(name, "msd.cli", "msd.api")
             if (
                 (in_rewrites and other not in FOR_REWRITES)
                 or (in_engine and (in_folder(other, "graph_rewrites", "msd.cli") or other in FOR_COMMANDS))

@@ -68,7 +68,7 @@ def erase(made: Graph, op: Op) -> None:
 def remove_dead(made: Graph, op: Op) -> None:
     before = len(made.ops)
     assert before - made.remove_dead() == len(made.ops)
-    assert all(map(made.holds, made.ops))
+    assert all(map(made.is_needed, made.ops))
 
 
 def swap(made: Graph, op: Op) -> None:
@@ -276,10 +276,10 @@ def test_verify_leaves_what_it_cannot_know() -> None:
     """Shapes that only running tells, and variables that the first run finds ready."""
     new = Build()
     x, where, state = Tensor("x", (2, 3)), Tensor("where", (1,), "INT32"), Tensor("state", SHAPE)
-    state.rest["isVariable"] = True
+    state.is_variable = True
     loose = Op("RESHAPE", (x, where), (Tensor("y", (4,)),))
     moving = Op("NEG", (x,), (Tensor("z", (1, 3)),))
-    moving.outputs[0].rest["shapeSignature"] = np.array([-1, 3])
+    moving.outputs[0].shape_signature = (-1, 3)
     Graph([x, where], [], [loose, moving, Op("ADD", (x, state), (Tensor("sum", SHAPE),)), *new.ops]).verify()
 
 
@@ -288,7 +288,7 @@ def test_values_are_those_of_constants_only() -> None:
     assert new.const([1, 2]).values().tolist() == [1, 2]
     with pytest.raises(NotConstant, match="x is not a constant"):
         Tensor("x", SHAPE).values()
-    with pytest.raises(ValueError, match="no operator makes x"):
+    with pytest.raises(ValueError, match="no operator produces x"):
         _ = Tensor("x", SHAPE).maker
 
 
@@ -318,7 +318,7 @@ def test_an_attribute_that_is_not_there_is_refused() -> None:
 
 
 def test_an_operator_of_unknown_shape_is_refused() -> None:
-    with pytest.raises(TypeError, match="the shape that TOPK_V2 makes is not known"):
+    with pytest.raises(TypeError, match="the result shape of TOPK_V2 is unknown"):
         Build().TOPK_V2(Tensor("x", SHAPE), 1)
     with pytest.raises(AttributeError):
         _ = Build()._nothing

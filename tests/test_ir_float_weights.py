@@ -11,7 +11,7 @@ import pytest
 
 from msd import tflite
 from msd.ir import Build, Graph, Model, Quant, Tensor
-from msd.ir.float_weights import give_float_weights
+from msd.ir.float_weights import dequantize_weights
 from msd.ir.weights import Weights
 from msd.runners.interpreter import Interpreter
 from tests import edited_models, tiny_models
@@ -68,13 +68,13 @@ def test_float16_that_nothing_brings_to_float32(tmp_path: Path) -> None:
 
 
 def given(path: Path) -> int:
-    return give_float_weights(tflite.read(path))
+    return dequantize_weights(tflite.read(path))
 
 
 def test_weights_stay_small_and_one_operation_is_added(tmp_path: Path) -> None:
     path = tiny_models.save("conv_int8", tmp_path)
     model = tflite.read(path)
-    assert give_float_weights(model) == 1
+    assert dequantize_weights(model) == 1
     assert [op.kind for op in model.main.ops] == ["DEQUANTIZE", "CONV_2D"]
     tflite.write(model, tmp_path / "float.tflite")
     assert (tmp_path / "float.tflite").stat().st_size < path.stat().st_size + 500
@@ -125,6 +125,6 @@ def test_a_weight_used_twice_is_brought_to_float_once() -> None:
     step = {"stride_h": 1, "stride_w": 1}
     y = new.CONV_2D(new.CONV_2D(x, weight, bias, **step), weight, bias, **step)
     graph = Graph([x], [y], new.ops)
-    assert give_float_weights(Model([graph])) == 1
+    assert dequantize_weights(Model([graph])) == 1
     graph.verify()
     assert [op.kind for op in graph.ops] == ["DEQUANTIZE", "CONV_2D", "CONV_2D"]

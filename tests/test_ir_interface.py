@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Graph, Model, Tensor
-from msd.ir.executed import executed
-from msd.ir.float_weights import give_float_weights
+from msd.ir.executed_graphs import executed_graphs
+from msd.ir.float_weights import dequantize_weights
 from msd.ir.interface import Interface, TensorSpec
 from msd.runners.random_inputs import SMALL_INTEGERS, random_inputs
 from tests import edited_models, tiny_models
@@ -52,7 +52,7 @@ def test_an_integer_input_knows_the_table_it_looks_up(tmp_path: Path) -> None:
 
 def test_an_input_that_holds_no_numbers_is_refused() -> None:
     words = Tensor("words", (3,), "STRING")
-    with pytest.raises(BadModelFile, match=r"m\.tflite has words of type STRING; only numbers"):
+    with pytest.raises(BadModelFile, match=r"m\.tflite has words of type STRING; only numeric tensors"):
         Interface.of(Model([Graph([words])]), Path("m.tflite"))
 
 
@@ -69,8 +69,8 @@ def test_a_damaged_model_is_understood_or_refused(name: str, flips: list[tuple[f
         model = tflite.parse(bytes(content))
         ports = Interface.of(model, Path("m.tflite"))
         assert all(port.table_length is None or port.table_length > 0 for port in ports.inputs.values())
-        executed(model)
-        give_float_weights(model)
+        executed_graphs(model)
+        dequantize_weights(model)
 
 
 @given(

@@ -108,16 +108,16 @@ def test_combining_takes_the_larger_shape(axis: int) -> None:
 
 
 def test_a_description_that_lies_is_found_when_loaded() -> None:
-    with pytest.raises(AssertionError, match=r"cut made float32\(2,\), not float32\(3,\)"):
+    with pytest.raises(AssertionError, match=r"cut returned float32\(2,\), not float32\(3,\)"):
         Weights.of(np.ones(3, np.float32)).map("cut", lambda a: a[:2]).load()
-    with pytest.raises(AssertionError, match=r"widen made float64\(3,\), not float32\(3,\)"):
+    with pytest.raises(AssertionError, match=r"widen returned float64\(3,\), not float32\(3,\)"):
         Weights.of(np.ones(3, np.float32)).map("widen", lambda a: a.astype("float64")).load()
 
 
 def test_large_weights_cannot_be_looked_at() -> None:
-    assert Weights.of(np.zeros(SMALL, np.int8)).small().size == SMALL
-    with pytest.raises(ValueError, match=r"checkpoint has 65537 elements: too many to look at"):
-        unloaded(SMALL + 1).small()
+    assert Weights.of(np.zeros(SMALL, np.int8)).load_small().size == SMALL
+    with pytest.raises(ValueError, match=r"checkpoint has 65537 elements: too many to read"):
+        unloaded(SMALL + 1).load_small()
 
 
 def test_what_cannot_be_described_is_refused() -> None:

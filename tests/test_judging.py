@@ -11,7 +11,7 @@ import pytest
 from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Model
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.judging import Rejection, judge
 from msd.runners.child import Child
 from msd.runners.worker import Done, Request
@@ -135,9 +135,9 @@ def test_several_graphs_are_counted_together(tmp_path: Path) -> None:
 
 def test_operations_inside_a_composite_do_not_count() -> None:
     """The delegate is asked about the composite; a verdict on it is not possible, since it crashes."""
-    (graph,) = executed(tflite.parse(edited_models.composite("whole")))
+    (graph,) = executed_graphs(tflite.parse(edited_models.composite("whole")))
     assert [op.kind for op in graph.ops] == ["STABLEHLO_COMPOSITE"]
-    assert [len(graph.ops) for graph in executed(tflite.parse(tiny_models.model("loop")))] == [1, 1, 3]
+    assert [len(graph.ops) for graph in executed_graphs(tflite.parse(tiny_models.model("loop")))] == [1, 1, 3]
 
 
 def test_of_several_signatures_the_first_graphs_runs(tmp_path: Path) -> None:

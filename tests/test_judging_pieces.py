@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msd import tflite
 from msd.cli.report import report
 from msd.ir import Build, Model, Tensor
-from msd.ir.split import cut
+from msd.ir.split import split_graph
 from msd.judging.pieces import combined, judge_pieces
 from msd.runners.interpreter import Interpreter
 from msd.runners.random_inputs import random_inputs
@@ -31,7 +31,7 @@ def in_pieces(path: Path, count: int, folder: Path) -> tuple[int, dict[str, np.n
         known = dict(random_inputs(network.inputs.values()))
     model = tflite.read(path)
     known = {t.name: known[name] for name, t in model.main.signatures[0].inputs.items()}
-    pieces = cut(model.main, count)
+    pieces = split_graph(model.main, count)
     for piece in pieces:
         tflite.write(Model([piece]), folder / "piece.tflite")
         with Interpreter(folder / "piece.tflite", float_weights=True) as network:
@@ -51,7 +51,7 @@ def test_the_pieces_compute_what_the_whole_does(count: int, decoder: Path, tmp_p
 
 def test_constants_are_shared_out(decoder: Path, tmp_path: Path) -> None:
     sizes = []
-    for piece in cut(tflite.read(decoder).main, 4):
+    for piece in split_graph(tflite.read(decoder).main, 4):
         tflite.write(Model([piece]), tmp_path / "piece.tflite")
         sizes.append((tmp_path / "piece.tflite").stat().st_size)
     assert max(sizes) < 0.5 * sum(sizes)
@@ -67,7 +67,7 @@ def test_every_operation_is_in_one_piece(count: int) -> None:
         return y
 
     graph = build(spell, x=(2, 5))
-    pieces = cut(graph, count)
+    pieces = split_graph(graph, count)
     assert [op for piece in pieces for op in piece.ops] == graph.ops
     assert 1 <= len(pieces) <= count
     made = set(graph.inputs)
@@ -79,9 +79,9 @@ def test_every_operation_is_in_one_piece(count: int) -> None:
 
 def test_variables_cannot_be_cut() -> None:
     graph = build(lambda new, x: new.TANH(x), x=(2, 5))
-    graph.inputs[0].rest["isVariable"] = True
+    graph.inputs[0].is_variable = True
     with pytest.raises(ValueError, match="variables"):
-        cut(graph, 2)
+        split_graph(graph, 2)
 
 
 def test_the_delegate_judges_each(decoder: Path) -> None:

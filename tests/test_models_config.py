@@ -119,7 +119,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("unet", {"down_block_types": "DownBlock2D"}, "a list with one entry for each level was expected"),
     ("unet", {"only_cross_attention": 0}, "only False is supported"),
     ("unet", {"addition_embed_type": "text_time"}, "says addition_embed_type = 'text_time', but only None"),
-    ("unet", {"novelty": 3}, "says novelty = 3, but what that would mean is not known; null is"),
+    ("unet", {"novelty": 3}, "says novelty = 3, but its meaning is unknown; only null is supported"),
     ("unet", {"attention_head_dim": [5, 10, 20]}, "there are 4 levels"),
     ("unet", {"attention_head_dim": 7}, "must be a multiple of attention_head_dim = 7"),
     ("unet", {"attention_head_dim": 0}, "an integer from 1 to 256 was expected"),
@@ -142,7 +142,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("vae", {"block_out_channels": [128, 256, 512, 500]}, "must be a multiple of norm_num_groups = 32"),
     ("vae", {"scaling_factor": 0}, "a number above 0 was expected"),
     ("vae", {"shift_factor": 0.1}, "says shift_factor = 0.1, but only None is supported"),
-    ("vae", {"novelty": True}, "what that would mean is not known"),
+    ("vae", {"novelty": True}, "its meaning is unknown"),
     ("text_encoder", {"model_type": "t5"}, "says model_type = 't5', but only 'clip_text_model'"),
     (
         "text_encoder",

@@ -109,7 +109,7 @@ def test_a_layer_made_anew_at_each_call_is_refused() -> None:
 
         return lambda image: keras.layers.Dense(2)(image)
 
-    with pytest.raises(ValueError, match="was made while the model was called"):
+    with pytest.raises(ValueError, match="only when it is called"):
         trace(build, IMAGE)
 
 

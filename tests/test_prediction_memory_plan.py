@@ -9,26 +9,26 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.prediction.memory_plan import Life, needed, offsets
+from msd.prediction.memory_plan import Lifetime, live_bytes, offsets
 
 STEPS = 12
 
 
-def total(lives: Sequence[Life], places: Sequence[int]) -> int:
+def total(lives: Sequence[Lifetime], places: Sequence[int]) -> int:
     return max((place + life.size for life, place in zip(lives, places, strict=True)), default=0)
 
 
-def together(a: Life, b: Life) -> bool:
+def together(a: Lifetime, b: Lifetime) -> bool:
     return a.first <= b.last and b.first <= a.last
 
 
-def optimum(lives: Sequence[Life]) -> int:
+def optimum(lives: Sequence[Lifetime]) -> int:
     """The least total: of all orders, each tensor as low as it goes; one of them is an optimal plan."""
     return min(total([lives[i] for i in order], _lowest([lives[i] for i in order]))
                for order in permutations(range(len(lives))))  # fmt: skip
 
 
-def _lowest(lives: Sequence[Life]) -> list[int]:
+def _lowest(lives: Sequence[Lifetime]) -> list[int]:
     places: list[int] = []
     for i, life in enumerate(lives):
         taken = [(p, p + o.size) for o, p in zip(lives[:i], places, strict=True) if together(life, o)]
@@ -39,41 +39,55 @@ def _lowest(lives: Sequence[Life]) -> list[int]:
 
 
 @st.composite
-def a_life(draw: st.DrawFn) -> Life:
+def a_life(draw: st.DrawFn) -> Lifetime:
     first, last = sorted((draw(st.integers(0, STEPS - 1)), draw(st.integers(0, STEPS - 1))))
-    return Life(draw(st.integers(0, 40)), first, last)
+    return Lifetime(draw(st.integers(0, 40)), first, last)
 
 
 @given(st.lists(a_life(), max_size=25))
-def test_what_holds_of_every_plan(lives: list[Life]) -> None:
+def test_what_holds_of_every_plan(lives: list[Lifetime]) -> None:
     places = offsets(lives)
     for (a, at), (b, bt) in combinations(zip(lives, places, strict=True), 2):
         if together(a, b) and a.size and b.size:
             assert at + a.size <= bt or bt + b.size <= at
-    least = max(needed(lives, STEPS), default=0)
+    least = max(live_bytes(lives, STEPS), default=0)
     assert least <= total(lives, places) <= sum(life.size for life in lives)
     assert all(place >= 0 for place in places)
     assert offsets(lives) == places
 
 
 @given(st.lists(a_life(), max_size=25))
-def test_what_is_needed_at_each_step(lives: list[Life]) -> None:
+def test_what_is_needed_at_each_step(lives: list[Lifetime]) -> None:
     by_hand = [sum(i.size for i in lives if i.first <= step <= i.last) for step in range(STEPS)]
-    assert needed(lives, STEPS) == by_hand
+    assert live_bytes(lives, STEPS) == by_hand
 
 
 def test_an_example_by_hand() -> None:
     """A chain of three: the first and the third share a place."""
-    lives = [Life(6, 0, 1), Life(4, 1, 2), Life(5, 2, 3)]
+    lives = [Lifetime(6, 0, 1), Lifetime(4, 1, 2), Lifetime(5, 2, 3)]
     assert offsets(lives) == [0, 6, 0]
-    assert needed(lives, 4) == [6, 10, 9, 5]
+    assert live_bytes(lives, 4) == [6, 10, 9, 5]
 
 
 def test_the_smallest_gap_that_is_wide_enough_is_taken() -> None:
     """Between three that stay, 4 and 2 bytes become free: a tensor of 2 goes into the 2."""
-    lives = [Life(9, 0, 9), Life(4, 0, 4), Life(3, 5, 9), Life(8, 0, 9), Life(7, 0, 9), Life(2, 0, 4)]
+    lives = [
+        Lifetime(9, 0, 9),
+        Lifetime(4, 0, 4),
+        Lifetime(3, 5, 9),
+        Lifetime(8, 0, 9),
+        Lifetime(7, 0, 9),
+        Lifetime(2, 0, 4),
+    ]
     assert offsets(lives) == [0, 24, 24, 9, 17, 28]
-    gaps = [Life(9, 0, 9), Life(8, 0, 0), Life(7, 0, 9), Life(6, 0, 0), Life(5, 0, 9), Life(4, 1, 1)]
+    gaps = [
+        Lifetime(9, 0, 9),
+        Lifetime(8, 0, 0),
+        Lifetime(7, 0, 9),
+        Lifetime(6, 0, 0),
+        Lifetime(5, 0, 9),
+        Lifetime(4, 1, 1),
+    ]
     assert offsets(gaps) == [0, 9, 17, 24, 30, 24]
 
 
@@ -83,14 +97,14 @@ def test_close_to_the_optimum_on_small_cases() -> None:
     greedy, best = [], []
     for _ in range(150):
         firsts = [chance.randrange(STEPS) for _ in range(chance.choice((5, 6)))]
-        lives = [Life(chance.randint(1, 9), f, min(STEPS - 1, f + chance.randrange(6))) for f in firsts]
+        lives = [Lifetime(chance.randint(1, 9), f, min(STEPS - 1, f + chance.randrange(6))) for f in firsts]
         greedy.append(total(lives, offsets(lives)))
         best.append(optimum(lives))
-        assert max(needed(lives, STEPS)) <= best[-1] <= greedy[-1]
+        assert max(live_bytes(lives, STEPS)) <= best[-1] <= greedy[-1]
     assert sum(greedy) <= 1.05 * sum(best)
     assert sum(a == b for a, b in zip(greedy, best, strict=True)) >= 120
 
 
 def test_no_tensors() -> None:
     assert offsets([]) == []
-    assert needed([], 2) == [0, 0]
+    assert live_bytes([], 2) == [0, 0]

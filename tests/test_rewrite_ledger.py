@@ -137,7 +137,7 @@ class TestLoader:
     @pytest.mark.parametrize(
         ("files", "words"),
         [
-            ({"empty.py": "VALUE = 1\n"}, "graph_rewrites/empty.py holds no rewrite"),
+            ({"empty.py": "VALUE = 1\n"}, "graph_rewrites/empty.py has no rewrite"),
             (
                 dict.fromkeys(
                     ["one.py", "two.py"],

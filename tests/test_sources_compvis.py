@@ -186,7 +186,7 @@ ZERO = torch.zeros(1)
         ("transformer.resblocks.0.x", "is a text encoder alone, with no U-Net and no VAE"),
         (
             "something",
-            "holds nothing of a Stable Diffusion; it should have U-Net (model.diffusion_model.*), VAE",
+            "contains no part of a Stable Diffusion; it should have U-Net (model.diffusion_model.*), VAE",
         ),
     ],
 )
@@ -230,7 +230,7 @@ BAD = [
     ({f"{VAE}decoder.up.1.block.3.conv1.weight": ZERO}, "has depths of the VAE that differ where"),
     ({f"{VAE}decoder.up.0.block.0.conv1.weight": DROP}, f"lacks {VAE}decoder.up.0.block.0.conv1.weight"),
     ({f"{VAE}decoder.conv_in.weight": DROP}, f"lacks {VAE}decoder.conv_in.weight, which every"),
-    ({f"{VAE}decoder.conv_in.weight": ZERO}, "decoder.conv_in.weight of the shape [1]; 4 axes are right"),
+    ({f"{VAE}decoder.conv_in.weight": ZERO}, "decoder.conv_in.weight of the shape [1]; 4 axes were expected"),
     ({f"{UNET}middle_block.1.proj_in.weight": DROP}, "lacks model.diffusion_model.middle_block.1.proj_in"),
     ({f"{OUT}.9.0.in_layers.0.weight": ZERO}, "[2, 2, 2] layers on its levels on the"),
     ({f"{OUT}.6.1.transformer_blocks.1.norm1.bias": ZERO}, "depths of transformers on one level"),
@@ -264,7 +264,7 @@ def test_text_encoders_that_are_not_known(first: Tensors, second: Tensors, tmp_p
     strange = {**second, f"{BLOCK}.3.ln_9.weight": ZERO}
     refuse(save(tmp_path, strange), f"holds {TEXT}model.transformer.resblocks.3.ln_9.weight, which no")
     uneven = {**second, f"{BLOCK}.3.attn.in_proj_bias": torch.zeros(7)}
-    refuse(save(tmp_path, uneven), "in_proj_bias of [7], which are no three projections")
+    refuse(save(tmp_path, uneven), "in_proj_bias of [7], which is not three projections")
 
 
 def test_an_ending_in_capitals(first: Tensors, tmp_path: Path) -> None:

@@ -219,8 +219,8 @@ def test_a_file_that_the_library_crashes_on_is_refused(path: Path, monkeypatch: 
 
 
 def test_a_file_that_the_library_hangs_on_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("msd.sources.h5.PATIENCE", 0.001)
-    with pytest.raises(BadCheckpoint, match=r"does not come to an end with it in 0.001 s"):
+    monkeypatch.setattr("msd.sources.h5.TIMEOUT", 0.001)
+    with pytest.raises(BadCheckpoint, match=r"does not finish reading it in 0.001 s"):
         open_file(path)
 
 

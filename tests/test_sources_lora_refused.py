@@ -190,14 +190,14 @@ def test_what_is_no_lora_for_the_checkpoint(
 )
 def test_metadata_without_sense(metadata: Any, message: str, tiny: Tiny, tmp_path: Path) -> None:
     path = loras.save(tmp_path / "x.safetensors", change(alpha=None), metadata)
-    refuse(tiny, path, f"has a senseless lora_adapter_metadata: {message}")
+    refuse(tiny, path, f"has an invalid lora_adapter_metadata: {message}")
 
 
 def test_metadata_that_is_not_json(tiny: Tiny, tmp_path: Path) -> None:
     for i, text in enumerate(("{", "[" * 100_000)):
         path = tmp_path / f"{i}.safetensors"
         loras.save_file(change(), path, {"lora_adapter_metadata": text})
-        refuse(tiny, path, "has a senseless lora_adapter_metadata: it is not JSON")
+        refuse(tiny, path, "has an invalid lora_adapter_metadata: it is not JSON")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -227,9 +227,7 @@ def test_files_that_cannot_be_read(tiny: Tiny, tmp_path: Path) -> None:
     for suffix in (".ckpt", ".pt", ".bin", ".PTH"):
         path = tmp_path / f"x{suffix}"
         path.touch()
-        refuse(
-            tiny, path, "is a pickle, which can run any code when it is read; a .safetensors file is wanted"
-        )
+        refuse(tiny, path, "is a pickle, which can run any code when it is read; use a .safetensors file")
     path = loras.save(tmp_path / "x.safetensors", change())
     path.write_bytes(path.read_bytes()[:-1])
     refuse(tiny, path, "is not a readable safetensors file")

@@ -138,16 +138,16 @@ def test_a_file_that_changes_while_it_is_open(tmp_path: Path) -> None:
 def test_files_that_are_no_zip_of_torchs(tmp_path: Path) -> None:
     path = tmp_path / "a.ckpt"
     saved(path, {"a": torch.ones(3)}, _use_new_zipfile_serialization=False)
-    refuse(path, "a.ckpt is not a readable checkpoint of torch's: it has the form from before torch 1.6")
+    refuse(path, "a.ckpt is not a readable torch checkpoint: it has the format from before torch 1.6")
     path.write_bytes(b"")
-    refuse(path, "it is no whole zip file")
+    refuse(path, "it is not a complete zip file")
     refuse(tmp_path / "none.ckpt", "it cannot be read (No such file or directory)")
     refuse(tmp_path, "it cannot be read (Is a directory)")
     for other in ("x/other", "x/"):
         archive(path, {other: b""})
         refuse(path, "it has no entry data.pkl")
     archive(path, {"x/data.pkl": b""}, zipfile.ZIP_DEFLATED)
-    refuse(path, "its x/data.pkl is compressed or encrypted; torch.save stores it as it is")
+    refuse(path, "its x/data.pkl is compressed or encrypted; torch.save never does")
     archive(path, {"x/data.pkl": b"", "y/data.pkl": b""})
     refuse(path, "two of its entries have the same name")
     archive(path, {"x/data.pkl": pickle.dumps({}), "x/byteorder": b"big"})
@@ -181,8 +181,8 @@ def test_a_directory_that_lies(tmp_path: Path) -> None:
     refuse(lying(path, b"x/data/0", 20, 30, 30), "its x/z overlaps the entry before it")
     refuse(lying(path, b"x/data/0", 20, 7, 8), "its x/data/0 is compressed or encrypted")
     refuse(lying(path, b"x/data.pkl", 42, 1), "its x/data.pkl is not where its directory says")
-    refuse(lying(path, b"x/z", 20, 900, 900), "its x/z goes beyond the end of the file")
-    refuse(lying(path, b"x/z", 42, 1 << 31), "it is no whole zip file")
+    refuse(lying(path, b"x/z", 20, 900, 900), "its x/z exceeds the end of the file")
+    refuse(lying(path, b"x/z", 42, 1 << 31), "it is not a complete zip file")
 
 
 def test_an_entry_without_a_name(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_an_offset_of_64_bits(tmp_path: Path) -> None:
     data[data.index(b"\x99\x99", place)] = 1
     data[data.index(b"\x99", place)] = 0
     path.write_bytes(data)
-    refuse(path, "it is no whole zip file (Python int too large")
+    refuse(path, "it is not a complete zip file (Python int too large")
 
 
 def test_a_read_beyond_the_end(tmp_path: Path) -> None:

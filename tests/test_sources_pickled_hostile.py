@@ -85,7 +85,7 @@ def test_nothing_is_executed(name: str, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.chdir(tmp_path)
     path = archive(tmp_path / "a.ckpt", {"x/data.pkl": EVIL[name]})
     with pytest.raises(
-        BadCheckpoint, match=r"is not a readable checkpoint of torch's: of its data\.pkl, "
+        BadCheckpoint, match=r"is not a readable torch checkpoint: of its data\.pkl, "
     ) as caught:
         read_contents(path)
     assert len(str(caught.value).splitlines()) == 1
@@ -151,7 +151,7 @@ LIES = [
     ({"shape": (3, 1)}, "a has a shape and strides that do not fit each other"),
     ({"shape": [3]}, "a has a shape and strides that do not fit each other"),
     ({"kind": torch.Size}, "a is of the type torch.Size, which is not supported"),
-    ({"kind": "FloatStorage"}, "a is a tensor without a storage, an offset, a shape and strides"),
+    ({"kind": "FloatStorage"}, "a is a tensor without a storage, an offset, a shape or strides"),
 ]
 
 

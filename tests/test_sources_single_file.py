@@ -32,7 +32,7 @@ from msd.sources.compvis.ema import dotted
 from msd.sources.formats import open_checkpoint
 from msd.sources.single_file import open_single_file
 from scripts import compvis_names
-from scripts.compvis_names import Tensor
+from scripts.compvis_names import CompVisTensor
 from scripts.make_random_checkpoint import (
     MODELS,
     Random,
@@ -161,7 +161,7 @@ def meta_modules(config: Config) -> dict[str, torch.nn.Module]:
         }
 
 
-def write_sparse(path: Path, tensors: list[Tensor], prediction_type: str) -> None:
+def write_sparse(path: Path, tensors: list[CompVisTensor], prediction_type: str) -> None:
     """Write a file whose header is right and whose tensors are a hole."""
     header: dict[str, Any] = {"__metadata__": {"modelspec.prediction_type": prediction_type}}
     at = 0

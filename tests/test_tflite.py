@@ -135,7 +135,7 @@ def test_what_was_read_is_what_the_converter_was_told() -> None:
     lstm = tflite.parse(varied_models.model("lstm_int8")).main.ops[1]
     assert len(lstm.rest["intermediates"]) == 5
     assert lstm.inputs.count(None) == 9
-    assert [t.rest["isVariable"] for t in lstm.operands if t.data is None and t.producer is None] == [
+    assert [t.is_variable for t in lstm.operands if t.data is None and t.producer is None] == [
         True,
         True,
     ]
@@ -143,7 +143,7 @@ def test_what_was_read_is_what_the_converter_was_told() -> None:
     assert per_channel is not None
     assert (per_channel.scale.shape, per_channel.zero_point.tolist(), per_channel.axis) == ((8,), [0] * 8, 0)
     dynamic = tflite.parse(varied_models.model("dynamic")).main.inputs[0]
-    assert (dynamic.shape, dynamic.rest["shapeSignature"].tolist()) == ((1, 6), [-1, 6])
+    assert (dynamic.shape, dynamic.shape_signature) == ((1, 6), (-1, 6))
     assert tflite.parse(varied_models.model("spectrogram")).main.ops[0].kind == "CUSTOM:AudioSpectrogram"
     assert tflite.parse(varied_models.model("flex")).main.ops[-1].kind == "CUSTOM:FlexErf"
     blocks = tflite.parse(varied_models.model("blockwise")).main.ops[0].operands[1]

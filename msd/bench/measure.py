@@ -10,7 +10,7 @@ from msd import tflite
 from msd.bench.result import Measurement
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.runners.backend import Backend, MeasuredFile, Report
 from msd.runners.child import ChildLost, ChildRefused
 from msd.runners.engine import Engine
@@ -87,7 +87,7 @@ def measurement(component: str, backend: Backend, path: Path, measured: Measured
         precision=place.precision,
         threads=place.threads,
         bytes=path.stat().st_size,
-        operations=sum(len(graph.ops) for graph in executed(tflite.read(path))),
+        operations=sum(len(graph.ops) for graph in executed_graphs(tflite.read(path))),
         delegate=place.delegate,
         nodes=place.nodes,
         delegated=place.delegated,

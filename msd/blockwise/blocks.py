@@ -9,7 +9,7 @@ from graphlib import TopologicalSorter
 
 from msd.blockwise.labels import Labels, Pair, is_learnt, joined, label
 from msd.ir import Graph, Op, Tensor
-from msd.ir.split import downstream
+from msd.ir.downstream import downstream
 
 MOVES = frozenset({"RESHAPE", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"})
 """Operators that only move numbers."""
@@ -197,11 +197,12 @@ def _copy(op: Op, inputs: list[Tensor | None], copies: dict[Tensor, Tensor]) -> 
         dict(op.attrs),
         op.version,
     )
-    made.rest = op.rest
+    made.has_options, made.rest = op.has_options, op.rest
     return made
 
 
 def _like(tensor: Tensor) -> Tensor:
     made = Tensor(tensor.name, tensor.shape, tensor.dtype, tensor.data, tensor.quant)
+    made.is_variable, made.shape_signature = tensor.is_variable, tensor.shape_signature
     made.rest = tensor.rest
     return made

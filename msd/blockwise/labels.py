@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msd.encoding.encode import SMALLEST
 from msd.ir import Graph, Op, Tensor
-from msd.ir.split import cut
+from msd.ir.split import split_graph
 
 CONTAINER = re.compile(
     r".*\b(?:(?:down_|up_|transformer_)?blocks|resnets|attentions|downsamplers|upsamplers|layers)\.\d+(?=\.|$)"
@@ -181,4 +181,4 @@ def _by_residuals(graph: Graph) -> Labels:
 
 
 def _evenly(graph: Graph) -> Labels:
-    return {op: f"block {i}" for i, piece in enumerate(cut(graph, EVEN), 1) for op in piece.ops}
+    return {op: f"block {i}" for i, piece in enumerate(split_graph(graph, EVEN), 1) for op in piece.ops}

@@ -17,7 +17,7 @@ from msd.calibration.store import Store, running
 from msd.errors import BadModelFile
 from msd.ir import Graph, Tensor
 from msd.ir.weights import Array
-from msd.parity import Error
+from msd.parity import ErrorSum
 
 OnProgress = Callable[[str, int, int], None]
 """Called with what is being done, how much is done, and of how much."""
@@ -54,7 +54,7 @@ def measure(
         watch(ours, inputs, list(known), store.add)
         if not store.runs:
             raise BadModelFile(f"{reference} was given no inputs")
-        alone, swaps = list[Error](), list[Error]()
+        alone, swaps = list[ErrorSum](), list[ErrorSum]()
         for number, block in enumerate(every):
             on_progress("blocks alone", number, len(every))
             alone.append(_alone(block, store, compressed))
@@ -75,9 +75,9 @@ def result_snr(reference: Path, compressed: Path, inputs: Iterable[Mapping[str, 
         return _ratio(_final(theirs, inputs, ours, store, compressed))
 
 
-def _alone(block: Block, store: Store, path: Path) -> Error:
+def _alone(block: Block, store: Store, path: Path) -> ErrorSum:
     """Return the error of a block's results on the reference's inputs."""
-    error = Error()
+    error = ErrorSum()
     with running(block.compressed, store.folder) as run:
         for number in range(store.runs):
             made = run({t: store.load(number, block.values[t]) for t in block.compressed.inputs})
@@ -88,9 +88,9 @@ def _alone(block: Block, store: Store, path: Path) -> Error:
 
 def _final(
     graph: Graph, inputs: Iterable[Mapping[str, Array]], reference: Graph, store: Store, path: Path
-) -> Error:
+) -> ErrorSum:
     """Return the error of the results of `graph`, of which those of `reference` are stored."""
-    error, seen = Error(), Counter[Tensor]()
+    error, seen = ErrorSum(), Counter[Tensor]()
     same = dict(zip(graph.outputs, reference.outputs, strict=True))
 
     def compare(tensor: Tensor, value: Array) -> None:
@@ -108,14 +108,16 @@ def _stored(graph: Graph, known: Iterable[Tensor], store: Store) -> Iterator[dic
         yield {t.name: store.load(number, ours[t.name]) for t in graph.inputs}
 
 
-def _add(error: Error, reference: Array, found: Array, where: str) -> None:
+def _add(error: ErrorSum, reference: Array, found: Array, where: str) -> None:
     try:
         error.add(reference, found)
     except ValueError as problem:
         raise BadModelFile(f"{where} cannot be compared with the reference: {problem}") from problem
 
 
-def _rows(every: Sequence[Block], alone: Sequence[Error], swaps: Sequence[Error]) -> tuple[BlockError, ...]:
+def _rows(
+    every: Sequence[Block], alone: Sequence[ErrorSum], swaps: Sequence[ErrorSum]
+) -> tuple[BlockError, ...]:
     ours, theirs = (weight_bytes([getattr(b, side) for b in every]) for side in ("reference", "compressed"))
     total = sum(error.noise for error in swaps)
     finals: list[tuple[float | None, float | None]] = [(None, None)] * len(every)
@@ -127,6 +129,6 @@ def _rows(every: Sequence[Block], alone: Sequence[Error], swaps: Sequence[Error]
     )
 
 
-def _ratio(error: Error) -> float | None:
+def _ratio(error: ErrorSum) -> float | None:
     """Return the SNR in dB, None where there is no error, in no more digits than mean something."""
     return None if math.isinf(error.snr) and error.snr > 0 else round(error.snr, 3)

@@ -7,7 +7,7 @@ from typing import Any
 
 from msd.blockwise.result import BlockReport, ComponentErrors, finite
 from msd.errors import BadConfig
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 
 FORMATS = (".png", ".svg")
 ROW, MARGIN, WIDTH = 0.17, 1.1, 9.0
@@ -42,7 +42,7 @@ def save_plot(report: BlockReport, path: Path) -> None:
         for axis, (name, part) in zip(axes[:, 0], report.components.items(), strict=True):
             _draw(axis, part)
             axis.set_title(f"{name}: {report.compressed} against {report.reference}")
-        with complete(path) as temporary:
+        with atomic_write(path) as temporary:
             kind = path.suffix.lower().removeprefix(".")
             figure.savefig(
                 temporary, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None

@@ -14,7 +14,7 @@ import numpy as np
 from msd.calibration.store import Store, Written, opened, write
 from msd.ir import Graph, Model, Op, Tensor
 from msd.ir.interface import Interface
-from msd.ir.split import cut
+from msd.ir.split import split_graph
 from msd.ir.weights import Array
 from msd.runners.interpreter import check
 
@@ -42,7 +42,7 @@ def watch(
     """
     needed = _needed(graph, tensors)
     weights = sum(t.size for t in needed.tensors() if t.data is not None)
-    pieces = cut(needed, max(1, math.ceil(weights / piece)))
+    pieces = split_graph(needed, max(1, math.ceil(weights / piece)))
     with tempfile.TemporaryDirectory(prefix="msd-activations-") as folder:
         store = Store(Path(folder))
         for each in _fed(graph, inputs):

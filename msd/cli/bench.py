@@ -206,10 +206,10 @@ def _print(made: Benchmark, as_json: bool) -> None:
 def _write(made: Benchmark, output: Path, force: bool) -> None:
     from msd.bench.result import dump_benchmark
     from msd.bench.table import to_markdown
-    from msd.files.atomic import complete
+    from msd.files.atomic import atomic_write
 
     refuse_existing(output, force)  # it may have come while this was measured
-    with complete(output) as temporary:
+    with atomic_write(output) as temporary:
         text = to_markdown(made) if output.suffix == ".md" else dump_benchmark(made)
         temporary.write_text(text, "utf-8")
 

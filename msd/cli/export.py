@@ -14,7 +14,7 @@ from msd.cli.command import Command
 
 if TYPE_CHECKING:
     from msd.export.android.export import Plan
-    from msd.files.copies import OnProgress
+    from msd.files.verified_copy import OnProgress
     from msd.report.report import Report
 
 FOLDER = click.Path(path_type=Path, file_okay=False)

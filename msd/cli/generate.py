@@ -195,7 +195,7 @@ def progress() -> Iterator[OnStep]:
 
 def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
     """Return what writes previews to a folder, SEED-STEP.png; refuse those that are there."""
-    from msd.files.atomic import writing
+    from msd.files.atomic import raises_unwritable
     from msd.runtime.picture import Picture, check_output, save_picture
 
     def path(seed: int, number: int) -> Path:
@@ -207,7 +207,7 @@ def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bo
             shown = Picture(preview.pixels(), preview.latents, metadata)
             save_picture(shown, path(preview.seed, preview.number), force)
 
-    with writing(folder, folder):
+    with raises_unwritable(folder, folder):
         folder.mkdir(exist_ok=True)
     for request in requests:
         for number in range(every, request.steps + 1, every):

@@ -34,10 +34,10 @@ def pruning(budget: str | None, calibration: Path | None, no_refit: bool, recipe
 
 def save_report(manifest: Manifest, path: Path) -> None:
     """Write what was pruned, by component, as JSON; nothing was: an empty object."""
-    from msd.files.atomic import complete
+    from msd.files.atomic import atomic_write
 
     done = {name: row["pruning"] for name, row in manifest.ledger.items() if "pruning" in row}
-    with complete(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(done, indent=2) + "\n", "utf-8")
 
 

@@ -113,7 +113,7 @@ def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> No
 
 
 def _write(found: Regression, output: Path | None, junit: Path | None, force: bool) -> None:
-    from msd.files.atomic import complete
+    from msd.files.atomic import atomic_write
     from msd.regress.junit import to_junit
     from msd.regress.report import write_report
 
@@ -121,7 +121,7 @@ def _write(found: Regression, output: Path | None, junit: Path | None, force: bo
     if output:
         write_report(found, output)
     if junit:
-        with complete(junit) as temporary:
+        with atomic_write(junit) as temporary:
             temporary.write_text(to_junit(found.result), "utf-8")
 
 

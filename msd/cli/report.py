@@ -303,13 +303,13 @@ def _rendered(made: Report, form: str) -> str:
 
 
 def _write(text: str, output: Path | None, force: bool) -> None:
-    from msd.files.atomic import complete
+    from msd.files.atomic import atomic_write
 
     if output is None:
         click.echo(text, nl=False)
         return
     refuse_existing(output, force)  # it may have come while the delegate worked
-    with complete(output) as temporary:
+    with atomic_write(output) as temporary:
         temporary.write_text(text, "utf-8")
 
 

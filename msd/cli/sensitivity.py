@@ -128,7 +128,7 @@ def _found(
     from msd.blockwise.sensitivity import Sensitivity, names, prove, study
     from msd.calibration.drawing import Calibration
     from msd.encoding.recipe import find_recipe, read_recipe
-    from msd.files.atomic import complete
+    from msd.files.atomic import atomic_write
 
     calibration = Calibration(**calibrating)
     recipes = [find_recipe(name) for name in candidates]
@@ -141,7 +141,7 @@ def _found(
         on_progress("mixed", "converting and running", attempt, ATTEMPTS)
         choice = aim.choice(measured)
         expected = measured.outcomes(choice)
-        with complete(output) as temporary:
+        with atomic_write(output) as temporary:
             text = mixed_recipe(choice, measured.candidates, expected, str(aim), notes)
             temporary.write_text(text, "utf-8")
         given = prove(measured, source, settings, read_recipe(output), folder / "mixed")

@@ -15,8 +15,8 @@ from msd.conversion.manifest import component_of
 from msd.conversion.prune import PrunedModels
 from msd.conversion.stopwatch import Stopwatch
 from msd.conversion.trace import traced
+from msd.encoding.compatibility import require_supported
 from msd.encoding.encode import Encoding, encode
-from msd.encoding.lint import require_right
 from msd.encoding.recipe import Recipe
 from msd.ir import Model
 from msd.ir.embedding_lookup import split_lookup
@@ -92,7 +92,7 @@ def split_files(
         ledger.enter("split_lookup", 1, before, split[1].main)
     for file, prepared in files.items():
         on_cpu = prepared.runs_on == "cpu"
-        require_right(prepared.model, replace(recipe, delegate=None) if on_cpu else recipe, file)
+        require_supported(prepared.model, replace(recipe, delegate=None) if on_cpu else recipe, file)
     return files
 
 

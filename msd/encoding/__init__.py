@@ -1,1 +1,1 @@
-"""How weights are stored: recipes, quantisation, and the check that a target accepts the result."""
+"""Weight encodings: recipes, quantisation, and the check that the target delegate supports the result."""

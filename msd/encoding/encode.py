@@ -1,9 +1,9 @@
-"""A recipe applied to a graph: which weights become what, described on the tensors.
+"""Applies a recipe to a graph: marks on the tensors how the writer encodes them.
 
-Values are computed when the file is written. Integers go straight into the operator that reads them, in the
-form that GPU delegates take as it is, or through a DEQUANTIZE where the recipe says so; float16 always goes
-through one, which delegates take back out. Operator versions are the lowest that mean it
-(tensorflow/lite/tools/versioning/op_version.cc) and that delegates take (docs/recipes.md).
+The writer computes the values. Integers are read directly by their operator, the storage format that GPU
+delegates support, or through a DEQUANTIZE if the recipe asks for it; float16 always has a DEQUANTIZE, which
+delegates remove. Operator versions are the lowest that allow the encoding
+(tensorflow/lite/tools/versioning/op_version.cc) and that delegates support (docs/recipes.md).
 """
 
 from __future__ import annotations
@@ -22,16 +22,19 @@ from msd.ir.float_weights import VERSIONS
 from msd.ir.weights import Array, Weights
 
 SMALLEST = 1024
-"""Weights of fewer elements stay float32, whatever names them: nothing is gained."""
+"""Weights with fewer elements stay float32 in any recipe: encoding them saves nothing."""
 
 FILTER_VERSION = {"CONV_2D": {"channel": 5, "tensor": 2}, "EMBEDDING_LOOKUP": {"channel": 4, "tensor": 3}}
-"""The versions that take integer weights with one scale per slice of axis 0, and with one in all."""
+"""The operator versions for integer weights with one scale per slice of axis 0, and with one scale."""
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What was done: how many constants are stored as what, by TFLite's dtype, and which lines of the recipe
-    named something, counted from 0. `names` are the checkpoint's tensors that there were to name."""
+    """The result of `encode`.
+
+    `stored` is the number of constants by TFLite's dtype; `matched` the lines of the recipe, from 0, that
+    matched a weight; `names` the checkpoint's tensors that lines could match.
+    """
 
     stored: Mapping[str, int]
     matched: frozenset[int]
@@ -39,7 +42,7 @@ class Encoding:
 
 
 def encode(graph: Graph, recipe: Recipe, component: str) -> Encoding:
-    """Give the large learnt weights of `graph` the encodings that `recipe` has for a component."""
+    """Encode the large learnt weights of `graph` as `recipe` says for `component`."""
     matched: set[int] = set()
     learnt = [t for t in graph.tensors() if _is_learnt(graph, t)]
     names = dict.fromkeys(name for t in learnt for name in t.weights.sources)
@@ -53,7 +56,7 @@ def encode(graph: Graph, recipe: Recipe, component: str) -> Encoding:
 
 
 def stored_bits(recipe: Recipe, component: str, name: str, weights: Weights) -> int:
-    """Return about how many bits a tensor of the checkpoint takes, by its name: lists stay float32."""
+    """Return about how many bits a tensor of the checkpoint takes, by its name: vectors stay float32."""
     kind = "EMBEDDING_LOOKUP" if is_table(name) else "CONV_2D"
     stored = ["float32"]
     if weights.size >= SMALLEST and len(weights.shape) > 1:
@@ -69,12 +72,12 @@ def stored_bytes(recipe: Recipe, component: str, tensor: Tensor) -> float:
 
 
 def is_table(name: str) -> bool:
-    """Whether a tensor of a checkpoint, by its name, is what tokens are looked up in."""
+    """Whether a tensor of a checkpoint, by its name, is the token embedding."""
     return name.endswith("token_embedding.weight")
 
 
 def require_matched(recipe: Recipe, encodings: Mapping[str, Encoding], components: Collection[str]) -> None:
-    """Raise BadConfig for a line that named nothing, where `encodings` has all of its components.
+    """Raise BadConfig for a line that matched nothing, if `encodings` has all of its components.
 
     A line that names no component means all `components` of the model.
     """
@@ -83,33 +86,33 @@ def require_matched(recipe: Recipe, encodings: Mapping[str, Encoding], component
         if set(scope) <= set(encodings) and not any(n in encodings[c].matched for c in scope):
             names = [name for c in scope for name in encodings[c].names]
             raise BadConfig(
-                f"line entry {n + 1} of the recipe {recipe.name} ({line}) names no weights that"
+                f"line entry {n + 1} of the recipe {recipe.name} ({line}) matches no weights that"
                 f" could be stored so; {_nearby(line, names)}"
             )
 
 
 def _nearby(line: Line, names: Iterable[str]) -> str:
-    close = [found for pattern in line.name for found in get_close_matches(pattern, names, 2, 0)]
+    close = [match for pattern in line.name for match in get_close_matches(pattern, names, 2, 0)]
     if close:
         return f"nearest are {', '.join(dict.fromkeys(close))}"
-    return "its operators read none, or not they alone"
+    return "its operators read none, or share them with others"
 
 
 def _is_learnt(graph: Graph, tensor: Tensor) -> bool:
-    """Whether it is a weight from a checkpoint: what rewrites wrote down stays as exact as it is."""
+    """Whether a tensor is a weight from a checkpoint: constants that rewrites set stay exact."""
     if tensor.data is None or tensor.dtype != "FLOAT32":
         return False
     return not tensor.data.exact and bool(tensor.uses) and tensor not in graph.outputs
 
 
 def _fits(line: Line, tensor: Tensor, component: str) -> bool:
-    """Whether a line means the tensor; integers are only for the second input of `FILTERS`."""
+    """Whether a line applies to the tensor; integers are only for the second input of `FILTERS`."""
     if not line.names(tensor.weights.sources, component):
         return False
     uses = {(op.kind, place) for op, place in tensor.uses}
     if line.op or line.store in INTEGERS:
         return uses <= {(kind, 1) for kind in line.op or FILTERS}
-    # No delegate takes rows of a float16 table, so only a line that names the operator has its way.
+    # No delegate gathers rows of a float16 table, so only a line that names the operator applies.
     return line.store != "float16" or all(kind != "EMBEDDING_LOOKUP" for kind, _ in uses)
 
 
@@ -130,7 +133,9 @@ def _to_integers(tensor: Tensor, line: Line) -> None:
     scales = tensor.shape[0] if line.granularity == "channel" else 1
     encode_rows = encoder(line.store, line.granularity, line.algorithm)
     tensor.dtype = line.store.upper()
-    tensor.quant = Quant(np.zeros(scales, np.float32), np.zeros(scales, np.int64), 0, encode_rows)
+    tensor.quant = Quant(
+        scale=np.zeros(scales, np.float32), zero_point=np.zeros(scales, np.int64), axis=0, encode=encode_rows
+    )
 
 
 def _to_float16(graph: Graph, tensor: Tensor) -> None:
@@ -139,7 +144,7 @@ def _to_float16(graph: Graph, tensor: Tensor) -> None:
 
 
 def _dequantize(graph: Graph, tensor: Tensor, stored: Tensor) -> None:
-    """constant float32  =>  DEQUANTIZE(constant in fewer bits)"""
+    """Replace the float32 constant `tensor` by a DEQUANTIZE of `stored`, which has fewer bits."""
     users = [op for op, _ in tensor.uses]
     new = Build()
     full = new.DEQUANTIZE(stored, version=VERSIONS[stored.dtype])
@@ -149,11 +154,11 @@ def _dequantize(graph: Graph, tensor: Tensor, stored: Tensor) -> None:
 
 
 def _halve(values: Array) -> Array:
-    """Return float16 values; what float16 cannot hold becomes its largest number."""
+    """Return values as float16, clipped to its range."""
     limit = np.finfo(np.float16).max
     return np.clip(np.asarray(values, np.float32), -limit, limit).astype(np.float16)
 
 
 def _first(graph: Graph, ops: list[Op]) -> Op:
-    wanted = set(ops)
-    return next(op for op in graph.ops if op in wanted)
+    candidates = set(ops)
+    return next(op for op in graph.ops if op in candidates)

@@ -1,13 +1,13 @@
-"""Real numbers as int8 or int4 with a scale: one for each slice of the first axis, or one in all.
+"""Quantisation to int8 or int4, with one scale for each slice of the first axis or one for the tensor.
 
-Symmetric: real = scale · stored. int8 is narrow, [-127, 127], as CONV_2D's kernels ask for; int4 is full,
-[-8, 7]. The scale is chosen by one of
+It is symmetric: real = scale · stored. int8 has the narrow range [-127, 127], as CONV_2D's kernels require;
+int4 has the full range [-8, 7]. One of these algorithms chooses the scale:
 
     min-max   the largest number of a slice becomes the largest integer
-    mse       the one of `CLIPS` clips with the least squared error, "min-max" among them
-    rms       a fixed part of the root mean square; ai-edge-quantizer calls it MSE
+    mse       the clip in `CLIPS` with the least squared error; the first is "min-max"
+    rms       a fixed fraction of the root mean square; ai-edge-quantizer calls it MSE
 
-and "min-max" and "rms" are ai-edge-quantizer 0.10's to the last bit, for int8 and int4
+"min-max" and "rms" equal ai-edge-quantizer 0.10's to the last bit, for int8 and int4
 (algorithms/uniform_quantize: naive_min_max_quantize.py, mse.py, uniform_quantize_tensor.py), except
 where all squares are zero or one is infinite in float32: their scale is 0 or infinite, ours is "min-max"'s.
 """
@@ -23,33 +23,33 @@ from msd.ir.weights import Array
 
 RANGES = {"int8": (-127, 127), "int4": (-8, 7)}
 RMS_STEP = {"int8": 0.05408, "int4": 0.37755}
-"""The scale as a part of the root mean square."""
+"""The scale as a fraction of the root mean square."""
 
 SMALLEST_BOUND = 1e-9
-"""No slice's largest number counts as smaller: a scale is above zero, and a normal float32."""
+"""The least value for the largest number of a slice: it keeps scales above zero and normal in float32."""
 
 CLIPS = np.linspace(1, 0.25, 26, dtype=np.float32)
-"""Where "mse" tries to clip, in parts of the largest number."""
+"""The clips that "mse" tries, as fractions of the largest number."""
 
 AT_ONCE = 1 << 22
-"""How many numbers "mse" works on at once: its copies stay small."""
+"""The number of elements that "mse" processes at once, to keep its copies small."""
 
 Encode = Callable[[Array], tuple[Array, Array]]
 
 
 @cache
 def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max") -> Encode:
-    """Return the function that makes (stored int8, float32 scales) of real numbers of any float dtype.
+    """Return the function that maps real numbers of any float dtype to (int8 values, float32 scales).
 
-    int4 is stored in int8 too, in its range: whoever writes it packs two in a byte. `granularity` "channel"
-    has a scale for each slice of axis 0, "tensor" one. The same arguments give the same function.
+    int4 values are int8 too, within [-8, 7]; the writer packs two in a byte. `granularity` "channel" gives a
+    scale for each slice of axis 0, "tensor" a single one. The same arguments return the same function.
     """
-    scaled = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}[algorithm]
+    scales = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}[algorithm]
 
     def encode(values: Array) -> tuple[Array, Array]:
         real = np.asarray(values, np.float32)
         rows = real.reshape(len(real) if granularity == "channel" else 1, -1)
-        scale = scaled(rows, store)
+        scale = scales(rows, store)
         return _rounded(rows, scale, store).astype(np.int8).reshape(values.shape), scale
 
     return encode

@@ -1,7 +1,7 @@
-"""Which weights are stored as what: a named recipe, or one of your own, as a TOML file.
+"""Recipes: how weights are stored, by a named recipe or a TOML file of one's own.
 
-A recipe is a list of lines. Each says how the weights it names are stored; a later line overrides an earlier
-one, and what no line names stays float32. docs/recipes.md is the reference.
+A recipe is a list of lines. Each says how the weights it matches are stored; a later line overrides an
+earlier one, and weights that no line matches stay float32. docs/recipes.md is the reference.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from msd.files.fingerprint import fingerprint
 from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "recipes"
-"""The recipes that come with msd: in a checkout, and beside msd where it is installed."""
+"""The recipes that come with msd, in a checkout or beside the installed package."""
 
 DEFAULT = "gpu-w8"
 BITS = {"int4": 4, "int8": 8, "float16": 16, "float32": 32}
 INTEGERS = ("int8", "int4")
 FILTERS = ("CONV_2D", "EMBEDDING_LOOKUP")
-"""Operators whose weights, their second input, can be integers."""
+"""Operators whose second input, the weights, may be integers."""
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "store": tuple(BITS),
@@ -35,18 +35,18 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "delegate": tuple(delegates()),
 }
 FOR_INTEGERS = ("granularity", "algorithm", "explicit")
-"""Keys of a line that mean nothing for floats."""
+"""Keys of a line that apply to integers only."""
 
 
 @dataclass(frozen=True)
 class Line:
-    """How the weights that it names are stored.
+    """How the weights that a line matches are stored.
 
-    `op`: the kinds of operators whose weights it means, empty for all that take such. `name`: patterns
-    (`*`, `?`, `[…]`) over the checkpoint's tensors that a weight is made of, empty for all; one that matches
-    one of them is enough. `component`: empty for all. `granularity`: one scale per channel or one in all.
-    `algorithm`: how the scale is chosen (msd/encoding/quantize.py). `explicit`: integers are brought to
-    float32 by a DEQUANTIZE in the file, not by the operator that reads them.
+    `op`: the kinds of operators whose weights match, empty for all. `name`: patterns (`*`, `?`, `[…]`) for
+    the checkpoint's tensors behind a weight, empty for all; one match is enough. `component`: empty for all.
+    `granularity`: one scale per channel or one for the tensor. `algorithm`: how the scale is chosen
+    (msd/encoding/quantize.py). `explicit`: a DEQUANTIZE in the file converts integers to float32, not the
+    operator that reads them.
     """
 
     store: str
@@ -58,7 +58,7 @@ class Line:
     explicit: bool = False
 
     def names(self, sources: Iterable[str], component: str) -> bool:
-        """Whether weights of a component, made of the tensors `sources`, go by its patterns."""
+        """Whether the patterns match weights of `component` that come from the tensors `sources`."""
         if self.component and component not in self.component:
             return False
         return not self.name or any(fnmatchcase(s, pattern) for s in sources for pattern in self.name)
@@ -71,10 +71,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How weights are stored. `without`: rewrites that it switches off. `delegate`: for which the files are.
+    """How weights are stored. `without`: the rewrites to switch off. `delegate`: the target of the files.
 
-    Forms that the delegate is known to refuse or to get wrong are not written. `prune`: the table of that
-    name, as it stands.
+    Encodings that the delegate is known to refuse or to compute wrong are not written. `prune`: the table of
+    that name, unparsed.
     """
 
     name: str
@@ -91,7 +91,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of all that it does, whatever it is called."""
+        """The SHA-256 of everything but its name and description."""
         return fingerprint({k: v for k, v in asdict(self).items() if k not in ("name", "description")})
 
 
@@ -171,7 +171,7 @@ def _choice(table: Mapping[str, Any], key: str, where: str) -> str:
 
 
 def _strings(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
-    """Return a key's strings: one may stand alone."""
+    """Return a key's list of strings, which may be a single string in the file."""
     value = table.get(key, [])
     values = [value] if isinstance(value, str) else value
     if not isinstance(values, list) or not all(isinstance(v, str) and v for v in values):

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 from msd.errors import OutputExists
 from msd.files import schema
-from msd.files.atomic import writing
+from msd.files.atomic import raises_unwritable
 from msd.files.staging import publish, staged
 
 NOTE = "sd-export.json"
@@ -47,7 +47,7 @@ def require_free(out: Path, force: bool) -> None:
 @contextmanager
 def exporting(out: Path) -> Iterator[Path]:
     """Yield an empty folder beside `out` to be filled; raises OutputUnwritable where the disk is full."""
-    with staged(out) as staging, writing(out, staging):
+    with staged(out) as staging, raises_unwritable(out, staging):
         yield staging
 
 

@@ -1,1 +1,1 @@
-"""Reading and writing files safely: atomic writes, staging, JSON against dataclasses, fingerprints."""
+"""Safe file access: atomic writes, staging folders, JSON for dataclasses, fingerprints."""

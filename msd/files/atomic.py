@@ -1,4 +1,4 @@
-"""Files that appear under their final name only when complete."""
+"""Atomic writes: a file gets its final name only once it is complete."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from msd.errors import OutputUnwritable
 
 
 @contextmanager
-def writing(path: Path, temporary: Path) -> Iterator[None]:
-    """Turn the system's complaints while `path` is written, as `temporary`, into OutputUnwritable.
+def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
+    """Convert an OSError that occurs while `temporary` is written, for `path`, to OutputUnwritable.
 
-    Complaints about other files (a source that vanished) are not about `path` and pass.
+    An OSError about another file (such as a source that vanished) passes unchanged.
     """
     try:
         yield
@@ -28,14 +28,14 @@ def writing(path: Path, temporary: Path) -> Iterator[None]:
 
 
 @contextmanager
-def complete(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, renamed to it at the end and removed if anything fails.
+def atomic_write(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it to `path` at the end, delete it if anything fails.
 
-    Raises OutputUnwritable when the disk is full or the folder cannot be written.
+    Raises OutputUnwritable when the disk is full or the folder is not writable.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with writing(path, temporary):
+        with raises_unwritable(path, temporary):
             yield temporary
             os.replace(temporary, path)
     finally:
@@ -44,8 +44,8 @@ def complete(path: Path) -> Iterator[Path]:
 
 
 def _concerns(filename: str | None, temporary: Path) -> bool:
-    """Whether a complaint about `filename` is about `temporary`, something in it, or a folder it is in."""
+    """Whether `filename` is `temporary`, a file inside it, or a folder around it."""
     if filename is None:
         return True
-    named = Path(filename).absolute()
-    return named.is_relative_to(temporary.absolute()) or temporary.absolute().is_relative_to(named)
+    reported = Path(filename).absolute()
+    return reported.is_relative_to(temporary.absolute()) or temporary.absolute().is_relative_to(reported)

@@ -1,4 +1,4 @@
-"""Where the configurations lie that come with msd: recipes, devices, suites."""
+"""The folder of the configurations that come with msd: recipes, devices, suites."""
 
 from pathlib import Path
 

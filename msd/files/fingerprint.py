@@ -1,4 +1,4 @@
-"""SHA-256 of what decides a result: two runs with the same fingerprint write the same bytes."""
+"""Fingerprints of everything that determines a result: equal fingerprints mean equal bytes."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = Path(__file__).parents[2]
-"""Where our packages lie, `msd` and `graph_rewrites`."""
+"""The folder of our packages `msd` and `graph_rewrites`."""
 
 
 def fingerprint(facts: Any) -> str:
-    """Return the SHA-256, in hexadecimal, of `facts` as JSON: what is not JSON goes in as its `repr`."""
+    """Return the SHA-256, in hexadecimal, of `facts` as JSON; other values count by their `repr`."""
     text = json.dumps(facts, sort_keys=True, default=repr)
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @cache
 def code_fingerprint(*places: str) -> str:
-    """Return the SHA-256 of our own source files in `places`, "msd/models" or "msd/models/trace.py"."""
+    """Return the SHA-256 of our source files in `places`, such as "msd/models" or "msd/models/trace.py"."""
     digest = hashlib.sha256()
     for path in sorted(path for place in places for path in _sources(PACKAGES / place)):
         digest.update(f"{path.relative_to(PACKAGES).as_posix()} {path.stat().st_size}\n".encode())

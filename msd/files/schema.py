@@ -1,7 +1,7 @@
-"""Frozen dataclasses from JSON, and the JSON Schema they stand for.
+"""JSON files as frozen dataclasses, and their JSON Schema.
 
-The dataclass is the only place where a format is written down: `read` checks a parsed file against it and
-says where it is wrong, `describe` makes the schema for other programs.
+The dataclass alone defines a format: `read` checks parsed JSON against it and names the place of an error,
+`describe` derives the JSON Schema for other programs.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ NAMES: dict[type, str] = {int: "integer", float: "number", str: "string", bool: 
 
 
 def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
-    """Return the JSON file at `path` as `kind`, a dataclass with a `format`, from `oldest` to `newest`.
+    """Return the JSON file at `path` as `kind`, a dataclass with a `format` from `oldest` to `newest`.
 
-    Raises OSError, or ValueError with a sentence for a file that is no JSON, newer, older, or not `what`.
+    `what` names the kind of file in messages. Raises OSError; ValueError for a file that is not JSON, has
+    another format, or does not fit `kind`.
     """
     try:
         value = json.loads(path.read_text("utf-8"))
@@ -47,9 +48,9 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
 
 
 def dump(value: Any) -> str:
-    """Return the JSON text of a dataclass that `load` reads, its `format` first, ending in a newline."""
-    form = plain(value)
-    return json.dumps({"format": form.pop("format"), **form}, indent=2, ensure_ascii=False) + "\n"
+    """Return a dataclass as the JSON text that `load` reads, its `format` first, with a final newline."""
+    fields = plain(value)
+    return json.dumps({"format": fields.pop("format"), **fields}, indent=2, ensure_ascii=False) + "\n"
 
 
 def plain(value: Any) -> Any:
@@ -66,15 +67,15 @@ def plain(value: Any) -> Any:
 
 
 def document(kind: Any) -> dict[str, Any]:
-    """Return the JSON Schema of files of `kind`, saying which draft it follows."""
+    """Return the JSON Schema of files of `kind`, including the draft that it follows."""
     return {"$schema": DRAFT, **describe(kind)}
 
 
 def read(kind: Any, value: object, where: str) -> Any:
     """Return parsed JSON as `kind`: a dataclass, tuple[T, ...], dict[str, T], T | None, Literal, scalar, Any.
 
-    Keys that `kind` lacks are ignored, so that a later version may add some. Raises ValueError with a
-    sentence that names the place, starting from `where`.
+    Ignores keys that `kind` lacks, so that a later version may add some. Raises ValueError with a sentence
+    that names the place, starting from `where`.
     """
     if kind is Any:
         return value
@@ -113,7 +114,7 @@ def describe(kind: Any) -> dict[str, Any]:
 
 
 def _fields(kind: type) -> list[tuple[str, Any, bool]]:
-    """Return each field's name, type, and whether a file must have it."""
+    """Return each field's name, its type, and whether it is required."""
     types = typing.get_type_hints(kind)
     missing = dataclasses.MISSING
     return [
@@ -131,14 +132,14 @@ def _inline(kind: type) -> tuple[str, Any] | None:
 
 
 def _read_object(kind: Callable[..., Any], value: object, where: str) -> Any:
-    given = _expect(dict, value, where, "an object")
-    wanted = _fields(typing.cast(type, kind))
-    for name, _, required in wanted:
-        if required and name not in given:
+    items = _expect(dict, value, where, "an object")
+    expected = _fields(typing.cast(type, kind))
+    for name, _, required in expected:
+        if required and name not in items:
             raise ValueError(f"{where} lacks {name!r}")
-    values = {name: read(t, given[name], f"{where}.{name}") for name, t, _ in wanted if name in given}
+    values = {name: read(t, items[name], f"{where}.{name}") for name, t, _ in expected if name in items}
     if inline := _inline(typing.cast(type, kind)):
-        others = {key: item for key, item in given.items() if key not in values and isinstance(item, dict)}
+        others = {key: item for key, item in items.items() if key not in values and isinstance(item, dict)}
         values[inline[0]] = {key: read(inline[1], item, f"{where}.{key}") for key, item in others.items()}
     return kind(**values)
 
@@ -154,9 +155,9 @@ def _describe_object(kind: type) -> dict[str, Any]:
     return described
 
 
-def _read_literal(among: tuple[object, ...], value: object, where: str) -> object:
-    if value not in among:
-        raise ValueError(f"{where} is {value!r}, not one of {', '.join(map(repr, among))}")
+def _read_literal(choices: tuple[object, ...], value: object, where: str) -> object:
+    if value not in choices:
+        raise ValueError(f"{where} is {value!r}, not one of {', '.join(map(repr, choices))}")
     return value
 
 

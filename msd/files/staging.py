@@ -1,4 +1,4 @@
-"""A folder that is filled beside its final place, and moved there only when it is whole."""
+"""Staging folders: output is written beside its final place and published only once it is complete."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from msd.errors import OutputUnwritable
-from msd.files.atomic import writing
+from msd.files.atomic import raises_unwritable
 
 
 @contextmanager
 def staged(out: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `out`, removed afterwards whatever happens.
+    """Yield an empty folder beside `out`, and delete it afterwards in every case.
 
-    What a killed run left there is removed first. Raises OutputUnwritable where the folder cannot be written,
-    or while another run fills it.
+    First deletes the remains of a killed run. Raises OutputUnwritable if the folder is not writable, or
+    another run is using it.
     """
     staging = out.absolute().with_name(f".{out.name}.part")
-    with writing(out, staging):
+    with raises_unwritable(out, staging):
         staging.mkdir(parents=True, exist_ok=True)
         lock = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
@@ -36,9 +36,9 @@ def staged(out: Path) -> Iterator[Path]:
 
 
 def publish(staging: Path, out: Path, last: str) -> None:
-    """Move all files of `staging` to their places in `out`, over those that are there.
+    """Move all files of `staging` to their places in `out`, and replace existing ones.
 
-    The file `last`, removed from `out` first, comes last: it is only ever there beside the others, whole.
+    Deletes the file `last` from `out` first and moves it last, so that it exists only beside complete others.
     """
     (out / last).unlink(missing_ok=True)
     files = [path.relative_to(staging) for path in staging.rglob("*") if path.is_file()]
@@ -48,7 +48,7 @@ def publish(staging: Path, out: Path, last: str) -> None:
 
 
 def _lock(lock: int, staging: Path, out: Path) -> None:
-    """Make the folder ours; the system gives it up when the process ends, however it does."""
+    """Lock the folder; the system releases the lock when the process ends, even by a crash."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Keys of a table in a TOML file: only those that mean something."""
+"""Checks on the keys of a table in a TOML file."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 from msd.errors import BadConfig
 
 
-def require_known(where: str, table: Mapping[str, Any], known: Collection[str]) -> None:
-    """Raise BadConfig for the first key of `table` that is not `known`, naming the one that may be meant."""
+def require_known_keys(where: str, table: Mapping[str, Any], known: Collection[str]) -> None:
+    """Raise BadConfig for the first key of `table` that is not `known`, with the nearest known key."""
     for key in table:
         if key not in known:
             close = difflib.get_close_matches(key, known, 1)

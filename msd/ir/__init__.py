@@ -1,8 +1,8 @@
-"""The graph that everything works on: tensors, the operators between them, and weights not yet read."""
+"""The intermediate representation: tensors, the operators between them, and weights not yet read."""
 
+from msd.ir.build import Build
 from msd.ir.graph import (
     NUMPY,
-    Build,
     Graph,
     InvalidGraph,
     Model,

@@ -1,6 +1,6 @@
-"""A model cut behind its lookups: for GPU delegates that cannot look rows up by numbers they are given.
+"""A model split after its embedding lookups, for GPU delegates that cannot gather rows by runtime indices.
 
-What is cut off takes the integers and gives rows of floats: on the CPU that is a copy of as many rows.
+The first part maps integers to rows of floats; on the CPU it only copies these rows.
 """
 
 from __future__ import annotations
@@ -16,19 +16,20 @@ INTEGERS = frozenset({"INT32", "INT64"})
 
 @dataclass(frozen=True)
 class _Lookup:
-    """The float `rows` that are looked up, and the `port` between the two parts, which has another shape."""
+    """The float `rows` that the lookup returns, and the tensor `embedding`, which links the two parts."""
 
     rows: Tensor
-    port: Tensor
+    embedding: Tensor
 
 
 def split_lookup(model: Model) -> tuple[Model, Model] | None:
-    """Return (lookup, rest), which one after the other compute what `model` does; None without a lookup.
+    """Return (lookup, rest), which compute in sequence the same as `model`; None without a lookup.
 
-    Cut are the first float results of GATHER and EMBEDDING_LOOKUP at places that come from an integer input.
-    The port there is float32 of the input's shape and one dimension more, and its name is made of the
-    input's: `tokens` (B, 77) gives `token_embedding` (B, 77, C). Other ports keep their names in the first
-    signature. The parts are made of `model`, which is no longer one, and share what both need.
+    The split follows the first GATHER or EMBEDDING_LOOKUP with a float result for each integer input. There
+    the lookup has an output, and the rest an input, that is float32, has the shape of the integer input plus
+    one dimension, and is named after it: `tokens` (B, 77) becomes `token_embedding` (B, 77, C). The other
+    inputs and outputs keep their names in the first signature. The parts reuse the tensors of `model`, which
+    must not be used afterwards.
     """
     graph = model.main
     lookups = _lookups(graph)
@@ -36,17 +37,17 @@ def split_lookup(model: Model) -> tuple[Model, Model] | None:
         return None
     for each in lookups:
         _feed(graph, each)
-    named = _signature(graph)
-    ports = {each.port.name: each.port for each in lookups}
-    rest = _part(graph, graph.ops, {**ports, **named.inputs}, named)
+    signature = _signature(graph)
+    embeddings = {each.embedding.name: each.embedding for each in lookups}
+    rest = _part(graph, graph.ops, {**embeddings, **signature.inputs}, signature)
     new = Build("rows")
-    given = {each.port.name: _shaped(new, each.rows, each.port.shape) for each in lookups}
-    lookup = _part(graph, [*graph.ops, *new.ops], named.inputs, replace(named, outputs=given))
+    outputs = {each.embedding.name: _reshaped(new, each.rows, each.embedding.shape) for each in lookups}
+    lookup = _part(graph, [*graph.ops, *new.ops], signature.inputs, replace(signature, outputs=outputs))
     return replace(model, graphs=[lookup]), replace(model, graphs=[rest, *model.graphs[1:]])
 
 
 def _signature(graph: Graph) -> Signature:
-    """Return the first signature, or what stands for it: the tensors' names."""
+    """Return the first signature, or one with the tensors' own names where there is none."""
     if graph.signatures:
         return graph.signatures[0]
     inputs, outputs = ({t.name: t for t in side} for side in (graph.inputs, graph.outputs))
@@ -54,50 +55,50 @@ def _signature(graph: Graph) -> Signature:
 
 
 def _lookups(graph: Graph) -> list[_Lookup]:
-    """Return every lookup by an integer input, or by integers that were made of one."""
+    """Return every lookup whose indices are an integer input, or integers computed from one."""
     names = {tensor: name for name, tensor in _signature(graph).inputs.items()}
     source = {tensor: tensor for tensor in graph.inputs if tensor.dtype in INTEGERS}
-    found: dict[str, _Lookup] = {}
+    lookups: dict[str, _Lookup] = {}
     for op in graph.ops:
-        asked = next((source[t] for t in op.operands if t in source), None)
-        if asked is None:
+        ids = next((source[t] for t in op.operands if t in source), None)
+        if ids is None:
             continue
-        source |= dict.fromkeys((t for t in op.outputs if t.dtype in INTEGERS), asked)
+        source |= dict.fromkeys((t for t in op.outputs if t.dtype in INTEGERS), ids)
         if op.kind in LOOKUPS and op.operands[LOOKUPS[op.kind][1]] in source:
-            rows, name = op.outputs[0], f"{names[asked].removesuffix('s')}_embedding"
-            name = f"{name}_{len(found)}" if name in found else name
-            found[name] = _Lookup(rows, Tensor(name, (*asked.shape, rows.size // asked.size)))
-    return [each for each in found.values() if each.rows.dtype == "FLOAT32"]
+            rows, name = op.outputs[0], f"{names[ids].removesuffix('s')}_embedding"
+            name = f"{name}_{len(lookups)}" if name in lookups else name
+            lookups[name] = _Lookup(rows, Tensor(name, (*ids.shape, rows.size // ids.size)))
+    return [each for each in lookups.values() if each.rows.dtype == "FLOAT32"]
 
 
-def _shaped(new: Build, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """tensor  =>  RESHAPE(tensor), where it has another shape"""
+def _reshaped(new: Build, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return `tensor`, through a RESHAPE where it has another shape."""
     return tensor if tensor.shape == shape else new.RESHAPE(tensor, list(shape))
 
 
 def _feed(graph: Graph, lookup: _Lookup) -> None:
-    """What reads the rows reads the port; a RESHAPE of them becomes one of the port, or none."""
-    rows, port = lookup.rows, lookup.port
+    """Replace the rows by the embedding; a RESHAPE of the rows becomes one of the embedding, or none."""
+    rows, embedding = lookup.rows, lookup.embedding
     for op in [op for op, _ in rows.uses if op.kind == "RESHAPE"]:
-        op.inputs = (port, *op.inputs[1:])
-        if op.outputs[0].shape == port.shape:
-            graph.replace_tensor(op.outputs[0], port)
+        op.inputs = (embedding, *op.inputs[1:])
+        if op.outputs[0].shape == embedding.shape:
+            graph.replace_tensor(op.outputs[0], embedding)
             graph.erase([op])
     if graph.is_used(rows):
         new = Build("rows")
-        graph.replace_tensor(rows, _shaped(new, port, rows.shape))
+        graph.replace_tensor(rows, _reshaped(new, embedding, rows.shape))
         graph.ops[:0] = new.ops
 
 
-def _part(graph: Graph, ops: Sequence[Op], inputs: Mapping[str, Tensor], named: Signature) -> Graph:
-    """Return what makes the outputs `named`, of `ops`, with those of `inputs` that it takes."""
-    needed = {t.producer for t in named.outputs.values()}
+def _part(graph: Graph, ops: Sequence[Op], inputs: Mapping[str, Tensor], signature: Signature) -> Graph:
+    """Return the `ops` that the outputs of `signature` need, with those of `inputs` that they read."""
+    needed = {t.producer for t in signature.outputs.values()}
     for op in reversed(ops):
         if op in needed:
             needed.update(t.producer for t in op.operands)
-    kept = [op for op in ops if op in needed]
-    taken = {*named.outputs.values(), *(t for op in kept for t in op.operands)}
-    used = {name: tensor for name, tensor in inputs.items() if tensor in taken}
-    part = Graph(used.values(), named.outputs.values(), kept, graph.name)
-    part.signatures = [Signature(named.key, used, dict(named.outputs))]
+    part_ops = [op for op in ops if op in needed]
+    read = {*signature.outputs.values(), *(t for op in part_ops for t in op.operands)}
+    used = {name: tensor for name, tensor in inputs.items() if tensor in read}
+    part = Graph(used.values(), signature.outputs.values(), part_ops, graph.name)
+    part.signatures = [Signature(signature.key, used, dict(signature.outputs))]
     return part

@@ -1,9 +1,8 @@
-"""Quantised weights with float arithmetic: what a GPU delegate computes, made explicit for the CPU.
+"""Quantised weights with float arithmetic: the GPU delegate's computation, made explicit for the CPU.
 
-A convolution whose weights are int8 and whose input is float32 runs differently on the two: the GPU brings
-the weights back to float, the CPU quantises the input as well ("dynamic range"). Put a DEQUANTIZE operation
-before each such weight and the CPU computes what the GPU does; the weights stay as small in the file as they
-were.
+A convolution with int8 weights and a float32 input runs differently on the two: the GPU dequantises the
+weights, the CPU also quantises the input ("dynamic range"). With a DEQUANTIZE before each such weight the CPU
+computes the same as the GPU, and the weights stay as small in the file as before.
 """
 
 from __future__ import annotations
@@ -11,25 +10,25 @@ from __future__ import annotations
 from msd.ir import Build, Graph, Model, Tensor
 
 EXACT = frozenset({"DEQUANTIZE", "EMBEDDING_LOOKUP", "CAST", "QUANTIZE"})
-"""Operations that take such a tensor and involve no arithmetic with a quantised input."""
+"""Operators that read such a tensor without arithmetic on a quantised input."""
 
 SCALED = frozenset({"INT8", "UINT8", "INT4"})
 VERSIONS = {"INT8": 2, "UINT8": 2, "INT4": 6, "FLOAT16": 3}
-"""The lowest version of DEQUANTIZE for each: kernels do not ask for 5, which scales per slice belong to.
+"""The lowest version of DEQUANTIZE for each type. GPU delegates support versions up to 3.
 
-GPU delegates end at 3.
+Per-channel scales belong to version 5, which the kernels do not require.
 """
 
 
-def give_float_weights(model: Model) -> int:
-    """Put a DEQUANTIZE before every weight that is stored smaller than float32; returns how many that took.
+def dequantize_weights(model: Model) -> int:
+    """Put a DEQUANTIZE before every weight that is stored smaller than float32; return how many were added.
 
-    That is every int8, uint8, int4 or float16 constant that an operation with float32 results takes directly.
+    These weights are the int8, uint8, int4 and float16 constants that an operator with float32 results reads.
     """
-    return sum(map(_give, model.graphs))
+    return sum(map(_dequantize, model.graphs))
 
 
-def _give(graph: Graph) -> int:
+def _dequantize(graph: Graph) -> int:
     new, floats = Build(), dict[Tensor, Tensor]()
 
     def as_float(tensor: Tensor | None) -> Tensor | None:

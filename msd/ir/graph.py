@@ -1,7 +1,7 @@
-"""The graph: tensors, the operators between them, and the few ways they may change.
+"""The graph: tensors, the operators between them, and the few operations that change it.
 
-A Tensor is produced by at most one Op and knows every place it is used. Nothing here holds an index into
-anything: indices appear when a file is read or written (`msd.tflite`) and nowhere else.
+A Tensor is produced by at most one Op and lists all its uses. Nothing here stores an index: only
+`msd.tflite`, which reads and writes files, has indices.
 """
 
 from __future__ import annotations
@@ -31,26 +31,24 @@ NUMPY: dict[str, str] = {
     "BOOL": "bool",
     "COMPLEX64": "complex64",
 }
-"""TFLite's tensor types that NumPy has too; constants of any other type are kept as raw bytes."""
-
-_TFLITE = {np.dtype(numpy): tflite for tflite, numpy in NUMPY.items()}
+"""TFLite's tensor types that NumPy has too; constants of any other type are raw bytes."""
 
 
 class InvalidGraph(Exception):
-    """The graph breaks one of its own rules; always a bug in whoever changed it last."""
+    """The graph breaks one of its own rules: a bug in the code that changed it last."""
 
 
 class NotConstant(ValueError):
-    """The values of a tensor are asked for that has none before the graph runs."""
+    """A caller needs the values of a tensor that has none before the graph runs."""
 
 
 @dataclass(frozen=True, eq=False)
 class Quant:
-    """How stored integers stand for real numbers: real = scale * (stored - zero_point), per slice of `axis`.
+    """How stored integers represent real numbers: real = scale * (stored - zero_point), per slice of `axis`.
 
     `scale` float32 (N,), `zero_point` int64 (N,). With `encode` the tensor's weights are still real numbers:
     the writer calls it with them and gets (stored values, scale): int8, for INT4 too, which it packs.
-    `rest` holds the schema's fields (min, max, details) that we carry and do not read.
+    `rest` holds the schema's other fields (min, max, details): only `msd.tflite` looks into them.
     """
 
     scale: Array
@@ -61,7 +59,7 @@ class Quant:
 
 
 class Tensor:
-    """A typed value. Constants carry `data`; the results of operators carry `producer`."""
+    """A typed value. Constants have `data`; the results of operators have a `producer`."""
 
     def __init__(
         self,
@@ -78,14 +76,18 @@ class Tensor:
         self.quant = quant
         self.producer: Op | None = None
         self.uses: dict[tuple[Op, int], None] = {}
+        self.is_variable = False
+        """Whether its value persists from one run of the graph to the next."""
+        self.shape_signature: tuple[int, ...] | None = None
+        """The shape with -1 for each dimension that may change between runs; None where all are fixed."""
         self.rest: dict[str, Any] = {}
-        """Fields of the schema (is_variable, shape_signature, sparsity …) that we carry and do not read."""
+        """Other fields of the schema (sparsity, hasRank …): only `msd.tflite` looks into them."""
 
     @property
     def maker(self) -> Op:
-        """The operator that makes the tensor; raises ValueError when there is none."""
+        """The producer; raises ValueError for a tensor without one."""
         if self.producer is None:
-            raise ValueError(f"no operator makes {self.name}")
+            raise ValueError(f"no operator produces {self.name}")
         return self.producer
 
     @property
@@ -97,11 +99,11 @@ class Tensor:
 
     def values(self) -> Array:
         """Return a small constant's values; raises NotConstant when it is not constant."""
-        return self.weights.small()
+        return self.weights.load_small()
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     def __repr__(self) -> str:
@@ -128,14 +130,16 @@ class Op:
         self.outputs: tuple[Tensor, ...] = tuple(outputs)
         for tensor in self.outputs:
             tensor.producer = self
+        self.has_options = True
+        """Whether the file has the options table of this kind; without one the defaults apply."""
         self.rest: dict[str, Any] = {}
-        """Fields of the schema (custom_options, intermediates …) that we carry and do not read."""
+        """Other fields of the schema (customOptions, intermediates …): only `msd.tflite` looks into them."""
         self._inputs: tuple[Tensor | None, ...] = ()
         self.inputs = tuple(inputs)
 
     @property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """The operands; None stands for an optional one left out."""
+        """The operands; None stands for an optional one that is omitted."""
         return self._inputs
 
     @inputs.setter
@@ -150,7 +154,7 @@ class Op:
 
     @property
     def operands(self) -> tuple[Tensor, ...]:
-        """The inputs that are there."""
+        """The inputs without the omitted ones."""
         return tuple(t for t in self._inputs if t is not None)
 
     def __repr__(self) -> str:
@@ -196,7 +200,7 @@ class Graph:
         self.ops: list[Op] = list(ops)
         self.signatures: list[Signature] = []
         self.rest: dict[str, Any] = {}
-        """Fields of the schema (debugMetadataIndex) that we carry and do not read."""
+        """Other fields of the schema (debugMetadataIndex): only `msd.tflite` looks into them."""
 
     def insert_before(self, anchor: Op, new_ops: Sequence[Op]) -> None:
         """Put `new_ops` in front of `anchor`."""
@@ -204,7 +208,7 @@ class Graph:
         self.ops[at:at] = new_ops
 
     def replace_tensor(self, old: Tensor, new: Tensor) -> None:
-        """Every use of `old`, as an output of the graph too, becomes a use of `new`."""
+        """Make every use of `old` a use of `new`, outputs of the graph and of its signatures included."""
         for op, i in list(old.uses):
             op.inputs = (*op.inputs[:i], new, *op.inputs[i + 1 :])
         self.outputs = [new if t is old else t for t in self.outputs]
@@ -212,7 +216,7 @@ class Graph:
             signature.outputs = {k: new if t is old else t for k, t in signature.outputs.items()}
 
     def replace_input(self, old: Tensor, new: Tensor) -> None:
-        """The graph takes `new` in the place of `old`, which nothing uses any more."""
+        """Make `new` an input of the graph in the place of `old`, which nothing uses any more."""
         self.inputs = [new if t is old else t for t in self.inputs]
         for signature in self.signatures:
             signature.inputs = {
@@ -223,36 +227,36 @@ class Graph:
         """Whether an operator reads `tensor` or the graph returns it."""
         return bool(tensor.uses) or any(t is tensor for t in self.outputs)
 
-    def holds(self, op: Op) -> bool:
+    def is_needed(self, op: Op) -> bool:
         """Whether anything needs `op`."""
         return op.kind in opset.SIDE_EFFECTS or not op.outputs or any(map(self.is_used, op.outputs))
 
     def erase(self, ops: Iterable[Op]) -> list[Op]:
-        """Drop those of `ops` that nothing needs, and what only they needed. Returns what went."""
-        gone: list[Op] = []
+        """Remove those of `ops` that nothing needs, then what only they needed; return all removed."""
+        removed: list[Op] = []
         todo = list(ops)
         while todo:
             op = todo.pop(0)
-            if op in gone or self.holds(op):
+            if op in removed or self.is_needed(op):
                 continue
             producers = [t.producer for t in op.operands if t.producer is not None]
             op.inputs = ()
             self.ops.remove(op)
-            gone.append(op)
+            removed.append(op)
             todo += producers
-        return gone
+        return removed
 
     def remove_dead(self) -> int:
-        """Drop operators that nothing needs. Returns how many went."""
+        """Remove the operators that nothing needs; return their number."""
         keep: list[Op] = []
         for op in reversed(self.ops):
-            if self.holds(op):
+            if self.is_needed(op):
                 keep.append(op)
             else:
                 op.inputs = ()
-        gone = len(self.ops) - len(keep)
+        count = len(self.ops) - len(keep)
         self.ops = keep[::-1]
-        return gone
+        return count
 
     def tensors(self) -> Iterator[Tensor]:
         """Yield every tensor once: inputs, then in order of first appearance."""
@@ -275,9 +279,9 @@ class Graph:
         for tensor in self.tensors():
             if stray := next((op for op, _ in tensor.uses if op not in ops), None):
                 raise InvalidGraph(f"{tensor.name} is used by {stray!r}, which is not in the graph")
-        self._verify_ports(ready)
+        self._verify_interface(ready)
 
-    def _verify_ports(self, ready: set[Tensor]) -> None:
+    def _verify_interface(self, ready: set[Tensor]) -> None:
         for tensor in self.outputs:
             if tensor not in ready and tensor.data is None:
                 raise InvalidGraph(f"graph output {tensor.name} is never produced")
@@ -298,7 +302,7 @@ def _verify_use(op: Op, i: int, tensor: Tensor | None, ready: set[Tensor], where
         return
     if (op, i) not in tensor.uses:
         raise InvalidGraph(f"{where}: input {i} does not list this op among its uses")
-    if tensor.data is None and tensor not in ready and not tensor.rest.get("isVariable"):
+    if tensor.data is None and tensor not in ready and not tensor.is_variable:
         raise InvalidGraph(f"{where}: reads {tensor.name} before it is produced")
 
 
@@ -312,7 +316,7 @@ def _verify_results(op: Op, ready: set[Tensor], where: str) -> None:
 
 def _verify_shapes(op: Op, where: str) -> None:
     infer = opset.spec(op.kind).infer
-    if infer is None or any(t.rest.get("shapeSignature") is not None for t in (*op.operands, *op.outputs)):
+    if infer is None or any(t.shape_signature is not None for t in (*op.operands, *op.outputs)):
         return
     try:
         want = infer(op.operands, op.attrs)
@@ -326,73 +330,15 @@ def _verify_shapes(op: Op, where: str) -> None:
 
 @dataclass
 class Model:
-    """Graphs, and what else a .tflite file holds."""
+    """The graphs of a .tflite file, with its description and metadata."""
 
     graphs: list[Graph]
     description: str = ""
     metadata: dict[str, bytes] = field(default_factory=dict)
     rest: dict[str, Any] = field(default_factory=dict)
-    """Fields of the schema (externalBuffers …) that we carry and do not read."""
+    """Other fields of the schema (externalBuffers …): only `msd.tflite` looks into them."""
 
     @property
     def main(self) -> Graph:
         """The first graph, where execution starts."""
         return self.graphs[0]
-
-
-class Build:
-    """Spells operators as calls: `new.ADD(x, y)` makes the op and hands back its result.
-
-    Numbers and lists become constants: ints int32, floats float32. Patterns (`msd.rewrite.pattern`) are spelt
-    the same way. The operators made are kept in `ops`, in order.
-    """
-
-    def __init__(self, prefix: str = "t") -> None:
-        self.ops: list[Op] = []
-        self._prefix = prefix
-
-    def __getattr__(self, kind: str) -> Callable[..., Tensor]:
-        if kind.startswith("_"):
-            raise AttributeError(kind)
-        opset.spec(kind)
-        return lambda *inputs, version=1, **attrs: self._make(kind, inputs, version, attrs)[0]
-
-    def SPLIT(self, axis: int, x: Tensor, num_splits: int) -> tuple[Tensor, ...]:
-        """Return `num_splits` equal parts of `x` along `axis`."""
-        return self._make("SPLIT", (axis, x), 1, {"num_splits": num_splits})
-
-    def again(self, op: Op, *inputs: Tensor | None, **changes: Any) -> Tensor:
-        """Return the result of the operator `op` on other inputs, with some attributes changed."""
-        return self._make(op.kind, inputs, op.version, {**op.attrs, **changes})[0]
-
-    def _make(
-        self, kind: str, inputs: Iterable[Any], version: int, attrs: dict[str, Any]
-    ) -> tuple[Tensor, ...]:
-        spec = opset.spec(kind)
-        tensors = [t if t is None or isinstance(t, Tensor) else self.const(t) for t in inputs]
-        outputs = self._results(spec, tensors, {**spec.attrs, **attrs})
-        self.ops.append(Op(kind, tensors, outputs, attrs, version))
-        return tuple(outputs)
-
-    def _results(
-        self, spec: opset.OpSpec, inputs: list[Tensor | None], attrs: dict[str, Any]
-    ) -> list[Tensor]:
-        if spec.infer is None:
-            raise TypeError(f"the shape that {spec.kind} makes is not known; add it to msd/ir/shapes.py")
-        there = tuple(t for t in inputs if t is not None)
-        shapes = spec.infer(there, attrs)
-        kind = spec.result_dtype
-        dtype = there[kind].dtype if isinstance(kind, int) else kind or attrs["out_data_type"]
-        stem = f"{self._prefix}{len(self.ops)}"
-        names = [stem] if len(shapes) == 1 else [f"{stem}:{i}" for i in range(len(shapes))]
-        return [Tensor(n, s, dtype) for n, s in zip(names, shapes, strict=True)]
-
-    def const(self, values: Any, name: str | None = None) -> Tensor:
-        """Return a constant tensor of `values` (Weights, an array, a number or a list)."""
-        if not isinstance(values, Weights):
-            array = np.asarray(values)
-            narrow = {"f": np.float32, "i": np.int32}.get(array.dtype.kind)
-            literal = narrow and not isinstance(values, np.ndarray)
-            values = Weights.of(array.astype(narrow) if literal else array)
-        label = name or f"{self._prefix}{len(self.ops)}/const"
-        return Tensor(label, values.shape, _TFLITE[values.dtype], values)

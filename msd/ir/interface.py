@@ -1,4 +1,4 @@
-"""The inputs and outputs of a model, under the names by which it is called."""
+"""The inputs and outputs of a model, under the names that callers use."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from msd.errors import BadModelFile
 from msd.ir import NUMPY, Graph, Model, Tensor
 
 LOOKUPS = {"GATHER": (0, 1), "EMBEDDING_LOOKUP": (1, 0)}
-"""Operators that look rows of a table up: which operand is the table, and which the row numbers."""
+"""Operators that look up rows of a table: the positions of the table and of the row indices."""
 
 LAYOUTS = {2: "NC", 3: "NTC", 4: "NHWC"}
-"""What the axes of a float tensor are, by its rank: batch, tokens, height, width, channels."""
+"""The axes of a float tensor by its rank: batch (N), tokens (T), height, width, channels."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class TensorSpec:
     """One input or output: its name in the signature (else the tensor's), shape, NumPy dtype and layout.
 
     `layout` names the axes, "NHWC" for images and latents. `table_length` is the number of rows of the table
-    that an integer input looks up, where there is one.
+    that an integer input indexes, None without such a table.
     """
 
     name: str
@@ -32,7 +32,10 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Interface:
-    """A model's inputs and outputs, of its first signature, whose key is `signature`, else of its graph."""
+    """The inputs and outputs of a model's first signature, else of its main graph.
+
+    `signature` is the key of that signature, None where the model has none.
+    """
 
     signature: str | None
     inputs: dict[str, TensorSpec]
@@ -40,7 +43,7 @@ class Interface:
 
     @staticmethod
     def of(model: Model, path: Path) -> Interface:
-        """Return a model's interface; raises BadModelFile, naming `path`, for a tensor without numbers."""
+        """Return a model's interface; raises BadModelFile, naming `path`, for a non-numeric tensor."""
         signed = next((graph for graph in model.graphs if graph.signatures), None)
         if signed is not None:
             first = signed.signatures[0]
@@ -58,20 +61,20 @@ def _specs(graph: Graph, tensors: dict[str, Tensor], path: Path) -> dict[str, Te
 def _spec(graph: Graph, name: str, tensor: Tensor, path: Path) -> TensorSpec:
     dtype = NUMPY.get(tensor.dtype)
     if dtype is None:
-        raise BadModelFile(f"{path} has {name} of type {tensor.dtype}; only numbers can be given")
+        raise BadModelFile(f"{path} has {name} of type {tensor.dtype}; only numeric tensors are supported")
     layout = "NT" if dtype == "int32" else LAYOUTS.get(len(tensor.shape), "N")
     table = _table_length(graph, tensor) if dtype.startswith("int") else None
-    return TensorSpec(name, tensor.shape, dtype, layout, table)
+    return TensorSpec(name=name, shape=tensor.shape, dtype=dtype, layout=layout, table_length=table)
 
 
 def _table_length(graph: Graph, ids: Tensor) -> int | None:
-    """Return the length of the shortest table that `ids`, or what is made of it, looks up."""
-    seen, found = {ids}, list[int]()
+    """Return the length of the shortest table that `ids`, or a tensor computed from it, indexes."""
+    dependent, lengths = {ids}, list[int]()
     for op in graph.ops:
         if op.kind in LOOKUPS and len(op.operands) >= 2:
-            table, asked = (op.operands[i] for i in LOOKUPS[op.kind])
-            if asked in seen:
-                found += table.shape[op.attrs.get("axis", 0) :][:1]
-        elif seen.intersection(op.operands):
-            seen.update(op.outputs)
-    return min(found, default=None)
+            table, indices = (op.operands[i] for i in LOOKUPS[op.kind])
+            if indices in dependent:
+                lengths += table.shape[op.attrs.get("axis", 0) :][:1]
+        elif dependent.intersection(op.operands):
+            dependent.update(op.outputs)
+    return min(lengths, default=None)

@@ -1,8 +1,8 @@
-"""What a TFLite operator is: its attributes and their defaults, whether it commutes, what shape it makes.
+"""TFLite's operators: their attributes and defaults, whether they commute, and the shapes of their results.
 
-Kinds and attributes are spelt as in TFLite's schema (`CONV_2D`, `fused_activation_function`) and their
-defaults are read from it, so every builtin of the schema is known. Shapes are followed only for the
-operators that rewrites build.
+Kinds and attributes have the names of TFLite's schema (`CONV_2D`, `fused_activation_function`), and the
+defaults come from it, so every builtin operator is known. Shape inference covers only the operators that
+rewrites build.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Attrs = Mapping[str, Any]
 
 
 class Operand(Protocol):
-    """What shape inference needs to know of a tensor."""
+    """The properties of a tensor that shape inference needs."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -37,7 +37,7 @@ Infer = Callable[[tuple[Operand, ...], Attrs], list[tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class OpSpec:
-    """One row of the table: `options` names the schema's options table, `attrs` its defaults."""
+    """An operator: `options` names the schema's options table, `attrs` holds its defaults."""
 
     kind: str
     options: str | None
@@ -45,7 +45,8 @@ class OpSpec:
     commutes: bool = False
     infer: Infer | None = None
     result_dtype: str | int | None = 0
-    """The dtype of the results: a name, the position of the input that has it, or None: `out_data_type`."""
+    """The dtype of the results: a name, the position of the input with that dtype, or None for the attribute
+    `out_data_type`."""
 
 
 ENUMS: dict[str, type] = {
@@ -55,7 +56,7 @@ ENUMS: dict[str, type] = {
     "out_data_type": schema.TensorType,
     "quantized_bias_type": schema.TensorType,
 }
-"""Attributes shown by name instead of by number."""
+"""Attributes that are stored as numbers and used here by name."""
 
 
 @cache
@@ -72,7 +73,7 @@ _OPTIONS_OF = {
         "ReducerOptions",
     ),
 }
-"""Operators whose options table is not called as they are."""
+"""Operators whose options table has another name than the operator."""
 
 _COMMUTES = {"ADD", "MUL", "MAXIMUM", "MINIMUM", "SQUARED_DIFFERENCE"}
 
@@ -147,7 +148,7 @@ _RESULT_DTYPE: dict[str, str | int | None] = {
 }
 
 CUSTOM = "CUSTOM:"
-"""A custom operator's kind is this and its custom code."""
+"""The prefix of a custom operator's kind; its custom code follows."""
 
 SIDE_EFFECTS = frozenset(
     [
@@ -168,7 +169,7 @@ SIDE_EFFECTS = frozenset(
         "MULTINOMIAL",
     ]
 )
-"""Operators that are never dead and never merged."""
+"""Operators that are never removed as dead and never merged."""
 
 
 @cache
@@ -198,19 +199,19 @@ def attribute_defaults(options: str) -> dict[str, object]:
 
 @cache
 def spec(kind: str) -> OpSpec:
-    """Return the row of `kind`; raises TypeError with the nearest name when there is none."""
+    """Return the specification of `kind`; raises TypeError with the nearest name for an unknown kind."""
     if kind.startswith(CUSTOM):
-        return OpSpec(kind, None, {})
+        return OpSpec(kind=kind, options=None, attrs={})
     if not hasattr(schema.BuiltinOperator, kind):
         close = difflib.get_close_matches(kind, vars(schema.BuiltinOperator), 1)
         hint = f"; did you mean {close[0]}?" if close else ""
         raise TypeError(f"no TFLite op named {kind!r}{hint}")
     options = _OPTIONS_OF.get(kind) or _options_classes().get(kind.replace("_", "").lower() + "options")
     return OpSpec(
-        kind,
-        options,
-        attribute_defaults(options) if options else {},
-        kind in _COMMUTES,
-        _INFER.get(kind),
-        _RESULT_DTYPE.get(kind, 0),
+        kind=kind,
+        options=options,
+        attrs=attribute_defaults(options) if options else {},
+        commutes=kind in _COMMUTES,
+        infer=_INFER.get(kind),
+        result_dtype=_RESULT_DTYPE.get(kind, 0),
     )

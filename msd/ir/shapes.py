@@ -1,4 +1,7 @@
-"""The shapes that operators make of their inputs, all static, as TFLite's kernels define them."""
+"""Shape inference: the static shapes of an operator's results, as TFLite's kernels define them.
+
+Each docstring describes the result's shape.
+"""
 
 from __future__ import annotations
 
@@ -18,24 +21,24 @@ def same(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 
 def broadcast(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """NumPy's rule over all inputs."""
+    """The broadcast of all inputs by NumPy's rule."""
     return [np.broadcast_shapes(*(t.shape for t in inputs))]
 
 
 def reshape(inputs: Any, attrs: Attrs) -> list[Shape]:
     """The values of the second input, else `new_shape`; one of them may be -1."""
-    wanted = inputs[1].values().reshape(-1) if len(inputs) > 1 else attrs["new_shape"]
-    shape, size = [int(n) for n in wanted], math.prod(inputs[0].shape)
+    requested = inputs[1].values().reshape(-1) if len(inputs) > 1 else attrs["new_shape"]
+    shape, size = [int(n) for n in requested], math.prod(inputs[0].shape)
     if -1 in shape:
         known = -math.prod(shape)
         shape[shape.index(-1)] = size // known if known else 0
     if math.prod(shape) != size:
-        raise ValueError(f"RESHAPE of {inputs[0].shape} to {tuple(wanted)}")
+        raise ValueError(f"RESHAPE of {inputs[0].shape} to {tuple(requested)}")
     return [tuple(shape)]
 
 
 def broadcast_to(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """The values of the second input, which NumPy's rule must reach from the first."""
+    """The values of the second input; the first must broadcast to them by NumPy's rule."""
     shape = tuple(int(n) for n in inputs[1].values())
     if np.broadcast_shapes(inputs[0].shape, shape) != shape:
         raise ValueError(f"BROADCAST_TO of {inputs[0].shape} to {shape}")
@@ -50,7 +53,7 @@ def _axis(axis: Any, rank: int) -> int:
 
 
 def reduce(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """Without the axes in the second input, or with 1 in their place."""
+    """The first input's shape without the axes in the second input, or with 1 in their place."""
     x = inputs[0]
     axes = {_axis(a, len(x.shape)) for a in inputs[1].values().reshape(-1)}
     if attrs["keep_dims"]:
@@ -59,7 +62,7 @@ def reduce(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 
 def batch_matmul(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """(…, M, K) by (…, K, N) makes (…, M, N)."""
+    """(…, M, N) for inputs (…, M, K) and (…, K, N)."""
     a, b = inputs[0].shape, inputs[1].shape
     rows, inner = (a[-1], a[-2]) if attrs["adj_x"] else (a[-2], a[-1])
     other, columns = (b[-1], b[-2]) if attrs["adj_y"] else (b[-2], b[-1])
@@ -78,7 +81,7 @@ def concatenation(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 
 def _window(size: int, kernel: int, stride: int, dilation: int, padding: str) -> int:
-    """How many windows there are along one axis."""
+    """Return the number of windows along one axis."""
     reach = 1 if padding == "SAME" else (kernel - 1) * dilation + 1
     if size < reach or stride < 1:
         raise ValueError(f"a window of {reach} over {size} in steps of {stride}")
@@ -86,7 +89,7 @@ def _window(size: int, kernel: int, stride: int, dilation: int, padding: str) ->
 
 
 def conv_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """NHWC by OHWI makes NHWO."""
+    """NHWO for an input NHWC and filters OHWI."""
     (n, h, w, c), (o, kh, kw, i) = inputs[0].shape, inputs[1].shape
     if c % i:
         raise ValueError(f"CONV_2D of {c} channels by a filter over {i}")
@@ -101,21 +104,21 @@ def conv_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 
 def embedding_lookup(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """Rows of the table (second input) by id (first input)."""
+    """One row of the table (second input) for each id (first input)."""
     if len(inputs[0].shape) != 1:
         raise ValueError(f"EMBEDDING_LOOKUP of ids {inputs[0].shape}, not of a list")
     return [(*inputs[0].shape, *inputs[1].shape[1:])]
 
 
 def expand_dims(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """A 1 at the axis in the second input."""
+    """The first input's shape with a 1 inserted at the axis in the second input."""
     shape = inputs[0].shape
     axis = _axis(inputs[1].values().reshape(-1)[0], len(shape) + 1)
     return [(*shape[:axis], 1, *shape[axis:])]
 
 
 def fully_connected(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """(…, I) by (O, I) makes (…, O), flattened to two axes unless `keep_num_dims`."""
+    """(…, O) for an input (…, I) and weights (O, I), flattened to two axes unless `keep_num_dims`."""
     x, (units, width) = inputs[0].shape, inputs[1].shape
     rows, left = divmod(math.prod(x), width)
     if left or (attrs["keep_num_dims"] and x[-1] != width):
@@ -124,7 +127,7 @@ def fully_connected(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 
 def gather(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """The indices' shape in place of `axis`."""
+    """The first input's shape with the shape of the indices in the place of `axis`."""
     x, indices = inputs[0].shape, inputs[1].shape
     axis, batch = _axis(attrs["axis"], len(x)), attrs["batch_dims"]
     batch += len(indices) if batch < 0 else 0
@@ -134,25 +137,25 @@ def gather(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 
 def pad(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """Each axis longer by what the second input says for both its ends."""
+    """Each axis extended at both ends by the paddings in the second input."""
     return [tuple(n + int(sum(p)) for n, p in zip(inputs[0].shape, inputs[1].values(), strict=True))]
 
 
 def resize(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """(N, H, W, C) with height and width from the second input."""
+    """(N, H, W, C) with H and W from the second input."""
     n, _, _, c = inputs[0].shape
     h, w = (int(v) for v in inputs[1].values())
     return [(n, h, w, c)]
 
 
 def slice_(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """The sizes in the third input, where -1 means up to the end."""
+    """The sizes in the third input, where -1 stands for the rest of the axis."""
     shape, begin = inputs[0].shape, [int(b) for b in inputs[1].values()]
     sizes = zip(shape, begin, inputs[2].values(), strict=True)
-    made = tuple(n - b if size == -1 else int(size) for n, b, size in sizes)
-    if any(not 0 <= b <= b + size <= n for n, b, size in zip(shape, begin, made, strict=True)):
-        raise ValueError(f"SLICE of {made} at {begin} from {shape}")
-    return [made]
+    result = tuple(n - b if size == -1 else int(size) for n, b, size in sizes)
+    if any(not 0 <= b <= b + size <= n for n, b, size in zip(shape, begin, result, strict=True)):
+        raise ValueError(f"SLICE of {result} at {begin} from {shape}")
+    return [result]
 
 
 def split(inputs: Any, attrs: Attrs) -> list[Shape]:
@@ -165,12 +168,12 @@ def split(inputs: Any, attrs: Attrs) -> list[Shape]:
 
 
 def tile(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """Each axis times what the second input says."""
+    """Each axis multiplied by the second input."""
     return [tuple(n * int(m) for n, m in zip(inputs[0].shape, inputs[1].values(), strict=True))]
 
 
 def transpose(inputs: Any, attrs: Attrs) -> list[Shape]:
-    """Axes in the order of the second input."""
+    """The first input's axes in the order that the second input gives."""
     shape = inputs[0].shape
     perm = [_axis(i, len(shape)) for i in inputs[1].values()]
     if sorted(perm) != list(range(len(shape))):

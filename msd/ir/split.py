@@ -1,9 +1,9 @@
-"""A graph cut into pieces that run one after the other, each a graph by itself."""
+"""A graph split into pieces that run one after the other, each a graph of its own."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -11,17 +11,17 @@ import numpy as np
 from msd.ir import NUMPY, Graph, Op, Signature, Tensor
 
 WINDOW = 0.25
-"""How far from its even place a cut may move to cross fewer bytes, in parts of a piece's operations."""
+"""How far a cut may move to cross fewer bytes, as a fraction of a piece's operators."""
 
 
-def cut(graph: Graph, count: int) -> list[Graph]:
-    """Return `graph` as at most `count` pieces of about as many bytes of constants each.
+def split_graph(graph: Graph, count: int) -> list[Graph]:
+    """Return `graph` as at most `count` pieces with about equal bytes of constants.
 
-    The pieces share the graph's tensors, which stay as they are; run in order, each fed what those before it
-    made, they compute what the graph does. Their ports are named as their tensors are. Raises ValueError for
-    a graph that cannot be cut: one with variables.
+    The pieces share the graph's tensors and leave them unchanged. Run in order, each on the results of the
+    earlier ones, they compute the same as the graph. Their inputs and outputs have the names of their
+    tensors. Raises ValueError for a graph with variables, which cannot be split.
     """
-    if any(t.rest.get("isVariable") for t in graph.tensors()):
+    if any(t.is_variable for t in graph.tensors()):
         raise ValueError("it has variables, which pieces cannot share")
     crossing = _crossing(graph)
     places = [_best(place, crossing, len(graph.ops) / count) for place in _even(graph.ops, count)]
@@ -30,7 +30,7 @@ def cut(graph: Graph, count: int) -> list[Graph]:
 
 
 def _even(ops: Sequence[Op], count: int) -> list[int]:
-    """Return where to cut so that each piece has its share of constants and of operations."""
+    """Return the cuts that give each piece an equal share of constants and operators."""
     seen: set[Tensor] = set()
     sizes = []
     for op in ops:
@@ -46,17 +46,17 @@ def _even(ops: Sequence[Op], count: int) -> list[int]:
 
 
 def _crossing(graph: Graph) -> list[int]:
-    """Return for each place how many bytes are made before and read after it."""
+    """Return for each possible cut the bytes that are computed before and read after it."""
     place = {op: i for i, op in enumerate(graph.ops)}
-    steps = [0] * (len(graph.ops) + 1)
+    crossing = [0] * (len(graph.ops) + 1)
     for tensor in graph.tensors():
         if tensor.data is None:
             first = place[tensor.producer] + 1 if tensor.producer in place else 0
             uses = [place[op] for op, _ in tensor.uses if op in place]
             last = len(graph.ops) if any(t is tensor for t in graph.outputs) else max(uses, default=-1)
             for at in range(first, last + 1):
-                steps[at] += _bytes(tensor)
-    return steps
+                crossing[at] += _bytes(tensor)
+    return crossing
 
 
 def _best(place: int, crossing: Sequence[int], each: float) -> int:
@@ -72,28 +72,21 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _piece(graph: Graph, start: int, stop: int) -> Graph:
-    """Return the operators from `start` to `stop` with what they take from outside and what is read after."""
+    """Return the operators from `start` to `stop` as a graph with the tensors that cross its borders."""
     ops = graph.ops[start:stop]
     inside = set(ops)
-    taken = dict.fromkeys(t for op in ops for t in op.operands if t.data is None and t.producer not in inside)
-    given = dict.fromkeys(t for op in ops for t in op.outputs if _leaves(graph, t, inside))
-    piece = Graph(taken, given, ops, graph.name)
-    piece.signatures = [Signature("serving_default", _named(taken), _named(given))]
+    inputs = dict.fromkeys(
+        t for op in ops for t in op.operands if t.data is None and t.producer not in inside
+    )
+    outputs = dict.fromkeys(t for op in ops for t in op.outputs if _is_read_later(graph, t, inside))
+    piece = Graph(inputs, outputs, ops, graph.name)
+    piece.signatures = [Signature("serving_default", _by_name(inputs), _by_name(outputs))]
     return piece
 
 
-def _leaves(graph: Graph, tensor: Tensor, inside: set[Op]) -> bool:
+def _is_read_later(graph: Graph, tensor: Tensor, inside: set[Op]) -> bool:
     return any(t is tensor for t in graph.outputs) or any(op not in inside for op, _ in tensor.uses)
 
 
-def _named(tensors: dict[Tensor, None]) -> dict[str, Tensor]:
+def _by_name(tensors: dict[Tensor, None]) -> dict[str, Tensor]:
     return {tensor.name: tensor for tensor in tensors}
-
-
-def downstream(graph: Graph, tensors: Iterable[Tensor]) -> set[Tensor]:
-    """Return `tensors` and all that is computed from any of them."""
-    found = set(tensors)
-    for op in graph.ops:
-        if found.intersection(op.operands):
-            found.update(op.outputs)
-    return found

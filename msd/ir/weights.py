@@ -1,7 +1,7 @@
-"""Weights that are described, not held: a shape, a dtype, and how to load the bytes when they are wanted.
+"""Lazy weights: a shape, a dtype, and a function that loads the bytes when they are needed.
 
-Every transformation of a weight (transpose, slice, scale …) is added to the description. Bytes move once,
-when a file is written, and one tensor is in memory at a time.
+Every transformation of a weight (transpose, slice, scale …) extends this function. The bytes move once, when
+a file is written, one tensor in memory at a time.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 SMALL = 1 << 16
-"""The most elements that a rewrite may look at (`Weights.small`)."""
+"""The largest number of elements whose values a rewrite may read (`Weights.load_small`)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """An array that is not there yet.
+    """An array that is loaded on demand.
 
-    `load()` returns the array, freshly made or read-only, of exactly `shape` and `dtype`.
-    `recipe` says in words where it comes from and what is done to it.
+    `load()` returns the array, new or read-only, of exactly `shape` and `dtype`. `recipe` describes for
+    people where it comes from and how it is transformed.
     """
 
     shape: tuple[int, ...]
@@ -33,30 +33,30 @@ class Weights:
     load: Callable[[], Array]
     recipe: str
     exact: bool = False
-    """Whether the program itself wrote these numbers down: they are not learnt, and stored without loss."""
+    """Whether the numbers are not learnt but set by this program, which stores them without loss."""
     sources: tuple[str, ...] = ()
-    """The checkpoint's tensors that these are made of, by the names that the network's modules have there."""
+    """The names of the checkpoint's tensors that these are computed from."""
 
     @staticmethod
     def of(values: npt.ArrayLike, recipe: str = "constant") -> Weights:
-        """Weights that hold `values` already."""
+        """Return weights that hold `values` in memory."""
         array = np.asarray(values).view()
         array.flags.writeable = False
-        return Weights(array.shape, array.dtype, lambda: array, recipe, exact=True)
+        return Weights(shape=array.shape, dtype=array.dtype, load=lambda: array, recipe=recipe, exact=True)
 
     def as_exact(self) -> Weights:
-        """Return the same weights, to be stored without loss."""
+        """Return the same weights, marked to be stored without loss."""
         return replace(self, exact=True)
 
     @property
     def size(self) -> int:
-        """How many elements there are."""
+        """The number of elements."""
         return math.prod(self.shape)
 
-    def small(self) -> Array:
-        """Return the array now; refuses more than `SMALL` elements, which belong to write time."""
+    def load_small(self) -> Array:
+        """Return the array; raises ValueError for more than `SMALL` elements, which only a writer loads."""
         if self.size > SMALL:
-            raise ValueError(f"{self.recipe} has {self.size} elements: too many to look at before writing")
+            raise ValueError(f"{self.recipe} has {self.size} elements: too many to read before writing")
         return self.load()
 
     def map(
@@ -66,17 +66,29 @@ class Weights:
         shape: tuple[int, ...] | None = None,
         dtype: npt.DTypeLike = None,
     ) -> Weights:
-        """Return weights made by `change` at load time; `shape` and `dtype` say what it will return."""
+        """Return weights that apply `change` at load time; its result has `shape` and `dtype`.
+
+        `what` names the change in the recipe.
+        """
         new_shape = self.shape if shape is None else tuple(shape)
         new_dtype = self.dtype if dtype is None else np.dtype(dtype)
 
         def load() -> Array:
             array = change(self.load())
             if array.shape != new_shape or array.dtype != new_dtype:
-                raise AssertionError(f"{what} made {array.dtype}{array.shape}, not {new_dtype}{new_shape}")
+                raise AssertionError(
+                    f"{what} returned {array.dtype}{array.shape}, not {new_dtype}{new_shape}"
+                )
             return array
 
-        return Weights(new_shape, new_dtype, load, f"{self.recipe} | {what}", self.exact, self.sources)
+        return Weights(
+            shape=new_shape,
+            dtype=new_dtype,
+            load=load,
+            recipe=f"{self.recipe} | {what}",
+            exact=self.exact,
+            sources=self.sources,
+        )
 
     def transpose(self, perm: tuple[int, ...]) -> Weights:
         """Return the weights with axes in the order `perm`."""
@@ -86,13 +98,13 @@ class Weights:
         return self.map(f"transpose{list(perm)}", lambda a: np.transpose(a, perm), shape)
 
     def reshape(self, shape: tuple[int, ...]) -> Weights:
-        """Return the weights as `shape`, in the same row-major order."""
+        """Return the weights in another shape, in the same row-major order."""
         if math.prod(shape) != self.size:
             raise ValueError(f"cannot reshape {self.shape} to {shape}")
         return self.map(f"reshape{list(shape)}", lambda a: a.reshape(shape), shape)
 
     def slice(self, axis: int, start: int, stop: int) -> Weights:
-        """Return elements `start:stop` along `axis`, counted from 0."""
+        """Return the elements `start:stop` along `axis`, which is not negative."""
         if axis < 0 or not 0 <= start < stop <= self.shape[axis]:
             raise ValueError(f"cannot take {start}:{stop} of {self.shape} on axis {axis}")
         cut = (*[slice(None)] * axis, slice(start, stop))
@@ -101,19 +113,19 @@ class Weights:
 
     def astype(self, dtype: npt.DTypeLike) -> Weights:
         """Return the weights cast to `dtype`."""
-        wanted = np.dtype(dtype)
+        target = np.dtype(dtype)
         return (
-            self if wanted == self.dtype else self.map(wanted.name, lambda a: a.astype(wanted), dtype=wanted)
+            self if target == self.dtype else self.map(target.name, lambda a: a.astype(target), dtype=target)
         )
 
     def combine(self, what: str, change: Callable[..., Array], *others: Weights) -> Weights:
-        """Return `change(self, *others)`, of this dtype and the shape that NumPy's broadcasting makes."""
+        """Return `change(self, *others)`, of this dtype and of the shape that NumPy's broadcasting gives."""
         shape = np.broadcast_shapes(self.shape, *(o.shape for o in others))
-        made = self.map(what, lambda a: change(a, *(o.load() for o in others)), shape)
+        combined = self.map(what, lambda a: change(a, *(o.load() for o in others)), shape)
         every = (self, *others)
-        return replace(made, exact=all(w.exact for w in every), sources=joined_sources(every))
+        return replace(combined, exact=all(w.exact for w in every), sources=joined_sources(every))
 
 
 def joined_sources(parts: Iterable[Weights]) -> tuple[str, ...]:
-    """Return what `parts` together are made of, each name once."""
+    """Return the names of the checkpoint's tensors behind all `parts`, each once."""
     return tuple(dict.fromkeys(name for part in parts for name in part.sources))

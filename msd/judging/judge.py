@@ -10,7 +10,7 @@ from time import monotonic
 from msd import tflite
 from msd.errors import MsdError
 from msd.ir import Model
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.judging.rejection import rejections
@@ -141,7 +141,7 @@ def _verdict(
     seconds: float,
 ) -> Verdict:
     facts = gpu.facts
-    graphs = executed(model)
+    graphs = executed_graphs(model)
     ops = [op for graph in graphs for op in graph.ops]
     unsaid = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0
     return Verdict(

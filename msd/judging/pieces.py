@@ -12,7 +12,7 @@ from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Model
 from msd.ir.interface import Interface
-from msd.ir.split import cut
+from msd.ir.split import split_graph
 from msd.ir.weights import Array
 from msd.judging.judge import judge
 from msd.judging.verdict import Verdict
@@ -38,7 +38,7 @@ def judge_pieces(
     )
     known = {tensor.name: given[name] for name, tensor in named.items()}
     try:
-        pieces = cut(model.main, count)
+        pieces = split_graph(model.main, count)
     except ValueError as problem:
         raise BadModelFile(f"{path} cannot be cut into pieces: {problem}") from problem
     with tempfile.TemporaryDirectory(prefix="msd-pieces-") as folder:

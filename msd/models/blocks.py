@@ -1,7 +1,7 @@
 """The blocks that the networks share, as functions of symbolic tensors, channels last.
 
-Each layer is named as the checkpoint names its module, so that a variable's path is the tensor's name but
-for the last word ("mid_block.attentions.0.norm/gamma" is "mid_block.attentions.0.norm.weight").
+Each layer has the name of its module in the checkpoint, so that a variable's path is the tensor's name
+except for the last word ("mid_block.attentions.0.norm/gamma" is "mid_block.attentions.0.norm.weight").
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def layer_norm(x: Tensor, epsilon: float, name: str) -> Tensor:
 
 
 def downsample(x: Tensor, name: str) -> Tensor:
-    """Return `x` at half height and width; the padding is one pixel on every side, as torch pads."""
+    """Return `x` at half height and width, padded by one pixel on every side as in torch."""
     x = keras.layers.ZeroPadding2D(1, name=f"{name}.pad")(x)
     return keras.layers.Conv2D(x.shape[-1], 3, strides=2, name=f"{name}.conv")(x)
 
@@ -59,13 +59,13 @@ def resnet(x: Tensor, time: Tensor | None, channels: int, groups: int, epsilon: 
 
 
 def attend(query: Tensor, key: Tensor, value: Tensor, heads: int, mask: Tensor | None = None) -> Tensor:
-    """Return softmax(Q Kᵀ / √d + mask) V (Vaswani et al., arXiv:1706.03762) of `heads` heads side by side.
+    """Return softmax(Q Kᵀ / √d + mask) V (Vaswani et al., arXiv:1706.03762) for `heads` concatenated heads.
 
     `query` is (batch, n, width), `key` and `value` (batch, m, width), `mask` (n, m); the result is
     (batch, n, width).
     """
     size = query.shape[-1] // heads
-    # Scaled before the product: after it, SD 2.1's scores are beyond float16.
+    # Scale before the product: unscaled, SD 2.1's scores overflow float16.
     scores = ops.matmul(_split(query * size**-0.5, heads), ops.transpose(_split(key, heads), (0, 1, 3, 2)))
     if mask is not None:
         scores = scores + mask

@@ -1,4 +1,4 @@
-"""Reading a configuration that may say anything: each value is checked, and refused by name."""
+"""Reads an untrusted configuration: checks each value and names the key of an invalid one."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, NoReturn
 from msd.errors import BadCheckpoint
 
 WIDEST = 1 << 16
-"""Far more channels than any known model has."""
+"""The most channels: far more than any known model has."""
 
 DEEPEST = 8
-"""More levels than any known U-Net or autoencoder has."""
+"""The most levels: more than any known U-Net or autoencoder has."""
 
 
 @dataclass(frozen=True)
 class Reader:
-    """Values of `config`, the config.json of `component`; each method raises BadCheckpoint naming the key."""
+    """Reads values of `config`, the config.json of `component`; raises BadCheckpoint naming the key."""
 
     component: str
     config: Mapping[str, Any]
 
     def wrong(self, key: str, value: Any, right: str) -> NoReturn:
-        """Refuse `value`."""
+        """Raise BadCheckpoint for `value` of `key`; `right` is the rest of the sentence."""
         raise BadCheckpoint(f"{self.component}/config.json says {key} = {value!r}, but {right}")
 
     def refuse_other(self, only: Mapping[str, Sequence[Any]]) -> None:
-        """Refuse a value of a key in `only` that is not among those listed; the first is the default."""
+        """Refuse a value of a key in `only` that is not one of those listed; the first is the default."""
         for key, values in only.items():
             value = self.config.get(key, values[0])
             # Not `in`, for which 1 is True and 0 is False.
@@ -36,28 +36,28 @@ class Reader:
                 self.wrong(key, value, f"only {' or '.join(map(repr, values))} is supported")
 
     def refuse_unknown(self, known: Collection[str]) -> None:
-        """Refuse a key that is not `known`, unless it is private or switched off."""
+        """Refuse a key that is not `known`, unless it is private or its value is null or false."""
         for key, value in self.config.items():
             if not key.startswith("_") and key not in known and value is not None and value is not False:
-                self.wrong(key, value, "what that would mean is not known; null is")
+                self.wrong(key, value, "its meaning is unknown; only null is supported")
 
     def count(self, key: str, default: int, most: int = WIDEST) -> int:
         """Return an integer from 1 to `most`."""
         return self._count(key, self.config.get(key, default), most)
 
     def optional_count(self, key: str) -> int | None:
-        """Return an integer from 1, or None where there is none."""
+        """Return an integer from 1, or None if the key is absent or null."""
         return None if self.config.get(key) is None else self.count(key, 1)
 
     def counts(self, key: str, default: Sequence[int]) -> tuple[int, ...]:
-        """Return one integer from 1 for each level."""
+        """Return a list with one integer from 1 for each level."""
         values = self._listed(key, default)
         if not 1 <= len(values) <= DEEPEST:
             self.wrong(key, values, f"1 to {DEEPEST} levels are supported")
         return tuple(self._count(key, value, WIDEST) for value in values)
 
     def per_level(self, key: str, default: int, levels: int, most: int) -> tuple[int, ...]:
-        """Return an integer from 1 to `most` for each level; a single one counts for all."""
+        """Return an integer from 1 to `most` for each level; a single one applies to all."""
         value = self.config.get(key, default)
         values = value if isinstance(value, list | tuple) else [value] * levels
         if len(values) != levels:
@@ -65,7 +65,7 @@ class Reader:
         return tuple(self._count(key, value, most) for value in values)
 
     def same_on_all(self, key: str, default: int) -> int:
-        """Return an integer from 1 that may be repeated for every level."""
+        """Return an integer from 1; the file may repeat it for every level."""
         value = self.config.get(key, default)
         values = value if isinstance(value, list | tuple) else [value]
         if not values or any(v != values[0] for v in values):
@@ -73,7 +73,7 @@ class Reader:
         return self._count(key, values[0], WIDEST)
 
     def size(self, key: str, default: int) -> tuple[int, int]:
-        """Return a height and a width; one number says both."""
+        """Return a height and a width; a single number means both."""
         value = self.config.get(key) or default
         values = value if isinstance(value, list | tuple) else [value, value]
         if len(values) != 2:
@@ -82,7 +82,7 @@ class Reader:
         return height, width
 
     def blocks(self, key: str, default: Sequence[str], levels: int, special: str) -> tuple[bool, ...]:
-        """Return for each level's block whether it is the `special` one, of the kinds in `default`."""
+        """Return for each level whether its block is of the kind `special`, one of those in `default`."""
         values = self._listed(key, default)
         for value in values:
             if value not in default:
@@ -120,7 +120,7 @@ class Reader:
         return value
 
     def require_multiple(self, key: str, value: int, divisor_key: str, divisor: int) -> None:
-        """Refuse a value that its divisor, another value, does not divide."""
+        """Refuse a value that is not a multiple of `divisor`, the value of another key."""
         if value % divisor:
             self.wrong(key, value, f"it must be a multiple of {divisor_key} = {divisor}")
 

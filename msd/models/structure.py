@@ -1,4 +1,4 @@
-"""A model without weights, as it is traced, stored and bound."""
+"""The structure of a model: its graph without weights, as traced, stored and later bound to weights."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FLATBUFFER, NAMES = "structure.tflite", "names.json"
 
 @dataclass(frozen=True)
 class VariableSpec:
-    """A Keras variable: `path` is "layer/…/variable", unique in its model; `shape` is Keras's."""
+    """A Keras variable: `path` is "layer/…/variable", unique in its model; `shape` is that in Keras."""
 
     path: str
     shape: tuple[int, ...]
@@ -24,9 +24,8 @@ class VariableSpec:
 class Structure:
     """A model without weights.
 
-    `flatbuffer` is a TFLite model whose inputs are the tensors named in `inputs`, then those in
-    `variables`, which says the variable each one stands for; `outputs` are named as the Keras model names
-    them, or "output_0", ….
+    `flatbuffer` is a TFLite model whose inputs are the tensors named in `inputs`, then those in `variables`,
+    which maps each to its Keras variable. `outputs` have their names in the Keras model, or "output_0", ….
     """
 
     flatbuffer: bytes
@@ -36,7 +35,7 @@ class Structure:
 
 
 def save_structure(structure: Structure, path: Path) -> None:
-    """Write to `path` a zip file of the flatbuffer and of what its tensors stand for, as JSON."""
+    """Write to `path` a zip file of the flatbuffer and, as JSON, the names of its inputs and variables."""
     names = {k: v for k, v in asdict(structure).items() if k != "flatbuffer"}
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
         file.writestr(FLATBUFFER, structure.flatbuffer)
@@ -44,11 +43,14 @@ def save_structure(structure: Structure, path: Path) -> None:
 
 
 def load_structure(path: Path) -> Structure:
-    """Return what `save_structure` wrote, checked by CRC-32; raises BadModelFile for anything else."""
+    """Return the structure in a file of `save_structure`; raises BadModelFile for any other file.
+
+    The zip format's CRC-32 detects damage.
+    """
     try:
         with zipfile.ZipFile(path) as file:
             flatbuffer, names = file.read(FLATBUFFER), json.loads(file.read(NAMES))
         variables = {k: VariableSpec(v["path"], tuple(v["shape"])) for k, v in names["variables"].items()}
         return Structure(flatbuffer, tuple(names["inputs"]), tuple(names["outputs"]), variables)
-    except Exception as problem:  # Damaged zip files have zipfile raise nearly anything.
+    except Exception as problem:  # zipfile raises nearly anything for damaged files.
         raise BadModelFile(f"{path} is not a stored structure: {problem}") from problem

@@ -1,7 +1,8 @@
-"""Structures kept from one conversion to the next, so that the second needs no TensorFlow.
+"""A cache of structures, so that a second conversion needs no TensorFlow.
 
-They lie in the user's cache folder, or where MSD_CACHE says, one file each, named by what decides them: the
-network, its sizes, our code and the versions of the libraries. Deleting any of them only costs time.
+It is in the user's cache folder, or in the folder MSD_CACHE, with one file per structure. The file's name is
+a fingerprint of the network, its sizes, our code and the versions of the libraries. Deleting files only costs
+time.
 """
 
 from __future__ import annotations
@@ -14,65 +15,65 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from msd.errors import BadModelFile, OutputUnwritable
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 from msd.files.fingerprint import code_fingerprint, fingerprint
 from msd.models.networks import Network
 from msd.models.structure import Structure, load_structure, save_structure
 from msd.models.trace import trace
 
 MOST = 64
-"""The structures that are kept; the longest unused go first."""
+"""The largest number of structures; the least recently used are deleted first."""
 
 CODE = ("msd/models", "msd/sources/keras_cv")
 LIBRARIES = ("tensorflow", "keras", "keras-cv")
 
 
 def structure_of(network: Network) -> Structure:
-    """Return the structure of `network`, from the cache or traced, and kept for the next time."""
+    """Return the structure of `network` from the cache, or trace and cache it."""
     path = cache_folder() / f"{network_key(network)}.zip"
     if path.exists():
-        # A damaged one is traced again, and replaced.
+        # A damaged file is traced again and replaced.
         with suppress(BadModelFile):
             structure = load_structure(path)
             _touch(path)
             return structure
     structure = trace(network.build, network.inputs)
-    _keep(structure, path)
+    _store(structure, path)
     return structure
 
 
 def is_cached(network: Network) -> bool:
-    """Return whether the structure of `network` need not be traced."""
+    """Return whether the cache has the structure of `network`."""
     return (cache_folder() / f"{network_key(network)}.zip").exists()
 
 
 def cache_folder() -> Path:
-    """Return where structures are kept."""
+    """Return the folder of the cache."""
     chosen = os.environ.get("MSD_CACHE")
     return (Path(chosen) if chosen else user_cache_path("msd")) / "structures"
 
 
 def network_key(network: Network) -> str:
-    """Return the fingerprint of all that decides the structure of `network`."""
+    """Return the fingerprint of everything that determines the structure of `network`."""
     versions = {name: version(name) for name in LIBRARIES}
     return fingerprint([network.description, network.inputs, versions, code_fingerprint(*CODE)])
 
 
-def _keep(structure: Structure, path: Path) -> None:
-    """Write the structure if that is possible: where it is not, the next conversion traces again."""
+def _store(structure: Structure, path: Path) -> None:
+    """Write the structure to the cache if possible; if not, the next conversion traces again."""
     with suppress(OSError, OutputUnwritable):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with complete(path) as temporary:
+        with atomic_write(path) as temporary:
             save_structure(structure, temporary)
-        for old in sorted(path.parent.glob("*.zip"), key=_used, reverse=True)[MOST:]:
+        for old in sorted(path.parent.glob("*.zip"), key=_last_use, reverse=True)[MOST:]:
             old.unlink()
 
 
 def _touch(path: Path) -> None:
-    """Note that it was used; a folder that others own is good for reading too."""
+    """Mark the file as used, if the folder is writable."""
     with suppress(OSError):
         path.touch()
 
 
-def _used(path: Path) -> float:
+def _last_use(path: Path) -> float:
     return path.stat().st_mtime

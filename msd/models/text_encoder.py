@@ -14,7 +14,7 @@ from msd.models.config import TextEncoderConfig
 from msd.models.networks import Size
 
 MASKED = -1e4
-"""Added to the scores of later tokens: e to this power is zero in float32, and float16 still holds it."""
+"""Added to the scores of later tokens: its exponential is zero in float32, and float16 can represent it."""
 
 
 def text_encoder(config: TextEncoderConfig, size: Size) -> keras.Model:
@@ -30,10 +30,10 @@ def text_encoder(config: TextEncoderConfig, size: Size) -> keras.Model:
 
 
 class PositionEmbedding(keras.layers.Layer):  # type: ignore[misc]
-    """Adds a learnt vector to each place of a sequence."""
+    """Adds a learnt vector to each position of a sequence."""
 
     def build(self, input_shape: tuple[int, ...]) -> None:
-        """Make the table, (length, width)."""
+        """Create the table, (length, width)."""
         self.embeddings = self.add_weight(shape=input_shape[1:], name="embeddings")
 
     def call(self, x: Any) -> Any:
@@ -72,4 +72,4 @@ ACTIVATIONS = {
     "silu": ops.silu,
     "swish": ops.silu,
 }
-"""Activations by the name that transformers gives them."""
+"""Activations by their names in transformers."""

@@ -1,8 +1,8 @@
-"""The structure of a Keras model as a TFLite flatbuffer, without a single one of its weights.
+"""Traces a Keras model to a TFLite flatbuffer without its weights.
 
-Keras builds the model inside a `StatelessScope` that never initialises a variable; the call is traced with
-every variable replaced by a placeholder; TensorFlow's converter turns that graph into a flatbuffer whose
-weights are graph inputs. Nothing of the size of a weight exists at any moment.
+Keras builds the model inside a `StatelessScope` that never initialises a variable. The trace replaces every
+variable by a placeholder, and TensorFlow's converter turns the graph into a flatbuffer whose weights are
+graph inputs. No array of the size of a weight is ever allocated.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from msd.models.structure import Structure, VariableSpec
 from msd.runners.silence import without_lines
 
 KERAS_SETTINGS = ("tensorflow", "channels_last", "float32")
-"""Backend, image data format and float type."""
+"""The required backend, image data format and float type."""
 
 STARTUP_LINE = re.compile(
     rb"I\d{4} |WARNING: All log messages before absl|To enable the following instructions"
 )
 
 InputSpecs = Mapping[str, tuple[tuple[int, ...], str]]
-"""Shape and dtype of each input, by its name."""
+"""The shape and dtype of each input by its name."""
 
 
 def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:
-    """Return the structure of the Keras model, or callable, that `build` makes, for static `inputs`.
+    """Return the structure of the Keras model, or callable, that `build` returns, for static `inputs`.
 
-    A functional model gets each tensor by the name of its input; anything else is called with one tensor, or
-    with several as keyword arguments. No variable is allocated, neither here nor later by Keras itself; the
-    same model gives the same bytes. Raises BadConfig where Keras is set to another backend, data format or
-    precision.
+    A functional model gets each tensor by the name of its input; any other is called with one tensor, or
+    with several as keyword arguments. No variable is allocated, neither here nor later by Keras itself. The
+    same model gives the same bytes. Raises BadConfig if Keras is configured for another backend, data format
+    or precision.
     """
     with unallocated() as variables:
         model = build()
@@ -44,7 +44,7 @@ def trace(build: Callable[[], Any], inputs: InputSpecs) -> Structure:
 
 
 def _structure(model: Any, variables: list[Any], inputs: InputSpecs) -> Structure:
-    """Return the structure of `model`, called on placeholders that stand for `inputs` and `variables`."""
+    """Return the structure of `model` called with placeholders for `inputs` and `variables`."""
     import tensorflow as tf
     from tensorflow.lite.python import convert
 
@@ -78,14 +78,14 @@ def _call(model: Any, arguments: dict[str, Any], variables: list[Any], values: l
     with keras.StatelessScope(list(zip(variables, values, strict=True)), initialize_variables=False):
         outputs = _apply(model, arguments)
     if len(variables) != count:
-        raise ValueError(f"{variables[-1].path} was made while the model was called, not before")
+        raise ValueError(f"the model creates {variables[-1].path} only when it is called")
     if isinstance(outputs, Mapping):
         return dict(outputs)
     return {f"output_{i}": tensor for i, tensor in enumerate(keras.tree.flatten(outputs))}
 
 
 def _apply(model: Any, arguments: dict[str, Any]) -> Any:
-    """Return what `model` makes of the tensors in `arguments`."""
+    """Return the outputs of `model` for the tensors in `arguments`."""
     import keras
     from keras.src.models.functional import Functional
 
@@ -100,7 +100,7 @@ def _apply(model: Any, arguments: dict[str, Any]) -> Any:
 
 
 def _ensure_built(model: Any, inputs: InputSpecs) -> None:
-    """Have every layer make its variables, which some only do when called."""
+    """Make every layer create its variables, which some do only when called."""
     import keras
     from keras.src import backend
 
@@ -111,7 +111,7 @@ def _ensure_built(model: Any, inputs: InputSpecs) -> None:
 
 
 def _import_quietly() -> None:
-    """Import Keras on TensorFlow without what they say on the way; refuse settings that change the graph."""
+    """Import Keras with TensorFlow without their messages; refuse settings that change the graph."""
     if "tensorflow" not in sys.modules:
         os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
         os.environ.setdefault("KERAS_BACKEND", "tensorflow")
@@ -120,17 +120,17 @@ def _import_quietly() -> None:
             from tensorflow.lite.python import convert  # noqa: F401
     import keras
 
-    found = (keras.backend.backend(), keras.config.image_data_format(), keras.config.floatx())
-    if found != KERAS_SETTINGS:
-        raise BadConfig(f"Keras is set to {found} in ~/.keras/keras.json, and {KERAS_SETTINGS} is needed")
+    settings = (keras.backend.backend(), keras.config.image_data_format(), keras.config.floatx())
+    if settings != KERAS_SETTINGS:
+        raise BadConfig(f"Keras is set to {settings} in ~/.keras/keras.json, and {KERAS_SETTINGS} is needed")
 
 
 @contextlib.contextmanager
 def unallocated() -> Iterator[list[Any]]:
-    """Within, Keras variables are only listed, in the list given; afterwards Keras has forgotten them.
+    """Yield a list that collects the Keras variables created within, which are never allocated.
 
-    Keras would otherwise allocate them all when any later stateless scope closes. Automatic names start
-    afresh, so that they do not depend on what was built before.
+    Keras would otherwise allocate them all when any later stateless scope closes. Automatic names restart, so
+    that they do not depend on models built before.
     """
     _import_quietly()
     import keras

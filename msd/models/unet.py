@@ -65,7 +65,7 @@ def _time(config: UNetConfig, timestep: Tensor, guidance: Tensor | None) -> Tens
 
 
 def _down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> list[Tensor]:
-    """Return every state on the way down, in order; the last one is at the bottom."""
+    """Return the states after each layer of the down blocks, in order."""
     states = [x]
     last = len(config.channels) - 1
     for level, channels in enumerate(config.channels):
@@ -89,7 +89,7 @@ def _middle(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> Ten
 
 
 def _up(config: UNetConfig, x: Tensor, skips: list[Tensor], time: Tensor, context: Tensor) -> Tensor:
-    """Return the state after the way up, on which each step takes in what was kept on the way down."""
+    """Return the state after the up blocks, whose resnets read the states of the down blocks in reverse."""
     kept = list(skips)
     for block, level in enumerate(reversed(range(len(config.channels)))):
         name = f"up_blocks.{block}"
@@ -105,7 +105,7 @@ def _up(config: UNetConfig, x: Tensor, skips: list[Tensor], time: Tensor, contex
 
 
 def _transformer(config: UNetConfig, level: int, x: Tensor, context: Tensor, name: str) -> Tensor:
-    """Return `x` (batch, height, width, channels) after transformer blocks over its cells, residually."""
+    """Return `x` (batch, height, width, channels) plus the output of transformer blocks over its cells."""
     batch, height, width, channels = x.shape
     cells = (batch, height * width, channels)
     hidden = group_norm(x, config.groups, TRANSFORMER_EPSILON, f"{name}.norm")
@@ -123,7 +123,7 @@ def _transformer(config: UNetConfig, level: int, x: Tensor, context: Tensor, nam
 
 
 def _block(x: Tensor, context: Tensor, heads: int, name: str) -> Tensor:
-    """Return `x` (batch, cells, channels) after attention to itself, to `context`, and a feed-forward net."""
+    """Return `x` (batch, cells, channels) after self-attention, cross-attention and a feed-forward net."""
     normed = layer_norm(x, BLOCK_EPSILON, f"{name}.norm1")
     x = x + _attention(normed, normed, heads, f"{name}.attn1")
     x = x + _attention(layer_norm(x, BLOCK_EPSILON, f"{name}.norm2"), context, heads, f"{name}.attn2")

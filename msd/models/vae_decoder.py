@@ -14,10 +14,10 @@ EPSILON = 1e-6
 
 
 def vae_decoder(config: VaeDecoderConfig, size: Size) -> keras.Model:
-    """Return the model for latents of `size`, as the U-Net and the scheduler leave them.
+    """Return the model for latents of `size`, scaled as the scheduler returns them.
 
-    `latent` (batch, rows, columns, latent_channels) → `image` (batch, s·rows, s·columns, out_channels) about
-    in [-1, 1], where s is `config.scale`; both float32. Divides by `scaling_factor` itself.
+    `latent` (batch, rows, columns, latent_channels) → `image` (batch, s·rows, s·columns, out_channels)
+    roughly in [-1, 1], where s is `config.scale`; both float32. The model divides by `scaling_factor`.
     """
     shape = (size.batch, size.rows, size.columns, config.latent_channels)
     latent = keras.Input(batch_shape=shape, name="latent")

@@ -1,1 +1,1 @@
-"""What a GPU delegate will make of a graph, predicted from the file alone: rules, limits, storage, memory."""
+"""Predicts from a file alone how a GPU delegate handles a graph: rules, limits, storage, memory."""

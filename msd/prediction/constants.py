@@ -1,10 +1,10 @@
-"""How a GPU delegate keeps constants: brought to float, repacked, transformed for Winograd, or left in int8.
+"""How a GPU delegate stores constants: as floats, repacked, transformed for Winograd, or in int8.
 
-Every constant has its channels filled up to four. TensorFlow Lite's delegate brings int8 to float when it
-loads a file (common/model_builder_helper.h, DequantizeConstantTensor). LiteRT's keeps it for fully connected
-layers and 1x1 convolutions, which run as such, and for nothing else (ml_drift/common/gpu_model_builder.cc,
-Convolution and GetFloatWeights). How it keeps int8 tables of EMBEDDING_LOOKUP is not known: they count as
-float.
+The channels of every constant are padded to a multiple of four. TensorFlow Lite's delegate dequantises int8
+when it loads a file (common/model_builder_helper.h, DequantizeConstantTensor). LiteRT's keeps int8 for fully
+connected layers and 1x1 convolutions, which run as such, and nowhere else (ml_drift/common/
+gpu_model_builder.cc, Convolution and GetFloatWeights). How it stores int8 tables of EMBEDDING_LOOKUP is not
+known: they count as float.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ FLOATS = ("FLOAT32", "FLOAT16")
 
 @dataclass(frozen=True)
 class Kept:
-    """A constant operand of operator `op` on the GPU; `form` is float16, float32, int8, int4 or int2.
+    """A constant operand of operator `op` on the GPU.
 
-    `winograd`: as the 36 products of 4x4 tiles. `texture`: width and height of each of the four textures that
-    hold it, if it lies in such.
+    `form` is its storage format: float16, float32, int8, int4 or int2. `winograd`: whether it is transformed
+    to 36 values for each 4x4 tile. `texture`: width and height of each of the four textures that hold it,
+    None outside textures.
     """
 
     op: int
@@ -38,12 +39,12 @@ class Kept:
 
     @property
     def piece(self) -> int:
-        """How many bytes of it lie in one piece."""
+        """Bytes of its largest single allocation."""
         return self.bytes // 4 if self.texture else self.bytes
 
 
 def convolution(op: Op) -> ConvSize | None:
-    """Return the size of a CONV_2D whose weights are known before the graph runs; None for all else."""
+    """Return the size of a CONV_2D with constant weights; None for every other operator."""
     if op.kind != "CONV_2D" or len(op.operands) < 2 or not op.outputs:
         return None
     source, weights = op.operands[:2]
@@ -55,7 +56,7 @@ def convolution(op: Op) -> ConvSize | None:
 
 
 def kept_weights(graph: Graph, device: Device, precision: Precision) -> list[Kept]:
-    """Return every constant that lies on the GPU, once for each operator that reads it."""
+    """Return every constant on the GPU, once for each operator that reads it."""
     return [kept for i, op in enumerate(graph.ops) for kept in _of(i, op, device, precision)]
 
 
@@ -78,7 +79,7 @@ def _of(index: int, op: Op, device: Device, precision: Precision) -> Iterator[Ke
 
 
 def constant(tensor: Tensor) -> Tensor | None:
-    """Return the constant that a tensor is, or is dequantised from; None where it is neither."""
+    """Return the tensor if it is constant, or the constant it is dequantised from; else None."""
     if tensor.data is not None:
         return tensor
     maker = tensor.producer
@@ -94,7 +95,7 @@ def _float16(tensor: Tensor) -> Tensor | None:
 
 
 def _stays(op: Op, tensor: Tensor, size: ConvSize | None, device: Device) -> bool:
-    """Whether the weights stay as few bits as in the file."""
+    """Whether the weights keep the bit width that they have in the file."""
     keeps = all(delegate.keeps_integers for delegate in device.delegates)
     if not keeps or tensor.dtype not in BITS or not tensor.shape:
         return False
@@ -102,7 +103,7 @@ def _stays(op: Op, tensor: Tensor, size: ConvSize | None, device: Device) -> boo
 
 
 def _integers(tensor: Tensor) -> int:
-    """Rows of outputs by inputs, and a float32 scale for each output."""
+    """Return the bytes of a matrix of outputs by inputs plus a float32 scale for each output."""
     outputs, inputs = tensor.shape[0], math.prod(tensor.shape[1:])
     return slices(outputs) * slices(inputs) * 16 * BITS[tensor.dtype] // 8 + 4 * outputs
 
@@ -114,7 +115,7 @@ def _filter(index: int, tensor: Tensor, size: ConvSize, device: Device, form: st
 
 
 def _plain(op: Op, tensor: Tensor, place: int, element: int) -> int:
-    """Filters are repacked by slices of inputs and outputs; a list is a row of channels."""
+    """Return the bytes of a constant: filters are repacked by slices, vectors are a row of channels."""
     shape = tensor.shape
     if place == 1 and op.kind == "FULLY_CONNECTED" and len(shape) == 2:
         return slices(shape[0]) * slices(shape[1]) * 16 * element

@@ -1,4 +1,4 @@
-"""The GPU that a model is made for: the limits that decide whether a convolution fits.
+"""The target GPU of a conversion: the limits that decide whether a convolution fits.
 
 Image limits and the thresholds of the Winograd choice are those of TensorFlow Lite's GPU delegate
 (tensorflow/lite/delegates/gpu/common: selectors/operation_selector.cc, tasks/conv_generic.cc), of LiteRT's
@@ -20,13 +20,13 @@ from msd.prediction.delegate import Delegate
 from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "devices"
-"""The descriptions that come with msd: in a checkout, and beside msd where it is installed."""
+"""The device descriptions that come with msd, in a checkout or beside the installed package."""
 
 STORAGES = {
     "weights_storage": ("texture_2d", "buffer"),
     "activations_storage": ("texture_2d", "texture_array", "image_buffer", "buffer"),
 }
-"""Where a device may keep the weights of convolutions, and all that is computed."""
+"""The storage types that a device may use for convolution weights and for computed tensors."""
 
 LIMITS = (
     "image2d_width",
@@ -38,7 +38,7 @@ LIMITS = (
     "image_buffer_pixels",
     "allocation_bytes",
 )
-"""What may be unknown of a device."""
+"""The keys that may be unknown for a device."""
 
 
 Shape = tuple[int, ...]
@@ -46,9 +46,9 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ConvSize:
-    """A convolution as delegates see it: `height` x `width` of its result, which has `batch` of them.
+    """A convolution as delegates see it, with `height`, `width` and `batch` of its result.
 
-    `inputs` are the channels that one filter reads; `plain`: unstrided, undilated and in one group.
+    `inputs` is the number of channels that one filter reads; `plain` means no stride, dilation or groups.
     """
 
     inputs: int
@@ -61,7 +61,7 @@ class ConvSize:
 
     @property
     def tiles(self) -> int:
-        """How many 4x4 tiles cover one result."""
+        """The number of 4x4 tiles that cover one result."""
         return -(-self.height // 4) * -(-self.width // 4)
 
     @staticmethod
@@ -77,10 +77,10 @@ class ConvSize:
 class Device:
     """One GPU. Image sizes in pixels of four channels; None where a limit is unknown.
 
-    `winograd_*` are the least sizes for which it is chosen, by TensorFlow Lite's delegate; LiteRT's has its
-    own least number of tiles, and of slices in times slices out. `image_buffer_pixels` is 0 where there are
-    no image buffers. `delegate` is the one that uses the device: None for a description, which then stands
-    for whichever asks more of it.
+    `winograd_*` are the smallest sizes for which TensorFlow Lite's delegate chooses Winograd; LiteRT's has
+    its own minimum of tiles, and of input slices times output slices. `image_buffer_pixels` is 0 where there
+    are no image buffers. `delegate` is the one that uses the device; with None, as in a description, the
+    stricter of the delegates counts.
     """
 
     name: str = "adreno-740"
@@ -103,7 +103,7 @@ class Device:
 
     @property
     def unknown(self) -> tuple[str, ...]:
-        """The limits that are not known, by name: what exceeds only these cannot be found."""
+        """The names of the limits that are unknown; exceeding only these goes undetected."""
         return tuple(key for key in LIMITS if getattr(self, key) is None)
 
     def under(self, delegate: str) -> Device:
@@ -130,11 +130,11 @@ class Device:
         return slices(conv.outputs), slices(conv.inputs) * self.weights_rows(conv)
 
     def weights_rows(self, conv: ConvSize) -> int:
-        """Return how many rows of weights a slice of the input needs: 36 where Winograd is used."""
+        """Return the number of rows of weights per input slice: 36 with Winograd."""
         return 36 if self.uses_winograd(conv) else conv.kernel[0] * conv.kernel[1]
 
     def fits(self, conv: ConvSize) -> bool:
-        """Whether the convolution's weights exceed no known limit of a texture."""
+        """Whether the convolution's weights are within all known limits of a texture."""
         if self.weights_storage == "buffer":
             return True
         width, height = self.weights_texture(conv)
@@ -152,17 +152,17 @@ class Device:
 
 
 def within(size: int, limit: int | None) -> bool:
-    """Whether `size` is not beyond `limit`, where there is a known one."""
+    """Whether `size` is at most `limit`; an unknown limit never fails."""
     return limit is None or size <= limit
 
 
 def slices(channels: int) -> int:
-    """How many pixels of four channels hold `channels`."""
+    """Return the number of slices, pixels of four channels, that hold `channels`."""
     return -(-channels // 4)
 
 
 def _whole_parts(channels: int) -> list[int]:
-    """Into how many equal parts channels can be cut, none of which shares a pixel with another."""
+    """Return the numbers of equal parts that channels split into without sharing a pixel."""
     pixels, rest = divmod(channels, 4)
     small = [n for n in range(1, math.isqrt(max(pixels, 0)) + 1) if not rest and pixels % n == 0]
     return sorted({1, *small, *(pixels // n for n in small)})
@@ -170,14 +170,14 @@ def _whole_parts(channels: int) -> list[int]:
 
 @dataclass(frozen=True)
 class Target:
-    """What the rewrites aim at; `gelu_clip` is the M of clipped GELU (arXiv 2307.01193, section 3.1)."""
+    """The target of the rewrites; `gelu_clip` is the M of clipped GELU (arXiv 2307.01193, section 3.1)."""
 
     device: Device = field(default_factory=Device)
     gelu_clip: float = 10.0
 
 
 def shipped() -> list[str]:
-    """Return the names of the devices that msd knows."""
+    """Return the names of the device descriptions that come with msd."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -194,7 +194,7 @@ def find_device(name_or_path: str) -> Device:
 def read_device(path: Path) -> Device:
     """Return the device described in a TOML file; raises BadConfig naming the key at fault.
 
-    Limits may be "unknown"; what is not said is as on an Adreno 740.
+    Limits may be "unknown"; missing keys have the values of an Adreno 740.
     """
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))

@@ -1,10 +1,9 @@
-"""How much memory a graph takes on a GPU: an estimate, since no delegate says what it allocated.
+"""An estimate of the GPU memory that a graph needs, since no delegate reports its allocations.
 
-It counts what is kept all the time (constants, `msd.prediction.constants`) and what is computed, placed by
-`msd.prediction.memory_plan`. It leaves out what drivers and compiled kernels take, and the padding of rows of
-textures. It takes no account of operators that a delegate runs as one, whose results between them then need
-no memory; nor of delegates that share textures of the same size only, which need more than one piece of
-memory does.
+It counts constants (`msd.prediction.constants`) and computed tensors, placed by `msd.prediction.memory_plan`.
+It ignores drivers, compiled kernels and the row padding of textures. It also ignores that a delegate may fuse
+operators, whose inner results then need no memory, and that some delegates share only textures of equal size,
+which takes more memory than one shared block.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from msd.ir import Graph, Op, Tensor
 from msd.prediction.constants import Kept, constant, convolution, kept_weights
 from msd.prediction.device import Device, Shape
-from msd.prediction.memory_plan import Life, needed, offsets
+from msd.prediction.memory_plan import Lifetime, live_bytes, offsets
 from msd.prediction.storage import Precision, element_bytes, tensor_bytes
 
 
@@ -31,7 +30,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class GpuMemory:
-    """What lies on the GPU. `timeline`: bytes of computed tensors needed while each operator runs."""
+    """The contents of GPU memory. `timeline`: bytes of live computed tensors while each operator runs."""
 
     weights: tuple[Kept, ...]
     activations: tuple[Placed, ...]
@@ -39,44 +38,50 @@ class GpuMemory:
 
     @property
     def weights_bytes(self) -> int:
-        """What constants take."""
+        """Bytes of constants."""
         return sum(kept.bytes for kept in self.weights)
 
     @property
     def activations_bytes(self) -> int:
-        """What computed tensors take in the plan."""
+        """Bytes of computed tensors in this plan."""
         return max((placed.offset + placed.bytes for placed in self.activations), default=0)
 
     @property
     def least_activations_bytes(self) -> int:
-        """What computed tensors take in any plan."""
+        """The fewest bytes of computed tensors that any plan needs."""
         return max(self.timeline, default=0)
 
     @property
     def peak(self) -> int | None:
-        """The operator that needs the most; the first of several, None in a graph without any."""
+        """The first operator with the most live bytes; None in a graph without operators."""
         return self.timeline.index(max(self.timeline)) if self.timeline else None
 
     @property
     def bytes(self) -> int:
-        """All together."""
+        """Bytes in all."""
         return self.weights_bytes + self.activations_bytes
 
 
 def estimate(graph: Graph, device: Device, precision: Precision = "fp16") -> GpuMemory:
-    """Return what `graph` takes on a device under its delegate; under none, as TensorFlow Lite's keeps it."""
+    """Return the memory of `graph` on a device with its delegate, TensorFlow Lite's where it has none."""
     values = _Values(precision)
     steps = [(i, step) for i, op in enumerate(graph.ops) for step in _kernels(op, device, values)]
-    lives = _lives(graph, [step for _, step in steps], values)
-    places = offsets(list(lives.values()))
+    lifetimes = _lifetimes(graph, [step for _, step in steps], values)
+    places = offsets(list(lifetimes.values()))
     timeline = [0] * len(graph.ops)
-    for (op, _), size in zip(steps, needed(list(lives.values()), len(steps)), strict=True):
+    for (op, _), size in zip(steps, live_bytes(list(lifetimes.values()), len(steps)), strict=True):
         timeline[op] = max(timeline[op], size)
     return GpuMemory(
         tuple(kept_weights(graph, device, precision)),
         tuple(
-            Placed(value.name, life.size, place, steps[life.first][0], steps[life.last][0])
-            for (value, life), place in zip(lives.items(), places, strict=True)
+            Placed(
+                tensor=value.name,
+                bytes=life.size,
+                offset=place,
+                first=steps[life.first][0],
+                last=steps[life.last][0],
+            )
+            for (value, life), place in zip(lifetimes.items(), places, strict=True)
         ),
         tuple(timeline),
     )
@@ -84,51 +89,51 @@ def estimate(graph: Graph, device: Device, precision: Precision = "fp16") -> Gpu
 
 @dataclass(frozen=True, eq=False)
 class _Value:
-    """Something computed, whether the graph knows it or not."""
+    """A computed tensor, of the graph or internal to a delegate."""
 
     name: str
     bytes: int
 
 
 class _Values:
-    """Makes the value of each tensor once."""
+    """The value of each tensor, created once."""
 
     def __init__(self, precision: Precision) -> None:
         self._precision = precision
         self._known: dict[Tensor, _Value] = {}
 
     def of(self, *tensors: Tensor) -> list[_Value]:
-        """Return the values of those that are not constant, dequantised or not."""
+        """Return the values of the tensors that are neither constants nor dequantised constants."""
         return [self._one(t) for t in tensors if constant(t) is None]
 
     def _one(self, tensor: Tensor) -> _Value:
         if tensor not in self._known:
-            self._known[tensor] = self.made(tensor.name, tensor.shape, tensor.dtype)
+            self._known[tensor] = self.internal(tensor.name, tensor.shape, tensor.dtype)
         return self._known[tensor]
 
-    def made(self, name: str, shape: Shape, dtype: str) -> _Value:
-        """Return a value that no tensor stands for."""
+    def internal(self, name: str, shape: Shape, dtype: str) -> _Value:
+        """Return a value that is no tensor of the graph."""
         return _Value(name, tensor_bytes(shape, element_bytes(dtype, self._precision)))
 
 
 def _kernels(op: Op, device: Device, values: _Values) -> list[list[_Value]]:
-    """Return what each kernel of an operator reads and writes: a Winograd convolution has three.
+    """Return the values that each kernel of an operator reads and writes.
 
-    They bring the input to 36 values a tile, convolve these, and bring the result back (ml_drift/common/
-    gpu_model_builder.cc, WinoConvolution).
+    A Winograd convolution has three kernels: they transform the input to 36 values per tile, convolve these,
+    and transform the result back (ml_drift/common/gpu_model_builder.cc, WinoConvolution).
     """
     size = convolution(op)
     if size is None or not device.uses_winograd(size):
         return [values.of(*op.operands, *op.outputs)]
     tiled = (size.batch, 36, size.tiles)
     name = op.outputs[0].name
-    before = values.made(f"{name}/winograd input", (*tiled, size.inputs), "FLOAT32")
-    after = values.made(f"{name}/winograd result", (*tiled, size.outputs), "FLOAT32")
+    before = values.internal(f"{name}/winograd input", (*tiled, size.inputs), "FLOAT32")
+    after = values.internal(f"{name}/winograd result", (*tiled, size.outputs), "FLOAT32")
     return [[*values.of(op.operands[0]), before], [before, after], [after, *values.of(*op.outputs)]]
 
 
-def _lives(graph: Graph, steps: list[list[_Value]], values: _Values) -> dict[_Value, Life]:
-    """Return when each value is needed; inputs are from the start on, outputs to the end."""
+def _lifetimes(graph: Graph, steps: list[list[_Value]], values: _Values) -> dict[_Value, Lifetime]:
+    """Return the lifetime of each value; inputs live from the start, outputs to the end."""
     if not steps:
         return {}
     first = dict.fromkeys(values.of(*graph.inputs), 0)
@@ -138,4 +143,4 @@ def _lives(graph: Graph, steps: list[list[_Value]], values: _Values) -> dict[_Va
             first.setdefault(value, i)
             last[value] = i
     last |= {value: len(steps) - 1 for value in values.of(*graph.outputs) if value in last}
-    return {value: Life(value.bytes, begin, last[value]) for value, begin in first.items()}
+    return {value: Lifetime(value.bytes, begin, last[value]) for value, begin in first.items()}

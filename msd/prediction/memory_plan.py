@@ -1,7 +1,7 @@
-"""Where tensors lie in one piece of memory that those share which are not needed at the same time.
+"""A memory plan: offsets in one block of memory, which tensors share unless they live at the same time.
 
 "Greedy by size for offset calculation", section 5.2 of Pisarchyk and Lee, Efficient Memory Management for
-Deep Neural Net Inference (arXiv 2001.03288), as TensorFlow Lite's GPU delegate has it
+Deep Neural Net Inference (arXiv 2001.03288), as TensorFlow Lite's GPU delegate implements it
 (tensorflow/lite/delegates/gpu/common/memory_management/greedy_by_size_assignment.cc).
 """
 
@@ -16,36 +16,36 @@ from msd.ir.weights import Array
 
 
 @dataclass(frozen=True)
-class Life:
-    """A tensor of `size` bytes that is needed from step `first` to step `last`, both included."""
+class Lifetime:
+    """A tensor of `size` bytes that lives from step `first` to step `last`, both included."""
 
     size: int
     first: int
     last: int
 
 
-def offsets(lives: Sequence[Life]) -> list[int]:
-    """Return where each tensor begins, in bytes.
+def offsets(lifetimes: Sequence[Lifetime]) -> list[int]:
+    """Return the offset of each tensor in bytes.
 
-    The largest is placed first; each into the smallest gap that holds it between those placed before that
-    live at the same time, else behind the last of them. Of equal sizes the earlier in `lives` goes first.
+    The largest tensor is placed first. Each goes into the smallest sufficient gap between earlier ones that
+    live at the same time, else behind the last of them. Of equal sizes the first in `lifetimes` comes first.
     """
-    placed = np.zeros((4, len(lives)), np.int64)
-    made = [0] * len(lives)
-    order = sorted(range(len(lives)), key=lambda i: -lives[i].size)
+    placed = np.zeros((4, len(lifetimes)), np.int64)
+    starts = [0] * len(lifetimes)
+    order = sorted(range(len(lifetimes)), key=lambda i: -lifetimes[i].size)
     for count, i in enumerate(order):
-        life = lives[i]
+        lifetime = lifetimes[i]
         begins, ends, firsts, lasts = placed[:, :count]
-        living = np.flatnonzero((firsts <= life.last) & (lasts >= life.first))
-        made[i] = _gap(begins[living], ends[living], life.size)
-        at = int(np.searchsorted(begins, made[i], side="right"))
+        living = np.flatnonzero((firsts <= lifetime.last) & (lasts >= lifetime.first))
+        starts[i] = _gap(begins[living], ends[living], lifetime.size)
+        at = int(np.searchsorted(begins, starts[i], side="right"))
         placed[:, at + 1 : count + 1] = placed[:, at:count].copy()
-        placed[:, at] = made[i], made[i] + life.size, life.first, life.last
-    return made
+        placed[:, at] = starts[i], starts[i] + lifetime.size, lifetime.first, lifetime.last
+    return starts
 
 
 def _gap(begins: Array, ends: Array, size: int) -> int:
-    """Return where `size` bytes go among pieces sorted by where they begin."""
+    """Return the offset for `size` bytes among blocks sorted by `begins`."""
     if not begins.size:
         return 0
     reached = np.maximum.accumulate(ends)
@@ -55,14 +55,14 @@ def _gap(begins: Array, ends: Array, size: int) -> int:
     return int(before[wide[np.argmin(gaps[wide])]]) if wide.size else int(reached[-1])
 
 
-def needed(lives: Sequence[Life], steps: int) -> list[int]:
-    """Return for each step how many bytes live then: no plan takes fewer than the most of these."""
+def live_bytes(lifetimes: Sequence[Lifetime], steps: int) -> list[int]:
+    """Return the bytes that live at each step: no plan needs less than their maximum."""
     change = [0] * (steps + 1)
-    for life in lives:
-        change[life.first] += life.size
-        change[life.last + 1] -= life.size
-    total, found = 0, []
+    for lifetime in lifetimes:
+        change[lifetime.first] += lifetime.size
+        change[lifetime.last + 1] -= lifetime.size
+    total, totals = 0, []
     for step in range(steps):
         total += change[step]
-        found.append(total)
-    return found
+        totals.append(total)
+    return totals

@@ -1,9 +1,9 @@
-"""Which operators run on the GPU when a delegate takes some of them.
+"""The operators that run on the GPU when a delegate supports only some of them.
 
-TensorFlow Lite cuts a graph into pieces that are delegated or not, one after the other, each as large as its
-inputs allow (tflite/graph_info.cc, PartitionGraphIntoIndependentNodeSubsets), keeps the largest delegated
-ones and cuts once more with the rest given up (tflite/delegates/utils.cc, GraphPartitionHelper). Both GPU
-delegates keep one (max_delegated_partitions), so one refused operator can halve what runs on the GPU.
+TensorFlow Lite partitions a graph into pieces, alternately delegated and not, each as large as its inputs
+allow (tflite/graph_info.cc, PartitionGraphIntoIndependentNodeSubsets). It keeps the largest delegated pieces
+and partitions again without the others (tflite/delegates/utils.cc, GraphPartitionHelper). Both GPU delegates
+keep one piece (max_delegated_partitions), so one refused operator can halve the share of the GPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msd.ir import NUMPY, Graph, Op, Tensor
 
 @dataclass(frozen=True)
 class Piece:
-    """Operators, by number, that run one after the other on the same processor."""
+    """A partition: operators, by number, that run in sequence on the same processor."""
 
     on_gpu: bool
     ops: tuple[int, ...]
@@ -27,7 +27,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Copy:
-    """A tensor that goes to the GPU, or comes from it, each time the graph runs."""
+    """A host-device copy: a tensor that moves to or from the GPU each time the graph runs."""
 
     tensor: str
     bytes: int
@@ -36,7 +36,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Partitions:
-    """How a graph is cut. `offered`: how many operators each piece has that the delegate could have taken."""
+    """How a graph is partitioned. `offered`: the size of each piece that the delegate supports."""
 
     offered: tuple[int, ...]
     pieces: tuple[Piece, ...]
@@ -49,45 +49,46 @@ class Partitions:
 
     @property
     def kernels(self) -> int:
-        """How many pieces run on the GPU: each is one kernel of the delegate."""
+        """The number of pieces that run on the GPU: each is one kernel of the delegate."""
         return sum(piece.on_gpu for piece in self.pieces)
 
 
-def partition(graph: Graph, taken: Collection[Op], most: int = 1) -> Partitions:
-    """Return how `graph` is cut when a delegate takes `taken` and keeps its `most` largest pieces.
+def partition(graph: Graph, supported: Collection[Op], most: int = 1) -> Partitions:
+    """Return the partition for a delegate that supports `supported` and keeps its `most` largest pieces.
 
-    Of pieces as large as one another the first is kept. A DEQUANTIZE of float16 constants is taken only where
-    all else is. Elsewhere it stays on the CPU and ends a piece; what is kept then reads the constants itself.
+    Of equally large pieces it keeps the first. A DEQUANTIZE of float16 constants is delegated only if all
+    other operators are; else it stays on the CPU and ends a piece, and delegated operators read the constants
+    directly.
     """
-    halves = {op for op in graph.ops if _is_half_constant(op)}
-    willing = set(taken) - halves
-    if willing | halves == set(graph.ops):
+    halves = {op for op in graph.ops if _dequantizes_float16(op)}
+    delegable = set(supported) - halves
+    if delegable | halves == set(graph.ops):
         offered, kept = [list(range(len(graph.ops)))] if graph.ops else [], set(graph.ops)
     else:
-        offered = [list(piece.ops) for piece in _cut(graph, willing, set()) if piece.on_gpu]
+        offered = [list(piece.ops) for piece in _cut(graph, delegable, set()) if piece.on_gpu]
         largest = sorted(offered, key=len, reverse=True)[:most]
         kept = {graph.ops[i] for ops in largest for i in ops}
     pieces = _cut(graph, kept, halves)
     return Partitions(tuple(map(len, offered)), pieces, _copies(graph, pieces))
 
 
-def _is_half_constant(op: Op) -> bool:
+def _dequantizes_float16(op: Op) -> bool:
     return op.kind == "DEQUANTIZE" and any(t.data is not None and t.dtype == "FLOAT16" for t in op.operands)
 
 
 def _has_effects(op: Op) -> bool:
-    """As TensorFlow Lite sees it: core/subgraph.cc, OpMightHaveSideEffect."""
+    """Whether TensorFlow Lite assumes side effects (core/subgraph.cc, OpMightHaveSideEffect)."""
     resources = any(t.dtype == "RESOURCE" for t in (*op.operands, *op.outputs))
     return resources or op.kind in ("IF", "WHILE", "CALL_ONCE")
 
 
-def _cut(graph: Graph, taken: set[Op], unneeded: set[Op]) -> tuple[Piece, ...]:
-    """Each piece takes all that can run before the other processor must; the first that is ready begins."""
-    waiting, followers = _order(graph, taken, unneeded)
+def _cut(graph: Graph, delegated: set[Op], unneeded: set[Op]) -> tuple[Piece, ...]:
+    """Return the pieces: each has all operators that can run before the other processor must continue."""
+    waiting, followers = _order(graph, delegated, unneeded)
     ready: dict[bool, list[int]] = {False: [], True: []}
 
     def release(i: int) -> None:
-        heapq.heappush(ready[graph.ops[i] in taken], i)
+        heapq.heappush(ready[graph.ops[i] in delegated], i)
 
     for i, count in enumerate(waiting):
         if not count:
@@ -106,17 +107,17 @@ def _cut(graph: Graph, taken: set[Op], unneeded: set[Op]) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
-def _order(graph: Graph, taken: set[Op], unneeded: set[Op]) -> tuple[list[int], list[list[int]]]:
-    """Return how many operators each waits for, and who waits for it.
+def _order(graph: Graph, delegated: set[Op], unneeded: set[Op]) -> tuple[list[int], list[list[int]]]:
+    """Return for each operator the number of operators it waits for, and those that wait for it.
 
-    Operators with side effects wait for the one before; those taken wait for none of `unneeded`.
+    An operator with side effects waits for the previous one; those in `delegated` wait for no `unneeded` one.
     """
     number = {op: i for i, op in enumerate(graph.ops)}
     before: list[set[int]] = []
     last_effect: int | None = None
     for i, op in enumerate(graph.ops):
         makers = {t.producer for t in op.operands if t.producer in number}
-        if op in taken:
+        if op in delegated:
             makers -= unneeded
         before.append({number[maker] for maker in makers if maker is not None})
         if _has_effects(op):
@@ -130,27 +131,27 @@ def _order(graph: Graph, taken: set[Op], unneeded: set[Op]) -> tuple[list[int], 
 
 
 def _copies(graph: Graph, pieces: tuple[Piece, ...]) -> tuple[Copy, ...]:
-    """Each piece on the GPU gets what others made and hands over what others read, each tensor once."""
+    """Return the tensors that enter or leave each piece on the GPU, each once."""
     place = {graph.ops[i]: n for n, piece in enumerate(pieces) for i in piece.ops}
     returned = set(graph.outputs)
-    found: list[Copy] = []
+    copies: list[Copy] = []
     for n, piece in enumerate(pieces):
         ops = [graph.ops[i] for i in piece.ops] if piece.on_gpu else []
         read = dict.fromkeys(t for op in ops for t in op.operands)
-        given = [t for t in read if t.data is None and _made_in(t, place) != n and not _dropped(t)]
-        made = [t for op in ops for t in op.outputs]
-        asked = [t for t in made if t in returned or any(place.get(user) != n for user, _ in t.uses)]
-        found += [Copy(t.name, _bytes(t), True) for t in given]
-        found += [Copy(t.name, _bytes(t), False) for t in asked]
-    return tuple(found)
+        entering = [t for t in read if t.data is None and _piece_of(t, place) != n and not _is_dropped(t)]
+        results = [t for op in ops for t in op.outputs]
+        leaving = [t for t in results if t in returned or any(place.get(user) != n for user, _ in t.uses)]
+        copies += [Copy(t.name, _bytes(t), True) for t in entering]
+        copies += [Copy(t.name, _bytes(t), False) for t in leaving]
+    return tuple(copies)
 
 
-def _made_in(tensor: Tensor, place: dict[Op, int]) -> int | None:
+def _piece_of(tensor: Tensor, place: dict[Op, int]) -> int | None:
     return place.get(tensor.producer) if tensor.producer is not None else None
 
 
-def _dropped(tensor: Tensor) -> bool:
-    return tensor.producer is not None and _is_half_constant(tensor.producer)
+def _is_dropped(tensor: Tensor) -> bool:
+    return tensor.producer is not None and _dequantizes_float16(tensor.producer)
 
 
 def _bytes(tensor: Tensor) -> int:

@@ -1,7 +1,7 @@
-"""What of a graph is too large for a device, and how its convolutions run there.
+"""The tensors and weights of a graph that are too large for a device, and how its convolutions run there.
 
-No compiler of graphs looks at these sizes, and TensorFlow Lite's GPU delegate itself checks some of them only
-by failing. Formulas: `msd.prediction.storage`, `msd.prediction.constants`, `msd.prediction.device`.
+No graph compiler checks these sizes, and TensorFlow Lite's GPU delegate itself detects some of them only by
+failing. Formulas: `msd.prediction.storage`, `msd.prediction.constants`, `msd.prediction.device`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from msd.prediction.device import ConvSize, Device, slices, within
 from msd.prediction.storage import Precision, bhwc, element_bytes, extent, store
 
 Severity = Literal["fails", "degrades"]
-"""The delegate refuses the graph or crashes; or it runs, in slower storage."""
+"""Either the delegate refuses the graph or crashes, or the graph runs with slower storage."""
 
 SMALLER = "smaller images, batch 1, or fewer heads of an attention at a time"
 
 
 @dataclass(frozen=True)
 class SizeProblem:
-    """What is too large: operator number `op` of the graph, of `kind`, at `tensors`; `sentence` says why.
+    """A size beyond a limit, in `tensors` of operator number `op`, of `kind`; `sentence` explains it.
 
     `code` is weights-texture, weights-allocation, tensor-allocation, matmul-texture or tensor-storage; `fix`
-    is the rewrite or the change that helps, "" where nothing is wrong.
+    is the rewrite or the change that helps, "" where none is needed.
     """
 
     op: int
@@ -40,7 +40,7 @@ class SizeProblem:
 
 @dataclass(frozen=True)
 class Convolution:
-    """How a CONV_2D runs: `texture` is the width and height that its weights need in a texture."""
+    """How a CONV_2D runs; `texture` is the width and height of the texture that its weights need."""
 
     op: int
     size: ConvSize
@@ -58,10 +58,9 @@ def convolutions(graph: Graph, device: Device) -> list[Convolution]:
 
 
 def size_problems(graph: Graph, device: Device, precision: Precision = "fp16") -> list[SizeProblem]:
-    """Return what is too large for a device under its delegate, in the order of operators.
+    """Return the sizes beyond the limits of a device and its delegate, in the order of operators.
 
-    A limit that is unknown (`Device.unknown`) is never exceeded. Under no delegate, what either refuses is
-    found.
+    An unknown limit (`Device.unknown`) is never exceeded. Without a delegate, the limits of all count.
     """
     problems = [
         *_weights(graph, device),
@@ -139,7 +138,7 @@ def _tensors(graph: Graph, device: Device, precision: Precision) -> Iterator[Siz
 
 
 def _computed(graph: Graph) -> Iterator[tuple[int, Op, Tensor]]:
-    """Yield every tensor that is not constant with the first operator that reads or makes it."""
+    """Yield every computed tensor with the first operator that reads or produces it."""
     seen: set[Tensor] = set()
     for i, op in enumerate(graph.ops):
         for tensor in (*op.operands, *op.outputs):
@@ -149,7 +148,7 @@ def _computed(graph: Graph) -> Iterator[tuple[int, Op, Tensor]]:
 
 
 def _matmuls(graph: Graph, device: Device) -> Iterator[SizeProblem]:
-    """Some delegates lay the batches of a BATCH_MATMUL under one another, in textures only."""
+    """Yield the problems of BATCH_MATMUL, whose batches some delegates stack in a texture."""
     stacked = any(delegate.stacks_batches for delegate in device.delegates)
     if not stacked or device.activations_storage != "texture_2d":
         return

@@ -120,5 +120,5 @@ def _require_plain(tensor: Tensor, ports: set[Tensor] | tuple[()]) -> None:
         raise Unprunable(f"it reaches {tensor.name}, which the graph takes or returns")
     if tensor.quant is not None and tensor.quant.scale.size:
         raise Unprunable(f"it reaches {tensor.name}, which is quantised")
-    if any(n < 0 for n in tensor.rest.get("shapeSignature", None) or ()):
+    if any(n < 0 for n in tensor.shape_signature or ()):
         raise Unprunable(f"it reaches {tensor.name}, whose shape is not fixed")

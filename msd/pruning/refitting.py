@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.ir import Build, Graph, Op, Tensor
-from msd.ir.split import downstream
+from msd.ir.downstream import downstream
 from msd.ir.weights import Array, Weights
 from msd.pruning.channels import Closure, follow
 from msd.pruning.layer import matrix, put_back

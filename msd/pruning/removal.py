@@ -39,7 +39,7 @@ def remove(graph: Graph, seed: Seed, kept: Array) -> None:
     before = {tensor: tensor.shape for tensor in closure.runtime}
     for tensor, layout in closure.runtime.items():
         tensor.shape = shorter(tensor.shape, layout, kept.shape[1])
-        tensor.rest.pop("shapeSignature", None)
+        tensor.shape_signature = None
     for op in closure.touched:
         if change := _ARGUMENTS.get(op.kind):
             change(op, before)

@@ -9,7 +9,7 @@ from typing import Any
 
 from msd.errors import BadConfig
 from msd.families import component_names
-from msd.files.toml_keys import require_known
+from msd.files.toml_keys import require_known_keys
 
 CRITERIA = ("magnitude", "activation", "reconstruction")
 UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
@@ -66,7 +66,7 @@ def parse_budget(text: str) -> Budget:
 def parse_pruning(table: Mapping[str, Any]) -> Pruning:
     """Return what the table [prune] of a recipe asks for; raises BadConfig for what is not known there."""
     known = {"budget", "criterion", "refit", "components", "unit"}
-    require_known("[prune]", table, known)
+    require_known_keys("[prune]", table, known)
     criterion, refit = table.get("criterion", "magnitude"), table.get("refit", "auto")
     components = _components(table) if "components" in table else ()
     if criterion not in CRITERIA:
@@ -97,7 +97,7 @@ def _components(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _line(table: Mapping[str, Any]) -> Line:
-    require_known("[[prune.unit]]", table, {"name", "keep"})
+    require_known_keys("[[prune.unit]]", table, {"name", "keep"})
     name, keep = table.get("name"), table.get("keep")
     if not isinstance(name, str) or not name:
         raise BadConfig(f'[[prune.unit]] has name = {name!r}; it is a pattern like "up_blocks.0.*.conv1"')

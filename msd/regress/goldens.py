@@ -23,7 +23,7 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadGoldens, OutputExists
 from msd.files import schema
-from msd.files.atomic import writing
+from msd.files.atomic import raises_unwritable
 from msd.files.fingerprint import fingerprint
 from msd.files.staging import staged
 from msd.regress.metrics import Pixels
@@ -158,7 +158,7 @@ def write(folder: Path, suite: Suite, pictures: Mapping[str, Picture], origin: O
         suite.reconverted,
     )
     place = folder.resolve()
-    with staged(place) as staging, writing(place, staging):
+    with staged(place) as staging, raises_unwritable(place, staging):
         for name, picture in pictures.items():
             save_picture(picture, staging / f"{name}.png")
         (staging / MANIFEST).write_text(schema.dump(made), "utf-8")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from msd.files import schema
-from msd.files.atomic import writing
+from msd.files.atomic import raises_unwritable
 from msd.files.staging import publish, staged
 from msd.regress.page import to_html
 from msd.regress.run import Regression
@@ -19,7 +19,7 @@ def write_report(found: Regression, folder: Path) -> None:
 
     Other files there stay.
     """
-    with staged(folder) as staging, writing(folder, staging):
+    with staged(folder) as staging, raises_unwritable(folder, staging):
         (staging / PICTURES).mkdir()
         for name, picture in found.new.items():
             save_picture(picture, staging / PICTURES / f"{name}.png")

@@ -25,7 +25,7 @@ from typing import Any
 from msd.errors import BadConfig
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
-from msd.files.toml_keys import require_known
+from msd.files.toml_keys import require_known_keys
 from msd.runtime.pipeline import Request
 from msd.runtime.scheduler import SCHEDULERS
 
@@ -131,7 +131,7 @@ def read_suite(path: Path) -> Suite:
         raise BadConfig(f"{path} is not a suite: {problem}") from problem
     where = str(path)
     own = ("steps", "guidance", "scheduler")
-    require_known(where, table, ("description", "thresholds", "reconverted", "picture", *own))
+    require_known_keys(where, table, ("description", "thresholds", "reconverted", "picture", *own))
     thresholds = _thresholds(table.get("thresholds", {}), f"{where}, [thresholds]")
     again = table.get("reconverted")
     return Suite(
@@ -162,7 +162,7 @@ def _drawn(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 def _thresholds(table: object, where: str) -> Thresholds:
     if not isinstance(table, dict):
         raise BadConfig(f"{where} is {table!r}; a table was expected")
-    require_known(where, table, [f.name for f in fields(Thresholds)])
+    require_known_keys(where, table, [f.name for f in fields(Thresholds)])
     values: dict[str, Any] = {key: _number(table, key, MOST[key], where) for key in table}
     if "hash_distance_most" in values:
         values["hash_distance_most"] = _whole(table, "hash_distance_most", 0, where)
@@ -187,7 +187,7 @@ def _entries(tables: object, where: str) -> tuple[Entry, ...]:
 
 
 def _entry(table: dict[str, Any], where: str) -> Entry:
-    require_known(where, table, [f.name for f in fields(Entry)])
+    require_known_keys(where, table, [f.name for f in fields(Entry)])
     if missing := [key for key in ("name", "prompt") if key not in table]:
         raise BadConfig(f"{where} lacks {missing[0]}")
     name = _string(table, "name", where)

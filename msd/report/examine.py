@@ -9,7 +9,7 @@ from typing import Any
 from msd import tflite
 from msd.bundle import RunsOn, file_facts
 from msd.ir import Graph, Model
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.prediction.device import Device
 from msd.prediction.memory import estimate
 from msd.prediction.partition import Partitions, partition
@@ -32,7 +32,7 @@ def examine(path: Path, delegates: Sequence[str], device: Device, runs_on: RunsO
     Of a file that is for the CPU they say nothing.
     """
     model, facts = tflite.read(path), file_facts(path)
-    graphs = executed(model)
+    graphs = executed_graphs(model)
     ops = [op for graph in graphs for op in graph.ops]
     judges = delegates if runs_on == "gpu" else ()
     predictions = tuple(_prediction(model, delegate, device.under(delegate)) for delegate in judges)

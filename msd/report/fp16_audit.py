@@ -17,7 +17,7 @@ from pathlib import Path
 from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Op, Signature, Tensor
-from msd.ir.float_weights import give_float_weights
+from msd.ir.float_weights import dequantize_weights
 from msd.ir.weights import Array
 from msd.runners.interpreter import Interpreter
 
@@ -78,7 +78,7 @@ def audit(path: Path, inputs: Iterable[Mapping[str, Array]]) -> tuple[Range, ...
     """
     model = tflite.read(path)
     watched = [(i, op) for i, op in enumerate(model.main.ops) if op.outputs[0].dtype == "FLOAT32"]
-    give_float_weights(model)
+    dequantize_weights(model)
     try:
         _replace_outputs(model.main, _probes(model.main, watched))
     except (TypeError, ValueError) as problem:

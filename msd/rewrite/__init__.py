@@ -1,4 +1,4 @@
-"""Rewrite rules: everything that a file of `graph_rewrites/` imports, and `apply`, which runs the rules."""
+"""The API for rewrites: the names that files in `graph_rewrites/` import, and `apply`, which runs them."""
 
 from msd.ir import Build, Graph, Op, Tensor
 from msd.ir.opset import SIDE_EFFECTS

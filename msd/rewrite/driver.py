@@ -1,8 +1,8 @@
-"""Rules, and the one driver that applies them.
+"""Rewrite rules, and the driver that applies them.
 
-A rule is a pattern and a function. The function never changes the graph: it looks at what matched and either
-returns the replacement, built with `new`, or says why not with `skip("reason")`. Only the driver edits, so a
-rule that gives up half way leaves no mark. A `graph_pass` is for what is not local.
+A rule is a pattern and a function. The function never changes the graph: it inspects the match and returns
+either the replacement, built with `new`, or a reason to leave it, `skip("reason")`. Only the driver edits the
+graph, so a rule that gives up half way has no effect. A `graph_pass` makes changes that are not local.
 """
 
 from __future__ import annotations
@@ -13,18 +13,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msd.ir import Build, Graph, Op, Tensor
-from msd.ir.opset import SIDE_EFFECTS
-from msd.ir.weights import SMALL, Array, Weights, joined_sources
-from msd.prediction.device import ConvSize, Device, Target
-from msd.rewrite.pattern import ANY, Match, Pat, any_op, const, match, op, var
+from msd.prediction.device import Target
+from msd.rewrite.pattern import Match, Pat, match
 
 PHASES = ("canonicalize", "fuse", "lower", "cleanup")
-"""The order in which rules run; inside a phase it does not matter."""
+"""The order in which rules run; within a phase the order does not matter."""
 
 
 @dataclass(frozen=True)
 class Skip:
-    """A rule's considered No, with the reason a user will read."""
+    """A rule's decision to leave a match as it is, with the reason that the ledger reports."""
 
     reason: str
 
@@ -34,33 +32,34 @@ skip = Skip
 
 @dataclass(frozen=True)
 class Rule:
-    """One rewrite. `shared`: inner results may have other readers, and then stay for them."""
+    """A rewrite of matches of a pattern. `shared`: inner results may have other readers and stay for them."""
 
     name: str
     phases: tuple[str, ...]
     pattern: Pat
     build: Callable[..., Tensor | Skip]
-    doc: str
     shared: bool = False
     wants_target: bool = False
 
 
 @dataclass(frozen=True)
 class GraphPass:
-    """A rewrite of the whole graph at once: returns how many changes it made."""
+    """A rewrite of the whole graph at once; `change` returns the number of changes it made."""
 
     name: str
     phases: tuple[str, ...]
     change: Callable[..., int]
-    doc: str
     wants_target: bool = False
 
 
 Rewrite = Rule | GraphPass
 
 
-def _checked(function: Callable[..., object], phases: str) -> tuple[tuple[str, ...], str]:
-    """Return the phases and the docstring of a rewrite; raises when either is not as it should be."""
+def _checked_phases(function: Callable[..., object], phases: str) -> tuple[str, ...]:
+    """Return the phases of a rewrite.
+
+    Raises ValueError for an unknown phase, TypeError for a docstring without "=>".
+    """
     chosen = tuple(phases.split())
     for phase in chosen:
         if phase not in PHASES:
@@ -68,7 +67,7 @@ def _checked(function: Callable[..., object], phases: str) -> tuple[tuple[str, .
     doc = inspect.getdoc(function)
     if not doc or "=>" not in doc:
         raise TypeError(f"rule {function.__name__} needs a docstring stating before => after")
-    return chosen, doc
+    return chosen
 
 
 def rule(
@@ -77,17 +76,24 @@ def rule(
     """Turn `def name(new, <names in the pattern>[, target])` into a rule of `phases` (space-separated)."""
 
     if not pattern.kinds:
-        raise TypeError("a rule's pattern is the result of an operator")
+        raise TypeError("a rule's pattern must be the result of an operator")
 
     def wrap(build: Callable[..., Tensor | Skip]) -> Rule:
-        chosen, doc = _checked(build, phases)
-        takes = list(inspect.signature(build).parameters)
-        has = set(pattern.names())
-        if takes[:1] != ["new"] or set(takes[1:]) - {"target"} != has:
+        chosen = _checked_phases(build, phases)
+        parameters = list(inspect.signature(build).parameters)
+        names = set(pattern.names())
+        if parameters[:1] != ["new"] or set(parameters[1:]) - {"target"} != names:
             raise TypeError(
-                f"rule {build.__name__} takes {takes}, but its pattern binds {['new', *sorted(has)]}"
+                f"rule {build.__name__} takes {parameters}, but its pattern binds {['new', *sorted(names)]}"
             )
-        return Rule(build.__name__, chosen, pattern, build, doc, shared, "target" in takes)
+        return Rule(
+            name=build.__name__,
+            phases=chosen,
+            pattern=pattern,
+            build=build,
+            shared=shared,
+            wants_target="target" in parameters,
+        )
 
     return wrap
 
@@ -96,18 +102,26 @@ def graph_pass(phases: str) -> Callable[[Callable[..., int]], GraphPass]:
     """Turn `def name(graph[, target]) -> int` into a rewrite of the whole graph, in `phases`."""
 
     def wrap(change: Callable[..., int]) -> GraphPass:
-        chosen, doc = _checked(change, phases)
-        takes = list(inspect.signature(change).parameters)
-        if takes not in (["graph"], ["graph", "target"]):
-            raise TypeError(f"pass {change.__name__} takes {takes}; it gets graph and, if it wants, target")
-        return GraphPass(change.__name__, chosen, change, doc, "target" in takes)
+        chosen = _checked_phases(change, phases)
+        parameters = list(inspect.signature(change).parameters)
+        if parameters not in (["graph"], ["graph", "target"]):
+            raise TypeError(
+                f"pass {change.__name__} takes {parameters}; it must take graph and, optionally, target"
+            )
+        return GraphPass(
+            name=change.__name__, phases=chosen, change=change, wants_target="target" in parameters
+        )
 
     return wrap
 
 
 @dataclass
-class Entry:
-    """What one rewrite did: how often it fired, where, what it refused and why, how operator counts moved."""
+class LedgerEntry:
+    """The effect of one rewrite: how often it fired, what it skipped and why, and the change in operators.
+
+    `skipped` holds the reason by the name of the tensor; `delta` the change in the number of operators by
+    kind.
+    """
 
     rule: str
     fired: int = 0
@@ -116,7 +130,7 @@ class Entry:
 
     @property
     def ops(self) -> int:
-        """How many operators came (positive) or went (negative)."""
+        """The change in the number of operators: added minus removed."""
         return sum(self.delta.values())
 
     def to_json(self) -> dict[str, object]:
@@ -137,22 +151,22 @@ class Entry:
 
 @dataclass
 class Ledger:
-    """What all rewrites did to one graph."""
+    """The effect of all rewrites on one graph, and its number of operators before and after."""
 
     before: int = 0
     after: int = 0
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, LedgerEntry] = field(default_factory=dict)
 
     @property
     def fired(self) -> int:
-        """How many times any rewrite fired."""
+        """The number of times that any rewrite fired."""
         return sum(e.fired for e in self.entries.values())
 
     def enter(self, name: str, fired: int, before: Counter[str], graph: Graph) -> None:
-        """Enter what happened to `graph` outside of rules; `before` are the operators it had, by kind."""
+        """Record a change of `graph` outside of rules; `before` counts its earlier operators by kind."""
         delta = ops_by_kind(graph)
         delta.subtract(before)
-        self.entries[name] = Entry(name, fired, delta=delta)
+        self.entries[name] = LedgerEntry(name, fired, delta=delta)
         self.after = len(graph.ops)
 
     def to_json(self) -> dict[str, object]:
@@ -165,16 +179,16 @@ class Ledger:
 
 
 class RuleError(Exception):
-    """A rule broke its contract; the message names the rule."""
+    """A rule violated its contract; the message names the rule."""
 
 
 def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) -> Ledger:
-    """Run `rules` phase by phase, each phase until nothing fires, and verify the graph after each.
+    """Run `rules` phase by phase, each until none fires, verify the graph after each, return the ledger.
 
-    Operators that nothing needs go first, entered as `remove_dead`. Raises RuleError when a rule breaks its
-    contract or a phase never ends.
+    First removes operators that nothing needs, which the ledger calls `remove_dead`. Raises RuleError when a
+    rule violates its contract or a phase never ends.
     """
-    ledger = Ledger(len(graph.ops), 0, {r.name: Entry(r.name) for r in rules})
+    ledger = Ledger(len(graph.ops), 0, {r.name: LedgerEntry(r.name) for r in rules})
     _remove_dead(graph, ledger)
     for phase in PHASES:
         chosen = [r for r in rules if phase in r.phases]
@@ -187,12 +201,12 @@ def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) 
 
 def _remove_dead(graph: Graph, ledger: Ledger) -> None:
     before = ops_by_kind(graph)
-    if gone := graph.remove_dead():
-        ledger.enter("remove_dead", gone, before, graph)
+    if removed := graph.remove_dead():
+        ledger.enter("remove_dead", removed, before, graph)
 
 
 def ops_by_kind(graph: Graph) -> Counter[str]:
-    """Return how many operators of each kind there are."""
+    """Return the number of operators of each kind."""
     return Counter(o.kind for o in graph.ops)
 
 
@@ -205,7 +219,7 @@ def _run_phase(driver: _Driver) -> None:
 
 
 class _Driver:
-    """One phase over one graph: the only code that edits it."""
+    """Runs one phase on one graph, and alone edits it."""
 
     def __init__(self, graph: Graph, rules: Sequence[Rewrite], target: Target, ledger: Ledger) -> None:
         self.graph, self.target, self.ledger = graph, target, ledger
@@ -235,36 +249,36 @@ class _Driver:
 
     def _visit(self, o: Op) -> bool:
         rules = self.rules_of.get(o.kind, ())
-        return any(self.graph.holds(o) and self._try(r, o) for r in rules)
+        return any(self.graph.is_needed(o) and self._try(r, o) for r in rules)
 
     def _try(self, r: Rule, root: Op) -> bool:
         for old in filter(self.graph.is_used, root.outputs):
-            for found in match(r.pattern, old):
-                if self._replace(r, root, old, found):
+            for matched in match(r.pattern, old):
+                if self._replace(r, root, old, matched):
                     return True
         return False
 
-    def _replace(self, r: Rule, root: Op, old: Tensor, found: Match) -> bool:
+    def _replace(self, r: Rule, root: Op, old: Tensor, matched: Match) -> bool:
         entry = self.ledger.entries[r.name]
         new = Build(f"{old.name.partition('~')[0]}~{self.ledger.fired}.")
-        result = self._result(r, new, old, found)
+        result = self._result(r, new, old, matched)
         if isinstance(result, Skip):
             for unused in new.ops:
                 unused.inputs = ()
             entry.skipped[old.name] = result.reason
             return False
-        self._edit(entry, root, old, result, new, found)
+        self._edit(entry, root, old, result, new, matched)
         return True
 
-    def _result(self, r: Rule, new: Build, old: Tensor, found: Match) -> Tensor | Skip:
-        """Return what takes the place of `old`, or why it stays."""
-        if reason := _unfit(found):
+    def _result(self, r: Rule, new: Build, old: Tensor, matched: Match) -> Tensor | Skip:
+        """Return the replacement of `old`, or the reason to keep it."""
+        if reason := _unfit(matched):
             return Skip(reason)
-        if not r.shared and (other := found.shared(self.graph.outputs)):
+        if not r.shared and (other := matched.shared(self.graph.outputs)):
             return Skip(f"the inner {other.kind} is also used elsewhere")
         extra = {"target": self.target} if r.wants_target else {}
         try:
-            result = r.build(new, **found.tensors, **extra)
+            result = r.build(new, **matched.tensors, **extra)
         except Exception as problem:
             raise RuleError(f"{r.name} failed at {old!r}: {problem}") from problem
         if isinstance(result, Skip):
@@ -275,66 +289,34 @@ class _Driver:
             return Skip(f"a graph output would become another name for {result.name}")
         return result
 
-    def _edit(self, entry: Entry, root: Op, old: Tensor, result: Tensor, new: Build, found: Match) -> None:
+    def _edit(
+        self, entry: LedgerEntry, root: Op, old: Tensor, result: Tensor, new: Build, matched: Match
+    ) -> None:
         is_output = any(t is old for t in self.graph.outputs)
         self.graph.insert_before(root, new.ops)
         self.graph.replace_tensor(old, result)
         if result.producer in new.ops or is_output:
             result.name = old.name
-        gone = self.graph.erase([*found.ops, *new.ops])
+        removed = self.graph.erase([*matched.ops, *new.ops])
         entry.delta.update(o.kind for o in new.ops)
-        entry.delta.subtract(o.kind for o in gone)
+        entry.delta.subtract(o.kind for o in removed)
         entry.fired += 1
         entry.skipped.pop(old.name, None)
         self.recent.append(entry.rule)
 
     def _aliases(self, old: Tensor, result: Tensor) -> bool:
-        """Whether an output would lose its own tensor: the caller could no longer tell it apart."""
+        """Whether the replacement would make two outputs one tensor, or an output an input."""
         outputs = self.graph.outputs
         if not any(t is old for t in outputs):
             return False
         return result.producer is None or any(t is result for t in outputs)
 
 
-def _unfit(found: Match) -> str | None:
-    """Why rules, which compute on floats of fixed shape, leave a match alone; None if they need not."""
-    for t in (t for o in found.ops for t in (*o.operands, *o.outputs) if t.data is None):
+def _unfit(matched: Match) -> str | None:
+    """Return why rules, which expect floats of fixed shape, cannot handle a match; None if they can."""
+    for t in (t for o in matched.ops for t in (*o.operands, *o.outputs) if t.data is None):
         if t.quant and t.quant.scale.size:
             return f"{t.name} is quantised"
-        if any(n < 0 for n in t.rest.get("shapeSignature", ())):
+        if any(n < 0 for n in t.shape_signature or ()):
             return f"the shape of {t.name} is not fixed"
     return None
-
-
-__all__ = [
-    "ANY",
-    "SIDE_EFFECTS",
-    "SMALL",
-    "Array",
-    "Build",
-    "ConvSize",
-    "Device",
-    "Graph",
-    "GraphPass",
-    "Ledger",
-    "Match",
-    "Op",
-    "Pat",
-    "Rewrite",
-    "Rule",
-    "RuleError",
-    "Skip",
-    "Target",
-    "Tensor",
-    "Weights",
-    "any_op",
-    "apply",
-    "const",
-    "graph_pass",
-    "joined_sources",
-    "match",
-    "op",
-    "rule",
-    "skip",
-    "var",
-]

@@ -1,7 +1,7 @@
-"""Patterns: what part of a graph a rule is about, written as the formula it computes.
+"""Patterns: the part of a graph that a rule rewrites, written as its formula.
 
-`op.MUL(var("x"), op.LOGISTIC(var("x")))` matches x·sigmoid(x), either way round. A name used twice must be
-one tensor; an attribute that is not mentioned must have the schema's default, unless it is `ANY`.
+`op.MUL(var("x"), op.LOGISTIC(var("x")))` matches x·sigmoid(x), in either order. A name used twice must be one
+tensor. An attribute must have the schema's default unless the pattern gives a value; `ANY` accepts all.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 from msd.ir import Op, Tensor, opset
 
 ANY = object()
-"""An attribute value that a pattern accepts whatever it is."""
+"""The pattern of an attribute that accepts every value."""
 
 
 @dataclass(frozen=True, eq=False)
 class Pat:
-    """Matches a tensor: any one (a variable), a constant, or the result of an operator."""
+    """A pattern of a tensor: a variable, which matches any, a constant, or the result of an operator."""
 
     name: str | None = None
     kinds: tuple[str, ...] = ()
@@ -32,11 +32,11 @@ class Pat:
     output: int = 0
 
     def named(self, name: str) -> Pat:
-        """The same pattern, its tensor bound to `name`."""
+        """Return the same pattern with its tensor bound to `name`."""
         return replace(self, name=name)
 
     def out(self, position: int) -> Pat:
-        """The same operator's result number `position`."""
+        """Return the pattern of the same operator's result number `position`."""
         return replace(self, output=position)
 
     def __add__(self, other: Pat | float) -> Pat:
@@ -55,22 +55,22 @@ class Pat:
         return op.MUL(other, self)
 
     def names(self) -> list[str]:
-        """Every name the pattern binds."""
+        """Return every name that the pattern binds."""
         return [n for p in (self.args or ()) for n in p.names()] + ([self.name] if self.name else [])
 
 
 def var(name: str) -> Pat:
-    """Any tensor."""
+    """Return a pattern of any tensor."""
     return Pat(name)
 
 
 def const(name: str) -> Pat:
-    """Any constant."""
+    """Return a pattern of any constant."""
     return Pat(name, constant=True)
 
 
 def any_op(*kinds: str, name: str) -> Pat:
-    """The result of any of these operators, whatever its inputs and attributes."""
+    """Return a pattern of the result of any of these operators, with any inputs and attributes."""
     for kind in kinds:
         opset.spec(kind)
     return Pat(name, kinds, args=None)
@@ -101,13 +101,13 @@ op = _Ops()
 
 @dataclass(frozen=True)
 class Match:
-    """The tensors bound by name, and every operator the pattern covers, the one at its root first."""
+    """The tensors bound by name, and every operator that the pattern covers, the root first."""
 
     tensors: dict[str, Tensor]
     ops: tuple[Op, ...]
 
     def shared(self, outputs: Collection[Tensor]) -> Op | None:
-        """The operator of an inner result that something outside needs, or that is in `outputs`, if any."""
+        """Return an operator with an inner result that is in `outputs` or has readers outside the match."""
         for maker in self.ops[1:]:
             for t in maker.outputs:
                 if t in outputs or any(user not in self.ops for user, _ in t.uses):
@@ -116,7 +116,7 @@ class Match:
 
 
 def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterator[Match]:
-    """Yield every way `pat` fits `tensor`; operators that commute are tried both ways round."""
+    """Yield every match of `pat` at `tensor`; tries commutative operators in both orders."""
     bound = bound or Match({}, ())
     if tensor is None or not _leaf_fits(pat, tensor, bound):
         return
@@ -175,5 +175,5 @@ def _match_all(pairs: list[tuple[Pat, Tensor | None]], bound: Match) -> Iterator
         yield bound
         return
     (pat, tensor), *rest = pairs
-    for found in match(pat, tensor, bound):
-        yield from _match_all(rest, found)
+    for matched in match(pat, tensor, bound):
+        yield from _match_all(rest, matched)

@@ -17,7 +17,7 @@ import numpy as np
 from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Model
-from msd.ir.float_weights import give_float_weights
+from msd.ir.float_weights import dequantize_weights
 from msd.ir.interface import Interface, TensorSpec
 from msd.ir.weights import Array
 from msd.runners.peak_memory import peak_rss
@@ -33,12 +33,12 @@ STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for 
 class Interpreter:
     """A .tflite file loaded on the CPU, to be run many times; a context manager that frees its memory.
 
-    `inputs` and `outputs` are its ports by name: the names of its (first) signature, or of its tensors where
-    it has none. With `float_weights`, weights stored in fewer bits are brought to float32 and all arithmetic
-    is float32, as on a GPU; without it TensorFlow Lite quantises the inputs of such operations too.
-    `library` is the package whose interpreter it is. `load_seconds` is what that took to load the file,
-    `run_seconds` what each run took until now. Raises BadModelFile where the file is damaged or the CPU
-    cannot run it.
+    `library` is the package whose interpreter it is. `inputs` and `outputs` are its interface: the names of
+    its (first) signature, or of its tensors where it has none. With `float_weights`, weights stored in fewer
+    bits are brought to float32 and all arithmetic is float32, as on a GPU; without it TensorFlow Lite
+    quantises the inputs of such operations too. `load_seconds` is the time that LiteRT took to load the file,
+    `run_seconds` that of each run until now. Raises BadModelFile for a damaged file and one that the CPU
+    cannot run.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path
 
     Loaded files are mapped into memory: the name of such a temporary one is not needed after it.
     """
-    if not (float_weights and give_float_weights(model)):
+    if not (float_weights and dequantize_weights(model)):
         yield path
         return
     with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:

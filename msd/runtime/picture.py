@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import OutputExists, OutputUnwritable
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 
 Float = npt.NDArray[np.float32]
 
@@ -52,7 +52,7 @@ def save_picture(picture: Picture, path: Path, force: bool = False) -> None:
     Raises OutputExists unless `force`, and OutputUnwritable.
     """
     check_output(path, force)
-    with complete(path) as partial, partial.open("xb") as stream:
+    with atomic_write(path) as partial, partial.open("xb") as stream:
         _write_png(picture, stream)
 
 

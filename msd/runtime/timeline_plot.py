@@ -9,7 +9,7 @@ from typing import Any
 from msd.errors import BadConfig
 from msd.families import file_names
 from msd.files import schema
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 from msd.runtime.timeline import Timeline
 
 FORMATS = (".json", ".png", ".svg")
@@ -31,7 +31,7 @@ def save_timeline(timeline: Timeline, path: Path) -> None:
     if path.suffix.lower() != ".json":
         save_plot([timeline], path)
         return
-    with complete(path) as temporary:
+    with atomic_write(path) as temporary:
         temporary.write_text(schema.dump(timeline), "utf-8")
 
 
@@ -59,7 +59,7 @@ def save_plot(timelines: Sequence[Timeline], path: Path) -> None:
         for axis, timeline in zip(axes, timelines, strict=False):
             _draw_activity(axis, timeline)
         _draw_memory(axes[-1], timelines)
-        with complete(path) as temporary:
+        with atomic_write(path) as temporary:
             figure.savefig(
                 temporary, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None
             )

@@ -1,1 +1,1 @@
-"""Where checkpoints come from: folders and files, read lazily."""
+"""Checkpoint readers: folders and files, read lazily."""

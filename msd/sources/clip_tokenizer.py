@@ -1,7 +1,7 @@
-"""CLIP's public tokenizer, for checkpoints that carry none.
+"""CLIP's public tokenizer, for checkpoints without one.
 
 Every Stable Diffusion 1.x and 2.x has the vocabulary of Radford et al., arXiv:2103.00020: the 256 bytes, each
-also as the end of a word, 48894 merges in order, and two special tokens. The merges come with the package.
+also as the end of a word, 48894 merges in order, and two special tokens. The package contains the merges.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from msd.runtime.tokenizer import END, LENGTH, START, byte_alphabet
 
 MERGES = Path(__file__).parent / "clip" / "merges.txt.gz"
 VOCABULARY = 49408
-"""How many tokens there are."""
+"""The number of tokens."""
 
 PAD_1, PAD_2 = END, "!"
-"""What Stable Diffusion 1.x and 2.x pad a prompt with."""
+"""The padding tokens of Stable Diffusion 1.x and 2.x."""
 
 
 def clip_tokenizer(pad: str) -> dict[str, Callable[[], bytes]]:
-    """Return the tokenizer's files by name, made when they are asked for; `pad` is the token to pad with."""
-    named = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": pad}
-    config = {"model_max_length": LENGTH, "tokenizer_class": "CLIPTokenizer", **named}
+    """Return functions that create the tokenizer's files, by file name; `pad` is the padding token."""
+    special = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": pad}
+    config = {"model_max_length": LENGTH, "tokenizer_class": "CLIPTokenizer", **special}
     return {
         "vocab.json": lambda: _json(_vocabulary()),
         "merges.txt": _merges,
         "tokenizer_config.json": lambda: _json(config),
-        "special_tokens_map.json": lambda: _json(named),
+        "special_tokens_map.json": lambda: _json(special),
     }
 
 

@@ -1,9 +1,9 @@
 """Keras's older H5 layout of weights, read lazily (keras/src/legacy/saving/legacy_h5_format.py).
 
 The root's attribute `layer_names` lists groups in the order of `model.layers`; the attribute `weight_names`
-of each group lists datasets below it. Another process reads these lists, and where in the file each array's
-bytes are (`msd.sources.h5_index`); they are read from there when the array is loaded. A file may come from a
-stranger: links, arrays that lie in other files, and arrays that are not there in full are refused.
+of each group lists datasets below it. Another process reads these lists and the position of each array in
+the file (`msd.sources.h5_index`); loading an array reads its bytes there. A file may be malicious: links,
+arrays in other files and incomplete arrays are refused.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from msd.ir.weights import Array, Weights
 from msd.sources.stored import StoredFile, as_float32, stamp_of, unreadable
 
 KIND = "H5 file of Keras weights"
-PATIENCE = 60
+TIMEOUT = 60
 """Seconds; the largest files of keras-cv take less than one."""
 
 
 def open_file(path: Path) -> list[Weights]:
-    """Return the weights in a file, in Keras's order, float32 where the file has another float dtype.
+    """Return the weights in a file, in Keras's order, with all float arrays as float32.
 
-    Each one's recipe names the file and the dataset. Raises BadCheckpoint for a file that is missing, damaged
-    or of another layout.
+    The recipe of each names the file and the dataset. Raises BadCheckpoint for a file that is missing,
+    damaged or of another layout.
     """
     try:
         with path.open("rb") as file:
@@ -41,28 +41,30 @@ def open_file(path: Path) -> list[Weights]:
 
 
 def _arrays(stored: StoredFile) -> list[Any]:
-    """Return what `msd.sources.h5_index` says of each array: name, dtype, shape and first byte."""
+    """Return the name, dtype, shape and first byte of each array, from `msd.sources.h5_index`."""
     command = [sys.executable, "-m", "msd.sources.h5_index", str(stored.path.absolute())]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
-        said = subprocess.run(command, capture_output=True, env=environment, timeout=PATIENCE)
-        found = json.loads(said.stdout)
+        process = subprocess.run(command, capture_output=True, env=environment, timeout=TIMEOUT)
+        index = json.loads(process.stdout)
     except subprocess.TimeoutExpired as error:
-        raise stored.wrong(f"the HDF5 library does not come to an end with it in {PATIENCE} s") from error
+        raise stored.wrong(f"the HDF5 library does not finish reading it in {TIMEOUT} s") from error
     except ValueError as error:
-        raise stored.wrong(f"the HDF5 library crashes on it (exit code {said.returncode})") from error
-    if "wrong" in found:
-        raise stored.wrong(found["wrong"])
-    arrays: list[Any] = found["arrays"]
+        raise stored.wrong(f"the HDF5 library crashes on it (exit code {process.returncode})") from error
+    if "wrong" in index:
+        raise stored.wrong(index["wrong"])
+    arrays: list[Any] = index["arrays"]
     return arrays
 
 
 def _weights(stored: StoredFile, name: str, dtype: str, shape: list[int], begin: int) -> Weights:
     """Return the array whose first byte is at `begin`."""
-    kept, sizes = np.dtype(dtype), tuple(shape)
-    size = math.prod(sizes) * kept.itemsize
+    stored_dtype, sizes = np.dtype(dtype), tuple(shape)
+    size = math.prod(sizes) * stored_dtype.itemsize
 
     def load() -> Array:
-        return np.frombuffer(stored.read(name, begin, size), kept).reshape(sizes)
+        return np.frombuffer(stored.read(name, begin, size), stored_dtype).reshape(sizes)
 
-    return as_float32(Weights(sizes, kept, load, f"{stored.path.name}:{name}"))
+    return as_float32(
+        Weights(shape=sizes, dtype=stored_dtype, load=load, recipe=f"{stored.path.name}:{name}")
+    )

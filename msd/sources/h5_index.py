@@ -1,7 +1,7 @@
-"""What a Keras H5 file lists: each array's name, dtype, shape, and where in the file its bytes are.
+"""The index of a Keras H5 file: each array's name, dtype, shape and position in the file.
 
-The HDF5 library crashes on some damaged files. So this is run as a process of its own, which `msd.sources.h5`
-starts; it prints the list, or what is wrong, as JSON.
+The HDF5 library crashes on some damaged files, so `msd.sources.h5` runs this module as a separate process,
+which prints the index, or an error, as JSON.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import Any
 import h5py
 
 MEMORY = 2 << 30
-"""Bytes of address space; the lists of the largest files need a tenth."""
+"""Bytes of address space; the largest files need a tenth of it."""
 LONGEST_LIST = 1 << 20
-"""Bytes of an attribute; Keras cuts longer lists into attributes of less than 64 KiB."""
+"""Bytes of an attribute; Keras splits longer lists into attributes of less than 64 KiB."""
 
 
 class Wrong(Exception):
-    """The file is not what it should be; the message says how."""
+    """The file is invalid; the message says why."""
 
 
 def main(path: str) -> None:
@@ -29,13 +29,13 @@ def main(path: str) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     try:
         with h5py.File(path, "r", locking=False) as root:
-            found: dict[str, Any] = {"arrays": [_described(dataset) for dataset in _datasets(root)]}
+            index: dict[str, Any] = {"arrays": [_described(dataset) for dataset in _datasets(root)]}
     except MemoryError:
-        found = {"wrong": f"reading its structure takes more than {MEMORY >> 30} GiB of memory"}
-    # All that h5py makes of what the HDF5 library says of a damaged file.
+        index = {"wrong": f"reading its structure takes more than {MEMORY >> 30} GiB of memory"}
+    # The exceptions into which h5py converts the HDF5 library's errors about a damaged file.
     except (Wrong, OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError) as error:
-        found = {"wrong": str(error).strip("'\"")}
-    json.dump(found, sys.stdout)
+        index = {"wrong": str(error).strip("'\"")}
+    json.dump(index, sys.stdout)
 
 
 def _datasets(root: Any) -> Iterator[Any]:
@@ -54,7 +54,7 @@ def _datasets(root: Any) -> Iterator[Any]:
 
 
 def _described(dataset: Any) -> list[Any]:
-    """Return name, dtype, shape and first byte of a dataset; refuse one that is not whole, in this file."""
+    """Return the name, dtype, shape and first byte of a dataset; refuse one not completely in this file."""
     if not isinstance(dataset, h5py.Dataset) or not dataset.shape or dataset.dtype.kind not in "fiu":
         raise Wrong(f"{dataset.name} is not an array of numbers")
     begin = None if dataset.external or dataset.is_virtual else dataset.id.get_offset()
@@ -64,7 +64,7 @@ def _described(dataset: Any) -> list[Any]:
 
 
 def _member(group: Any, name: str) -> Any:
-    """Return what is at `name` below `group`, reached without a link that leads elsewhere."""
+    """Return the member `name` below `group`; refuse soft and external links on the way."""
     for part in filter(None, name.split("/")):
         if not isinstance(group, h5py.Group) or part not in group:
             raise Wrong(f"{name} is listed, but not there")
@@ -75,7 +75,7 @@ def _member(group: Any, name: str) -> Any:
 
 
 def _names(group: Any, key: str) -> list[str]:
-    """Return a list of names, which Keras cuts into several attributes where it is long."""
+    """Return a list of names, which Keras splits into several attributes if it is long."""
     if key in group.attrs:
         return _listed(group, key)
     names: list[str] = []

@@ -1,7 +1,7 @@
-"""LoRA files merged into a checkpoint's weights (Hu et al., arXiv:2106.09685).
+"""Merges LoRA files into a checkpoint's weights (Hu et al., arXiv:2106.09685).
 
 A layer's weight W becomes W + scale · (alpha / rank) · up @ down. A convolution's `down` has the kernel's
-height and width, its `up` is a 1x1 convolution: as matrices they are multiplied alike.
+height and width, its `up` is a 1x1 convolution; flattened to matrices they multiply the same way.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from msd.sources.stored import Contents
 
 PICKLES = (".bin", ".ckpt", ".pt", ".pth")
 CONTEXT = (".attn2.to_k", ".attn2.to_v")
-"""Layers that read what the text encoder writes."""
+"""Layers that read the text encoder's output."""
 
 
 def parse(text: str) -> tuple[Path, float]:
-    """Return the file and scale that `FILE[:SCALE]` means, the scale 1 if none is given.
+    """Return the file and the scale, 1 by default, of the option `FILE[:SCALE]`.
 
-    File names may have colons: what follows the last one is a scale if it is a number, or follows
+    File names may contain colons: the text after the last one is a scale if it is a number, or follows
     ".safetensors". Raises BadConfig for a scale that is not a finite number.
     """
     name, colon, scale = text.rpartition(":")
@@ -41,16 +41,18 @@ def parse(text: str) -> tuple[Path, float]:
         return Path(name), _finite_scale(name, float(scale))
     except ValueError:
         if name.lower().endswith(".safetensors"):
-            raise BadConfig(f"{text} ends in the scale {scale!r}, and FILE:0.7 has a number there") from None
+            raise BadConfig(
+                f"{text} ends in the scale {scale!r}; a number was expected, as in FILE:0.7"
+            ) from None
         return Path(text), 1.0
 
 
 def merge(checkpoint: Checkpoint, files: Sequence[tuple[Path, float]]) -> Checkpoint:
     """Return the checkpoint with LoRA files, each with its scale, merged into its weights one after another.
 
-    Reads headers only: a weight's change is made when it is loaded. What no file changes stays the very same
-    object, and a scale of 0 changes nothing. Raises BadConfig for a scale that is not finite or a checkpoint
-    of another family; BadCheckpoint, naming file and tensor, for a file that is damaged, another kind of
+    Reads only headers: a weight changes when it is loaded. Weights that no file changes stay the same object,
+    and a scale of 0 changes nothing. Raises BadConfig for a scale that is not finite or a checkpoint of
+    another family; BadCheckpoint, naming file and tensor, for a file that is damaged, another kind of
     adapter, or for another model, and at load for values that are not finite.
     """
     if files and checkpoint.family is not STABLE_DIFFUSION:
@@ -70,33 +72,33 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
         if scale:
             weights[layer.component][name] = change.added_to(weights[layer.component][name], scale)
             changed.add(layer.component)
-    shown = _free_name(checkpoint, path)
+    shown_as = _free_name(checkpoint, path)
     return replace(
         checkpoint,
         weights={c: weights[c] if c in changed else old for c, old in checkpoint.weights.items()},
-        files={**checkpoint.files, shown: path},
+        files={**checkpoint.files, shown_as: path},
         weight_files={
-            c: (*files, shown) if c in changed else files for c, files in checkpoint.weight_files.items()
+            c: (*names, shown_as) if c in changed else names for c, names in checkpoint.weight_files.items()
         },
-        adapters={**checkpoint.adapters, shown: scale},
+        adapters={**checkpoint.adapters, shown_as: scale},
     )
 
 
 def _finite_scale(path: Path | str, scale: float) -> float:
     if not math.isfinite(scale):
-        raise BadConfig(f"the scale of {path} is {scale}, and only finite numbers can be multiplied by")
+        raise BadConfig(f"the scale of {path} is {scale}, but it must be a finite number")
     return float(scale)
 
 
 def _free_name(checkpoint: Checkpoint, path: Path) -> str:
-    """Return a name for the file that no other has: many are called pytorch_lora_weights.safetensors."""
+    """Return a unique name for the file: many are called pytorch_lora_weights.safetensors."""
     names = (f"lora/{path.name}" if i == 1 else f"lora/{i}/{path.name}" for i in count(1))
     return next(name for name in names if name not in checkpoint.files)
 
 
 @dataclass(frozen=True)
-class _Tensor:
-    """A tensor of the LoRA file at `path`, and its name there."""
+class _LoraTensor:
+    """A tensor of the LoRA file at `path`, named `key` there."""
 
     path: Path
     key: str
@@ -116,11 +118,11 @@ class _Tensor:
 
 @dataclass(frozen=True)
 class _Change:
-    """What a file does to one layer: `up` @ `down` times `alpha` / `divisor`."""
+    """A file's change of one layer: `up` @ `down` times `alpha` / `divisor`."""
 
-    down: _Tensor
-    up: _Tensor
-    alpha: _Tensor
+    down: _LoraTensor
+    up: _LoraTensor
+    alpha: _LoraTensor
     divisor: float
 
     def added_to(self, weights: Weights, scale: float) -> Weights:
@@ -142,29 +144,29 @@ class _Change:
 
 
 def _changes(checkpoint: Checkpoint, path: Path) -> Iterator[tuple[Layer, _Change]]:
-    """Yield what the file changes: each layer once, and only if it fits the checkpoint's."""
+    """Yield each layer that the file changes, with the change; refuse one that does not fit the layer."""
     contents = _opened(path)
     alphas = Alphas(path, contents.said)
     for layer, parts in _parts(checkpoint, path, contents.tensors).items():
         if missing := [part for part in ("down", "up") if part not in parts]:
-            there = next(parts[part] for part in ("down", "up", "alpha") if part in parts)
+            present = next(parts[part] for part in ("down", "up", "alpha") if part in parts)
             raise BadCheckpoint(
-                f"{path} has {there.key}, but no {' and no '.join(missing)} matrix for this layer"
+                f"{path} has {present.key}, but no {' and no '.join(missing)} matrix for this layer"
             )
         down, up = parts["down"], parts["up"]
         _require_fit(layer, checkpoint.weights[layer.component][f"{layer.name}.weight"], down, up)
         rank = down.weights.shape[0]
-        said = alphas.alpha(layer)
-        alpha = _Tensor(path, "alpha", Weights.of(float(rank if said is None else said)))
+        stated = alphas.alpha(layer)
+        alpha = _LoraTensor(path, "alpha", Weights.of(float(rank if stated is None else stated)))
         divisor = alphas.divisor(layer, rank)
         yield layer, _Change(down, up, parts.get("alpha", alpha), divisor)
 
 
 def _opened(path: Path) -> Contents:
-    """Return what the LoRA file at `path` holds; raises BadCheckpoint for what is no LoRA or not readable."""
+    """Return the contents of the LoRA file at `path`; raises BadCheckpoint for any other file."""
     if path.suffix.lower() in PICKLES:
         raise BadCheckpoint(
-            f"{path} is a pickle, which can run any code when it is read; a .safetensors file is wanted"
+            f"{path} is a pickle, which can run any code when it is read; use a .safetensors file"
         )
     contents = read_contents(path)
     refuse_others(path, contents.tensors)
@@ -173,30 +175,30 @@ def _opened(path: Path) -> Contents:
 
 def _parts(
     checkpoint: Checkpoint, path: Path, tensors: Mapping[str, Weights]
-) -> dict[Layer, dict[str, _Tensor]]:
-    """Return the file's tensors by the layer they belong to and whether they are "down", "up" or "alpha"."""
+) -> dict[Layer, dict[str, _LoraTensor]]:
+    """Return the file's tensors by layer, then by "down", "up" or "alpha"."""
     names = layer_names(checkpoint)
-    found: dict[Layer, dict[str, _Tensor]] = {}
+    found: dict[Layer, dict[str, _LoraTensor]] = {}
     for key, weights in tensors.items():
-        named = split(key)
-        if named is None:
+        name_and_part = split(key)
+        if name_and_part is None:
             raise BadCheckpoint(f"{path} has {key}, which is no part of a LoRA: down, up or alpha")
-        called, part = named
-        if called not in names:
+        name, part = name_and_part
+        if name not in names:
             raise BadCheckpoint(
-                f"{path} has {key}, but this checkpoint has no layer {called}; the LoRA is for another model"
+                f"{path} has {key}, but this checkpoint has no layer {name}; the LoRA is for another model"
             )
-        parts = found.setdefault(names[called], {})
+        parts = found.setdefault(names[name], {})
         if part in parts:
             raise BadCheckpoint(f"{path} has both {parts[part].key} and {key}, which are the same")
-        parts[part] = _usable(_Tensor(path, key, weights), part)
+        parts[part] = _usable(_LoraTensor(path, key, weights), part)
     if not found:
         raise BadCheckpoint(f"{path} has no tensors; a LoRA has a down and an up matrix for each layer")
     return found
 
 
-def _usable(tensor: _Tensor, part: str) -> _Tensor:
-    """Return the tensor if it is a number (alpha), or of floating point."""
+def _usable(tensor: _LoraTensor, part: str) -> _LoraTensor:
+    """Return the tensor; refuse an alpha that is not one number, and a matrix that is not floating point."""
     if part == "alpha" and tensor.weights.size != 1:
         raise tensor.bad("and one number was expected")
     if part != "alpha" and tensor.weights.dtype != np.float32:
@@ -206,25 +208,25 @@ def _usable(tensor: _Tensor, part: str) -> _Tensor:
     return tensor
 
 
-def _require_fit(layer: Layer, weights: Weights, down: _Tensor, up: _Tensor) -> None:
-    """Refuse a change of another shape than the layer's weight (out, in) or (out, in, height, width)."""
+def _require_fit(layer: Layer, weights: Weights, down: _LoraTensor, up: _LoraTensor) -> None:
+    """Refuse a change with another shape than the layer's weight, (out, in) or (out, in, height, width)."""
     where = f"{layer.component}'s {layer.name}.weight, which is {list(weights.shape)}"
-    wanted, found = _plain(weights.shape), _plain(down.weights.shape)
-    if len(found) < 2 or len(up.weights.shape) < 2 or 0 in found:
+    expected, actual = _plain(weights.shape), _plain(down.weights.shape)
+    if len(actual) < 2 or len(up.weights.shape) < 2 or 0 in actual:
         raise (up if len(up.weights.shape) < 2 else down).bad("and (rank, in) and (out, rank) were expected")
-    if found[1:] != wanted[1:] and layer.name.endswith(CONTEXT) and len(found) == 2:
+    if actual[1:] != expected[1:] and layer.name.endswith(CONTEXT) and len(actual) == 2:
         raise down.bad(
-            f"made for contexts {found[1]} wide, and this checkpoint's are {wanted[1]} wide: "
+            f"made for contexts {actual[1]} wide, and this checkpoint's are {expected[1]} wide: "
             "the LoRA is for another model"
         )
-    if found[1:] != wanted[1:]:
+    if actual[1:] != expected[1:]:
         raise down.bad(f"which does not fit {where}; the LoRA is for another model")
-    if up.weights.shape[0] != wanted[0] or len(_plain(up.weights.shape)) != 2:
+    if up.weights.shape[0] != expected[0] or len(_plain(up.weights.shape)) != 2:
         raise up.bad(f"which does not fit {where}; the LoRA is for another model")
-    if up.weights.shape[1] != found[0]:
-        raise up.bad(f"but {down.key} has the rank {found[0]}")
+    if up.weights.shape[1] != actual[0]:
+        raise up.bad(f"but {down.key} has the rank {actual[0]}")
 
 
 def _plain(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the shape of a linear layer for one of a 1x1 convolution."""
+    """Return the shape of a 1x1 convolution as that of a linear layer, and others unchanged."""
     return shape[:2] if shape[2:] == (1, 1) else shape

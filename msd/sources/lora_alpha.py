@@ -1,4 +1,4 @@
-"""How strongly a LoRA was trained to act, where its file says so as diffusers and peft do: in its metadata.
+"""The alphas of a LoRA, which diffusers and peft store in the file's metadata.
 
 `lora_adapter_metadata` is peft's LoraConfig as JSON, each key after the component's name and a dot. The
 layer's change is multiplied by alpha / rank (Hu et al., arXiv:2106.09685) or, if `use_rslora`, alpha / √rank
@@ -21,15 +21,15 @@ METADATA = "lora_adapter_metadata"
 
 
 class Alphas:
-    """What the metadata of one file says of its layers."""
+    """The alphas in the metadata of one file."""
 
     def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
-        """Take the metadata of the file at `path`; raises BadCheckpoint where it makes no sense."""
+        """Parse the metadata of the file at `path`; raises BadCheckpoint if it is invalid."""
         self._path = path
-        self._said = self._parse(metadata.get(METADATA, "{}"))
+        self._config = self._parse(metadata.get(METADATA, "{}"))
 
     def alpha(self, layer: Layer) -> float | None:
-        """Return the layer's alpha, None if nothing is said: then it is the rank."""
+        """Return the layer's alpha, None if the file has none: then it equals the rank."""
         patterns = self._get(layer, "alpha_pattern", dict, {})
         for pattern, alpha in patterns.items():
             if self._matches(pattern, layer.name):
@@ -38,24 +38,26 @@ class Alphas:
         return None if alpha is None else self._number("lora_alpha", alpha)
 
     def divisor(self, layer: Layer, rank: int) -> float:
-        """Return what alpha is divided by for a layer of this `rank`; raises BadCheckpoint for a DoRA."""
+        """Return the divisor of alpha for a layer of this `rank`; raises BadCheckpoint for a DoRA."""
         if self._get(layer, "use_dora", bool, False):
             raise self._bad("use_dora is true, and only plain LoRA is supported")
         return math.sqrt(rank) if self._get(layer, "use_rslora", bool, False) else rank
 
     def _get(self, layer: Layer, key: str, kind: type, default: Any) -> Any:
-        """Return what is said of the layer's component, or of a file's only component, under `key`."""
-        value = self._said.get(f"{layer.component}.{key}", self._said.get(key))
+        """Return the value of `key` for the layer's component, or for a file's only component."""
+        value = self._config.get(f"{layer.component}.{key}", self._config.get(key))
         if value is not None and not isinstance(value, kind):
             raise self._bad(f"{key} is {value!r}, not a {kind.__name__}")
         return default if value is None else value
 
     def _matches(self, pattern: str, name: str) -> bool:
-        """Return whether `pattern` is `name` or, unless it begins with ^, its last parts, as in peft."""
+        """Return whether `pattern` is `name` or, unless it starts with ^, a suffix of it, as in peft."""
         if not re.fullmatch(r"\^?[\w.]+", pattern):
-            raise self._bad(f"alpha_pattern has the regular expression {pattern!r}; names of layers are read")
-        wanted = pattern.removeprefix("^").removeprefix("text_model.")
-        return name == wanted or (pattern[0] != "^" and name.endswith(f".{wanted}"))
+            raise self._bad(
+                f"alpha_pattern has the regular expression {pattern!r}; only names of layers are supported"
+            )
+        suffix = pattern.removeprefix("^").removeprefix("text_model.")
+        return name == suffix or (pattern[0] != "^" and name.endswith(f".{suffix}"))
 
     def _number(self, what: str, value: Any) -> float:
         if not isinstance(value, float) or not math.isfinite(value):
@@ -64,12 +66,12 @@ class Alphas:
 
     def _parse(self, text: str) -> Mapping[str, Any]:
         try:
-            said = json.loads(text, parse_int=float)
+            config = json.loads(text, parse_int=float)
         except (ValueError, RecursionError) as error:
             raise self._bad(f"it is not JSON ({error})") from error
-        if not isinstance(said, dict):
+        if not isinstance(config, dict):
             raise self._bad("it is not a JSON object")
-        return said
+        return config
 
     def _bad(self, what: str) -> BadCheckpoint:
-        return BadCheckpoint(f"{self._path} has a senseless {METADATA}: {what}")
+        return BadCheckpoint(f"{self._path} has an invalid {METADATA}: {what}")

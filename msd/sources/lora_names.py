@@ -1,6 +1,6 @@
-"""What LoRA files call the layers of a checkpoint, and what they call the parts of a layer's change.
+"""The names of a checkpoint's layers in LoRA files, and of the matrices for each layer.
 
-Four writers, four ways; `down` is first and `up` second, and `lora_A` and `lora_B` are the same two:
+Four writers have four conventions; `down` applies first, then `up`; `lora_A` and `lora_B` are the same two:
 
     lora_unet_down_blocks_0_attentions_0_proj_in.lora_down.weight              kohya; also .alpha
     lora_unet_input_blocks_1_1_proj_in.lora_down.weight                        kohya, CompVis's names
@@ -8,8 +8,8 @@ Four writers, four ways; `down` is first and `up` second, and `lora_A` and `lora
     text_encoder.….to_q_lora.down.weight, ….q_proj.lora_linear_layer.down.weight
     unet.….attn1.to_q.lora_A.weight, ….to_q.lora_A.default.weight              diffusers since, peft
 
-Every name a layer of this checkpoint may have is listed and looked up, so that an underscore is never taken
-for a dot (diffusers: loaders/lora_conversion_utils.py, utils/state_dict_utils.py).
+All possible names of the checkpoint's layers are listed and looked up, so that an underscore is never
+mistaken for a dot (diffusers: loaders/lora_conversion_utils.py, utils/state_dict_utils.py).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ REFUSED = {
     "changes biases": r"\.lora_(A|B|up|down)(\.[^.]+)?\.bias\Z",
     "holds textual-inversion embeddings": r"\Abundle_emb\.",
 }
-"""What a file is, and the names that give it away."""
+"""A description of each other kind of file, and a pattern of the names that identify it."""
 
 OLD_TEXT_ENCODER = {"q_proj": "to_q", "k_proj": "to_k", "v_proj": "to_v", "out_proj": "to_out"}
 COMPVIS_RESNET = {
@@ -55,14 +55,14 @@ COMPVIS_RESNET = {
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer whose weight a LoRA may change: which component's, and its name without ".weight"."""
+    """A layer whose weight a LoRA may change: its component, and its name without ".weight"."""
 
     component: str
     name: str
 
 
 def refuse_others(path: Path, keys: Iterable[str]) -> None:
-    """Raise BadCheckpoint, naming the tensor, if `keys` are those of something else than plain LoRA."""
+    """Raise BadCheckpoint, naming the tensor, if `keys` belong to anything but plain LoRA."""
     keys = list(keys)
     for what, pattern in REFUSED.items():
         for key in keys:
@@ -74,15 +74,15 @@ def refuse_others(path: Path, keys: Iterable[str]) -> None:
 
 
 def split(key: str) -> tuple[str, str] | None:
-    """Return a tensor's layer, as the file calls it, and "down", "up" or "alpha"; None for anything else."""
+    """Return a tensor's layer, by its name in the file, and "down", "up" or "alpha"; else None."""
     for part, pattern in PARTS.items():
-        if found := pattern.search(key):
-            return key[: found.start()], part
+        if match := pattern.search(key):
+            return key[: match.start()], part
     return None
 
 
 def layer_names(checkpoint: Checkpoint) -> dict[str, Layer]:
-    """Return every layer that a LoRA may change, by each name that files have for it."""
+    """Return every layer that a LoRA may change, by each of its names in files."""
     blocks = compvis_blocks(checkpoint.configs["unet"])
     names: dict[str, Layer] = {}
     for layer in _layers(checkpoint, "unet"):
@@ -93,7 +93,7 @@ def layer_names(checkpoint: Checkpoint) -> dict[str, Layer]:
 
 
 def _layers(checkpoint: Checkpoint, component: str) -> Iterator[str]:
-    """Yield the linear and convolutional layers: the weights of norms are vectors, embeddings are tables."""
+    """Yield the linear and convolutional layers, but no norms or embeddings."""
     for name, weights in checkpoint.weights[component].items():
         layer, _, last = name.rpartition(".")
         if last == "weight" and len(weights.shape) in (2, 4) and not layer.startswith("embeddings."):
@@ -121,7 +121,7 @@ def _text_encoder_names(layer: str) -> Iterator[str]:
 
 
 def compvis_name(layer: str, blocks: dict[str, str]) -> str:
-    """Return what CompVis's code calls a layer, given what it calls the `blocks`."""
+    """Return a layer's name in CompVis's code, given the names of the `blocks` there."""
     for block, theirs in blocks.items():
         if layer == block:
             return theirs
@@ -132,7 +132,7 @@ def compvis_name(layer: str, blocks: dict[str, str]) -> str:
 
 
 def compvis_blocks(config: UNetConfig) -> dict[str, str]:
-    """Return what CompVis's code (openaimodel.py) calls each block of the U-Net that diffusers calls so."""
+    """Return the name of each block in CompVis's code (openaimodel.py), by its name in diffusers."""
     names = {
         "conv_in": "input_blocks.0.0",
         "time_embedding.linear_1": "time_embed.0",

@@ -1,4 +1,4 @@
-"""Weights that are known by their SHA-256, because whoever made them published it."""
+"""Published weights that msd recognises by their SHA-256."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ PUBLISHED = {
     "8799ff9763de13d7f30a683d653018e114ed24a6a819667da4f5ee10f9e805fe": "keras-cv's kcv_diffusion_model.h5",
     "ad350a65cc8bc4a80c8103367e039a3329b4231c2469a1093869a345f55b1962": "keras-cv's kcv_decoder.h5",
 }
-"""keras-cv 0.9 downloads these: Stable Diffusion 2.1 base, 1.4, and the decoder of both."""
+"""The files that keras-cv 0.9 downloads: Stable Diffusion 2.1 base, 1.4, and the decoder of both."""

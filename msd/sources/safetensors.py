@@ -1,7 +1,7 @@
 """The safetensors format, read lazily (https://github.com/huggingface/safetensors#format).
 
-Eight bytes say how long the header is; the header is JSON: for each tensor its dtype, shape and where its
-bytes are; the bytes follow, without gaps. Only the header is read here; a tensor's bytes are read when it is
+Eight bytes give the length of the header. The header is JSON with the dtype, shape and offsets of each
+tensor; the bytes follow without gaps. This module reads only the header; a tensor's bytes are read when it is
 loaded.
 """
 
@@ -41,15 +41,15 @@ DTYPES: dict[str, np.dtype[Any]] = {
 
 
 def open_file(path: Path) -> dict[str, Weights]:
-    """Return the tensors of a .safetensors file by name: those of `read_contents`."""
+    """Return the tensors of a .safetensors file by name, as `read_contents` does."""
     return read_contents(path).tensors
 
 
 def read_contents(path: Path) -> Contents:
-    """Return what a .safetensors file holds, float32 where the file has another float dtype.
+    """Return the contents of a .safetensors file, with all float tensors as float32.
 
-    Reads the header only; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file
-    that is missing, cut short, or says something impossible.
+    Reads only the header; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file
+    that is missing, truncated or invalid.
     """
     try:
         with path.open("rb") as file:
@@ -72,7 +72,7 @@ def read_contents(path: Path) -> Contents:
 
 @dataclass(frozen=True)
 class _Entry:
-    """A tensor as the header describes it, `begin` and `end` counted from the end of the header."""
+    """A tensor's entry in the header; `begin` and `end` count from the end of the header."""
 
     name: str
     dtype: np.dtype[Any]
@@ -82,7 +82,7 @@ class _Entry:
 
 
 def _entry(path: Path, name: str, entry: Any, available: int) -> _Entry:
-    """Return the tensor that the header's `entry` describes, in a file with `available` bytes of tensors."""
+    """Return the checked `entry` of the header, in a file with `available` bytes of tensors."""
     match entry:
         case {"dtype": str(dtype), "shape": list(shape), "data_offsets": [begin, end]}:
             pass
@@ -97,36 +97,38 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> _Entry:
     needed = DTYPES[dtype].itemsize * math.prod(shape)
     if end - begin != needed:
         raise _bad(path, f"{name} has {end - begin} bytes where {dtype} {shape} needs {needed}")
-    return _Entry(name, DTYPES[dtype], tuple(shape), begin, end)
+    return _Entry(name=name, dtype=DTYPES[dtype], shape=tuple(shape), begin=begin, end=end)
 
 
 def _weights(stored: StoredFile, start: int, entry: _Entry) -> Weights:
-    """Return a tensor of the file whose header ends at byte `start`."""
+    """Return a tensor; the file's header ends at byte `start`."""
 
     def load() -> Array:
         read = stored.read(entry.name, start + entry.begin, entry.end - entry.begin)
         return np.frombuffer(read, entry.dtype).reshape(entry.shape)
 
-    return as_float32(Weights(entry.shape, entry.dtype, load, f"{stored.path.name}:{entry.name}"))
+    return as_float32(
+        Weights(shape=entry.shape, dtype=entry.dtype, load=load, recipe=f"{stored.path.name}:{entry.name}")
+    )
 
 
 def _metadata(header: Mapping[str, Any]) -> dict[str, str]:
-    """Return the strings of `__metadata__`; the format has nothing else there, and nothing depends on it."""
+    """Return the strings in `__metadata__`, and ignore other values, which the format does not allow."""
     metadata = header.get("__metadata__")
     items = metadata.items() if isinstance(metadata, dict) else ()
     return {key: value for key, value in items if isinstance(value, str)}
 
 
 def _parse(path: Path, text: bytes) -> dict[str, Any]:
-    """Return the header; unlike `json` by itself, refuses a name that is there twice."""
+    """Return the parsed header; unlike `json` alone, refuses duplicate names."""
 
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        unique_pairs = dict(pairs)
+        if len(unique_pairs) != len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
             raise _bad(path, f"its header names {twice} twice")
-        return found
+        return unique_pairs
 
     try:
         header = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
@@ -138,7 +140,7 @@ def _parse(path: Path, text: bytes) -> dict[str, Any]:
 
 
 def _require_contiguous(path: Path, entries: Iterable[_Entry], available: int) -> None:
-    """Refuse tensors that overlap, or bytes that belong to none."""
+    """Refuse tensors that overlap, and bytes that belong to no tensor."""
     position = 0
     for entry in sorted(entries, key=lambda e: (e.begin, e.end)):
         if entry.begin != position:

@@ -1,4 +1,4 @@
-"""A file that weights are read from long after its header was: what was there then must still be there."""
+"""A weight file that is read long after its header and must not have changed in between."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msd.ir.weights import Weights
 
 @dataclass(frozen=True)
 class Contents:
-    """What a file holds: its tensors by name, and what it `said` of them in words, such as its metadata."""
+    """The contents of a file: its tensors by name, and its metadata in `said`."""
 
     tensors: dict[str, Weights]
     said: dict[str, str]
@@ -24,7 +24,7 @@ class Contents:
 
 @dataclass(frozen=True)
 class StoredFile:
-    """The file at `path`, a `kind` such as "safetensors file", as it was when it had `stamp`."""
+    """The file at `path` in the version with `stamp`; messages call it a `kind`: "safetensors file"."""
 
     path: Path
     kind: str
@@ -32,17 +32,17 @@ class StoredFile:
 
     @property
     def size(self) -> int:
-        """How many bytes it had."""
+        """The size in bytes."""
         return self.stamp[2]
 
     def wrong(self, what: str) -> BadCheckpoint:
-        """Return the error that says `what` is wrong with the file."""
+        """Return the error that reports `what` is wrong with the file."""
         return unreadable(self.path, self.kind, what)
 
     def read(self, name: str, begin: int, size: int) -> bytes:
         """Return `size` bytes from `begin`, which belong to the tensor `name`.
 
-        Raises BadCheckpoint if the file has changed, or cannot be read.
+        Raises BadCheckpoint if the file has changed or is not readable.
         """
         try:
             with self.path.open("rb") as file:
@@ -58,18 +58,18 @@ class StoredFile:
 
 
 def stamp_of(file: BinaryIO) -> tuple[int, ...]:
-    """Return what differs once a file has been replaced or written to."""
+    """Return properties that change when a file is replaced or modified."""
     stat = os.fstat(file.fileno())
     return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def unreadable(path: Path, kind: str, what: str) -> BadCheckpoint:
-    """Return the error that says `what` is wrong with the file at `path`."""
+    """Return the error that reports `what` is wrong with the file at `path`."""
     return BadCheckpoint(f"{path} is not a readable {kind}: {what}")
 
 
 def as_float32(weights: Weights) -> Weights:
-    """Return weights of any float dtype as float32, and others as they are."""
+    """Return weights of any float dtype as float32, and others unchanged."""
     return weights.astype(np.float32) if _is_float(weights.dtype) else weights
 
 

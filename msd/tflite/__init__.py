@@ -1,4 +1,4 @@
-"""Read and write .tflite files. Indices, buffers and operator code tables live here and nowhere else."""
+"""Reads and writes .tflite files. Only this package knows tensor indices, buffers and operator codes."""
 
 from msd.tflite.read import parse, read
 from msd.tflite.write import write

@@ -1,4 +1,4 @@
-"""A .tflite file as a `Model`: constants stay in the file, memory-mapped, until they are wanted."""
+"""Reads a .tflite file as a `Model`; its constants stay in the memory-mapped file until they are loaded."""
 
 from __future__ import annotations
 
@@ -18,24 +18,17 @@ from msd.tflite.tables import check_tables
 
 IDENTIFIER = b"TFL3"
 DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, KeyError, OverflowError)
-"""What reading a damaged flatbuffer raises."""
+"""The exceptions that a damaged flatbuffer causes."""
 
 CARRIED_MODEL_FIELDS = ("externalBufferGroups", "externalBuffers")
 CARRIED_GRAPH_FIELDS = ("debugMetadataIndex",)
-CARRIED_TENSOR_FIELDS = (
-    "isVariable",
-    "shapeSignature",
-    "sparsity",
-    "hasRank",
-    "variantTensors",
-    "externalBuffer",
-)
+CARRIED_TENSOR_FIELDS = ("sparsity", "hasRank", "variantTensors", "externalBuffer")
 CARRIED_OP_FIELDS = ("customOptions", "customOptionsFormat", "mutatingVariableInputs", "debugMetadataIndex")
 CARRIED_QUANT_FIELDS = ("min", "max", "detailsType", "details")
 
 
 def read(path: Path) -> Model:
-    """Return the model in the file at `path`; raises BadModelFile when it is not a whole .tflite file."""
+    """Return the model in the file at `path`; raises BadModelFile unless it is a complete .tflite file."""
     try:
         with path.open("rb") as file:
             view = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -47,7 +40,10 @@ def read(path: Path) -> Model:
 
 
 def parse(buffer: Any, name: str = "the model") -> Model:
-    """Return the model in `buffer` (bytes or a memory map), called `name` in errors."""
+    """Return the model in `buffer` (bytes or a memory map); error messages call it `name`.
+
+    Raises BadModelFile unless it is a complete .tflite file.
+    """
     if bytes(buffer[4:8]) != IDENTIFIER:
         raise BadModelFile(f"{name} is not a .tflite file: bytes 4 to 8 are not 'TFL3'")
     try:
@@ -57,7 +53,7 @@ def parse(buffer: Any, name: str = "the model") -> Model:
 
 
 class _Reader:
-    """One pass over the schema's object form of a file."""
+    """Converts the schema's object API form of a file in one pass."""
 
     def __init__(self, buffer: Any) -> None:
         self.bytes = np.frombuffer(buffer, np.uint8)
@@ -70,9 +66,8 @@ class _Reader:
     def model(self) -> Model:
         graphs, tensors = [], []
         for subgraph in self.raw.subgraphs or []:
-            made = [self._tensor(t) for t in _some(subgraph.tensors)]
-            tensors.append(made)
-            graphs.append(self._graph(subgraph, made))
+            tensors.append([self._tensor(t) for t in _some(subgraph.tensors)])
+            graphs.append(self._graph(subgraph, tensors[-1]))
         if not graphs:
             raise ValueError("it holds no subgraph")
         signatures = self.raw.signatureDefs or []
@@ -81,14 +76,14 @@ class _Reader:
             graphs[index].signatures.append(_signature(signature, tensors[index]))
         metadata = {_text(m.name): self._bytes(m.buffer) for m in self.raw.metadata or []}
         rest = _carried(self.raw, CARRIED_MODEL_FIELDS)
-        if sorted(signatures, key=_graph_called) != signatures:
+        if sorted(signatures, key=_subgraph_index) != signatures:
             rest["signatureOrder"] = [_text(s.signatureKey) for s in signatures]
         if len(_some(self.raw.metadataBuffer)):
             rest["metadataBuffer"] = [self._bytes(i) for i in self.raw.metadataBuffer]
         return Model(graphs, _text(self.raw.description), metadata, rest)
 
     def _data(self, index: int) -> Array | None:
-        """Return the bytes of a buffer, or None if it stands for "no constant"."""
+        """Return the bytes of a buffer, None for the empty buffer of a tensor without a constant."""
         buffer = self.raw.buffers[_within(index, self.raw.buffers, "buffer")]
         if buffer.data is None and buffer.offset > 1:
             return self._outside(buffer.offset, buffer.size)
@@ -99,14 +94,16 @@ class _Reader:
         return b"" if data is None else data.tobytes()
 
     def _outside(self, offset: int, size: int) -> Array:
-        """Return bytes of the file that lie outside the flatbuffer."""
+        """Return bytes of the file after the flatbuffer."""
         if offset + size > len(self.bytes):
             raise ValueError(f"bytes {offset} to {offset + size} lie past its end at {len(self.bytes)}")
         return self.bytes[offset : offset + size]
 
     def _tensor(self, raw: Any) -> Tensor:
-        dtype = _named(raw.type, schema.TensorType, "tensor type")
+        dtype = _enum_name(raw.type, schema.TensorType, "tensor type")
         tensor = Tensor(_text(raw.name), _ints(raw.shape), dtype, quant=_quant(raw.quantization))
+        tensor.is_variable = bool(raw.isVariable)
+        tensor.shape_signature = None if raw.shapeSignature is None else tuple(_ints(raw.shapeSignature))
         tensor.rest = _carried(raw, CARRIED_TENSOR_FIELDS)
         tensor.data = self._constant(raw.buffer, tensor)
         return tensor
@@ -130,9 +127,10 @@ class _Reader:
 
     def _op(self, raw: Any, tensors: list[Tensor]) -> Op:
         kind, version = self.kinds[raw.opcodeIndex]
-        attrs, rest = _options(raw, opset.spec(kind).options)
+        options, rest = _options(raw, opset.spec(kind).options)
         inputs = [None if i == -1 else tensors[_within(i, tensors)] for i in _ints(raw.inputs)]
-        op = Op(kind, inputs, _pick(raw.outputs, tensors), attrs, version)
+        op = Op(kind, inputs, _pick(raw.outputs, tensors), options, version)
+        op.has_options = options is not None
         op.rest = rest | _carried(raw, CARRIED_OP_FIELDS)
         if raw.largeCustomOptionsOffset > 1:
             op.rest["customOptions"] = self._outside(raw.largeCustomOptionsOffset, raw.largeCustomOptionsSize)
@@ -143,14 +141,17 @@ class _Reader:
 
 def _kind(code: Any) -> tuple[str, int]:
     number = max(code.builtinCode, code.deprecatedBuiltinCode)
-    kind = _named(number, schema.BuiltinOperator, "builtin operator")
+    kind = _enum_name(number, schema.BuiltinOperator, "builtin operator")
     return (opset.CUSTOM + _text(code.customCode) if kind == "CUSTOM" else kind), code.version
 
 
-def _options(raw: Any, known: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (attributes, carried fields) of an operator whose options table should be `known`."""
-    attrs: dict[str, Any] = {}
-    rest: dict[str, Any] = {"noOptions": True}
+def _options(raw: Any, known: str | None) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """Return (attributes, carried fields) of an operator whose options table should be `known`.
+
+    The attributes are None where the operator has no such table.
+    """
+    attrs: dict[str, Any] | None = None
+    rest: dict[str, Any] = {}
     for field, enum in (
         ("builtinOptions", schema.BuiltinOptions),
         ("builtinOptions2", schema.BuiltinOptions2),
@@ -158,9 +159,8 @@ def _options(raw: Any, known: str | None) -> tuple[dict[str, Any], dict[str, Any
         number, options = getattr(raw, field + "Type"), getattr(raw, field)
         if number and options is None:
             raise ValueError(f"it uses operator options {number}, newer than the schema known here")
-        if number and _named(number, enum, field) == known:
+        if number and _enum_name(number, enum, field) == known:
             attrs = _attributes(options, known)
-            del rest["noOptions"]
         elif number:
             rest |= {field + "Type": number, field: options}
     return attrs, rest
@@ -173,13 +173,13 @@ def _attributes(options: Any, name: str) -> dict[str, Any]:
 def _attribute(name: str, value: Any) -> Any:
     enum = opset.ENUMS.get(name)
     if enum and isinstance(value, int | np.integer):
-        return _named(int(value), enum, name)
+        return _enum_name(int(value), enum, name)
     if isinstance(value, np.ndarray):
         return tuple(value.tolist())
     return value
 
 
-def _named(number: int, enum: type, what: str) -> str:
+def _enum_name(number: int, enum: type, what: str) -> str:
     names = opset.enum_names(enum)
     if number not in names:
         raise ValueError(f"it uses {what} {number}, newer than the schema known here")
@@ -196,21 +196,21 @@ def _quant(raw: Any) -> Quant | None:
     zero = np.asarray(_some(raw.zeroPoint), np.int64)
     if not (scale.size or zero.size or rest):
         return None
-    return Quant(scale, zero, raw.quantizedDimension, rest=rest)
+    return Quant(scale=scale, zero_point=zero, axis=raw.quantizedDimension, rest=rest)
 
 
 def _link_blockwise(tensor: Tensor, tensors: list[Tensor]) -> None:
-    """Blockwise scales and zero points are other tensors: hold those, not their indices; 0, -1 are none."""
+    """Replace the indices of blockwise scales and zero points by their tensors; 0 and -1 mean none."""
     details = tensor.quant.rest.get("details") if tensor.quant else None
     if tensor.quant and isinstance(details, schema.BlockwiseQuantizationT):
-        held = tensor.quant.rest["blockwise"] = {}
+        linked = tensor.quant.rest["blockwise"] = {}
         for field in ("scales", "zeroPoints"):
             if (index := getattr(details, field)) > 0:
-                held[field] = tensors[_within(index, tensors)]
+                linked[field] = tensors[_within(index, tensors)]
                 setattr(details, field, 0)
 
 
-def _graph_called(signature: Any) -> int:
+def _subgraph_index(signature: Any) -> int:
     return int(signature.subgraphIndex)
 
 
@@ -221,15 +221,15 @@ def _signature(raw: Any, tensors: list[Tensor]) -> Signature:
 
 
 def _weights(data: Array, tensor: Tensor) -> Weights:
-    """Return a constant, as its bytes where NumPy lacks the type or the tensor is sparse."""
+    """Return a constant's weights: its raw bytes where NumPy lacks the type or the tensor is sparse."""
     recipe, shape = f"{tensor.name} in the file", tensor.shape
     if tensor.dtype not in NUMPY or "sparsity" in tensor.rest:
-        return Weights(data.shape, data.dtype, lambda: data, recipe)
+        return Weights(shape=data.shape, dtype=data.dtype, load=lambda: data, recipe=recipe)
     dtype = np.dtype(NUMPY[tensor.dtype])
-    want = tensor.size * dtype.itemsize
-    if data.size != want or min(shape, default=0) < 0:
-        raise ValueError(f"constant {tensor.name} {shape} holds {data.size} bytes instead of {want}")
-    return Weights(shape, dtype, lambda: data.view(dtype).reshape(shape), recipe)
+    expected = tensor.size * dtype.itemsize
+    if data.size != expected or min(shape, default=0) < 0:
+        raise ValueError(f"constant {tensor.name} {shape} holds {data.size} bytes instead of {expected}")
+    return Weights(shape=shape, dtype=dtype, load=lambda: data.view(dtype).reshape(shape), recipe=recipe)
 
 
 def _pick(indices: Any, tensors: list[Tensor]) -> list[Tensor]:
@@ -243,9 +243,9 @@ def _within(index: int, things: Sequence[Any], what: str = "tensor") -> int:
 
 
 def _carried(raw: Any, fields: tuple[str, ...]) -> dict[str, Any]:
-    """Return those of `fields` that are not as in a fresh table."""
-    fresh = type(raw)()
-    return {f: getattr(raw, f) for f in fields if not _same(getattr(raw, f), getattr(fresh, f))}
+    """Return those of `fields` whose values differ from the schema's defaults."""
+    defaults = type(raw)()
+    return {f: getattr(raw, f) for f in fields if not _same(getattr(raw, f), getattr(defaults, f))}
 
 
 def _some(values: Any) -> Any:

@@ -1,7 +1,7 @@
-"""The tables of a file, walked before anything is made of them.
+"""Checks on the tables of a flatbuffer before they are unpacked.
 
-A table with a field newer than the schema known here is refused: reading would lose it without a word. So is
-a file whose parts refer to each other more often than it has room for: a small one could unfold to any size.
+A table with a field newer than this schema is refused, because reading would silently drop it. A file whose
+tables refer to each other more often than its size allows is refused, because it could unpack to any size.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from flatbuffers.number_types import SOffsetTFlags, VOffsetTFlags
 from msd.ir.opset import enum_names
 
 Table = tuple[Any, str, int]
-"""A flatbuffer table, its name in the schema, and how many numbers its lists hold."""
+"""A flatbuffer table, its name in the schema, and the number of elements in its vectors."""
 
 
 def check_tables(model: Any, size: int) -> None:
-    """Raise ValueError if the schema's `Model`, in `size` bytes, cannot be read without loss or harm."""
+    """Raise ValueError if `model`, in a file of `size` bytes, has unknown fields or repeats its tables."""
     room = size // 4
     for table, name, numbers in _tables(model):
         room -= 1 + numbers
@@ -31,7 +31,7 @@ def check_tables(model: Any, size: int) -> None:
 
 
 def _tables(model: Any) -> Iterator[Table]:
-    """Yield the tables that carry what a model computes."""
+    """Yield the tables that describe a model's computation."""
     yield model._tab, "Model", 0
     for code in _each(model, "OperatorCodes"):
         yield code._tab, "OperatorCode", 0
@@ -61,7 +61,7 @@ def _each(table: Any, vector: str) -> Iterator[Any]:
 
 
 class _Slots:
-    """Stands in for a flatbuffer builder, to be told how many fields a table has."""
+    """A stand-in for the flatbuffer builder that records the number of fields of a table."""
 
     def StartObject(self, slots: int) -> None:
         self.count = slots
@@ -69,7 +69,7 @@ class _Slots:
 
 @cache
 def _known_fields(table: str) -> int:
-    """Return how many fields a table of the schema has, those without a name any more among them."""
+    """Return the number of fields of a table in the schema, deprecated ones included."""
     slots = _Slots()
     getattr(schema, table + "Start")(slots)
     return slots.count

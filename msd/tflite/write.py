@@ -1,8 +1,8 @@
-"""A `Model` as an ordinary .tflite file, holding one constant in memory at a time.
+"""Writes a `Model` as an ordinary .tflite file, with one constant in memory at a time.
 
 Layout: the flatbuffer without constants first, then every constant 16-byte aligned. Tables point forwards, so
-the offsets (and the scales of weights quantised on the way) are patched into the first part at the end.
-Past 2 GB, where a flatbuffer's offsets end, constants are found through `Buffer.offset` and `Buffer.size`.
+the offsets (and the scales of weights that the writer quantises) are patched into the first part at the end.
+Beyond 2 GB, the limit of a flatbuffer's offsets, `Buffer.offset` and `Buffer.size` locate the constants.
 Format: tensorflow/compiler/mlir/lite/schema/schema.fbs.
 """
 
@@ -19,29 +19,29 @@ import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 from msd.ir import Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.ir.weights import SMALL, Array, Weights
 
 ALIGN = 16
 LARGEST_FLATBUFFER = 2**31 - 2**26
-"""Bytes of constants up to which one flatbuffer is written: 2 GB less room for the structure."""
+"""The most bytes of constants inside a flatbuffer: 2 GB less room for the structure."""
 
 _OVER_READ = 64
-"""XNNPACK reads a little past the last weight."""
+"""Bytes of padding at the end: XNNPACK reads a little past the last weight."""
 
 Encode = Callable[[Array], tuple[Array, Array]]
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """One buffer to write: `encode` makes (what is stored, its scale) of the weights, as the type `dtype`."""
+class _BufferSource:
+    """One buffer to write: `encode` turns the weights into (stored values of type `dtype`, scale)."""
 
     data: Weights
     dtype: str = ""
     encode: Encode | None = None
     inline: bool = False
-    """Whether it must stay inside the flatbuffer, because nobody looks for metadata outside."""
+    """Whether it must stay inside the flatbuffer: readers expect metadata there."""
 
     @property
     def bytes(self) -> int:
@@ -50,14 +50,14 @@ class _Stored:
         return -(-self.data.size // 2) if self.dtype == "INT4" else self.data.size
 
     def load(self) -> tuple[memoryview, Array | None]:
-        """Return (what to write, the scale if it was quantised on the way)."""
+        """Return (the bytes to write, the scale where `encode` quantises)."""
         array, scale = self.data.load(), None
         if self.encode:
             array, scale = self.encode(array)
             array = _packed(array) if self.dtype == "INT4" else array
         flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if flat.size != self.bytes:
-            raise AssertionError(f"{self.data.recipe} made {flat.size} bytes instead of {self.bytes}")
+            raise AssertionError(f"{self.data.recipe} has {flat.size} bytes instead of {self.bytes}")
         return memoryview(flat), scale
 
 
@@ -68,20 +68,20 @@ def write(
     largest_flatbuffer: int = LARGEST_FLATBUFFER,
     on_bytes: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write `model` to `path`, which appears only when complete; raises OutputUnwritable.
+    """Write `model` to `path` atomically; raises OutputUnwritable.
 
-    `on_bytes(done, total)` is called as constants are written.
+    Calls `on_bytes(done, total)` after each constant.
     """
     writer = _Writer(model, largest_flatbuffer)
-    with complete(path) as temporary, temporary.open("wb") as file:
+    with atomic_write(path) as temporary, temporary.open("wb") as file:
         writer.write(file, on_bytes or (lambda done, total: None))
 
 
 class _Writer:
-    """Turns objects into indices, once."""
+    """Converts a model to the schema's object API form, and that to bytes."""
 
     def __init__(self, model: Model, largest_flatbuffer: int) -> None:
-        self.buffers: list[_Stored] = [_metadata(b"")]
+        self.buffers: list[_BufferSource] = [_metadata(b"")]
         self.buffer_of: dict[tuple[Hashable, Encode | None], int] = {}
         self.scales_of: dict[int, list[tuple[int, int]]] = {}
         self.codes: dict[tuple[str, int], int] = {}
@@ -94,13 +94,13 @@ class _Writer:
         ]
         self.raw.signatureDefs = [_signature(s, n, indices[n]) for n, s in _signatures(model)] or None
         self.raw.metadata = [self._metadata(k, v) for k, v in model.metadata.items()] or None
-        loose = model.rest.get("metadataBuffer", [])
-        self.raw.metadataBuffer = [self._add(_metadata(v)) for v in loose] or None
+        unnamed = model.rest.get("metadataBuffer", [])
+        self.raw.metadataBuffer = [self._add(_metadata(v)) for v in unnamed] or None
         self.raw.operatorCodes = [_operator_code(*key) for key in self.codes]
         self.total = sum(stored.bytes for stored in self.buffers)
         large = self.total > largest_flatbuffer
         self.outside = [large and not s.inline and s.bytes > 0 for s in self.buffers]
-        tables = [_buffer(far) for far in self.outside[1:]]
+        tables = [_buffer(outside) for outside in self.outside[1:]]
         self.raw.buffers = [schema.BufferT(), *tables]
 
     def _subgraph(self, number: int, graph: Graph, index: dict[Tensor, int]) -> Any:
@@ -116,6 +116,9 @@ class _Writer:
         raw = _fill(schema.TensorT(), tensor.rest)
         raw.name, raw.shape = tensor.name, list(tensor.shape)
         raw.type = getattr(schema.TensorType, tensor.dtype)
+        raw.isVariable = tensor.is_variable
+        if tensor.shape_signature is not None:
+            raw.shapeSignature = np.asarray(tensor.shape_signature, np.int32)
         raw.buffer = self._buffer_index(graph, position, tensor)
         raw.quantization = _quantization(tensor.quant, index)
         return raw
@@ -126,12 +129,12 @@ class _Writer:
         encode = tensor.quant.encode if tensor.quant else None
         key = (id(tensor.data) if encode else _identity(tensor.data), encode)
         if key not in self.buffer_of:
-            self.buffer_of[key] = self._add(_Stored(tensor.data, tensor.dtype, encode))
+            self.buffer_of[key] = self._add(_BufferSource(tensor.data, tensor.dtype, encode))
         if encode:
             self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
         return self.buffer_of[key]
 
-    def _add(self, stored: _Stored) -> int:
+    def _add(self, stored: _BufferSource) -> int:
         self.buffers.append(stored)
         return len(self.buffers) - 1
 
@@ -183,7 +186,7 @@ class _Writer:
 
 
 def _packed(values: Array) -> Array:
-    """Return int8 values from -8 to 7 two in a byte, the first in the low half, 0 beside an odd last one."""
+    """Return int8 values from -8 to 7 as int4, two in a byte, low half first; 0 fills the last byte."""
     halves = np.zeros((-(-values.size // 2), 2), np.uint8)
     halves.reshape(-1)[: values.size] = values.reshape(-1).view(np.uint8) & 0x0F
     packed: Array = halves[:, 0] | halves[:, 1] << 4
@@ -191,7 +194,7 @@ def _packed(values: Array) -> Array:
 
 
 def _identity(data: Weights) -> Hashable:
-    """Return what two constants share that may lie in one buffer: small ones need only be equal."""
+    """Return a key that is equal for constants that may share a buffer: equal values for small ones."""
     return id(data) if data.size > SMALL else (data.dtype.str, data.load().tobytes())
 
 
@@ -208,19 +211,19 @@ def _tensor_indices(graph: Graph) -> dict[Tensor, int]:
 
 
 def _fill(raw: Any, rest: Mapping[str, Any]) -> Any:
-    """Set the carried fields that the schema has under the same name, and return `raw`."""
+    """Set the fields in `rest` that the schema has, and return `raw`."""
     for field, value in rest.items():
         if hasattr(raw, field):
             setattr(raw, field, value)
     return raw
 
 
-def _metadata(value: bytes) -> _Stored:
-    return _Stored(Weights.of(np.frombuffer(value, np.uint8), "metadata"), inline=True)
+def _metadata(value: bytes) -> _BufferSource:
+    return _BufferSource(Weights.of(np.frombuffer(value, np.uint8), "metadata"), inline=True)
 
 
 def _buffer(outside: bool) -> Any:
-    """A table whose fields are there to be patched."""
+    """Return a table that has space for the fields to be patched."""
     raw = schema.BufferT()
     if outside:
         raw.offset = raw.size = 1
@@ -252,7 +255,7 @@ def _operator_code(kind: str, version: int) -> Any:
 
 def _set_options(raw: Any, op: Op) -> None:
     name = opset.spec(op.kind).options
-    if name is None or op.rest.get("noOptions"):
+    if name is None or not op.has_options:
         return
     options = getattr(schema, name + "T")()
     for attr, field in opset.attribute_fields(name).items():
@@ -271,7 +274,7 @@ def _field_value(name: str, value: Any) -> Any:
 
 
 def _signatures(model: Model) -> list[tuple[int, Signature]]:
-    """Return every signature with its graph's number, the one that callers get unasked first."""
+    """Return every signature with its graph's index, in the order of the original file."""
     every = [(n, s) for n, graph in enumerate(model.graphs) for s in graph.signatures]
     order = model.rest.get("signatureOrder", [])
     return sorted(every, key=lambda each: order.index(each[1].key) if each[1].key in order else len(order))

@@ -45,7 +45,7 @@ def test_a_scalar_or_vector_that_is_constant_stays(shape: tuple[int, ...]) -> No
     def before(new: Build, x: Tensor) -> Tensor:
         return new.ADD(x, new.const(normal(*shape)))
 
-    check_no_rewrite([align_ranks], before, because="its operands have one rank", x=(2, 3, 4, 5))
+    check_no_rewrite([align_ranks], before, because="its operands have the same rank", x=(2, 3, 4, 5))
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (3, 1, 5)])

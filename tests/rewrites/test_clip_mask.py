@@ -55,13 +55,13 @@ def test_float16_can_then_compute_it() -> None:
 
 def test_not_when_float16_holds_it() -> None:
     before = attended(causal(5, -30000))
-    check_no_rewrite([clip_mask], before, because="float16 holds all its numbers", x=(1, 2, 5, 5))
+    check_no_rewrite([clip_mask], before, because="float16 can represent all its numbers", x=(1, 2, 5, 5))
 
 
 def test_not_a_mask_too_large_to_look_at() -> None:
     assert SMALL < 260 * 260
     before = attended(causal(260, -np.inf))
-    because = "the mask is too large to look at"
+    because = "the mask is too large to read"
     check_no_rewrite([clip_mask], before, because=because, x=(1, 1, 260, 260))
 
 

@@ -43,7 +43,7 @@ def test_not_rows_that_are_not_there(ids: list[int]) -> None:
     def before(new: Build, x: Tensor) -> Tensor:
         return new.ADD(x, new.GATHER(new.const(normal(5, 2)), ids))
 
-    check_no_rewrite([fold_lookup], before, because="it asks for rows that are not there", x=(3, 2))
+    check_no_rewrite([fold_lookup], before, because="an index is out of range", x=(3, 2))
 
 
 @pytest.mark.parametrize("kind", ["ADD", "SUB", "MUL"])

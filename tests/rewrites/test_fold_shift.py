@@ -68,7 +68,7 @@ def test_not_another_layer(filters: Callable[[Build], Tensor]) -> None:
         shifted = new.ADD(x, new.const(normal(4)))
         return new.CONV_2D(shifted, filters(new), new.const(normal(6)), stride_h=1, stride_w=1)
 
-    because = "the layer is not pointwise, or quantised already"
+    because = "the layer is not pointwise, or is quantised already"
     check_no_rewrite([fold_shift], before, because=because, x=(2, 3, 5, 4))
 
 

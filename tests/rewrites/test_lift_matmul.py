@@ -78,13 +78,13 @@ def test_not_without_flags() -> None:
     check_no_rewrite(
         [transpose_matmul],
         lambda new, a, b: new.BATCH_MATMUL(a, b),
-        because="it has no transposing flag",
+        because="it has no adj flag",
         **shapes(False, False, 2, 4),
     )
 
 
 def test_rank_3_is_lifted_before_flags_are_looked_at() -> None:
-    because = "it is of rank 3, and is lifted first"
+    because = "it is of rank 3; lift_matmul applies first"
     check_no_rewrite(
         [transpose_matmul],
         lambda new, a, b: new.BATCH_MATMUL(a, b, adj_x=True),

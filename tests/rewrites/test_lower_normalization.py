@@ -165,9 +165,9 @@ NOT_CONSTANTS = "gamma or beta is not one number per channel, or epsilon is not 
 @pytest.mark.parametrize(
     ("spell", "because"),
     [
-        (grouped([2, 5, 4, 3], [1, 3], (1, 1, 4, 3)), "is not a channels-last picture"),
-        (grouped([2, 5, 1, 4, 3], [1, 2, 4], (1, 1, 1, 4, 3)), "is not a channels-last picture"),
-        (grouped([2, 1, 5, 2, 3, 2], [1, 2, 4], (2, 3, 2)), "is not a channels-last picture"),
+        (grouped([2, 5, 4, 3], [1, 3], (1, 1, 4, 3)), "is not a channels-last image"),
+        (grouped([2, 5, 1, 4, 3], [1, 2, 4], (1, 1, 1, 4, 3)), "is not a channels-last image"),
+        (grouped([2, 1, 5, 2, 3, 2], [1, 2, 4], (2, 3, 2)), "is not a channels-last image"),
         (grouped([2, 1, 5, 3, 4], [1, 2, 3], (1, 1, 1, 3, 4)), OVER_PLACES),
         (grouped([2, 1, 5, 4, 3], [1, 2, 4], (1, 1, 1, 4, 3), 1e-5, [1, 2]), OVER_PLACES),
         (grouped([2, 1, 5, 4, 3], [1, 4], (1, 1, 1, 4, 3), 1e-5, [1, 2, 4]), OVER_PLACES),
@@ -202,7 +202,7 @@ def test_not_another_layer_norm(axes: list[int], constant: tuple[int, ...], eps:
 
 def test_not_a_grouping_of_rank_3() -> None:
     spell = grouped([2, 5, 12, 1, 1], [1, 2, 4], (1, 1, 1, 1, 1))
-    check_no_rewrite([lower_group_norm], spell, because="is not a channels-last picture", x=(2, 5, 12))
+    check_no_rewrite([lower_group_norm], spell, because="is not a channels-last image", x=(2, 5, 12))
 
 
 @pytest.mark.parametrize(("axes", "axes2"), [([1], [2]), ([2], [1])])

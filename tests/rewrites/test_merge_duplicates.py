@@ -138,7 +138,7 @@ def test_operators_that_may_do_more_than_they_say_stay(kind: str) -> None:
 
 def test_operators_on_a_variable_stay() -> None:
     x, state = Tensor("x", (2,)), Tensor("state", (2,))
-    state.rest["isVariable"] = True
+    state.is_variable = True
     new = Build()
     graph = Graph([x], [new.MUL(new.ADD(x, state), new.ADD(x, state))], new.ops)
     assert not apply(graph, [merge_duplicates]).fired

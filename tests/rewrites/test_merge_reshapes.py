@@ -87,7 +87,7 @@ def test_a_transpose_behind_another_is_merged_with_it() -> None:
     def before(new: Build, x: Tensor) -> Tensor:
         return new.TRANSPOSE(new.TRANSPOSE(x, [0, 2, 1, 3]), [1, 2, 3, 0])
 
-    because = "the transpose before it takes it in"
+    because = "it merges with the transpose before it"
     check_no_rewrite([reshape_for_transpose], before, because, x=(1, 2, 3, 5))
     for rules in ([merge_transposes, reshape_for_transpose], [reshape_for_transpose, merge_transposes]):
         graph = build(before, x=(1, 2, 3, 5))

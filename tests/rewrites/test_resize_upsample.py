@@ -85,14 +85,14 @@ def side_by_side(new: Build, x: Tensor) -> Tensor:
 @pytest.mark.parametrize(
     ("spell", "because", "shape"),
     [
-        (rank_3, "it is not of a picture", (3, 5)),
-        (to_rank_4, "it is not of a picture", (3, 5)),
-        (to_rank_2, "it is not of a picture", (N, H, W, C)),
+        (rank_3, "it does not upsample an image", (3, 5)),
+        (to_rank_4, "it does not upsample an image", (3, 5)),
+        (to_rank_2, "it does not upsample an image", (N, H, W, C)),
         (columns_first, "the second repeat is not of columns", (N, H, W, C)),
         (side_by_side, "the second repeat is not of columns", (N, H, W, C)),
         (
             upsampled(2, 3, out=[N, W * 3, H * 2, C]),
-            "its result is not a picture of whole repeats",
+            "its result is not an image upsampled by whole factors",
             (N, H, W, C),
         ),
         (upsampled(2, 2, out=[N, H * 4, W, C]), "the first repeat is not of rows", (N, H, W, C)),

@@ -122,7 +122,7 @@ def test_integers_stay_integers() -> None:
     ],
 )
 def test_not_where_nothing_takes_it_in(spell: Any) -> None:
-    because = "the factor is not one number, or no layer before it takes it in"
+    because = "the factor is not one number, or no layer before it absorbs it"
 
     def reshaped(new: Build, x: Tensor) -> Tensor:
         return new.MUL(new.RESHAPE(spell(new, x), [9]), 0.5)
@@ -139,7 +139,7 @@ def test_not_past_what_is_also_used() -> None:
         y = dense(new, x, 3)
         return new.MUL(new.RESHAPE(y, [9]), 0.5), new.TANH(y)
 
-    because = "the factor is not one number, or no layer before it takes it in"
+    because = "the factor is not one number, or no layer before it absorbs it"
     check_no_rewrite([scale_before_reshape], before, because, x=(3, 3))
 
 

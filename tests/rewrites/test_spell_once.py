@@ -93,7 +93,7 @@ def test_other_readers_of_the_index_keep_it(rule: Rewrite, kind: str) -> None:
 @pytest.mark.parametrize(("rule", "kind"), KINDS)
 @pytest.mark.parametrize("rows", [ROWS - 1, [ROWS] * 3])
 def test_not_when_something_else_is_added(rule: Rewrite, kind: str, rows: object) -> None:
-    because = "what is added to a negative index is not the number of rows"
+    because = "the offset of a negative index is not the number of rows"
     check_no_rewrite(
         [rule],
         lambda new, ids: new.GATHER(new.const(normal(ROWS, 4)), wrapped(new, kind, ids, rows)),
@@ -106,7 +106,7 @@ def test_not_when_the_rank_changes() -> None:
     check_no_rewrite(
         [trust_index_v2],
         lambda new, ids: new.GATHER(new.const(normal(ROWS, 4)), wrapped(new, "SELECT_V2", ids, [[ROWS]])),
-        because="what is added to a negative index is not the number of rows",
+        because="the offset of a negative index is not the number of rows",
         ids=Ints((3,)),
     )
 

@@ -136,7 +136,7 @@ def flattened(new: Build, x: Tensor) -> Tensor:
     return new.SPLIT(1, new.FULLY_CONNECTED(x, new.const(normal(4, 15)), new.const(normal(4))), 2)[0]
 
 
-NOT_LAYER = "what is taken apart is not the result of a layer"
+NOT_LAYER = "its input is not the result of a layer"
 NOT_RANGE = "it is not a range of channels"
 NOT_PLAIN = "the layer's weights are not plain constants over all channels"
 

@@ -60,5 +60,5 @@ def hybrid(new: Build, x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("before", [across, hybrid])
 def test_not_flattened_channels_or_quantised_weights(before: Any) -> None:
-    because = "the input is flattened across channels, or the weights are quantised already"
+    because = "the layer flattens its input across channels, or is quantised already"
     check_no_rewrite([use_conv], before, because, x=(2, 3, 5))

@@ -27,7 +27,7 @@ def test_rows(shape: tuple[int, ...]) -> None:
     )
 
 
-BECAUSE = "it is not rows of a plain table by 32-bit numbers"
+BECAUSE = "it does not gather rows of a float table by 32-bit indices"
 
 
 @pytest.mark.parametrize(

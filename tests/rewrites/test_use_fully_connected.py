@@ -27,13 +27,13 @@ def test_not_other_constants(matrix: Any) -> None:
     def before(new: Build, x: Tensor) -> Tensor:
         return new.BATCH_MATMUL(x, matrix(new))
 
-    check_no_rewrite([use_fully_connected], before, "is not one plain matrix of floats", x=(3, 2, 5))
+    check_no_rewrite([use_fully_connected], before, "is not one matrix of floats", x=(3, 2, 5))
 
 
 def test_not_integers() -> None:
     new, x = Build(), Tensor("x", (2, 3), "INT16")
     graph = Graph([x], [new.BATCH_MATMUL(x, new.const(np.ones((3, 4), np.int16)))], new.ops)
-    check_no_rewrite([use_fully_connected], graph, "is not one plain matrix of floats")
+    check_no_rewrite([use_fully_connected], graph, "is not one matrix of floats")
 
 
 def test_not_two_runtime_values_or_a_transposed_input() -> None:

@@ -19,7 +19,7 @@ from msd.export.android.packs import Pack, divide, require_small
 from msd.export.android.project import ASSETS, Project, folder_of
 from msd.export.android.settings import PACKS, Settings, check
 from msd.export.folder import exporting, finish, require_free
-from msd.files.copies import OnProgress
+from msd.files.verified_copy import OnProgress
 
 DOWNLOAD = Path("download")
 

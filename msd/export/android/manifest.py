@@ -21,7 +21,7 @@ from msd.bundle import Bundle, Component
 from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.files import schema
-from msd.files.atomic import complete
+from msd.files.atomic import atomic_write
 from msd.ir.interface import TensorSpec
 from msd.report.report import FileReport, Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
@@ -212,7 +212,7 @@ def write_manifest(manifest: AppManifest, bundle: Bundle, folder: Path) -> None:
     """
     texts = tokenizer_texts(open_tokenizer(bundle.folder / "tokenizer"))
     for name, text in {**texts, NAME: dump_manifest(manifest)}.items():
-        with complete(folder / name) as partial:
+        with atomic_write(folder / name) as partial:
             partial.write_bytes(text.encode())
 
 

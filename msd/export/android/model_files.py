@@ -9,7 +9,7 @@ from pathlib import Path
 from msd.bundle import Bundle
 from msd.errors import BadBundle
 from msd.export.android.manifest import AppManifest, ModelFile, write_manifest
-from msd.files.copies import OnProgress, copy_checked
+from msd.files.verified_copy import OnProgress, copy_verified
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.tflite")
 
@@ -37,7 +37,7 @@ def place(
     for file in networks(manifest):
         folder = folders[file.name]
         folder.mkdir(parents=True, exist_ok=True)
-        copy_checked(bundle.folder / file.name, folder / file.name, file.sha256, on_progress)
+        copy_verified(bundle.folder / file.name, folder / file.name, file.sha256, on_progress)
     first.mkdir(parents=True, exist_ok=True)
     write_manifest(manifest, bundle, first)
 

@@ -11,7 +11,7 @@ from msd.bundle import Bundle
 from msd.export.android.manifest import AppManifest
 from msd.export.android.model_files import licence_of, networks, place, sums
 from msd.export.folder import exporting, finish, require_free
-from msd.files.copies import OnProgress
+from msd.files.verified_copy import OnProgress
 
 MODELS = "SDModels"
 

@@ -1,7 +1,7 @@
-"""What LiteRT 2.3.0's GPU accelerator takes: ML Drift's default front end.
+"""The operators that LiteRT 2.3.0's GPU accelerator supports: ML Drift's default front end.
 
-The rows follow `IsSupported` of each parser in `SOURCE`, and where that calls it, the shared file `SHARED`.
-A check without a place in the source was measured: the delegate accepts the operation, then fails as a whole.
+The rows follow `IsSupported` of each parser in `SOURCE`, and the shared file `SHARED` where that calls it.
+MEASURED marks checks without a place in the source: the delegate accepts the operator, then fails as a whole.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ from msd.prediction.rules.layers import (
     version_of_integers,
     weights_of_two_dimensions,
 )
-from msd.prediction.rules.miscomputed import LITERT_DANGERS
+from msd.prediction.rules.miscomputed import LITERT_MISCOMPUTED
 from msd.prediction.rules.ruleset import RuleSet
 from msd.prediction.rules.types import FLOAT, litert_types, runtime_types
 
@@ -269,14 +269,14 @@ UNJUDGED = frozenset(
         *("CUSTOM:MaxUnpooling2D", "CUSTOM:Resampler"),
     }
 )
-"""Kinds with a parser and no row here."""
+"""Kinds with a parser but no row here."""
 
 RULES = RuleSet(
     name="litert-gpu",
     release="ai-edge-litert 2.3.0",
     rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS},
     every=(LIMIT, runtime_types(litert_types).at(f"{SOURCE}: GetOpsToReplaceWithOptions")),
-    dangers=LITERT_DANGERS,
+    miscomputed=LITERT_MISCOMPUTED,
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",

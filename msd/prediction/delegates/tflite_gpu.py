@@ -1,8 +1,8 @@
-"""What TensorFlow Lite's classic "GPU delegate v2" takes.
+"""The operators that TensorFlow Lite's "GPU delegate v2" supports.
 
-A row has what `IsSupported` of the operation's parser asks (the newest version, then the rules of `SHARED`
-with its flag kStandard), and then what its `Parse` refuses. The latter is worse: the operation is accepted,
-and the delegate gives up the whole graph. These checks have the code "graph".
+A row has the conditions of `IsSupported` in the operator's parser (the highest version, then the rules of
+`SHARED` with its flag kStandard), then those of its `Parse`. The latter are worse: the delegate accepts the
+operator, then gives up the whole graph. These checks have the code "graph".
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from msd.prediction.rules.checks import (
     version,
 )
 from msd.prediction.rules.classic import (
-    TFLITE_DANGERS,
+    TFLITE_MISCOMPUTED,
     cast_types,
     condition_fits,
     constant_of_one_image,
@@ -69,12 +69,12 @@ Row = tuple[Check, ...]
 
 
 def graph(*checks: Check) -> Row:
-    """Return the checks as ones whose failure is the whole graph's."""
+    """Return the checks with the code "graph": the delegate gives up the whole graph."""
     return tuple(replace(check, code="graph", source=f"{SOURCE}: Parse") for check in checks)
 
 
 def shared(*checks: Check) -> Row:
-    """Return the checks with their place in the file that the Analyzer uses too."""
+    """Return the checks with their source, which the Analyzer uses too."""
     return tuple(check.at(f"{SHARED}: CheckGpuDelegateCompatibility") for check in checks)
 
 
@@ -241,7 +241,7 @@ UNJUDGED = frozenset(
         *("CUSTOM:MaxUnpooling2D", "CUSTOM:Resampler"),
     }
 )
-"""Kinds with a parser and no row here."""
+"""Kinds with a parser but no row here."""
 
 LIMIT = ranks_below(5).at(f"{SOURCE}: IsAllAllowedTensors")
 
@@ -250,7 +250,7 @@ RULES = RuleSet(
     release="google-ai-edge/LiteRT f6745779, of August 2026",
     rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS},
     every=(LIMIT, runtime_types(tflite_types).at(f"{SOURCE}: GetOpsToReplace")),
-    dangers=TFLITE_DANGERS,
+    miscomputed=TFLITE_MISCOMPUTED,
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",

@@ -1,4 +1,4 @@
-"""Which operations a GPU delegate takes and which it gets wrong, from the file alone."""
+"""Rules that predict from a file which operators a GPU delegate supports and which it miscomputes."""
 
 from msd.prediction.rules.apply import predict
 from msd.prediction.rules.finding import Finding

@@ -1,11 +1,11 @@
-"""What a delegate makes of a model, by the rules."""
+"""Predicts a delegate's treatment of a model by its rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from msd.ir import Model
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.prediction.registry import find_delegate
 from msd.prediction.rules.finding import Finding
 from msd.prediction.rules.ruleset import RuleSet
@@ -13,15 +13,15 @@ from msd.prediction.rules.view import View
 
 
 def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
-    """Return what the delegate of that name rejects or gets wrong, in the file's order.
+    """Return the findings for the delegate of that name, in the file's order.
 
-    Every operation of every graph that runs is looked at. One without a finding is taken, and right as far
-    as the rules know. Raises BadConfig for a delegate without rules.
+    The rules check every operator of every graph that runs. An operator without a finding is supported, and
+    right as far as the rules know. Raises BadConfig for a delegate without rules.
     """
     return tuple(_findings(model, find_delegate(delegate).rules))
 
 
 def _findings(model: Model, rules: RuleSet) -> Iterator[Finding]:
-    ops = [op for graph in executed(model) for op in graph.ops]
+    ops = [op for graph in executed_graphs(model) for op in graph.ops]
     for place, op in enumerate(ops):
         yield from rules.findings(View(place, op))

@@ -1,8 +1,8 @@
-"""Checks: small functions of an operation, from which a rule set is laid out as a table.
+"""Checks of one operator, the entries of the tables that rule sets consist of.
 
-A check's test returns None where the operation is fine, else a clause that goes on from "CONV_2D at 3" and
-the tensors it is about. A rule set runs an operation's checks in order and stops at the first that rejects:
-later ones may rely on what earlier ones made sure of.
+A check's test returns None if the operator passes, else a clause that continues the sentence "CONV_2D at 3 …"
+and the tensors at fault. A rule set runs an operator's checks in order and stops at the first that rejects,
+so later checks may rely on earlier ones. Each docstring states the condition that the operator must meet.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from msd.ir import Tensor
 from msd.prediction.rules.finding import Severity
-from msd.prediction.rules.view import View, broadcast, listed
+from msd.prediction.rules.view import View, broadcast, shape_text
 
 Flaw = tuple[str, tuple[Tensor, ...]]
 Test = Callable[[View], Flaw | None]
@@ -21,7 +21,7 @@ Test = Callable[[View], Flaw | None]
 
 @dataclass(frozen=True)
 class Check:
-    """A test with its code, how severe a failure is, the rewrite that cures it, and where it stands.
+    """A test, the code and severity of its failure, the rewrite that fixes it, and the source of the rule.
 
     An empty `source` means the source of the whole table.
     """
@@ -33,16 +33,16 @@ class Check:
     source: str = ""
 
     def cured_by(self, rewrite: str) -> Check:
-        """The same check, whose failures `rewrite` cures."""
+        """Return the same check with `rewrite` as the fix."""
         return replace(self, fix=rewrite)
 
     def at(self, source: str) -> Check:
-        """The same check, which stands in `source`."""
+        """Return the same check with its `source`."""
         return replace(self, source=source)
 
 
 def check(code: str, holds: Callable[[View], bool], otherwise: str, *about: int) -> Check:
-    """Return a check that `holds`; `otherwise` is its clause, about the operands at these positions."""
+    """Return a check that `holds`; the clause `otherwise` blames the operands at the positions `about`."""
 
     def test(view: View) -> Flaw | None:
         tensors = tuple(t for i in about if (t := view.input(i)) is not None)
@@ -52,133 +52,133 @@ def check(code: str, holds: Callable[[View], bool], otherwise: str, *about: int)
 
 
 def version(newest: int) -> Check:
-    """The operation is of this version or an older one."""
+    """The operator has this version or a lower one."""
 
     def test(view: View) -> Flaw | None:
-        asked = view.op.version
-        clause = f"is of version {asked}; versions up to {newest} are taken"
-        return (clause, ()) if asked > newest else None
+        requested = view.op.version
+        clause = f"has version {requested}; versions up to {newest} are supported"
+        return (clause, ()) if requested > newest else None
 
     return Check("version", test)
 
 
 def arity(*counts: int) -> Check:
-    """There are this many inputs, constant or not."""
+    """The number of inputs, constant or not, is one of `counts`."""
 
     def test(view: View) -> Flaw | None:
-        there, wanted = len(view.inputs), _either(counts)
-        return None if there in counts else (f"has {there} inputs; {wanted} are taken", view.operands)
+        count, allowed = len(view.inputs), _either(counts)
+        return None if count in counts else (f"has {count} inputs; {allowed} are supported", view.operands)
 
     return Check("arity", test)
 
 
 def at_least(count: int) -> Check:
-    """There are this many inputs or more."""
+    """There are at least `count` inputs."""
     return check("arity", lambda v: len(v.inputs) >= count, f"has fewer than {count} inputs")
 
 
 def results(count: int) -> Check:
-    """There are this many results."""
-    return check("arity", lambda v: len(v.outputs) == count, f"has other than {count} results")
+    """There are `count` results."""
+    return check("arity", lambda v: len(v.outputs) == count, f"does not have {count} results")
 
 
 def runtime(*counts: int) -> Check:
-    """This many inputs are known only when the graph runs."""
+    """The number of runtime inputs is one of `counts`."""
 
     def test(view: View) -> Flaw | None:
-        there = len(view.runtime)
-        clause = f"reads {there} runtime tensors; {_either(counts)} are taken"
-        return None if there in counts else (clause, view.constants)
+        count = len(view.runtime)
+        clause = f"reads {count} runtime tensors; {_either(counts)} are supported"
+        return None if count in counts else (clause, view.constants)
 
     return Check("constness", test)
 
 
 def constants(*counts: int) -> Check:
-    """This many inputs are held by the file."""
+    """The number of constant inputs is one of `counts`."""
 
     def test(view: View) -> Flaw | None:
-        there = len(view.constants)
-        clause = f"reads {there} constants; {_either(counts)} are taken"
-        return None if there in counts else (clause, view.constants)
+        count = len(view.constants)
+        clause = f"reads {count} constants; {_either(counts)} are supported"
+        return None if count in counts else (clause, view.constants)
 
     return Check("constness", test)
 
 
 def one_or_two_runtime() -> Check:
-    """There are two inputs, of which at most one is constant."""
+    """There are two inputs, at most one of them constant."""
 
     def test(view: View) -> Flaw | None:
         pair = len(view.runtime), len(view.constants)
-        clause = "reads other than two runtime tensors, or one and a constant"
+        clause = "must read two runtime tensors, or one and a constant"
         return None if pair in ((2, 0), (1, 1)) else (clause, view.operands)
 
     return Check("constness", test)
 
 
 def is_constant(position: int, what: str, dtypes: Collection[str] = ()) -> Check:
-    """The input called `what` is held by the file, in one of these dtypes."""
+    """The input called `what` is constant, of one of these dtypes."""
 
     def test(view: View) -> Flaw | None:
         tensor = view.input(position)
         if tensor is None or tensor.data is None:
-            return f"takes its {what} at run time; a constant is wanted", view.operands[position:][:1]
+            return f"reads its {what} at run time; a constant is required", view.operands[position:][:1]
         if dtypes and tensor.dtype not in dtypes:
-            return f"has {what} of {tensor.dtype}; {_either(dtypes)} is taken", (tensor,)
+            return f"has {what} of {tensor.dtype}; {_either(dtypes)} is supported", (tensor,)
         return None
 
     return Check("constness", test)
 
 
 def is_runtime(position: int, what: str) -> Check:
-    """The input called `what` is no constant."""
-    clause = f"has a constant as its {what}; a runtime tensor is wanted"
+    """The input called `what` is not constant."""
+    clause = f"has a constant as its {what}; a runtime tensor is required"
     return check("constness", lambda v: v.is_runtime(position), clause, position)
 
 
 def dtype(position: int, what: str, allowed: Collection[str]) -> Check:
-    """The input called `what`, if there, is of one of these dtypes."""
+    """The input called `what`, if present, has one of these dtypes."""
 
     def test(view: View) -> Flaw | None:
         tensor = view.input(position)
         if tensor is None or tensor.dtype in allowed:
             return None
-        return f"has {what} of {tensor.dtype}; {_either(allowed)} is taken", (tensor,)
+        return f"has {what} of {tensor.dtype}; {_either(allowed)} is supported", (tensor,)
 
     return Check("dtype", test)
 
 
 def rank(position: int, what: str, allowed: Collection[int]) -> Check:
-    """The input called `what` has one of these numbers of dimensions."""
+    """The input called `what`, if present, has one of these ranks."""
 
     def test(view: View) -> Flaw | None:
         tensor = view.input(position)
         if tensor is None or len(tensor.shape) in allowed:
             return None
-        clause = f"has {what} of shape {listed(tensor.shape)}; rank {_either(allowed)} is taken"
+        clause = f"has {what} of shape {shape_text(tensor.shape)}; rank {_either(allowed)} is supported"
         return clause, (tensor,)
 
     return Check("rank", test)
 
 
 def ranks_below(limit: int) -> Check:
-    """No tensor has `limit` dimensions or more."""
+    """Every tensor has fewer than `limit` dimensions."""
 
     def test(view: View) -> Flaw | None:
         every = (*view.operands, *view.outputs)
         high = tuple(t for t in every if len(t.shape) >= limit)
-        shapes = ", ".join(dict.fromkeys(listed(t.shape) for t in high))
-        clause = f"works on a tensor of shape {shapes}; fewer than {limit} dimensions are taken"
+        shapes = ", ".join(dict.fromkeys(shape_text(t.shape) for t in high))
+        clause = f"uses a tensor of shape {shapes}; fewer than {limit} dimensions are supported"
         return (clause, high) if high else None
 
     return Check("rank", test)
 
 
 def attribute(name: str, allowed: Collection[Any]) -> Check:
-    """The attribute has one of these values."""
+    """The attribute has one of the values `allowed`."""
 
     def test(view: View) -> Flaw | None:
         value = view.attrs[name]
-        clause = f"has {name} {value}; {_either(allowed)} is taken"
+        clause = f"has {name} {value}; {_either(allowed)} is supported"
         return None if value in allowed else (clause, ())
 
     return Check("attribute", test)
@@ -190,7 +190,7 @@ def positive(*names: str) -> Check:
     def test(view: View) -> Flaw | None:
         for name in names:
             if view.attrs[name] <= 0:
-                return f"has {name} {view.attrs[name]}; more than 0 is wanted", ()
+                return f"has {name} {view.attrs[name]}; a value above 0 is required", ()
         return None
 
     return Check("attribute", test)
@@ -205,24 +205,24 @@ ACTIVATIONS = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH")
 
 
 def activation() -> Check:
-    """What is fused behind it is an activation that delegates have (`IsActivationSupported`)."""
+    """The fused activation is one that delegates support (`IsActivationSupported`)."""
     return attribute("fused_activation_function", ACTIVATIONS)
 
 
 def broadcasts(fits: Callable[[tuple[int, ...], tuple[int, ...]], bool], what: str) -> Check:
-    """Operands of different ranks above 1 have shapes, the longer first, that `fits` accepts."""
+    """`fits` accepts the shapes, the longer first, of operands of different ranks above 1."""
 
     def test(view: View) -> Flaw | None:
         longer, shorter = sorted((t.shape for t in view.operands), key=len, reverse=True)
         if len(shorter) < 2 or len(longer) == len(shorter) or fits(longer, shorter):
             return None
-        return f"broadcasts {listed(shorter)} to {listed(longer)}; {what}", view.operands
+        return f"broadcasts {shape_text(shorter)} to {shape_text(longer)}; {what}", view.operands
 
     return Check("broadcast", test, fix="align_ranks")
 
 
 def numpy_fits(longer: tuple[int, ...], shorter: tuple[int, ...]) -> bool:
-    """Whether NumPy's rule makes one shape of two."""
+    """Whether two shapes broadcast by NumPy's rule."""
     return broadcast(longer, shorter) is not None
 
 
@@ -232,5 +232,5 @@ def is_scalar(tensor: Tensor) -> bool:
 
 
 def _either(values: Collection[Any]) -> str:
-    *some, last = map(str, sorted(values, key=str) if isinstance(values, set | frozenset) else values)
-    return f"{', '.join(some)} or {last}" if some else last
+    *others, last = map(str, sorted(values, key=str) if isinstance(values, set | frozenset) else values)
+    return f"{', '.join(others)} or {last}" if others else last

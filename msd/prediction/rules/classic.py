@@ -1,7 +1,7 @@
-"""Checks and dangers of the classic GPU delegate alone.
+"""Checks for TensorFlow Lite's GPU delegate (tflite-gpu) alone.
 
-No machine without a phone's GPU runs it, so nothing here is measured by us: each stands in its source, or
-was reported of devices.
+It runs only on a phone's GPU, so nothing here is measured by us: each check comes from the delegate's source
+or from a report about devices.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from msd.prediction.rules.miscomputed import (
     softmax_of_rank_one,
     wrong,
 )
-from msd.prediction.rules.view import FLOATS, View, from_left, has_scales, listed
+from msd.prediction.rules.view import FLOATS, View, from_left, scale_count, shape_text
 
 BUILDER = "tflite/delegates/gpu/common/model_builder.cc"
 SHAPED = "tflite/delegates/gpu/common/model_builder_helper.cc: ExtractTensorShape"
 READERS = frozenset({"CAST", "SELECT", "SELECT_V2"})
-"""What may read the result of a comparison."""
+"""Operators that may read the result of a comparison."""
 
 READABLE = frozenset({"FLOAT32", "FLOAT16", "INT8", "INT16", "UINT8", "INT32"})
 """`CreateVectorCopyData<float>` in model_builder_helper.cc."""
@@ -35,8 +35,7 @@ CASTS = frozenset(
 
 
 def standard_fits(longer: tuple[int, ...], shorter: tuple[int, ...]) -> bool:
-    """Whether the few ranks that kStandard knows are broadcast: [1,x,y,z] with [x,y,z] or [1,1], and
-    [b,x,y,c] with [b,c]."""
+    """Whether kStandard supports the broadcast: [1,x,y,z] with [x,y,z] or [1,1], or [b,x,y,c] with [b,c]."""
     if len(longer) != 4:
         return False
     if len(shorter) == 3:
@@ -45,18 +44,18 @@ def standard_fits(longer: tuple[int, ...], shorter: tuple[int, ...]) -> bool:
 
 
 def cast_types() -> Check:
-    """It goes between bool and floats, or between float32 and int32."""
+    """The cast is between bool and floats, or between float32 and int32."""
 
     def test(view: View) -> Flaw | None:
         pair = view.operands[0].dtype, view.outputs[0].dtype
-        clause = f"casts {pair[0]} to {pair[1]}; bool and floats, or FLOAT32 and INT32 are taken"
+        clause = f"casts {pair[0]} to {pair[1]}; bool and floats, or FLOAT32 and INT32 are supported"
         return None if pair in CASTS else (clause, (view.operands[0], view.outputs[0]))
 
     return Check("dtype", test)
 
 
 def consumed_as_float() -> Check:
-    """One CAST or SELECT reads a comparison's result, and makes floats of it."""
+    """Exactly one CAST or SELECT, with a float result, reads a comparison's result."""
 
     def test(view: View) -> Flaw | None:
         readers = list(view.outputs[0].uses)
@@ -64,38 +63,38 @@ def consumed_as_float() -> Check:
             ((reader, _),) = readers
             if reader.kind in READERS and reader.outputs[0].dtype in FLOATS:
                 return None
-        return "has a result that other than one CAST or SELECT to float reads", view.outputs
+        return "must have exactly one reader, a CAST or SELECT to float", view.outputs
 
     return Check("consumer", test)
 
 
 def constant_second_matrix() -> Check:
-    """A constant matrix is the second one, of rank 2."""
+    """A constant matrix is the second operand and has rank 2."""
 
     def test(view: View) -> Flaw | None:
         w = view.operands[1]
         if len(view.runtime) == 2 or (w.data is not None and view.is_runtime(0) and len(w.shape) == 2):
             return None
-        return "multiplies with a constant that is not a second matrix of rank 2", view.constants
+        return "multiplies by a constant that is not the second operand with rank 2", view.constants
 
     return Check("graph", test, fix="use_fully_connected")
 
 
 def constant_of_one_image() -> Check:
-    """A constant beside a runtime tensor is one image at most, and there are not two constants."""
+    """At least one operand is not constant, and a constant has batch 1."""
 
     def test(view: View) -> Flaw | None:
         if not view.runtime:
             return "reads constants only", view.constants
         four = tuple(t for t in view.constants if len(t.shape) > 3 and t.size > 1 and t.shape[0] > 1)
-        shapes = ", ".join(listed(t.shape) for t in four)
-        return (f"has a constant of shape {shapes}; one image is taken", four) if four else None
+        shapes = ", ".join(shape_text(t.shape) for t in four)
+        return (f"has a constant of shape {shapes}; batch 1 is supported", four) if four else None
 
     return Check("constness", test)
 
 
 def whole_groups() -> Check:
-    """The weights of a convolution belong to all input channels, or to groups of a constant kernel."""
+    """The weights of a convolution cover all input channels, or are constant and cover whole groups."""
 
     def test(view: View) -> Flaw | None:
         x, w = view.operands[:2]
@@ -108,13 +107,13 @@ def whole_groups() -> Check:
 
 
 def readable_weights() -> Check:
-    """Constant weights are of a type that it brings to float when it loads a file."""
+    """Constant weights have a type that the delegate converts to float when it loads a file."""
 
     def test(view: View) -> Flaw | None:
         w = view.input(1)
         if w is None or w.data is None or w.dtype in READABLE:
             return None
-        return f"has weights of {w.dtype}; {', '.join(sorted(READABLE))} are taken", (w,)
+        return f"has weights of {w.dtype}; {', '.join(sorted(READABLE))} are supported", (w,)
 
     return Check("graph", test)
 
@@ -124,64 +123,64 @@ def kept_dimensions() -> Check:
 
     def test(view: View) -> Flaw | None:
         x, y = view.operands[0], view.outputs[0]
-        clause = f"keeps its dimensions, but makes {listed(y.shape)} of {listed(x.shape)}"
+        clause = f"has keep_num_dims, but turns {shape_text(x.shape)} into {shape_text(y.shape)}"
         return (clause, (x, y)) if view.attrs["keep_num_dims"] and len(x.shape) != len(y.shape) else None
 
     return Check("rank", test)
 
 
 def dense_channels() -> Check:
-    """Constant weights are a matrix as wide as the input's last axis, laid out from the left."""
+    """Constant weights are a matrix as wide as the input's channels, aligned from the left."""
 
     def test(view: View) -> Flaw | None:
         x, w = view.operands[:2]
         if w.data is None or (len(w.shape) == 2 and from_left(x.shape)[3] == w.shape[1]):
             return None
-        clause = f"has weights of shape {listed(w.shape)} for an input of {listed(x.shape)}"
-        return f"{clause}; as many channels are wanted", (x, w)
+        clause = f"has weights of shape {shape_text(w.shape)} for an input of {shape_text(x.shape)}"
+        return f"{clause}; the numbers of channels must be equal", (x, w)
 
     return Check("graph", test, fix="use_conv")
 
 
 def condition_fits() -> Check:
-    """A condition broadcasts to the result, and branches of rank 2 are constant."""
+    """The condition broadcasts to the result, and branches of rank 2 are constant."""
 
     def test(view: View) -> Flaw | None:
         condition, *branches = view.operands
-        shape, given = view.outputs[0].shape, condition.shape
-        ending = shape[len(shape) - len(given) :] if len(given) <= len(shape) else ()
-        if given and not (ending and all(a in (1, b) for a, b in zip(given, ending, strict=True))):
-            return f"has a condition of shape {listed(given)} for {listed(shape)}", (condition,)
+        shape, mask = view.outputs[0].shape, condition.shape
+        ending = shape[len(shape) - len(mask) :] if len(mask) <= len(shape) else ()
+        if mask and not (ending and all(a in (1, b) for a, b in zip(mask, ending, strict=True))):
+            return f"has a condition of shape {shape_text(mask)} for {shape_text(shape)}", (condition,)
         flat = tuple(t for t in branches if t.data is None and len(t.shape) == 2)
-        return ("chooses from a runtime matrix; constant ones are taken", flat) if flat else None
+        return ("selects from a runtime matrix; constant matrices are supported", flat) if flat else None
 
     return Check("broadcast", test)
 
 
 def one_hot_shapes() -> Check:
-    """Indices have one number along all axes but the last and a batch; the values are scalars."""
+    """Indices have size 1 on every axis but the batch and the last; the on and off values are scalars."""
 
     def test(view: View) -> Flaw | None:
         x, on, off = view.operands[0], view.operands[2], view.operands[3]
         middle = x.shape[1:-1] if len(x.shape) > 3 else x.shape[:-1]
-        clause = f"has indices of shape {listed(x.shape)}; batch and last dimension may be above 1"
+        clause = f"has indices of shape {shape_text(x.shape)}; only batch and last dimension may exceed 1"
         if any(n != 1 for n in middle):
             return clause, (x,)
         wide = tuple(t for t in (on, off) if len(t.shape) > 1 or t.size > 1)
-        return ("has on and off values that are no scalars", wide) if wide else None
+        return ("has on and off values that are not scalars", wide) if wide else None
 
     return Check("shape", test)
 
 
 def _flags_ignored(view: View) -> Flaw | None:
     flags = [name for name in ("adj_x", "adj_y") if view.attrs[name]]
-    clause = f"ignores {' and '.join(flags)}; an explicit TRANSPOSE is right"
+    clause = f"ignores {' and '.join(flags)}; use an explicit TRANSPOSE"
     return (clause, view.operands) if flags else None
 
 
 def _attention_of_rank_three(view: View) -> Flaw | None:
     low = tuple(t for t in view.runtime if len(t.shape) == 3)
-    clause = "multiplies matrices of rank 3, which devices get wrong; rank 4 is right"
+    clause = "multiplies matrices of rank 3, which devices compute wrong; use rank 4"
     return (clause, low) if len(low) == 2 else None
 
 
@@ -190,23 +189,23 @@ def _ranks_mixed(view: View) -> Flaw | None:
         return None
     a, b = view.runtime
     rank = len(view.outputs[0].shape)
-    laid = [(from_left(t.shape), from_left((1,) * (rank - len(t.shape)) + t.shape)) for t in (a, b)]
-    if all(taken == right for taken, right in laid):
+    layouts = [(from_left(t.shape), from_left((1,) * (rank - len(t.shape)) + t.shape)) for t in (a, b)]
+    if all(actual == right for actual, right in layouts):
         return None
-    clause = f"broadcasts {listed(a.shape)} with {listed(b.shape)}, lining up axes from the left"
-    return f"{clause}; one rank is right", (a, b)
+    clause = f"broadcasts {shape_text(a.shape)} with {shape_text(b.shape)}, aligning axes from the left"
+    return f"{clause}; use equal ranks", (a, b)
 
 
 def _axes_dropped(view: View) -> Flaw | None:
     x, y = view.operands[0], view.outputs[0]
     if view.attrs["keep_dims"] or len(x.shape) == len(y.shape):
         return None
-    return f"drops axes of {listed(x.shape)} without a reshape; keep_dims is right", (x, y)
+    return f"drops axes of {shape_text(x.shape)} without a reshape; use keep_dims", (x, y)
 
 
 def _front_padded(view: View) -> Flaw | None:
     shape = view.operands[1].shape
-    clause = "has paddings for three axes, which pad the batch by 1 as well; four are right"
+    clause = "has paddings for three axes, which also pad the batch by 1; use four"
     return (clause, view.operands[:1]) if shape == (3, 2) else None
 
 
@@ -215,10 +214,8 @@ def _quantised_layer(view: View) -> Flaw | None:
     maker = w.producer
     if maker is None or maker.kind != "DEQUANTIZE" or maker.operands[0].data is None:
         return None
-    clause = "takes its weights from a DEQUANTIZE of integers, and converts them at every run"
-    return (
-        (f"{clause}; integer weights of its own are cheaper", (w,)) if has_scales(maker.operands[0]) else None
-    )
+    clause = "reads its weights from a DEQUANTIZE of integers, and converts them at every run"
+    return (f"{clause}; direct integer weights are cheaper", (w,)) if scale_count(maker.operands[0]) else None
 
 
 ADJOINT = wrong("attribute", _flags_ignored, f"{BUILDER}: BatchedMatMulOperationParser").cured_by(
@@ -237,7 +234,7 @@ BINARY = (
     *("ADD", "MUL", "EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_EQUAL"),
 )
 
-TFLITE_DANGERS: dict[str, tuple[Check, ...]] = {
+TFLITE_MISCOMPUTED: dict[str, tuple[Check, ...]] = {
     **dict.fromkeys(BINARY, (LAID_OUT.at(SHAPED), MIXED)),
     **dict.fromkeys(["ADD", "SUB", "MUL", "DIV"], (LAID_OUT.at(SHAPED), MIXED, TANH_BEHIND)),
     "BATCH_MATMUL": (ADJOINT, RANK_THREE),

@@ -1,4 +1,4 @@
-"""What a rule finds at an operation."""
+"""A finding of a rule about an operator."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Severity = Literal["rejected", "wrong", "unknown", "note"]
-"""The delegate leaves it to the CPU or refuses the file; takes it and computes something else; no rule knows;
-worth knowing."""
+"""`rejected`: the delegate leaves it to the CPU or refuses the file. `wrong`: it computes something else.
+`unknown`: no rule decides. `note`: it works, but the user should know."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a rule says of one operation.
+    """One finding about one operator.
 
-    `op` is the operation's place in the file, from 0, over all graphs that run (as `msd.judging` counts).
-    `tensors` are the names of those at fault. `code` is a short stable word for the rule. `sentence` says
-    what is wrong, where, and what would be right. `fix` names the rewrite of graph_rewrites/ that cures it,
-    None where there is none. `source` is the file of LiteRT's where the rule stands, or that it was measured.
+    `op` is the operator's index in the file, from 0, over all graphs that run (as `msd.judging` counts).
+    `tensors` are the names of those at fault. `code` is a short stable word for the rule. `sentence` names
+    the fault, its place, and the remedy. `fix` names the rewrite of graph_rewrites/ that fixes it, None where
+    there is none. `source` is the file of LiteRT that contains the rule, or says that it was measured.
     """
 
     op: int

@@ -1,99 +1,104 @@
-"""Checks of operations with weights."""
+"""Checks of operators with weights."""
 
 from __future__ import annotations
 
 from msd.ir import Tensor
 from msd.prediction.rules.checks import Check, Flaw, check, version
-from msd.prediction.rules.view import View, from_left, has_scales, listed
+from msd.prediction.rules.view import View, from_left, scale_count, shape_text
 
 SMALL = ("INT2", "INT4", "INT8")
 WEIGHTS = frozenset({"FLOAT32", "FLOAT16", "UINT8", *SMALL})
 
 
 def convolution_shapes() -> Check:
-    """Input, weights and result of a convolution have four dimensions."""
+    """The input, weights and result of a convolution have four dimensions."""
 
     def test(view: View) -> Flaw | None:
         every = [view.inputs[0], view.input(1), view.outputs[0]]
         other = tuple(t for t in every if t is not None and len(t.shape) != 4)
-        shapes = ", ".join(listed(t.shape) for t in other)
-        return (f"has shape {shapes}; four dimensions are taken", other) if other else None
+        shapes = ", ".join(shape_text(t.shape) for t in other)
+        return (f"has shape {shapes}; four dimensions are supported", other) if other else None
 
     return Check("rank", test)
 
 
 def depthwise_shapes() -> Check:
-    """A depthwise convolution's four-dimensional shapes and its multiplier belong together."""
+    """A depthwise convolution's shapes have four dimensions and agree with its multiplier."""
 
     def test(view: View) -> Flaw | None:
         x, w, y = view.inputs[0], view.input(1), view.outputs[0]
         if x is None or w is None or any(len(t.shape) != 4 for t in (x, w, y)):
-            return "works on other than four dimensions", view.operands
-        made = x.shape[3] * view.attrs["depth_multiplier"]
-        if x.shape[0] != y.shape[0] or not made == y.shape[3] == w.shape[3]:
-            return f"makes {y.shape[3]} channels; {made} were expected of its multiplier", (w,)
+            return "uses tensors of other ranks than 4", view.operands
+        expected = x.shape[3] * view.attrs["depth_multiplier"]
+        if x.shape[0] != y.shape[0] or not expected == y.shape[3] == w.shape[3]:
+            return f"has {y.shape[3]} output channels; its multiplier requires {expected}", (w,)
         bias = view.input(2)
         if bias is not None and bias.size != y.shape[3]:
-            return f"has {bias.size} numbers as its bias; {y.shape[3]} are wanted", (bias,)
+            return f"has {bias.size} numbers as its bias; {y.shape[3]} are required", (bias,)
         return None
 
     return Check("shape", test)
 
 
 def plain_weights() -> Check:
-    """A bias of a layer is a constant where there is one: a runtime one ends the process."""
+    """A layer's bias, if any, is constant: a runtime bias crashes the delegate."""
 
     def test(view: View) -> Flaw | None:
         bias = view.input(2)
         if bias is None or bias.data is not None:
             return None
-        return "has a runtime tensor as its bias, which crashes the delegate; a constant is taken", (bias,)
+        return "has a runtime tensor as its bias, which crashes the delegate; a constant is supported", (
+            bias,
+        )
 
     return Check("crash", test)
 
 
 def sized_weights() -> Check:
-    """Constant weights are floats, or integers with a scale: others end the process or are refused."""
+    """Constant weights are floats or scaled integers: others crash the delegate or are refused."""
 
     def test(view: View) -> Flaw | None:
         w = view.input(1)
         if w is None or w.data is None:
             return None
         if w.dtype not in WEIGHTS:
-            return f"has weights of {w.dtype}, which crash the delegate; floats are taken", (w,)
-        if w.dtype not in ("FLOAT32", "FLOAT16") and not has_scales(w):
+            return f"has weights of {w.dtype}, which crash the delegate; floats are supported", (w,)
+        if w.dtype not in ("FLOAT32", "FLOAT16") and not scale_count(w):
             return f"has weights of {w.dtype} without a scale, which crash the delegate", (w,)
         if w.dtype == "UINT8" and view.kind == "FULLY_CONNECTED":
-            return "has weights of UINT8; INT8 and INT4 are taken", (w,)
+            return "has weights of UINT8; INT8 and INT4 are supported", (w,)
         return None
 
     return Check("dtype", test)
 
 
 def is_layer(weights: Tensor) -> bool:
-    """Whether a convolution's weights are small integers of one place: it becomes a fully connected layer."""
+    """Whether a convolution with these weights, 1x1 of small integers, becomes a fully connected layer."""
     return weights.dtype in SMALL and weights.shape[1:3] == (1, 1)
 
 
 def flat_rows() -> Check:
-    """Integer weights of a layer do not also change the rank of one image: its shader cannot be written."""
+    """A layer with integer weights does not change the rank of one image: no shader supports that."""
 
     def test(view: View) -> Flaw | None:
         x, w, y = view.operands[0], view.operands[1], view.outputs[0]
         image = from_left(x.shape)
-        if not has_scales(w) or image[0] > 1 or image[1] == 1 or image[3] != w.shape[-1]:
+        if not scale_count(w) or image[0] > 1 or image[1] == 1 or image[3] != w.shape[-1]:
             return None
         if (*image[:3], w.shape[0]) == from_left(y.shape):
             return None
-        return f"makes {listed(y.shape)} of the image {listed(x.shape)} with integer weights", (x, w)
+        return f"turns the image {shape_text(x.shape)} into {shape_text(y.shape)} with integer weights", (
+            x,
+            w,
+        )
 
     return Check("graph", test, fix="use_conv")
 
 
 def groups_of_four() -> Check:
-    """A grouped convolution reads and makes multiples of four channels in each group.
+    """A grouped convolution has multiples of four input and output channels in each group.
 
-    One channel in and one out is a depthwise convolution, and taken.
+    One input and one output channel per group make a depthwise convolution, which is supported.
     """
 
     def test(view: View) -> Flaw | None:
@@ -103,35 +108,35 @@ def groups_of_four() -> Check:
         groups = x.shape[3] // max(1, w.shape[3])
         if groups < 2 or (w.shape[3] == 1 and w.shape[0] == x.shape[3]) or is_layer(w):
             return None
-        makes = w.shape[0] // groups
-        if w.shape[3] % 4 == 0 and makes % 4 == 0:
+        outputs = w.shape[0] // groups
+        if w.shape[3] % 4 == 0 and outputs % 4 == 0:
             return None
-        clause = f"has {groups} groups of {w.shape[3]} channels in and {makes} out"
-        return f"{clause}; multiples of 4 are wanted", (w,)
+        clause = f"has {groups} groups of {w.shape[3]} input and {outputs} output channels"
+        return f"{clause}; multiples of 4 are required", (w,)
 
     return Check("groups", test)
 
 
 def first_operand_constant() -> Check:
-    """Of a product of matrices only the second one may be constant."""
+    """The first matrix of a product is not constant."""
     return check(
         "constness",
         lambda v: v.is_runtime(0),
-        "has a constant as its first matrix; only the second may be one",
+        "has a constant as its first matrix; only the second may be constant",
         0,
     )
 
 
 def weights_of_two_dimensions() -> Check:
-    """A constant second matrix is of rank 2 to 4, of floats or of integers with a scale."""
+    """A constant second matrix has rank 2 to 4 and is of floats, or of integers with a scale."""
 
     def test(view: View) -> Flaw | None:
         w = view.input(1)
         if w is None or w.data is None:
             return None
         if len(w.shape) > 4:
-            return f"has a constant of shape {listed(w.shape)}; rank 2, 3 or 4 is taken", (w,)
-        if w.dtype not in ("FLOAT32", "FLOAT16") and not has_scales(w):
+            return f"has a constant of shape {shape_text(w.shape)}; rank 2, 3 or 4 is supported", (w,)
+        if w.dtype not in ("FLOAT32", "FLOAT16") and not scale_count(w):
             return f"has a constant of {w.dtype} without a scale, which crashes the delegate", (w,)
         return None
 
@@ -139,7 +144,7 @@ def weights_of_two_dimensions() -> Check:
 
 
 def version_of_integers(newest: int) -> Check:
-    """A DEQUANTIZE is of this version or older; one of a float16 constant is taken away unread."""
+    """A DEQUANTIZE has this version or a lower one; one of a float16 constant is removed unread."""
     plain = version(newest)
 
     def test(view: View) -> Flaw | None:
@@ -149,24 +154,24 @@ def version_of_integers(newest: int) -> Check:
 
 
 def scales_known() -> Check:
-    """What is dequantised has scales: one if it is a runtime tensor."""
+    """The dequantised tensor has scales: exactly one if it is a runtime tensor."""
 
     def test(view: View) -> Flaw | None:
         x = view.operands[0]
         if x.dtype == "INT16":
-            return "reads INT16; INT8, UINT8, INT4 and constants of FLOAT16 are taken", (x,)
+            return "reads INT16; INT8, UINT8, INT4 and constants of FLOAT16 are supported", (x,)
         if x.dtype == "FLOAT16" and x.data is not None:
             return None
-        wanted = has_scales(x) == 1 if x.data is None else has_scales(x) > 0
-        return None if wanted else (f"reads {x.dtype} with {has_scales(x)} scales; one is wanted", (x,))
+        fine = scale_count(x) == 1 if x.data is None else scale_count(x) > 0
+        return None if fine else (f"reads {x.dtype} with {scale_count(x)} scales; one is required", (x,))
 
     return Check("quantisation", test)
 
 
 def dequantize_constant_shape() -> Check:
-    """A dequantised constant of rank 2 or 3 begins with a dimension of 1, or has four.
+    """A dequantised constant has rank 4, or rank 2 or 3 with a first dimension of 1.
 
-    Its value is laid out from the right and what reads it expects it from the left: "Shape mismatch".
+    The delegate aligns its value from the right, but its reader expects it from the left: "Shape mismatch".
     """
 
     def test(view: View) -> Flaw | None:
@@ -174,9 +179,9 @@ def dequantize_constant_shape() -> Check:
         if x.data is None or x.dtype == "FLOAT16":
             return None
         if len(x.shape) not in (2, 3, 4):
-            return f"reads a constant of shape {listed(x.shape)}; rank 2, 3 or 4 is taken", (x,)
+            return f"reads a constant of shape {shape_text(x.shape)}; rank 2, 3 or 4 is supported", (x,)
         if len(x.shape) < 4 and x.shape[0] > 1:
-            return f"reads a constant of shape {listed(x.shape)}, which the graph is refused for", (x,)
+            return f"reads a constant of shape {shape_text(x.shape)}, for which the graph is refused", (x,)
         return None
 
     return Check("graph", test)

@@ -1,85 +1,95 @@
-"""A delegate's rules as one object, and what they say of one operation."""
+"""A delegate's rules as one object, and their findings about one operator."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from msd.ir import Tensor
 from msd.prediction.rules.checks import Check
-from msd.prediction.rules.finding import Finding
+from msd.prediction.rules.finding import Finding, Severity
 from msd.prediction.rules.view import View
 
 MALFORMED = (IndexError, KeyError, TypeError, ValueError, ZeroDivisionError)
-"""What a check raises at an operation without the operands, ranks or attributes that its kind has."""
+"""The exceptions of checks on an operator that lacks operands, ranks or attributes of its kind."""
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """What one delegate takes.
+    """The operators that one delegate supports.
 
-    `rules` has a row for each kind of operation: its checks, in the delegate's order. `every` are the checks
-    of all operations that have a row, run after those. `dangers` are what the delegate takes and gets wrong
-    (or may), by kind; they are asked only of what nothing rejects. A kind in `unjudged` is known to the
-    delegate, but no rule here says when it takes it; any other kind without a row it does not know.
-    `source` is where the rows stand, `parsers` the list of kinds, both files of LiteRT's.
+    `rules` maps each kind of operator to its checks, in the delegate's order. `every` are the checks of all
+    kinds with an entry, run after those. `miscomputed` are the checks for operators that the delegate runs
+    but computes wrong (or may), by kind; they apply only to operators that nothing rejects. The delegate
+    knows the kinds in `unjudged`, but no rule here decides when it supports them; it does not know any other
+    kind without an entry. `source` is LiteRT's file with the rules, `parsers` the one with the list of kinds.
     """
 
     name: str
     release: str
     rules: Mapping[str, tuple[Check, ...]]
     every: tuple[Check, ...]
-    dangers: Mapping[str, tuple[Check, ...]]
+    miscomputed: Mapping[str, tuple[Check, ...]]
     unjudged: Callable[[str], bool]
     source: str
     parsers: str
 
     def findings(self, view: View) -> Iterator[Finding]:
-        """Yield what there is to say of one operation; nothing where it is taken and right."""
+        """Yield the findings about one operator; none if the delegate supports it and computes it right."""
         checks = self.rules.get(view.kind)
         if checks is None:
-            yield self._without_a_row(view)
+            yield self._without_rules(view)
             return
         try:
             yield from list(self._judged(view, checks))
         except MALFORMED:
-            yield self._malformed(view)
+            clause = f"has operands or attributes that make no {view.kind}; its rules cannot be read"
+            yield _finding(view, "unknown", "malformed", clause, self.source, view.operands)
 
     def _judged(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
-        rejected = next(self._all(view, (*checks, *self.every)), None)
+        rejected = next(self._failures(view, (*checks, *self.every)), None)
         if rejected is not None:
             yield rejected
         else:
-            yield from self._all(view, self.dangers.get(view.kind, ()))
+            yield from self._failures(view, self.miscomputed.get(view.kind, ()))
 
-    def _without_a_row(self, view: View) -> Finding:
+    def _without_rules(self, view: View) -> Finding:
         if self.unjudged(view.kind):
-            words = f"{_where(view)} is known to {self.name}, but no rule here says when it is taken."
-            return Finding(view.place, view.kind, (), "unknown", "no-rule", words, None, self.parsers)
-        words = (
-            f"{_where(view)} is of a kind that {self.name} does not have; other operations must do its work."
-        )
-        return Finding(view.place, view.kind, (), "rejected", "unsupported", words, None, self.parsers)
+            clause = f"is known to {self.name}, but no rule here says when it is supported"
+            return _finding(view, "unknown", "no-rule", clause, self.parsers)
+        clause = f"is of a kind that {self.name} does not have; other operations must do its work"
+        return _finding(view, "rejected", "unsupported", clause, self.parsers)
 
-    def _malformed(self, view: View) -> Finding:
-        names = tuple(dict.fromkeys(t.name for t in view.operands))
-        words = (
-            f"{_where(view)} has operands or attributes that make no {view.kind}; its rules cannot be read."
-        )
-        return Finding(view.place, view.kind, names, "unknown", "malformed", words, None, self.source)
-
-    def _all(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
+    def _failures(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
         for check in checks:
             flaw = check.test(view)
             if flaw is not None:
                 clause, tensors = flaw
-                names = tuple(dict.fromkeys(t.name for t in tensors))
-                sentence = f"{_where(view)} {clause}."
                 source = check.source or self.source
-                yield Finding(
-                    view.place, view.kind, names, check.severity, check.code, sentence, check.fix, source
-                )
+                yield _finding(view, check.severity, check.code, clause, source, tensors, check.fix)
+
+
+def _finding(
+    view: View,
+    severity: Severity,
+    code: str,
+    clause: str,
+    source: str,
+    tensors: Iterable[Tensor] = (),
+    fix: str | None = None,
+) -> Finding:
+    return Finding(
+        op=view.place,
+        kind=view.kind,
+        tensors=tuple(dict.fromkeys(t.name for t in tensors)),
+        severity=severity,
+        code=code,
+        sentence=f"{_where(view)} {clause}.",
+        fix=fix,
+        source=source,
+    )
 
 
 def _where(view: View) -> str:
-    made = f", which makes {view.outputs[0].name}," if view.outputs else ""
-    return f"{view.kind} at {view.place}{made}"
+    result = f", which makes {view.outputs[0].name}," if view.outputs else ""
+    return f"{view.kind} at {view.place}{result}"

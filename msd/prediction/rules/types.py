@@ -1,6 +1,6 @@
-"""Which dtypes each delegate takes at run time, by the kind of operation.
+"""The dtypes of runtime tensors that each delegate supports, by the kind of operator.
 
-Constants are not looked at here: what an operation makes of those is its own rule.
+Constants have rules of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msd.prediction.rules.view import FLOATS, View
 
 Types = frozenset[str]
 Allowed = Callable[[str], tuple[Types, Types]]
-"""Returns the dtypes that operations of a kind may read, and those they may make."""
+"""A function from a kind of operator to the dtypes that it may read and those that it may produce."""
 
 FLOAT: Types = frozenset(FLOATS)
 BYTES: Types = frozenset({"INT8", "UINT8"})
@@ -46,7 +46,7 @@ ANYTHING = frozenset(
 
 
 def litert_types(kind: str) -> tuple[Types, Types]:
-    """Return ML Drift's, as `GetOpsToReplaceWithOptions` makes them up."""
+    """Return ML Drift's dtypes, as in `GetOpsToReplaceWithOptions`."""
     if kind in REDUCE_BOOL:
         return BOOL, BOOL
     if kind in LOGICAL:
@@ -69,7 +69,7 @@ def litert_types(kind: str) -> tuple[Types, Types]:
 
 
 def tflite_types(kind: str) -> tuple[Types, Types]:
-    """Return the classic delegate's, as `GetOpsToReplace` makes them up."""
+    """Return the dtypes of TensorFlow Lite's delegate, as in `GetOpsToReplace`."""
     reads, makes = FLOAT | BYTES, FLOAT | BYTES
     if kind in COMPARE | {"LOGICAL_AND"}:
         makes = makes | BOOL
@@ -83,17 +83,17 @@ def tflite_types(kind: str) -> tuple[Types, Types]:
 
 
 def runtime_types(allowed: Allowed) -> Check:
-    """What is known only when the graph runs is of a dtype that the operation takes."""
+    """Every runtime tensor has a dtype that the operator supports."""
 
     def test(view: View) -> Flaw | None:
         reads, makes = allowed(view.kind)
-        made = tuple(t for t in view.outputs if t.data is None)
-        return _flaw("reads", view.runtime, reads) or _flaw("makes", made, makes)
+        results = tuple(t for t in view.outputs if t.data is None)
+        return _flaw("reads", view.runtime, reads) or _flaw("makes", results, makes)
 
     return Check("dtype", test)
 
 
 def _flaw(verb: str, tensors: tuple[Tensor, ...], allowed: Types) -> Flaw | None:
     others = tuple(t for t in tensors if t.dtype not in allowed)
-    found = ", ".join(dict.fromkeys(t.dtype for t in others))
-    return (f"{verb} {found}; {', '.join(sorted(allowed))} are taken", others) if others else None
+    dtypes = ", ".join(dict.fromkeys(t.dtype for t in others))
+    return (f"{verb} {dtypes}; {', '.join(sorted(allowed))} are supported", others) if others else None

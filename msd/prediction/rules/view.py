@@ -1,4 +1,4 @@
-"""What a check sees of an operation: its operands as the delegate sorts them, shapes, attributes."""
+"""An operator as a check sees it: its operands as the delegate classifies them, shapes, attributes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Bhwc = tuple[int, int, int, int]
 FLOATS = ("FLOAT32", "FLOAT16")
 
 
-def halves_behind(tensor: Tensor) -> Tensor:
-    """Return the float16 constant that a DEQUANTIZE makes `tensor` of, else `tensor`.
+def float16_source(tensor: Tensor) -> Tensor:
+    """Return the float16 constant from which a DEQUANTIZE computes `tensor`, else `tensor`.
 
-    Delegates take such a DEQUANTIZE away before they look at what reads it (`FP16GraphPartitionHelper` in
+    Delegates remove such a DEQUANTIZE before they check its reader (`FP16GraphPartitionHelper` in
     tflite/delegates/utils.cc).
     """
     op = tensor.producer
@@ -30,32 +30,29 @@ def halves_behind(tensor: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class View:
-    """One operation.
-
-    `inputs` are its operands, None where an optional one is left out. `place` counts from 0.
-    """
+    """One operator, number `place`, from 0, of the file."""
 
     place: int
     op: Op
 
     @property
     def kind(self) -> str:
-        """The kind of operation."""
+        """The kind of operator."""
         return self.op.kind
 
     @property
     def attrs(self) -> dict[str, Any]:
-        """The attributes, defaults included."""
+        """The attributes, including defaults."""
         return self.op.attrs
 
     @cached_property
     def inputs(self) -> tuple[Tensor | None, ...]:
-        """The operands; a constant that is only stored as float16 stands for itself."""
-        return tuple(t if t is None else halves_behind(t) for t in self.op.inputs)
+        """The operands, None for an omitted one; a float16 constant replaces its DEQUANTIZE."""
+        return tuple(t if t is None else float16_source(t) for t in self.op.inputs)
 
     @cached_property
     def operands(self) -> tuple[Tensor, ...]:
-        """The inputs that are there."""
+        """The inputs without the omitted ones."""
         return tuple(t for t in self.inputs if t is not None)
 
     @property
@@ -65,36 +62,36 @@ class View:
 
     @cached_property
     def runtime(self) -> tuple[Tensor, ...]:
-        """The operands that are known only when the graph runs."""
+        """The operands that are not constant."""
         return tuple(t for t in self.operands if t.data is None)
 
     @cached_property
     def constants(self) -> tuple[Tensor, ...]:
-        """The operands that the file holds."""
+        """The constant operands."""
         return tuple(t for t in self.operands if t.data is not None)
 
     def input(self, position: int) -> Tensor | None:
-        """Return the operand at `position`, None where there is none."""
+        """Return the operand at `position`, None if there is none."""
         return self.inputs[position] if position < len(self.inputs) else None
 
     def is_runtime(self, position: int) -> bool:
-        """Whether there is an operand at `position` that no file holds."""
+        """Whether there is an operand at `position` that is not constant."""
         tensor = self.input(position)
         return tensor is not None and tensor.data is None
 
 
 def numbers(tensor: Tensor | None) -> list[int] | None:
-    """Return the values of a small constant of integers, flat; None where it is not one."""
+    """Return the values of a small integer constant as a flat list; None for any other tensor."""
     if tensor is None or tensor.data is None or NUMPY.get(tensor.dtype, "")[:3] != "int":
         return None
     return [int(n) for n in np.reshape(tensor.values(), -1)]
 
 
 def from_left(shape: tuple[int, ...]) -> Bhwc:
-    """Return the (batch, height, width, channels) that delegates make of a shape of up to 4 dimensions.
+    """Return the (batch, height, width, channels) of a shape with up to 4 dimensions, as delegates read it.
 
-    (n) is n batches, (b, c), (b, w, c): `ExtractTensorShape` in
-    tflite/delegates/gpu/common/model_builder_helper.cc.
+    One dimension is the batch, two are (batch, channels), three (batch, width, channels):
+    `ExtractTensorShape` in tflite/delegates/gpu/common/model_builder_helper.cc.
     """
     b, h, w, c = {
         0: lambda: (1, 1, 1, 1),
@@ -106,24 +103,24 @@ def from_left(shape: tuple[int, ...]) -> Bhwc:
 
 
 def from_right(shape: tuple[int, ...]) -> Bhwc:
-    """Return the shape of rank 4 that NumPy's broadcasting makes of it."""
+    """Return the shape of rank 4 with leading ones, as NumPy broadcasts it."""
     b, h, w, c = (1, 1, 1, 1, *shape)[-4:]
     return b, h, w, c
 
 
 def broadcast(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Return the shape that two make by NumPy's rule, None where they do not fit."""
+    """Return the broadcast of two shapes by NumPy's rule, None if they do not fit."""
     try:
         return tuple(np.broadcast_shapes(a, b))
     except ValueError:
         return None
 
 
-def has_scales(tensor: Tensor) -> int:
-    """Return how many scales a tensor is stored with; 0 is not quantised."""
+def scale_count(tensor: Tensor) -> int:
+    """Return the number of a tensor's quantisation scales: 0 if it is not quantised."""
     return 0 if tensor.quant is None else int(tensor.quant.scale.size)
 
 
-def listed(shape: tuple[int, ...]) -> str:
+def shape_text(shape: tuple[int, ...]) -> str:
     """Return a shape as text: [1, 2, 3]."""
     return str(list(shape))

@@ -1,1 +1,1 @@
-"""Stable Diffusion in one file, as CompVis and Stability AI lay it out: its names, and what shapes say."""
+"""Stable Diffusion in one file in the layout of CompVis and Stability AI: names, and settings from shapes."""

@@ -1,4 +1,4 @@
-"""Averaged weights, which CompVis's training keeps beside the plain ones under names that lost their dots."""
+"""EMA weights, which CompVis's training stores beside the plain ones under names without dots."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ WORD = re.compile(
 
 
 def plain_unet(tensors: Mapping[str, Weights]) -> dict[str, Weights]:
-    """Return the tensors with the averaged U-Net in the place of the plain one, where that is absent.
+    """Return the tensors with the plain U-Net, or with the EMA U-Net in its place if there is no plain one.
 
-    diffusers takes the plain weights too where there are both.
+    diffusers also prefers the plain weights.
     """
-    kept = {name: tensor for name, tensor in tensors.items() if not name.startswith("model_ema.")}
-    if any(name.startswith(UNET) for name in kept):
-        return kept
-    averaged = {n.removeprefix(EMA): tensor for n, tensor in tensors.items() if n.startswith(EMA)}
-    return kept | {UNET + dotted(name): tensor for name, tensor in averaged.items()}
+    plain = {name: tensor for name, tensor in tensors.items() if not name.startswith("model_ema.")}
+    if any(name.startswith(UNET) for name in plain):
+        return plain
+    ema = {n.removeprefix(EMA): tensor for n, tensor in tensors.items() if n.startswith(EMA)}
+    return plain | {UNET + dotted(name): tensor for name, tensor in ema.items()}
 
 
 def dotted(name: str) -> str:
-    """Return a name of the U-Net with its dots, or as it is where it is none that we know.
+    """Return a name of the U-Net with its dots restored; an unknown name stays unchanged.
 
     A block's number may have two digits; that of a layer in it has one.
     """

@@ -1,4 +1,4 @@
-"""One network's tensors of a file that holds several."""
+"""The tensors of one network in a file with several."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from msd.ir.weights import Weights
 
 T = TypeVar("T")
 DEEPEST_PREFIX = 5
-"""How many words the longest prefix that anyone asks for has."""
+"""The number of words in the longest prefix that callers look up."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The tensors of the file `where` whose names begin with `prefix`, by the rest of their names."""
+    """The tensors of the file `where` whose names start with `prefix`, by the rest of their names."""
 
     where: str
     prefix: str
@@ -30,36 +30,38 @@ class Part:
         return Part(where, prefix, inside)
 
     def wrong(self, what: str) -> BadCheckpoint:
-        """Return the error that says `what` is wrong with the file."""
+        """Return the error that reports `what` is wrong with the file."""
         return BadCheckpoint(f"{self.where} {what}")
 
     def unknown(self, name: str) -> BadCheckpoint:
-        """Return the error that says a tensor is one that we know nothing of."""
+        """Return the error that reports an unknown tensor."""
         return self.wrong(f"holds {self.prefix}{name}, which no Stable Diffusion 1.x or 2.x has")
 
     def has(self, prefix: str) -> bool:
-        """Whether a name begins with the words of `prefix`."""
+        """Whether a name starts with the words of `prefix`."""
         return prefix in self._prefixes
 
     def count(self, prefix: str) -> int:
-        """Return how many of `prefix`.0, `prefix`.1, … there are, up to the first that there is not."""
+        """Return the number of consecutive prefixes `prefix`.0, `prefix`.1, … that exist."""
         return next(n for n in range(len(self.tensors) + 1) if not self.has(f"{prefix}.{n}"))
 
     def shape(self, name: str, rank: int) -> tuple[int, ...]:
-        """Return a tensor's shape; raises BadCheckpoint if there is no such tensor, of `rank` axes."""
+        """Return a tensor's shape; raises BadCheckpoint if the tensor is missing or has another rank."""
         if name not in self.tensors:
             raise self.wrong(f"lacks {self.prefix}{name}, which every Stable Diffusion 1.x and 2.x has")
         shape = self.tensors[name].shape
         if len(shape) != rank:
-            raise self.wrong(f"holds {self.prefix}{name} of the shape {list(shape)}; {rank} axes are right")
+            raise self.wrong(
+                f"holds {self.prefix}{name} of the shape {list(shape)}; {rank} axes were expected"
+            )
         return shape
 
     def same(self, what: str, values: Iterable[T]) -> T:
-        """Return the value that all `values` are; raises BadCheckpoint if they differ, naming `what`."""
-        found = set(values)
-        if len(found) != 1:
-            raise self.wrong(f"has {what} that differ where in any Stable Diffusion they are equal")
-        return found.pop()
+        """Return the value that all `values` share; raises BadCheckpoint, naming `what`, if they differ."""
+        distinct = set(values)
+        if len(distinct) != 1:
+            raise self.wrong(f"has {what} that differ, but in every Stable Diffusion they are equal")
+        return distinct.pop()
 
     @cached_property
     def _prefixes(self) -> frozenset[str]:

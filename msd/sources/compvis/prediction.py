@@ -1,4 +1,4 @@
-"""What the U-Net of a single file predicts, and for which picture size: its shapes do not tell."""
+"""The prediction type and the image size of a single file's U-Net, which its shapes do not determine."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msd.sources.checkpoint import SCHEDULER
 EPSILON, VELOCITY = "epsilon", "v_prediction"
 SPELLED = {"epsilon": EPSILON, "eps": EPSILON, "v": VELOCITY, "v_prediction": VELOCITY}
 BASE_STEP = "875000"
-"""The global_step of Stable Diffusion 2 base, by which diffusers knows it."""
+"""The global_step of Stable Diffusion 2 base, by which diffusers recognises it."""
 
 ASSUMED = "assumed, as in diffusers, of a 2.x that does not tell (--prediction-type says otherwise)"
 LONGEST_YAML = 1 << 20
@@ -23,45 +23,47 @@ RESOLUTION = re.compile(r"(\d{1,5})x(\d{1,5})")
 
 
 @dataclass(frozen=True)
-class Prediction:
-    """`kind` is "epsilon" or "v_prediction"; `because` says how that is known, or that it is assumed."""
+class PredictionType:
+    """The prediction type `kind`, "epsilon" or "v_prediction"; `because` gives the evidence or assumption."""
 
     kind: str
     because: str
 
     def scheduler(self) -> dict[str, Any]:
-        """Return the scheduler's configuration; the reason is a private key, which diffusers passes over."""
+        """Return the scheduler's configuration, with the reason under a key that diffusers ignores."""
         return {**SCHEDULER, "prediction_type": self.kind, "_prediction_type_because": self.because}
 
 
-def prediction(path: Path, said: Mapping[str, str], asked: str | None, ambiguous: bool) -> Prediction:
-    """Return what the U-Net in the file at `path` predicts.
+def prediction(
+    path: Path, metadata: Mapping[str, str], option: str | None, ambiguous: bool
+) -> PredictionType:
+    """Return the prediction type of the U-Net in the file at `path`.
 
-    In this order: what is `asked` for, what is `said` in the file's metadata, in a .yaml beside it, by its
-    global_step. If nothing tells, noise, or where that is `ambiguous` velocity, as diffusers assumes.
+    The first of these decides: the option `option`, the file's `metadata`, a .yaml file beside it, its
+    global_step. Without any, it is noise, or velocity if `ambiguous`, as diffusers assumes.
     """
-    if asked:
-        return Prediction(asked, "as asked for")
-    if (told := SPELLED.get(said.get("modelspec.prediction_type", ""))) is not None:
-        return Prediction(told, "its metadata says so")
-    if (told := _by_architecture(said.get("modelspec.architecture", ""))) is not None:
-        return Prediction(told, "its metadata names an architecture that does")
-    if (told := _by_yaml(path.with_suffix(".yaml"))) is not None:
-        return Prediction(told, f"{path.with_suffix('.yaml').name} beside it says so")
+    if option:
+        return PredictionType(option, "as asked for")
+    if (kind := SPELLED.get(metadata.get("modelspec.prediction_type", ""))) is not None:
+        return PredictionType(kind, "its metadata says so")
+    if (kind := _by_architecture(metadata.get("modelspec.architecture", ""))) is not None:
+        return PredictionType(kind, "its metadata names an architecture that does")
+    if (kind := _by_yaml(path.with_suffix(".yaml"))) is not None:
+        return PredictionType(kind, f"{path.with_suffix('.yaml').name} beside it says so")
     if not ambiguous:
-        return Prediction(EPSILON, "as Stable Diffusion 1.x and inpainting do")
-    if said.get("global_step") == BASE_STEP:
-        return Prediction(EPSILON, f"its global_step of {BASE_STEP} is that of Stable Diffusion 2 base")
-    return Prediction(VELOCITY, ASSUMED)
+        return PredictionType(EPSILON, "as Stable Diffusion 1.x and inpainting do")
+    if metadata.get("global_step") == BASE_STEP:
+        return PredictionType(EPSILON, f"its global_step of {BASE_STEP} is that of Stable Diffusion 2 base")
+    return PredictionType(VELOCITY, ASSUMED)
 
 
-def cells(said: Mapping[str, str], velocity_of_second: bool, scale: int) -> list[int]:
-    """Return height and width of the latents, `scale` pixels a cell, for which a U-Net was made.
+def cells(metadata: Mapping[str, str], velocity_of_second: bool, scale: int) -> list[int]:
+    """Return the height and width in latent cells, of `scale` pixels each, for which a U-Net was trained.
 
-    The metadata has width x height in pixels; otherwise a Stable Diffusion 2.x that predicts velocity is for
-    768 pixels, and any other for 512.
+    The metadata may give width x height in pixels; otherwise a Stable Diffusion 2.x that predicts velocity
+    has 768 pixels, and any other 512.
     """
-    match = RESOLUTION.fullmatch(said.get("modelspec.resolution", ""))
+    match = RESOLUTION.fullmatch(metadata.get("modelspec.resolution", ""))
     if match and all(int(pixels) >= scale for pixels in match.groups()):
         return [int(match[2]) // scale, int(match[1]) // scale]
     return [(768 if velocity_of_second else 512) // 8] * 2
@@ -74,7 +76,7 @@ def _by_architecture(name: str) -> str | None:
 
 
 def _by_yaml(path: Path) -> str | None:
-    """Return what a configuration of CompVis's says, if `path` is one; without a word it means noise."""
+    """Return the prediction type in CompVis's configuration at `path`, if it is one; the default is noise."""
     try:
         with path.open("rb") as file:
             text = file.read(LONGEST_YAML).decode("utf-8")

@@ -1,4 +1,4 @@
-"""What a file of weights is, when it is no Stable Diffusion 1.x or 2.x."""
+"""Recognises weight files that are not Stable Diffusion 1.x or 2.x, to refuse them by name."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ ONLY = "only Stable Diffusion 1.x and 2.x are supported"
 KINDS = (
     (
         r"(.*\.)?(lora_[A-Za-z]|hada_|lokr_|oft_)|.*\.(lora_|hada_|lokr_)",
-        "is a LoRA, which changes a checkpoint and is none; give the checkpoint, and this file with --lora",
+        "is a LoRA, not a checkpoint; give the checkpoint, and this file with --lora",
     ),
     (r"(model\.diffusion_model\.)?joint_blocks\.", f"is a Stable Diffusion 3, and {ONLY}"),
     (r"(model\.diffusion_model\.)?(double|single)_blocks\.", f"is a Flux, and {ONLY}"),
     (r"conditioner\.", f"is a Stable Diffusion XL, and {ONLY}"),
     (
         r"control_model\.|input_hint_block\.|zero_convs\.|controlnet_",
-        "is a ControlNet, which steers a checkpoint and is none; give the checkpoint without it",
+        "is a ControlNet, not a checkpoint; give the checkpoint without it",
     ),
     (r".*\bmotion_modules\.", f"is an AnimateDiff, and {ONLY}"),
     (r"depth_model\.", "is a Stable Diffusion that reads a depth map, which is not supported"),
     (r"low_scale_model\.", "is an upscaler, which is not supported"),
     (
         r"(model\.diffusion_model\.)?time_embed\w*\.cond_proj\.",
-        "has a U-Net that is told how strong guidance is (cond_proj), as latent consistency models are, "
-        "which this layout has no name for; give the folder that diffusers wrote",
+        "has a U-Net with guidance embeddings (cond_proj), as latent consistency models have, "
+        "for which this layout has no name; give the folder that diffusers wrote",
     ),
     (
         r"(model\.diffusion_model\.)?label_emb\.",
-        "has a U-Net that is told more than a text (label_emb), as those of Stable Diffusion XL, unCLIP and "
-        f"upscalers are, and {ONLY} without",
+        "has a U-Net with other conditions than text (label_emb), as Stable Diffusion XL, unCLIP and "
+        f"upscalers have, and {ONLY}",
     ),
     (
         r"(down_blocks|up_blocks|mid_block|text_model)\.|(encoder|decoder)\.(down_blocks|up_blocks)\.",
         "is one network as diffusers or transformers saves it; give the folder with a model_index.json",
     ),
 )
-"""The beginning of a name, and what a file is that has such a name; the first that fits says it."""
+"""A pattern for the start of a name, and the kind of file with such a name; the first match decides."""
 
 PARTS = {
     "model.diffusion_model.": "U-Net",
@@ -53,11 +53,11 @@ BARE = (
     (r"transformer\.|resblocks\.", "text encoder"),
 )
 CHANNELS = {5: "reads a depth map", 7: "is an upscaler"}
-"""What a U-Net is for that has so many input channels."""
+"""The purpose of a U-Net by its number of input channels."""
 
 
 def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights]) -> None:
-    """Raise BadCheckpoint, saying what the file is, unless it has the networks of a Stable Diffusion."""
+    """Raise BadCheckpoint, naming the kind of file, unless it has the networks of a Stable Diffusion."""
     for pattern, what in KINDS:
         if any(re.match(pattern, name) for name in tensors):
             raise BadCheckpoint(f"{path} {what}")
@@ -68,7 +68,7 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights]) -> None:
                 others = " and no ".join(part for part in PARTS.values() if part != what)
                 raise BadCheckpoint(f"{path} is a {what} alone, with no {others}; give a whole checkpoint")
         raise BadCheckpoint(
-            f"{path} holds nothing of a Stable Diffusion; it should have {', '.join(missing)}"
+            f"{path} contains no part of a Stable Diffusion; it should have {', '.join(missing)}"
         )
     if missing:
         raise BadCheckpoint(f"{path} has no {' and no '.join(missing)}; give a whole checkpoint")

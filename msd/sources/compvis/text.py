@@ -11,13 +11,13 @@ from msd.sources.compvis.part import Part
 
 HEAD_WIDTH = 64
 OPEN_WIDTH = 1024
-"""That of OpenCLIP's ViT-H, which Stable Diffusion 2.x has."""
+"""The width of OpenCLIP's ViT-H, the text encoder of Stable Diffusion 2.x."""
 
 USED_LAYERS, OPEN_LAYERS = 23, 24
-"""Stable Diffusion 2.x reads the last layer but one of OpenCLIP's: the last is in files, and of no use."""
+"""Stable Diffusion 2.x uses OpenCLIP's penultimate layer; files also contain the unused last one."""
 
 OURS = "the text encoder's "
-"""Said before the names that tensors have once they are renamed."""
+"""The prefix, in messages, of tensors under their new names."""
 
 EMBEDDINGS = ("embeddings.token_embedding.weight", "embeddings.position_embedding.weight")
 CLIP_PREFIXES = (
@@ -43,7 +43,7 @@ BLOCKS = "transformer.resblocks"
 
 
 def text_part(part: Part) -> tuple[Part, bool]:
-    """Return the text encoder under today's names in transformers, and whether it is that of 2.x.
+    """Return the text encoder under its current names in transformers, and whether it is that of 2.x.
 
     Raises BadCheckpoint if it is neither CLIP nor OpenCLIP.
     """
@@ -51,19 +51,19 @@ def text_part(part: Part) -> tuple[Part, bool]:
         inside = Part.of(part.where, part.tensors, "model.")
         whole = Part(part.where, f"{part.prefix}model.", inside.tensors)
         return Part(part.where, OURS, dict(_open_clip(whole))), True
-    found = dict(_clip(part))
-    if EMBEDDINGS[0] not in found:
+    tensors = dict(_clip(part))
+    if EMBEDDINGS[0] not in tensors:
         raise part.wrong("has a text encoder that is neither CLIP nor OpenCLIP, and only these are supported")
-    renamed = Part(part.where, OURS, found)
+    renamed = Part(part.where, OURS, tensors)
     return renamed, renamed.shape(EMBEDDINGS[0], 2)[1] == OPEN_WIDTH
 
 
 def text_settings(part: Part, second: bool) -> dict[str, Any]:
-    """Return what transformers would have in config.json; `second`: Stable Diffusion 2.x."""
+    """Return the settings in transformers' config.json; `second`: Stable Diffusion 2.x."""
     vocabulary, width = part.shape(EMBEDDINGS[0], 2)
     if vocabulary < VOCABULARY:
         raise part.wrong(
-            f"has a text encoder that knows {vocabulary} tokens, but those of CLIP are {VOCABULARY}, and a "
+            f"has a text encoder with {vocabulary} tokens, but CLIP has {VOCABULARY}, and a "
             "single file has no tokenizer of its own"
         )
     if width % HEAD_WIDTH:
@@ -99,18 +99,18 @@ def _open_clip(part: Part) -> Iterator[tuple[str, Weights]]:
 
 
 def _layer(part: Part, name: str, layer: str, rest: str, tensor: Weights) -> Iterator[tuple[str, Weights]]:
-    """Yield what a tensor of a layer is: three, where it is the projection of queries, keys and values."""
-    inside, _, last = rest.rpartition(".")
+    """Yield a layer's tensor under its new name, or three for the joint projection of q, k and v."""
+    module, _, last = rest.rpartition(".")
     if rest in ("attn.in_proj_weight", "attn.in_proj_bias"):
         if not tensor.shape or tensor.shape[0] % 3 or not tensor.shape[0]:
             raise part.wrong(
-                f"holds {part.prefix}{name} of {list(tensor.shape)}, which are no three projections"
+                f"holds {part.prefix}{name} of {list(tensor.shape)}, which is not three projections"
             )
         width = tensor.shape[0] // 3
         for index, letter in enumerate("qkv"):
             new = f"{layer}.self_attn.{letter}_proj.{rest.removeprefix('attn.in_proj_')}"
             yield new, tensor.slice(0, index * width, (index + 1) * width)
-    elif inside in LAYER:
-        yield f"{layer}.{LAYER[inside]}.{last}", tensor
+    elif module in LAYER:
+        yield f"{layer}.{LAYER[module]}.{last}", tensor
     else:
         raise part.unknown(name)

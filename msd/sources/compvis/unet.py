@@ -39,10 +39,10 @@ HEADS, HEAD_WIDTH = 8, 64
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Which numbered blocks each level has, from the widest picture to the narrowest.
+class BlockLayout:
+    """The numbered blocks of each level, from the highest resolution to the lowest.
 
-    A block is a resnet, with an attention or without; `up` has one more on each level than `down`.
+    A block is a resnet, with or without attention; `up` has one more on each level than `down`.
     """
 
     part: Part
@@ -50,22 +50,22 @@ class Layout:
     up: tuple[tuple[str, ...], ...]
 
     @staticmethod
-    def of(part: Part) -> Layout:
-        """Return the layout of a U-Net; raises BadCheckpoint where it is none of Stable Diffusion's."""
+    def of(part: Part) -> BlockLayout:
+        """Return the layout of a U-Net; raises BadCheckpoint unless it is one of Stable Diffusion."""
         down, up = tuple(_down(part)), tuple(_up(part))[::-1]
         if [len(level) + 1 for level in down] != [len(level) for level in up] or not all(down):
             raise part.wrong(
                 f"has a U-Net with {[len(level) for level in down]} layers on its levels on the way down and "
                 f"{[len(level) for level in up]} on the way up; one more each was expected"
             )
-        return Layout(part, down, up)
+        return BlockLayout(part, down, up)
 
     def attention(self, blocks: tuple[str, ...]) -> bool:
-        """Whether a level's blocks have an attention: all or none."""
+        """Whether the blocks of a level have attention; raises BadCheckpoint if only some have."""
         return self.part.same("attentions on one level", (self._attends(block) for block in blocks))
 
     def depth(self, level: int) -> int:
-        """Return how many transformers each attention of a level has; the middle is the last level's."""
+        """Return the number of transformer blocks per attention on a level; the last includes the middle."""
         blocks = [block for block in (*self.down[level], *self.up[level]) if self._attends(block)]
         attentions = [f"{block}.1" for block in blocks]
         if level == len(self.down) - 1:
@@ -78,8 +78,8 @@ class Layout:
 
 
 def unet_settings(part: Part, second: bool) -> dict[str, Any]:
-    """Return what diffusers would have in config.json, without the size; `second`: Stable Diffusion 2.x."""
-    layout = Layout.of(part)
+    """Return the settings in diffusers' config.json, except the size; `second`: Stable Diffusion 2.x."""
+    layout = BlockLayout.of(part)
     channels = [part.shape(f"{level[0]}.0.out_layers.3.weight", 4)[0] for level in layout.down]
     down = [layout.attention(level) for level in layout.down]
     up = [layout.attention(level) for level in layout.up]
@@ -98,8 +98,8 @@ def unet_settings(part: Part, second: bool) -> dict[str, Any]:
 
 
 def unet_tensors(part: Part) -> dict[str, Weights]:
-    """Return the tensors by diffusers' names; raises BadCheckpoint for one that has none."""
-    places = _places(Layout.of(part))
+    """Return the tensors by diffusers' names; raises BadCheckpoint for an unknown tensor."""
+    places = _places(BlockLayout.of(part))
     return {_renamed(part, places, name): tensor for name, tensor in part.tensors.items()}
 
 
@@ -111,7 +111,7 @@ def _projection(part: Part) -> Weights:
 
 
 def _down(part: Part) -> Iterator[tuple[str, ...]]:
-    """Yield each level's blocks: a block that halves the picture ends a level, and is none of its resnets."""
+    """Yield the blocks of each level; a downsampling block ends a level and is not one of its resnets."""
     blocks: list[str] = []
     for number in range(1, part.count("input_blocks")):
         block = f"input_blocks.{number}"
@@ -124,7 +124,7 @@ def _down(part: Part) -> Iterator[tuple[str, ...]]:
 
 
 def _up(part: Part) -> Iterator[tuple[str, ...]]:
-    """Yield each level's blocks: a block that also doubles the picture is the last of its level."""
+    """Yield the blocks of each level; a block with an upsampler is the last of its level."""
     blocks: list[str] = []
     for number in range(part.count("output_blocks")):
         blocks.append(f"output_blocks.{number}")
@@ -135,12 +135,12 @@ def _up(part: Part) -> Iterator[tuple[str, ...]]:
 
 
 def _upsampler(part: Part, block: str) -> str | None:
-    """Return the layer of a block that doubles the picture: after the attention, where there is one."""
+    """Return the upsampling layer of a block, which comes after the attention; None if it has none."""
     return next((layer for layer in (f"{block}.1", f"{block}.2") if part.has(f"{layer}.conv")), None)
 
 
-def _places(layout: Layout) -> dict[str, str]:
-    """Return what diffusers calls each layer."""
+def _places(layout: BlockLayout) -> dict[str, str]:
+    """Return each layer's name in diffusers."""
     places = {**ENDS, **MIDDLE}
     for level, blocks in enumerate(layout.down):
         for index, block in enumerate(blocks):

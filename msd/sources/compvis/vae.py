@@ -1,4 +1,4 @@
-"""The decoder of CompVis's autoencoder: levels from the widest picture on, attention as 1x1 convolutions."""
+"""The decoder of CompVis's autoencoder: level 0 has the highest resolution, attention is 1x1 convolutions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ATTENTION = {"norm": "group_norm", "q": "to_q", "k": "to_k", "v": "to_v", "proj_
 
 
 def vae_settings(part: Part) -> dict[str, Any]:
-    """Return what diffusers would have in config.json; the scaling factor is the public one."""
+    """Return the settings in diffusers' config.json, with the public scaling factor."""
     levels = part.count("decoder.up")
     part.shape("decoder.up.0.block.0.conv1.weight", 4)
     resnets = part.same("depths of the VAE", (part.count(f"decoder.up.{i}.block") for i in range(levels)))
@@ -41,20 +41,20 @@ def vae_settings(part: Part) -> dict[str, Any]:
 
 
 def vae_tensors(part: Part) -> dict[str, Weights]:
-    """Return the decoder's tensors by diffusers' names; raises BadCheckpoint for one that has none.
+    """Return the decoder's tensors by diffusers' names; raises BadCheckpoint for an unknown tensor.
 
-    What encodes a picture is left out.
+    Omits the encoder.
     """
-    places, found = _places(part), {}
+    places, tensors = _places(part), {}
     for name, tensor in part.tensors.items():
         if name.startswith(("decoder.", "post_quant_conv.")):
             layer, _, last = name.rpartition(".")
             if layer not in places:
                 raise part.unknown(name)
-            found[f"{places[layer]}.{last}"] = (
+            tensors[f"{places[layer]}.{last}"] = (
                 _as_linear(tensor) if ".attentions." in places[layer] else tensor
             )
-    return found
+    return tensors
 
 
 def _as_linear(tensor: Weights) -> Weights:
@@ -62,7 +62,7 @@ def _as_linear(tensor: Weights) -> Weights:
 
 
 def _places(part: Part) -> dict[str, str]:
-    """Return what diffusers calls each layer."""
+    """Return each layer's name in diffusers."""
     levels = part.count("decoder.up")
     resnets = dict(MIDDLE)
     places = dict(ENDS)

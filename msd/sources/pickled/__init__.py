@@ -1,4 +1,4 @@
-"""Checkpoints that torch.save wrote: zip files with a pickle, of which nothing is ever executed."""
+"""Checkpoints of torch.save: zip files with a pickle, which is parsed but never executed."""
 
 from msd.sources.pickled.checkpoint import read_contents
 

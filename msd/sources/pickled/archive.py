@@ -1,4 +1,4 @@
-"""A zip file as torch writes it: entries that are stored as they are, so that a part can be read alone."""
+"""A zip file as torch writes it: its entries are uncompressed, so that parts can be read alone."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from typing import Any
 
 from msd.sources.stored import StoredFile, stamp_of, unreadable
 
-KIND = "checkpoint of torch's"
+KIND = "torch checkpoint"
 LONGEST_DIRECTORY = 8 << 20
-"""Bytes; a Stable Diffusion's directory has some 200 kB."""
+"""Bytes; the directory of a Stable Diffusion checkpoint has some 200 kB."""
 
 LONGEST_ENTRY_IN_MEMORY = 32 << 20
 LOCAL_HEADER = struct.Struct("<4s5H3I2H")
-PIECE = 1 << 20
+CHUNK = 1 << 20
+"""Bytes that a checksum reads at once."""
 
 
 @dataclass(frozen=True)
-class Entry:
-    """`size` bytes at `begin`, after a `header`; `crc` is their checksum, 0 if there is none."""
+class ArchiveEntry:
+    """An entry of `size` bytes at `begin`, with its `header` before them; `crc` is 0 without a checksum."""
 
     name: str
     header: int
@@ -35,19 +36,19 @@ class Entry:
 
 @dataclass(frozen=True)
 class Archive:
-    """The entries of a zip file, by name without the folder that torch puts all in."""
+    """The entries of a zip file by name, without the folder that contains them all."""
 
     file: StoredFile
-    entries: dict[str, Entry]
+    entries: dict[str, ArchiveEntry]
 
-    def entry(self, name: str) -> Entry:
-        """Return an entry; raises BadCheckpoint if there is none of that name."""
+    def entry(self, name: str) -> ArchiveEntry:
+        """Return an entry; raises BadCheckpoint if none has that name."""
         if name not in self.entries:
             raise self.file.wrong(f"it has no entry {name}")
         return self.entries[name]
 
     def read(self, name: str) -> bytes:
-        """Return all of a small entry; raises BadCheckpoint if it is not small, or not what it was."""
+        """Return the bytes of a small entry; raises BadCheckpoint if it is large, damaged or has changed."""
         entry = self.entry(name)
         if entry.size > LONGEST_ENTRY_IN_MEMORY:
             raise self.file.wrong(
@@ -56,27 +57,29 @@ class Archive:
         self.check(entry)
         return self.file.read(name, entry.begin, entry.size)
 
-    def check(self, entry: Entry) -> None:
-        """Raise BadCheckpoint if the bytes of an entry have another checksum; reads a piece at a time."""
+    def check(self, entry: ArchiveEntry) -> None:
+        """Raise BadCheckpoint if an entry's bytes do not match its checksum; reads a chunk at a time."""
         crc = 0
-        for at in range(0, entry.size if entry.crc else 0, PIECE):
-            size = min(PIECE, entry.size - at)
+        for at in range(0, entry.size if entry.crc else 0, CHUNK):
+            size = min(CHUNK, entry.size - at)
             crc = zlib.crc32(self.file.read(entry.name, entry.begin + at, size), crc)
         if crc != entry.crc:
             raise self.file.wrong(f"its {entry.name} is damaged: its checksum is not that of its bytes")
 
 
 def open_archive(path: Path) -> Archive:
-    """Return the entries of a zip file; only its directory is read.
+    """Return the entries of a zip file; reads only its directory.
 
-    Raises BadCheckpoint for a file that is no zip file, is cut short, or has entries that are compressed or
-    overlap.
+    Raises BadCheckpoint for a file that is not a zip file, is truncated, or has compressed or overlapping
+    entries.
     """
     try:
         with _Bounded(path) as raw:
             file = StoredFile(path, KIND, stamp_of(raw))
             if raw.read(2) == b"\x80\x02":
-                raise file.wrong("it has the form from before torch 1.6; load it in torch and save it again")
+                raise file.wrong(
+                    "it has the format from before torch 1.6; load it in torch and save it again"
+                )
             with zipfile.ZipFile(raw) as archive:
                 infos = archive.infolist()
             entries = [_entry(file, raw, info) for info in infos if not info.filename.endswith("/")]
@@ -90,8 +93,8 @@ def open_archive(path: Path) -> Archive:
         struct.error,
         EOFError,
     ) as error:
-        raise unreadable(path, KIND, f"it is no whole zip file ({error})") from error
-    _require_apart(file, entries)
+        raise unreadable(path, KIND, f"it is not a complete zip file ({error})") from error
+    _require_disjoint(file, entries)
     by_name = {entry.name.partition("/")[2]: entry for entry in entries}
     if len(by_name) != len(entries):
         raise file.wrong("two of its entries have the same name")
@@ -99,7 +102,7 @@ def open_archive(path: Path) -> Archive:
 
 
 class _Bounded(io.FileIO):
-    """A file of which nobody reads more at once than a directory has."""
+    """A file that limits each read to the size of a directory, which zipfile reads as a whole."""
 
     def read(self, size: int | None = -1, /) -> Any:
         bound = LONGEST_DIRECTORY + 1 if size is None or size < 0 else min(size, LONGEST_DIRECTORY + 1)
@@ -109,23 +112,25 @@ class _Bounded(io.FileIO):
         return read
 
 
-def _entry(file: StoredFile, raw: _Bounded, info: zipfile.ZipInfo) -> Entry:
-    """Return where an entry's bytes are, which only the header before them tells."""
+def _entry(file: StoredFile, raw: _Bounded, info: zipfile.ZipInfo) -> ArchiveEntry:
+    """Return an entry with the position of its bytes, which only its local header gives."""
     if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size or info.flag_bits & 1:
-        raise file.wrong(f"its {info.filename} is compressed or encrypted; torch.save stores it as it is")
+        raise file.wrong(f"its {info.filename} is compressed or encrypted, which torch.save never does")
     raw.seek(info.header_offset)
     signature, *_, names, extra = LOCAL_HEADER.unpack(raw.read(LOCAL_HEADER.size))
     if signature != b"PK\x03\x04":
         raise file.wrong(f"its {info.filename} is not where its directory says")
     begin = info.header_offset + LOCAL_HEADER.size + names + extra
-    return Entry(info.filename, info.header_offset, begin, info.file_size, info.CRC)
+    return ArchiveEntry(
+        name=info.filename, header=info.header_offset, begin=begin, size=info.file_size, crc=info.CRC
+    )
 
 
-def _require_apart(file: StoredFile, entries: list[Entry]) -> None:
-    """Refuse entries that share bytes, with their headers, or that go beyond the end of the file."""
+def _require_disjoint(file: StoredFile, entries: list[ArchiveEntry]) -> None:
+    """Refuse entries that overlap, including their headers, or that exceed the end of the file."""
     spans = sorted((entry.header, entry.begin + entry.size, entry.name) for entry in entries)
     for (_, end, _), (start, _, name) in pairwise(spans):
         if start < end:
             raise file.wrong(f"its {name} overlaps the entry before it")
     if spans and spans[-1][1] > file.size:
-        raise file.wrong(f"its {spans[-1][2]} goes beyond the end of the file")
+        raise file.wrong(f"its {spans[-1][2]} exceeds the end of the file")

@@ -1,7 +1,7 @@
-"""A checkpoint that torch.save wrote, as tensors that are not read yet.
+"""A checkpoint of torch.save as lazy tensors.
 
-The format: a zip file with data.pkl, in which each tensor is a call of `torch._utils._rebuild_tensor_v2` on a
-storage, and each storage an entry data/<key> (torch/serialization.py, torch/csrc/jit/docs/serialization.md).
+The format is a zip file. In its data.pkl each tensor is a call of `torch._utils._rebuild_tensor_v2` on a
+storage; each storage is an entry data/<key> (torch/serialization.py, torch/csrc/jit/docs/serialization.md).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from msd.ir.weights import Array, Weights
-from msd.sources.pickled.archive import Archive, Entry, open_archive
-from msd.sources.pickled.machine import BadPickle, Global, Made, Persistent, describe
+from msd.sources.pickled.archive import Archive, ArchiveEntry, open_archive
+from msd.sources.pickled.machine import BadPickle, Call, Global, Persistent, describe
 from msd.sources.stored import Contents, as_float32
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -38,19 +38,21 @@ MOST_AXES = 8
 
 
 def read_contents(path: Path) -> Contents:
-    """Return the tensors of a .ckpt file by name, float32 where the file has another float dtype.
+    """Return the contents of a .ckpt file, with all float tensors as float32.
 
-    They are those of its "state_dict", if it has one. What it said is its "global_step". Only the pickle is
-    read; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file that is damaged,
-    or whose pickle names what no checkpoint needs.
+    The tensors are those of its "state_dict", if it has one; the metadata is its "global_step". Reads only
+    the pickle; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file that is
+    damaged, or whose pickle names anything that no checkpoint needs.
     """
     archive = open_archive(path)
     if "byteorder" in archive.entries and archive.read("byteorder") != b"little":
         raise archive.file.wrong("its numbers are big-endian, and only little-endian ones are supported")
     try:
         saved = _items(describe(archive.read("data.pkl")))
-        named = _items(saved["state_dict"]) if "state_dict" in saved else saved
-        described = {name: _tensor(name, value) for name, value in named.items() if _is_tensor(name, value)}
+        tensors_by_name = _items(saved["state_dict"]) if "state_dict" in saved else saved
+        described = {
+            name: _tensor(name, value) for name, value in tensors_by_name.items() if _is_tensor(name, value)
+        }
     except BadPickle as error:
         raise archive.file.wrong(f"of its data.pkl, {error}") from error
     check = cache(archive.check)
@@ -60,8 +62,11 @@ def read_contents(path: Path) -> Contents:
 
 
 @dataclass(frozen=True)
-class _Tensor:
-    """A tensor as the pickle describes it; `offset` and `strides` in elements of the storage `key`."""
+class _PickledTensor:
+    """A tensor's description in the pickle.
+
+    `offset` and `strides` count elements of the storage `key`, which has `stored` elements.
+    """
 
     name: str
     key: str
@@ -73,33 +78,33 @@ class _Tensor:
 
     @property
     def span(self) -> int:
-        """How many elements of the storage there are from the first to the last."""
+        """The number of elements of the storage from the tensor's first to its last."""
         reach = sum((n - 1) * stride for n, stride in zip(self.shape, self.strides, strict=True))
         return reach + 1 if math.prod(self.shape) else 0
 
 
 def _items(value: Any) -> dict[Any, Any]:
-    """Return what a dictionary, ordered or not, has."""
+    """Return the items of a dictionary, ordered or not."""
     if isinstance(value, dict):
         return value
-    if isinstance(value, Made) and value.function.name == "collections OrderedDict" and not value.arguments:
+    if isinstance(value, Call) and value.function.name == "collections OrderedDict" and not value.arguments:
         return value.items
-    raise BadPickle("what it holds, or its state_dict, is not a dictionary of tensors")
+    raise BadPickle("its top level or its state_dict is not a dictionary of tensors")
 
 
 def _is_tensor(name: Any, value: Any) -> bool:
     return (
-        isinstance(name, str) and isinstance(value, Made) and value.function.name.startswith("torch._utils ")
+        isinstance(name, str) and isinstance(value, Call) and value.function.name.startswith("torch._utils ")
     )
 
 
-def _tensor(name: str, value: Made) -> _Tensor:
-    """Return the tensor that a call would have made, once it is known to lie in its storage."""
+def _tensor(name: str, value: Call) -> _PickledTensor:
+    """Return the description of the tensor that a call would create; refuse one that exceeds its storage."""
     if value.function.name == "torch._utils _rebuild_parameter":
         match value.arguments:
-            case (Made() as inner, *_) if inner.function.name == "torch._utils _rebuild_tensor_v2":
+            case (Call() as inner, *_) if inner.function.name == "torch._utils _rebuild_tensor_v2":
                 return _tensor(name, inner)
-        raise BadPickle(f"{name} is a parameter of no tensor")
+        raise BadPickle(f"{name} is a parameter without a tensor")
     match value.arguments:
         case (
             Persistent(id=("storage", Global() as kind, str(key), str(), stored)),
@@ -110,7 +115,7 @@ def _tensor(name: str, value: Made) -> _Tensor:
         ):
             pass
         case _:
-            raise BadPickle(f"{name} is a tensor without a storage, an offset, a shape and strides")
+            raise BadPickle(f"{name} is a tensor without a storage, an offset, a shape or strides")
     if kind.name not in DTYPES:
         raise BadPickle(f"{name} is of the type {kind.name.replace(' ', '.')}, which is not supported")
     if not isinstance(shape, tuple) or not isinstance(strides, tuple) or len(shape) != len(strides):
@@ -121,19 +126,27 @@ def _tensor(name: str, value: Made) -> _Tensor:
         raise BadPickle(
             f"{name} has a shape, strides or an offset that are not {MOST_AXES} integers from 0 at most"
         )
-    tensor = _Tensor(name, key, DTYPES[kind.name], stored, shape, strides, offset)
+    tensor = _PickledTensor(
+        name=name,
+        key=key,
+        dtype=DTYPES[kind.name],
+        stored=stored,
+        shape=shape,
+        strides=strides,
+        offset=offset,
+    )
     if max(offset + tensor.span, math.prod(shape)) > stored:
         raise BadPickle(f"{name} has {list(shape)} elements from {offset} on, but its storage holds {stored}")
     return tensor
 
 
-def _weights(archive: Archive, tensor: _Tensor, check: Callable[[Entry], None]) -> Weights:
-    """Return a tensor; its storage is checked when a part of it is first read."""
+def _weights(archive: Archive, tensor: _PickledTensor, check: Callable[[ArchiveEntry], None]) -> Weights:
+    """Return a tensor's weights; the first read of a storage verifies its checksum."""
     entry = archive.entry(f"data/{tensor.key}")
     width = tensor.dtype.itemsize
     if entry.size != tensor.stored * width:
         raise archive.file.wrong(
-            f"{tensor.name} is said to be in {tensor.stored * width} bytes, and {entry.name} has {entry.size}"
+            f"{tensor.name} needs a storage of {tensor.stored * width} bytes; {entry.name} has {entry.size}"
         )
 
     def load() -> Array:
@@ -144,4 +157,4 @@ def _weights(archive: Archive, tensor: _Tensor, check: Callable[[Entry], None]) 
         return as_strided(read, tensor.shape, strides, writeable=False).copy()
 
     recipe = f"{archive.file.path.name}:{tensor.name}"
-    return as_float32(Weights(tensor.shape, tensor.dtype, load, recipe))
+    return as_float32(Weights(shape=tensor.shape, dtype=tensor.dtype, load=load, recipe=recipe))

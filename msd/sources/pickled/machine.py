@@ -1,8 +1,8 @@
-"""A pickle read as a description: a machine for its opcodes that can call nothing and import nothing.
+"""Parses a pickle into a description, with a machine for its opcodes that never calls or imports anything.
 
-A global becomes its name, a call becomes a `Made` that remembers what was called with what, and only names
-in `KNOWN` may occur at all. The opcodes are those of the module pickletools; those that torch.save never
-writes are refused.
+A global becomes its name, and a call becomes a `Call` that records the function and its arguments. Only names
+in `KNOWN` are allowed. The opcodes are those of the module pickletools; the machine refuses those that
+torch.save never writes.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_OPCODES = 2_000_000
-"""Some thirty times those of Stable Diffusion with its averaged weights."""
+"""Some thirty times as many as Stable Diffusion with EMA weights has."""
 
 BIGGEST_INTEGER = 1 << 63
 KEYS = (str, int, float, bool, type(None))
-"""Types that may be keys of a dictionary: those whose hash is made in no time."""
+"""Types that may be keys of a dictionary: their hash takes constant time."""
 
 KNOWN = {
     "collections OrderedDict",
@@ -56,39 +56,39 @@ KNOWN = {
         for name in ("model_checkpoint ModelCheckpoint", "early_stopping EarlyStopping")
     ),
 }
-"""What checkpoints of Stable Diffusion name; each stays a name here."""
+"""The globals in checkpoints of Stable Diffusion; the parser keeps only their names."""
 
 
 class BadPickle(Exception):
-    """A pickle says something that no checkpoint says; the message says what."""
+    """A pickle contains something that no checkpoint contains; the message names it."""
 
 
 @dataclass(frozen=True, eq=False)
 class Global:
-    """The name of a class or function: module, blank, name."""
+    """The name of a class or function: module, space, name."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Persistent:
-    """What torch keeps beside the pickle, by `id`."""
+    """An object that torch stores outside the pickle, by its `id`."""
 
     id: Any
 
 
 @dataclass(eq=False)
-class Made:
-    """What calling `function` with `arguments` would have made."""
+class Call:
+    """A call of `function` with `arguments`, which is never executed."""
 
     function: Global
     arguments: tuple[Any, ...]
     items: dict[Any, Any] = field(default_factory=dict)
-    """What was put into it later, by key."""
+    """The items that the pickle adds to the result, by key."""
 
 
 def describe(pickle: bytes) -> Any:
-    """Return what a pickle describes, of `Made`, `Global`, `Persistent`, and Python's own plain values.
+    """Return a pickle's description, made of `Call`, `Global`, `Persistent` and Python's plain values.
 
     Raises BadPickle for a global that is not known, an opcode that is not supported, or a damaged pickle.
     """
@@ -104,7 +104,7 @@ def describe(pickle: bytes) -> Any:
 
 
 class _Machine:
-    """A stack, a memo, and the stacks below marks."""
+    """The state of the pickle machine: a stack, a memo, and the stacks below marks."""
 
     def __init__(self) -> None:
         self.stack: list[Any] = []
@@ -173,9 +173,9 @@ class _Machine:
         self.put(self.since_mark())
 
     def put(self, pairs: list[Any]) -> None:
-        """Put keys and values, which take turns, into the dictionary on the stack."""
-        into = self.top((dict, Made))
-        items = into.items if isinstance(into, Made) else into
+        """Add `pairs`, alternating keys and values, to the dictionary on the stack."""
+        into = self.top((dict, Call))
+        items = into.items if isinstance(into, Call) else into
         if len(pairs) % 2:
             raise BadPickle("it has a key without a value")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -199,7 +199,7 @@ class _Machine:
     def stacked_name(self, _: Any) -> None:
         name, module = self.pop(), self.pop()
         if not isinstance(name, str) or not isinstance(module, str):
-            raise BadPickle("it names a global by what is no text")
+            raise BadPickle("it names a global by a value that is not text")
         self.stack.append(_known(f"{module} {name}"))
 
     def persistent(self, _: Any) -> None:
@@ -208,13 +208,13 @@ class _Machine:
     def call(self, _: Any) -> None:
         arguments, function = self.pop(), self.pop()
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
-            raise BadPickle("it calls what is no function with a tuple")
-        self.stack.append(Made(function, arguments))
+            raise BadPickle("it calls a value that is not a function, or without a tuple of arguments")
+        self.stack.append(Call(function, arguments))
 
     def build(self, _: Any) -> None:
-        """Drop the state that an object would be given: nothing that we read has any."""
+        """Drop an object's state: no object of interest has one."""
         self.pop()
-        self.top(Made)
+        self.top(Call)
 
 
 def _known(name: str) -> Global:

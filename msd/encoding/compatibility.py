@@ -1,4 +1,4 @@
-"""Files that a recipe may not make: what its delegate is known to refuse, or to take and compute wrong."""
+"""Checks that a recipe's delegate supports the encoded weights and computes them right."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from collections.abc import Iterator
 from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
 from msd.ir import Model, Op
-from msd.ir.executed import executed
+from msd.ir.executed_graphs import executed_graphs
 from msd.prediction.constants import constant
 from msd.prediction.rules.apply import predict
 from msd.prediction.rules.finding import Finding
 from msd.prediction.rules.miscomputed import odd_rows
 
-STORED = frozenset({"INT8", "INT4", "FLOAT16"})
+ENCODED = frozenset({"INT8", "INT4", "FLOAT16"})
 
 
-def require_right(model: Model, recipe: Recipe, component: str) -> None:
-    """Raise BadConfig with the first sentence of the rules that speaks against an encoded component.
+def require_supported(model: Model, recipe: Recipe, component: str) -> None:
+    """Raise BadConfig with the first finding that speaks against an encoded component.
 
-    That is any operation that the recipe's delegate computes wrong, and one that it refuses and whose weights
-    the recipe encoded: only then the recipe is to blame. A recipe without a delegate may make anything but
-    what the CPU is known to get wrong.
+    These are findings about operators that the recipe's delegate computes wrong, or that it refuses and whose
+    weights the recipe encoded: only then is the recipe at fault. A recipe without a delegate may encode
+    anything but what the CPU is known to compute wrong.
     """
     for op in model.main.ops:
         if op.kind == "EMBEDDING_LOOKUP" and odd_rows(table := op.operands[1]):
             raise BadConfig(
                 f"the recipe {recipe.name} stores {table.name} as int4 in rows of {table.shape[-1]} numbers,"
-                " which TensorFlow Lite's CPU reads from wrong places; an even number, or int8, is right"
+                " which TensorFlow Lite's CPU reads from wrong places; use an even number, or int8"
             )
-    for finding in _against(model, recipe):
+    for finding in _findings_against(model, recipe):
         verb = "computes wrong" if finding.severity == "wrong" else "refuses"
         raise BadConfig(
             f"the recipe {recipe.name} makes a {component} that {recipe.delegate} {verb}: {finding.sentence}"
-            " Change the line that names it, or give a recipe without a delegate."
+            " Change the line that names it, or use a recipe without a delegate."
         )
 
 
-def _against(model: Model, recipe: Recipe) -> Iterator[Finding]:
+def _findings_against(model: Model, recipe: Recipe) -> Iterator[Finding]:
     if recipe.delegate is None:
         return
-    ops = [op for graph in executed(model) for op in graph.ops]
+    ops = [op for graph in executed_graphs(model) for op in graph.ops]
     for finding in predict(model, recipe.delegate):
         encoded = finding.severity == "rejected" and _reads_encoded(ops[finding.op])
         if finding.severity == "wrong" or encoded:
@@ -48,5 +48,5 @@ def _against(model: Model, recipe: Recipe) -> Iterator[Finding]:
 
 
 def _reads_encoded(op: Op) -> bool:
-    stored = (constant(tensor) for tensor in op.operands)
-    return any(t is not None and t.dtype in STORED for t in stored)
+    constants = (constant(tensor) for tensor in op.operands)
+    return any(t is not None and t.dtype in ENCODED for t in constants)

@@ -1,4 +1,4 @@
-"""Large files copied a piece at a time, and held against their SHA-256 on the way."""
+"""Copies of large files that verify the SHA-256 while they copy."""
 
 from __future__ import annotations
 
@@ -8,23 +8,24 @@ from pathlib import Path
 
 from msd.errors import BadBundle
 
-PIECE = 1 << 22
+CHUNK = 1 << 22
+"""Bytes that are in memory at once."""
 
 OnProgress = Callable[[str, int, int], None]
-"""Called with a file's name, the bytes copied so far, and its size."""
+"""A callback that gets a file's name, the bytes copied so far, and its size."""
 
 
-def copy_checked(source: Path, target: Path, sha256: str, on_progress: OnProgress | None = None) -> None:
-    """Copy `source` to the new file `target`; its folder is there.
+def copy_verified(source: Path, target: Path, sha256: str, on_progress: OnProgress | None = None) -> None:
+    """Copy `source` to the new file `target` in an existing folder.
 
-    Raises BadBundle where the bytes are not those of `sha256`, and OSError.
+    Raises BadBundle if the bytes do not have the hash `sha256`, and OSError.
     """
     digest, done, size = hashlib.sha256(), 0, source.stat().st_size
     with source.open("rb") as from_, target.open("xb") as to:
-        while piece := from_.read(PIECE):
-            digest.update(piece)
-            to.write(piece)
-            done += len(piece)
+        while chunk := from_.read(CHUNK):
+            digest.update(chunk)
+            to.write(chunk)
+            done += len(chunk)
             if on_progress:
                 on_progress(source.name, done, size)
     if digest.hexdigest() != sha256:
