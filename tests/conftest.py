@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +20,8 @@ from tests.jvm import Jvm, start
 from tests.shared import shared_folder, shared_root
 from tests.stand_in import write_bundle
 
+THREADS = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
+"""How many threads torch and TensorFlow use; read when they are imported."""
 GOLDEN = Path(__file__).parent / "golden"
 
 
@@ -39,6 +42,10 @@ def pytest_configure(config: pytest.Config) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--update-costs") and not is_worker(config):
         config.pluginmanager.register(Stopwatch())
+    if is_worker(config):
+        cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
+        for name in THREADS:
+            os.environ.setdefault(name, str(max(1, cores)))
 
 
 def is_worker(config: pytest.Config) -> bool:

@@ -18,7 +18,7 @@ from click.testing import CliRunner
 import graph_rewrites
 from msd.cli.report import report
 from msd.judging import judge
-from msd.models.trace import trace
+from msd.models.structure_cache import structure_of
 from msd.parity import psnr
 from msd.prediction.device import Device, Target
 from msd.rewrite import Ledger
@@ -97,7 +97,7 @@ def from_checkpoint(folder: Path) -> Iterator[tuple[str, Traced]]:
     source = open_folder(folder / "source")
     every = networks_of(source, 16, 8)
     for name in COMPONENTS:
-        structure = trace(every[name].build, every[name].inputs)
+        structure = structure_of(every[name])
         inputs = draw(every[name].inputs, source.configs["text_encoder"].vocabulary, np.random.default_rng(1))
         if "timestep" in inputs:
             inputs["timestep_embedding"] = timestep_embedding(modules, inputs["timestep"])

@@ -90,7 +90,7 @@ def test_the_same_requests_give_the_same_bytes(bundle_folder: Path, tmp_path: Pa
         assert [f.read_bytes() for f in runs.files] == [f.read_bytes() for f in second[name].files]
 
 
-def test_prompts(tmp_path: Path) -> None:
+def test_prompts_are_read_without_comments_and_blanks(tmp_path: Path) -> None:
     path = tmp_path / "prompts.txt"
     path.write_text("# ours\n\n  a red circle \nzwei Kreise über Grau\n", "utf-8")
     assert read_prompts(path) == ("a red circle", "zwei Kreise über Grau")

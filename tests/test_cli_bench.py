@@ -50,7 +50,7 @@ def test_its_choices_are_what_there_is() -> None:
     assert EXECUTIONS == cli.EXECUTIONS
 
 
-def test_help(golden: Callable[[str, str], None]) -> None:
+def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden("bench-help.txt", run("--help").output)
 
 

@@ -145,5 +145,5 @@ def test_reports_are_read_back_or_refused(tmp_path: Path) -> None:
         load_block_report(tmp_path / "bad.json")
 
 
-def test_help(golden: Callable[[str, str], None]) -> None:
+def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden("blocks-help.txt", CliRunner().invoke(blocks, ["--help"], prog_name="msd blocks").output)

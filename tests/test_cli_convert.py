@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -142,7 +144,7 @@ def test_a_file_in_the_way(source: Path, tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text() == "mine"
 
 
-def test_usage_errors(source: Path, tmp_path: Path) -> None:
+def test_wrong_usage_is_refused(source: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert_refused(run(source), 2)
     assert_refused(run(source, "-o", out, "--without", "no_such_rule"), 2)
@@ -163,36 +165,22 @@ def test_a_full_disk(source: Path, tmp_path: Path) -> None:
         assert_no_debris(disk)
 
 
-def test_an_interrupted_run_leaves_nothing(source: Path, tmp_path: Path) -> None:
-    script = (
-        "import os, signal, sys\n"
-        "import msd.conversion.convert as c\n"
-        "inner = c.finish_bundle\n"
-        "def interrupt(*a):\n"
-        "    inner(*a)\n"
-        "    os.kill(os.getpid(), signal.SIGTERM if sys.argv.pop() == 'term' else signal.SIGINT)\n"
-        "c.finish_bundle = interrupt\n"
-        "from msd.cli.convert import convert\n"
-        "convert(sys.argv[1:-1])\n"
-    )
-    for name in ("term", "int"):
-        command = [
-            sys.executable,
-            "-c",
-            script,
-            source,
-            "-o",
-            tmp_path / "out",
-            "--component",
-            "vae_decoder",
-            name,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode != 0, done.stdout
-        assert_no_debris(tmp_path)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 1)])
+def test_an_interrupted_run_leaves_nothing(
+    number: signal.Signals, code: int, source: Path, tmp_path: Path
+) -> None:
+    script = "from msd.cli.convert import convert; convert()"
+    command = [sys.executable, "-c", script, source, "-o", tmp_path / "out"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
+        while not (tmp_path / ".out.part").exists():
+            assert running.poll() is None
+            time.sleep(0.01)
+        running.send_signal(number)
+    assert running.returncode == code
+    assert_no_debris(tmp_path)
 
 
-def test_missing_component(copy: Path, tmp_path: Path) -> None:
+def test_a_missing_component_is_refused(copy: Path, tmp_path: Path) -> None:
     shutil.rmtree(copy / "vae")
     assert_refused(run(copy, "-o", tmp_path / "out"), 1, "vae")
 
@@ -203,7 +191,7 @@ def test_missing_folder_and_wrong_folder(tmp_path: Path) -> None:
     assert_refused(run(tmp_path / "empty", "-o", tmp_path / "out"), 1, "model_index.json")
 
 
-def test_truncated_weights(copy: Path, tmp_path: Path) -> None:
+def test_truncated_weights_are_refused(copy: Path, tmp_path: Path) -> None:
     file = copy / "unet" / "diffusion_pytorch_model.safetensors"
     file.write_bytes(file.read_bytes()[:-1000])
     assert_refused(run(copy, "-o", tmp_path / "out"), 1, str(file))
@@ -217,7 +205,7 @@ def edit_unet(copy: Path, name: str, change: Any) -> None:
     save_file(tensors, file)
 
 
-def test_wrong_shape(copy: Path, tmp_path: Path) -> None:
+def test_a_wrong_shape_is_refused(copy: Path, tmp_path: Path) -> None:
     edit_unet(copy, "conv_in.weight", lambda w: np.ascontiguousarray(w[:, :3]))
     assert_refused(run(copy, "-o", tmp_path / "out"), 1, "conv_in.weight", "[16, 4, 3, 3]", "[16, 3, 3, 3]")
 
@@ -234,13 +222,13 @@ def test_weights_that_are_no_numbers(copy: Path, tmp_path: Path, value: float) -
     assert_no_debris(tmp_path, "copy")
 
 
-def test_unknown_architecture(copy: Path, tmp_path: Path) -> None:
+def test_an_unknown_architecture_is_refused(copy: Path, tmp_path: Path) -> None:
     index = copy / "model_index.json"
     index.write_text(index.read_text().replace("StableDiffusionPipeline", "StableDiffusionXLPipeline"))
     assert_refused(run(copy, "-o", tmp_path / "out"), 1, "StableDiffusionXLPipeline")
 
 
-def test_unsupported_setting(copy: Path, tmp_path: Path) -> None:
+def test_an_unsupported_setting_is_refused(copy: Path, tmp_path: Path) -> None:
     config = copy / "unet" / "config.json"
     config.write_text(json.dumps({**json.loads(config.read_text()), "class_embed_type": "timestep"}))
     assert_refused(run(copy, "-o", tmp_path / "out"), 1, "class_embed_type")

@@ -26,7 +26,7 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(msd, ["generate", *map(str, arguments)], prog_name="msd", terminal_width=100)
 
 
-def test_help(golden: Callable[[str, str], None]) -> None:
+def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden("generate-help.txt", run("--help").output)
 
 

@@ -70,7 +70,7 @@ def worse(guarded: Path) -> Path:
     return guarded
 
 
-def test_help(golden: Callable[[str, str], None]) -> None:
+def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden("regress-help.txt", run("--help").output)
 
 

@@ -184,7 +184,7 @@ def test_a_bundle_is_audited_on_what_it_draws(bundle_folder: Path) -> None:
         (["--fail-on", "worse", "--setup"], "--diff OTHER.json"),
     ],
 )
-def test_wrong_usage(arguments: list[str], words: str) -> None:
+def test_wrong_usage_is_refused(arguments: list[str], words: str) -> None:
     result = call(*arguments)
     assert result.exit_code == 2
     assert words in " ".join(result.stderr.split())

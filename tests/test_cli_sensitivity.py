@@ -112,13 +112,13 @@ def test_a_recipe_for_a_size(inputs: Path, tmp_path: Path) -> None:
         (("--target-size", "0%"), "0% is no size"),
     ],
 )
-def test_wrong_usage(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
+def test_wrong_usage_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:
     result = call("--candidate", "gpu-w8", "-o", tmp_path / "x.toml", *arguments)
     assert result.exit_code == 2
     assert said in result.stderr
 
 
-def test_help(golden: Callable[[str, str], None]) -> None:
+def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden(
         "sensitivity-help.txt",
         CliRunner().invoke(sensitivity, ["--help"], prog_name="msd sensitivity").output,

@@ -267,7 +267,7 @@ def foreign_signature_output() -> Graph:
         (foreign_signature_output, "signature f returns t0, no output of the graph"),
     ],
 )
-def test_verify_finds(broken: Callable[[], Graph], message: str) -> None:
+def test_verify_finds_what_is_broken(broken: Callable[[], Graph], message: str) -> None:
     with pytest.raises(InvalidGraph, match=message):
         broken().verify()
 

@@ -53,16 +53,16 @@ def inferred_by(function: opset.Infer, *but: str) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", inferred_by(shapes.same, "CAST", "DEQUANTIZE"))
-def test_elementwise(kind: str) -> None:
+def test_elementwise_operators_keep_the_shape(kind: str) -> None:
     check(lambda new, x: getattr(new, kind)(x), X)
 
 
 @pytest.mark.parametrize("dtype", ["INT32", "INT64", "BOOL", "FLOAT16"])
-def test_cast(dtype: str) -> None:
+def test_cast_keeps_the_shape(dtype: str) -> None:
     check(lambda new, x: new.CAST(x, in_data_type="FLOAT32", out_data_type=dtype), X, dtype=dtype)
 
 
-def test_dequantize() -> None:
+def test_dequantize_keeps_the_shape() -> None:
     check(lambda new, x: new.DEQUANTIZE(x, version=3), ((2, 3, 5), "FLOAT16"))
 
 
@@ -83,24 +83,24 @@ COMPARISONS = ["EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL", "NOT_E
 @pytest.mark.parametrize("kind", inferred_by(shapes.broadcast, "LOGICAL_AND", "LOGICAL_OR", "SELECT_V2"))
 @settings(FEW, max_examples=6)
 @given(pair=broadcastable())
-def test_two_operands(kind: str, pair: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+def test_two_operands_are_broadcast(kind: str, pair: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
     dtype = "BOOL" if kind in COMPARISONS else "FLOAT32"
     check(lambda new, a, b: getattr(new, kind)(a, b), *floats(*pair), dtype=dtype)
 
 
 @pytest.mark.parametrize("kind", ["LOGICAL_AND", "LOGICAL_OR"])
-def test_two_conditions(kind: str) -> None:
+def test_two_conditions_are_broadcast(kind: str) -> None:
     check(lambda new, a, b: getattr(new, kind)(a, b), ((2, 1, 5), "BOOL"), ((3, 1), "BOOL"), dtype="BOOL")
 
 
-def test_select() -> None:
+def test_select_broadcasts_all_three() -> None:
     check(lambda new, c, a, b: new.SELECT_V2(c, a, b), ((3, 1), "BOOL"), *floats((2, 1, 5), (5,)))
 
 
 @pytest.mark.parametrize("kind", inferred_by(shapes.reduce))
 @settings(FEW, max_examples=8)
 @given(axes=st.sets(st.integers(0, 3)), negative=st.booleans(), keep=st.booleans())
-def test_reduce(kind: str, axes: set[int], negative: bool, keep: bool) -> None:
+def test_reductions_drop_or_keep_their_axes(kind: str, axes: set[int], negative: bool, keep: bool) -> None:
     given_axes = np.array([a - 4 * negative for a in axes], np.int32)
     check(lambda new, x: getattr(new, kind)(x, given_axes, keep_dims=keep), X)
 
@@ -111,7 +111,7 @@ def test_reduce_over_one_axis_given_as_a_scalar(keep: bool) -> None:
 
 
 @pytest.mark.parametrize("wanted", [[6, 35], [-1, 5, 7], [7, -1], [210], [1, 210, -1], [-1]])
-def test_reshape(wanted: list[int]) -> None:
+def test_reshape_infers_the_axis_left_open(wanted: list[int]) -> None:
     check(lambda new, x: new.RESHAPE(x, wanted), X)
 
 
@@ -124,7 +124,7 @@ def test_reshape_as_old_files_spell_it() -> None:
 
 
 @pytest.mark.parametrize("wanted", [[2, 3, 5, 7], [4, 2, 3, 5]])
-def test_broadcast_to(wanted: list[int]) -> None:
+def test_broadcast_to_makes_the_shape_asked_for(wanted: list[int]) -> None:
     check(lambda new, x: new.BROADCAST_TO(x, wanted, version=2), ((*wanted[-3:-1], 1), "FLOAT32"))
 
 
@@ -134,7 +134,9 @@ def test_broadcast_to(wanted: list[int]) -> None:
     adj_x=st.booleans(),
     adj_y=st.booleans(),
 )
-def test_batch_matmul(batches: tuple[tuple[int, ...], tuple[int, ...]], adj_x: bool, adj_y: bool) -> None:
+def test_batch_matmul_multiplies_the_last_axes(
+    batches: tuple[tuple[int, ...], tuple[int, ...]], adj_x: bool, adj_y: bool
+) -> None:
     a = (5, 4) if adj_x else (4, 5)
     b = (7, 5) if adj_y else (5, 7)
     check(
@@ -144,7 +146,7 @@ def test_batch_matmul(batches: tuple[tuple[int, ...], tuple[int, ...]], adj_x: b
 
 
 @pytest.mark.parametrize("axis", [0, 1, 3, -1, -3])
-def test_concatenation(axis: int) -> None:
+def test_concatenation_adds_up_one_axis(axis: int) -> None:
     shapes = [list(X[0]) for _ in range(3)]
     shapes[1][axis], shapes[2][axis] = 4, 1
     check(lambda new, *xs: new.CONCATENATION(*xs, axis=axis), *floats(*map(tuple, shapes)))
@@ -158,7 +160,7 @@ def test_concatenation(axis: int) -> None:
     dilation=st.tuples(st.integers(1, 3), st.integers(1, 3)),
     padding=st.sampled_from(["SAME", "VALID"]),
 )
-def test_conv_windows(
+def test_a_convolution_counts_its_windows(
     size: tuple[int, int],
     kernel: tuple[int, int],
     stride: tuple[int, int],
@@ -190,18 +192,18 @@ def test_conv_in_groups() -> None:
     )
 
 
-def test_embedding_lookup() -> None:
+def test_an_embedding_lookup_gives_rows() -> None:
     table = np.zeros((23, 4, 6), np.float32)
     check(lambda new, ids: new.EMBEDDING_LOOKUP(ids, table), ((9,), "INT32"))
 
 
 @pytest.mark.parametrize("axis", [0, 2, 4, -1, -5])
-def test_expand_dims(axis: int) -> None:
+def test_expand_dims_inserts_an_axis(axis: int) -> None:
     check(lambda new, x: new.EXPAND_DIMS(x, axis), X)
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_fully_connected(keep: bool) -> None:
+def test_fully_connected_keeps_axes_if_asked(keep: bool) -> None:
     weights, bias = np.ones((11, 7), np.float32), np.zeros(11, np.float32)
     check(
         lambda new, x: new.FULLY_CONNECTED(x, weights, bias, keep_num_dims=keep, version=2),
@@ -213,7 +215,9 @@ def test_fully_connected(keep: bool) -> None:
     ("axis", "batch_dims", "indices"),
     [(0, 0, (6,)), (2, 0, (4, 2)), (-1, 0, ()), (1, 1, (2, 9)), (3, 2, (2, 3, 4)), (1, -1, (2, 9))],
 )
-def test_gather(axis: int, batch_dims: int, indices: tuple[int, ...]) -> None:
+def test_gather_puts_the_indices_in_the_place_of_an_axis(
+    axis: int, batch_dims: int, indices: tuple[int, ...]
+) -> None:
     check(
         lambda new, x, i: new.GATHER(x, i, axis=axis, batch_dims=batch_dims, version=2), X, (indices, "INT32")
     )
@@ -221,18 +225,18 @@ def test_gather(axis: int, batch_dims: int, indices: tuple[int, ...]) -> None:
 
 @FEW
 @given(ends=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=4, max_size=4))
-def test_pad(ends: list[tuple[int, int]]) -> None:
+def test_padding_is_added_to_each_axis(ends: list[tuple[int, int]]) -> None:
     check(lambda new, x: new.PAD(x, np.array(ends, np.int32)), X)
 
 
 @pytest.mark.parametrize("kind", inferred_by(shapes.resize))
-def test_resize(kind: str) -> None:
+def test_resizing_gives_the_size_asked_for(kind: str) -> None:
     check(lambda new, x: getattr(new, kind)(x, [6, 15]), X)
 
 
 @FEW
 @given(st.data())
-def test_slice(data: st.DataObject) -> None:
+def test_a_slice_has_the_size_asked_for(data: st.DataObject) -> None:
     begin = [data.draw(st.integers(0, n - 1)) for n in X[0]]
     size = [
         data.draw(st.one_of(st.just(-1), st.integers(1, n - b))) for n, b in zip(X[0], begin, strict=True)
@@ -241,19 +245,19 @@ def test_slice(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("axis", "parts"), [(0, 2), (1, 3), (-1, 7), (-2, 1)])
-def test_split(axis: int, parts: int) -> None:
+def test_split_divides_an_axis(axis: int, parts: int) -> None:
     check(lambda new, x: new.SPLIT(axis, x, parts), X)
 
 
 @FEW
 @given(st.lists(st.integers(1, 3), min_size=4, max_size=4))
-def test_tile(times: list[int]) -> None:
+def test_tiling_multiplies_each_axis(times: list[int]) -> None:
     check(lambda new, x: new.TILE(x, times), X)
 
 
 @FEW
 @given(st.permutations(range(4)))
-def test_transpose(perm: list[int]) -> None:
+def test_transpose_permutes_the_axes(perm: list[int]) -> None:
     check(lambda new, x: new.TRANSPOSE(x, perm), X)
 
 

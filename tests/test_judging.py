@@ -69,7 +69,7 @@ def test_numbers_of_a_partial_delegation_are_no_objection(tmp_path: Path) -> Non
     assert verdict.objections == ("4 of 5 operations stay on the CPU",)
 
 
-def test_nothing_delegated(tmp_path: Path) -> None:
+def test_a_model_of_refused_operations_stays_on_the_cpu(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("broadcast_to", tmp_path))
     assert (verdict.delegated, verdict.operations, verdict.failure) == (0, 1, None)
     assert verdict.objections == ("1 of 1 operations stay on the CPU",)

@@ -116,7 +116,7 @@ def test_a_good_verdict_has_no_objections() -> None:
         ),
     ],
 )
-def test_each_objection(changes: dict[str, Any], objection: str) -> None:
+def test_each_objection_is_one_sentence(changes: dict[str, Any], objection: str) -> None:
     assert verdict(**changes).objections == (objection,)
     assert not verdict(**changes).ok
 

@@ -11,7 +11,7 @@ from ai_edge_litert.interpreter import Interpreter
 
 from msd.ir.weights import Weights
 from msd.models.structure import VariableSpec
-from msd.models.trace import trace
+from msd.models.structure_cache import structure_of
 from msd.parity import psnr
 from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
@@ -83,8 +83,7 @@ def test_keras_equals_torch(pair: Pair, component: str) -> None:
 @pytest.mark.parametrize("pair", ["sd21", "sd15"], indirect=True)
 @pytest.mark.parametrize("component", ["text_encoder", "unet", "vae_decoder"])
 def test_structure_equals_torch(pair: Pair, component: str) -> None:
-    network = pair.networks[component]
-    structure = trace(network.build, network.inputs)
+    structure = structure_of(pair.networks[component])
     inputs = pair.draw(component)
     weights = pair.bind(component, structure.variables)
     interpreter = Interpreter(model_content=structure.flatbuffer, num_threads=1)

@@ -151,50 +151,6 @@ def test_exact_gelu_is_one_operator() -> None:
     np.testing.assert_allclose(found, [[v * (1 + erf(v / 2**0.5)) / 2 for v in x[0].tolist()]], atol=2e-6)
 
 
-def kerascv(name: str) -> tuple[Callable[[], Any], dict[str, tuple[tuple[int, ...], str]]]:
-    """Return keras-cv's own network and its inputs, for 128 × 64 pixels."""
-    from keras_cv.models.stable_diffusion import Decoder
-    from keras_cv.src.models.stable_diffusion.diffusion_model import DiffusionModelV2
-    from keras_cv.src.models.stable_diffusion.text_encoder import TextEncoderV2
-
-    latent, context = ((1, 16, 8, 4), "float32"), ((1, 77, 1024), "float32")
-    tokens = ((1, 77), "int32")
-    return {
-        "text_encoder": (
-            lambda: TextEncoderV2(77, download_weights=False),
-            {"tokens": tokens, "positions": tokens},
-        ),
-        "unet": (
-            lambda: DiffusionModelV2(128, 64, 77, download_weights=False),
-            {"latent": latent, "timestep_embedding": ((1, 320), "float32"), "context": context},
-        ),
-        "vae_decoder": (
-            lambda: Decoder(128, 64, download_weights=False),
-            {"latent": latent},
-        ),
-    }[name]
-
-
-@pytest.mark.parametrize(
-    ("name", "variables", "output"),
-    [
-        ("text_encoder", 372, (1, 77, 1024)),
-        ("unet", 686, (1, 16, 8, 4)),
-        ("vae_decoder", 140, (1, 128, 64, 3)),
-    ],
-)
-def test_networks_of_keras_cv(name: str, variables: int, output: tuple[int, ...]) -> None:
-    build, inputs = kerascv(name)
-    structure = trace(build, inputs)
-    assert len(structure.flatbuffer) < 1 << 20
-    assert structure.inputs == tuple(inputs)
-    assert len(structure.variables) == len({v.path for v in structure.variables.values()}) == variables
-    assert not any(op.startswith("Flex") for op in operators(structure))
-    interpreter = Interpreter(model_content=structure.flatbuffer)
-    (detail,) = interpreter.get_output_details()
-    assert tuple(detail["shape"]) == output
-
-
 FULL_SIZE = """
 import pathlib, tomllib
 from msd.runners.peak_memory import peak_rss

@@ -105,6 +105,6 @@ def test_close_to_the_optimum_on_small_cases() -> None:
     assert sum(a == b for a, b in zip(greedy, best, strict=True)) >= 120
 
 
-def test_no_tensors() -> None:
+def test_no_tensors_need_no_memory() -> None:
     assert offsets([]) == []
     assert live_bytes([], 2) == [0, 0]

@@ -40,7 +40,9 @@ def test_axes_as_the_delegate_sees_them(shape: tuple[int, ...], seen: tuple[int,
         ((5, 4096, 4096), "texture_2d", (20480, 1024, 1)),
     ],
 )
-def test_pixels(shape: tuple[int, ...], storage: str, size: tuple[int, int, int]) -> None:
+def test_a_texture_has_the_size_of_its_storage(
+    shape: tuple[int, ...], storage: str, size: tuple[int, int, int]
+) -> None:
     assert extent(shape, storage) == size
 
 

@@ -46,7 +46,7 @@ def one_byte(component: str, tensor: Tensor) -> float:
     [("15%", Budget(share=15)), (" 0.5 % ", Budget(share=0.5)), ("600MB", Budget(bytes=600_000_000)),
      ("1.5 GB", Budget(bytes=1_500_000_000)), (".5kB", Budget(bytes=500))],
 )  # fmt: skip
-def test_budgets(text: str, budget: Budget) -> None:
+def test_budgets_are_read_as_written(text: str, budget: Budget) -> None:
     assert parse_budget(text) == budget
 
 
@@ -181,7 +181,7 @@ def test_a_size_in_bytes() -> None:
         (Budget(bytes=10), r"the budget of 1e-05 MB is impossible: the weights of unet take at least 0.0"),
     ],
 )
-def test_impossible_budgets(budget: Budget, because: str) -> None:
+def test_an_impossible_budget_is_refused(budget: Budget, because: str) -> None:
     with pytest.raises(BadConfig, match=because):
         prune({"unet": net()}, Pruning(budget), one_byte)
 

@@ -122,7 +122,7 @@ def test_numbers_in_formulas() -> None:
     assert found((1 + 2 * X) - 4, y) == []
 
 
-def test_integer_lists() -> None:
+def test_integer_lists_match_by_their_numbers() -> None:
     new, x = Build(), tensor("x", 2, 3, 5)
     y = new.TRANSPOSE(x, [0, 2, 1])
     assert found(op.TRANSPOSE(X, [0, 2, 1]), y)

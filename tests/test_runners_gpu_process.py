@@ -30,7 +30,7 @@ def test_many_runs_agree_with_the_cpu(tmp_path: Path) -> None:
                 np.testing.assert_allclose(got[name], wanted[name], atol=1e-5)
 
 
-def test_one_run(tmp_path: Path) -> None:
+def test_a_file_without_a_signature_runs_once(tmp_path: Path) -> None:
     path = tmp_path / "plain.tflite"
     path.write_bytes(edited_models.without_signature("copy_only"))
     (name,) = Interpreter(path).inputs

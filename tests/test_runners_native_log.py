@@ -51,7 +51,7 @@ def test_the_cpu_delegate_does_not_count() -> None:
     assert (log.replaced, log.on_cpu) == (((2, 4, 2),), ((1, 3, 2),))
 
 
-def test_nothing_delegated() -> None:
+def test_a_log_of_no_delegation_is_read() -> None:
     log = recorded("broadcast_to")
     assert log.rejected == (("BROADCAST_TO", "Operation is not supported."),)
     assert (log.delegated, log.partitions, log.tallies) == (0, 0, ((0, 1),))
@@ -91,7 +91,7 @@ def test_an_error_over_several_lines_is_one() -> None:
     assert problem == "{ dims: [2,3] } isn't it."
 
 
-def test_no_adapter() -> None:
+def test_a_log_without_an_adapter_is_read() -> None:
     log = recorded("no_adapter")
     assert (log.adapter, log.delegated) == (None, 0)
     assert log.problems[0] == "Failed to initialize WebGPU environment: INTERNAL: No adapters found"

@@ -148,7 +148,7 @@ ZERO = torch.zeros(1)
     [
         (
             "lora_unet_down_blocks_0_attentions_0_proj_in.lora_down.weight",
-            "is a LoRA, which changes a checkpoint",
+            "is a LoRA, not a checkpoint",
         ),
         (
             "unet.up_blocks.0.attentions.0.proj_in.lora_A.weight",
@@ -163,18 +163,18 @@ ZERO = torch.zeros(1)
         ("joint_blocks.0.x", "is a Stable Diffusion 3, and only"),
         ("model.diffusion_model.double_blocks.0.x", "is a Flux, and only"),
         ("double_blocks.0.x", "is a Flux, and only"),
-        ("control_model.input_blocks.0.0.weight", "is a ControlNet, which steers a checkpoint"),
+        ("control_model.input_blocks.0.0.weight", "is a ControlNet, not a checkpoint"),
         ("controlnet_cond_embedding.conv_in.weight", "is a ControlNet"),
         ("down_blocks.0.motion_modules.0.x", "is an AnimateDiff"),
         ("depth_model.x", "reads a depth map, which is not supported"),
         ("low_scale_model.x", "is an upscaler, which is not supported"),
         (
             "model.diffusion_model.label_emb.0.0.weight",
-            "has a U-Net that is told more than a text (label_emb)",
+            "has a U-Net with other conditions than text (label_emb)",
         ),
         (
             "model.diffusion_model.time_embed.cond_proj.weight",
-            "has a U-Net that is told how strong guidance is (cond_proj), as latent consistency models are",
+            "has a U-Net with guidance embeddings (cond_proj), as latent consistency models have",
         ),
         ("mid_block.resnets.0.x", "is one network as diffusers or transformers saves it; give the folder"),
         ("decoder.up_blocks.0.x", "is one network as diffusers or transformers saves it"),
@@ -227,7 +227,7 @@ BAD = [
     ({f"{UNET}anything": ZERO}, f"holds {UNET}anything, which no"),
     ({f"{VAE}decoder.up.0.upsample.conv.weight": ZERO}, "decoder.up.0.upsample.conv.weight, which no"),
     ({f"{VAE}decoder.up.1.attn.0.q.weight": ZERO}, "decoder.up.1.attn.0.q.weight, which no"),
-    ({f"{VAE}decoder.up.1.block.3.conv1.weight": ZERO}, "has depths of the VAE that differ where"),
+    ({f"{VAE}decoder.up.1.block.3.conv1.weight": ZERO}, "has depths of the VAE that differ, but"),
     ({f"{VAE}decoder.up.0.block.0.conv1.weight": DROP}, f"lacks {VAE}decoder.up.0.block.0.conv1.weight"),
     ({f"{VAE}decoder.conv_in.weight": DROP}, f"lacks {VAE}decoder.conv_in.weight, which every"),
     ({f"{VAE}decoder.conv_in.weight": ZERO}, "decoder.conv_in.weight of the shape [1]; 4 axes were expected"),
@@ -258,7 +258,7 @@ def test_text_encoders_that_are_not_known(first: Tensors, second: Tensors, tmp_p
     lost = {n: t for n, t in first.items() if "position_embedding" not in n}
     refuse(save(tmp_path, lost), "lacks the text encoder's embeddings.position_embedding.weight, which every")
     small = {**first, EMBEDDINGS: torch.zeros(49407, 64)}
-    refuse(save(tmp_path, small), "knows 49407 tokens, but those of CLIP are 49408")
+    refuse(save(tmp_path, small), "with 49407 tokens, but CLIP has 49408")
     deep = {**second, f"{BLOCK}.24.ln_1.weight": ZERO}
     refuse(save(tmp_path, deep), "has an OpenCLIP of more than the 24 layers")
     strange = {**second, f"{BLOCK}.3.ln_9.weight": ZERO}

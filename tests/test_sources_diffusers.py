@@ -172,13 +172,13 @@ def test_a_missing_or_broken_configuration(name: str, folder: Path) -> None:
     refuse(folder, f"has no readable {name} (No such file")
 
 
-def test_another_pipeline(folder: Path) -> None:
+def test_another_pipeline_is_refused(folder: Path) -> None:
     edit(folder / "model_index.json", _class_name="StableDiffusionXLPipeline")
     refuse(folder, "says the pipeline is 'StableDiffusionXLPipeline', and only StableDiffusionPipeline,")
 
 
 @pytest.mark.parametrize("component", ["unet", "vae", "text_encoder"])
-def test_missing_weights(component: str, folder: Path) -> None:
+def test_missing_weights_are_refused(component: str, folder: Path) -> None:
     (file,) = (folder / component).glob("*.safetensors")
     file.unlink()
     refuse(folder, f"{component} has no weights; {file.name} was expected")
@@ -186,7 +186,7 @@ def test_missing_weights(component: str, folder: Path) -> None:
     refuse(folder, "pytorch_model.bin is a pickle, which can run any code when it is read; save")
 
 
-def test_no_tokenizer(folder: Path) -> None:
+def test_a_missing_tokenizer_is_refused(folder: Path) -> None:
     (folder / "tokenizer" / "merges.txt").unlink()
     refuse(folder, "tokenizer has neither vocab.json and merges.txt nor tokenizer.json")
     (folder / "tokenizer" / "tokenizer.json").touch()
@@ -210,7 +210,7 @@ def test_components_that_do_not_fit(folder: Path) -> None:
         ({"a": "real.safetensors"}, "says that a is in real.safetensors, but it is not"),
     ],
 )
-def test_bad_shards(placed: Any, message: str, folder: Path) -> None:
+def test_bad_shards_are_refused(placed: Any, message: str, folder: Path) -> None:
     unet = folder / "unet"
     (unet / "diffusion_pytorch_model.safetensors").rename(unet / "real.safetensors")
     index = unet / "diffusion_pytorch_model.safetensors.index.json"

@@ -236,7 +236,9 @@ def test_files_that_cannot_be_read(tiny: Tiny, tmp_path: Path) -> None:
 @pytest.mark.parametrize("scale", [float("nan"), float("inf"), -float("inf")])
 def test_a_scale_that_is_not_finite(scale: float, tiny: Tiny, tmp_path: Path) -> None:
     path = loras.save(tmp_path / "x.safetensors", change())
-    with pytest.raises(BadConfig, match=r"the scale of .*x.safetensors is .*, and only finite numbers"):
+    with pytest.raises(
+        BadConfig, match=r"the scale of .*x.safetensors is .*, but it must be a finite number"
+    ):
         merge(tiny.checkpoint, [(path, scale)])
 
 
@@ -274,7 +276,9 @@ def test_a_scale_that_is_no_number(scale: str) -> None:
 
 @pytest.mark.parametrize("scale", ["nan", "inf", "-inf", "1e999"])
 def test_a_scale_that_cannot_be_multiplied_by(scale: str) -> None:
-    with pytest.raises(BadConfig, match=r"the scale of x.safetensors is -?(nan|inf), and only finite"):
+    with pytest.raises(
+        BadConfig, match=r"the scale of x.safetensors is -?(nan|inf), but it must be a finite"
+    ):
         parse(f"x.safetensors:{scale}")
 
 

@@ -147,7 +147,7 @@ def test_files_that_are_no_zip_of_torchs(tmp_path: Path) -> None:
         archive(path, {other: b""})
         refuse(path, "it has no entry data.pkl")
     archive(path, {"x/data.pkl": b""}, zipfile.ZIP_DEFLATED)
-    refuse(path, "its x/data.pkl is compressed or encrypted; torch.save never does")
+    refuse(path, "its x/data.pkl is compressed or encrypted, which torch.save never does")
     archive(path, {"x/data.pkl": b"", "y/data.pkl": b""})
     refuse(path, "two of its entries have the same name")
     archive(path, {"x/data.pkl": pickle.dumps({}), "x/byteorder": b"big"})

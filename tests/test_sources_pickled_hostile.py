@@ -134,8 +134,8 @@ def tensor(
 
 
 LIES = [
-    ({"stored": 400}, "a is said to be in 1600 bytes, and x/data/0 has 16"),
-    ({"stored": 3}, "a is said to be in 12 bytes, and x/data/0 has 16"),
+    ({"stored": 400}, "a needs a storage of 1600 bytes; x/data/0 has 16"),
+    ({"stored": 3}, "a needs a storage of 12 bytes; x/data/0 has 16"),
     ({"stored": -4}, "not 8 integers from 0"),
     ({"stored": True}, "not 8 integers from 0"),
     ({"shape": (5,)}, "a has [5] elements from 0 on, but its storage holds 4"),

@@ -13,7 +13,8 @@ from msd.conversion.trace import with_weights
 from msd.ir import Model
 from msd.ir.weights import Weights
 from msd.models.networks import Network
-from msd.models.trace import Structure, VariableSpec, trace
+from msd.models.structure import Structure, VariableSpec
+from msd.models.structure_cache import structure_of
 from msd.rewrite import Ledger, Rewrite, Target, apply
 from tests.reference import Array, draw
 
@@ -57,7 +58,7 @@ def _random(seed: int, variable: VariableSpec) -> Weights:
 
 def trace_random(network: Network, vocabulary: int) -> Traced:
     """Return `network` with random weights and inputs; `positions` count from 0."""
-    structure = trace(network.build, network.inputs)
+    structure = structure_of(network)
     inputs = draw(network.inputs, vocabulary, np.random.default_rng(2))
     if "positions" in inputs:
         inputs["positions"] = np.arange(inputs["positions"].size, dtype=np.int32)[None]

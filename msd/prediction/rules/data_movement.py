@@ -30,7 +30,7 @@ def known_at_rest() -> Check:
 
 
 def with_a_rank() -> Check:
-    """None of two runtime operands of different ranks is a scalar."""
+    """Neither of two runtime operands of different ranks is a scalar."""
 
     def test(view: View) -> Flaw | None:
         a, *rest = view.runtime
@@ -136,7 +136,7 @@ def slice_indices() -> Check:
         for position, what in ((1, "begin"), (2, "size")):
             tensor = view.input(position)
             if tensor is None or tensor.data is None or tensor.dtype != "INT32":
-                return f"reads its {what} not as an INT32 constant", view.operands[position:][:1]
+                return f"must read its {what} from an INT32 constant", view.operands[position:][:1]
         return None
 
     return Check("constness", test)
@@ -149,11 +149,8 @@ def forward_strides() -> Check:
         x, steps = view.operands[0], numbers(view.input(3)) or []
         if len(x.shape) - len(steps) not in (0, 1):
             return f"has {len(steps)} strides for {shape_text(x.shape)}; use one per axis", (x,)
-        return (
-            ("has negative strides; positive strides are supported", (x,))
-            if min(steps, default=1) < 1
-            else None
-        )
+        clause = "has a stride below 1; positive strides are supported"
+        return (clause, (x,)) if min(steps, default=1) < 1 else None
 
     return Check("attribute", test)
 

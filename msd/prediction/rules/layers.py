@@ -47,9 +47,8 @@ def plain_weights() -> Check:
         bias = view.input(2)
         if bias is None or bias.data is not None:
             return None
-        return "has a runtime tensor as its bias, which crashes the delegate; a constant is supported", (
-            bias,
-        )
+        clause = "has a runtime tensor as its bias, which crashes the delegate; a constant is supported"
+        return clause, (bias,)
 
     return Check("crash", test)
 
@@ -87,10 +86,8 @@ def flat_rows() -> Check:
             return None
         if (*image[:3], w.shape[0]) == from_left(y.shape):
             return None
-        return f"turns the image {shape_text(x.shape)} into {shape_text(y.shape)} with integer weights", (
-            x,
-            w,
-        )
+        clause = f"turns the image {shape_text(x.shape)} into {shape_text(y.shape)} with integer weights"
+        return clause, (x, w)
 
     return Check("graph", test, fix="use_conv")
 
