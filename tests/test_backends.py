@@ -35,8 +35,8 @@ def test_a_backend_is_found_by_its_name_and_by_its_alias() -> None:
 
 def test_a_backend_is_given_the_defaults_of_what_it_does_not_take() -> None:
     asked = Conditions(threads=3, float_weights=False, precision="fp16", seconds=7.0)
-    assert find_backend("gpu").taken(asked) == Conditions(precision="fp16", seconds=7.0)
-    assert find_backend("cpu").taken(asked) == Conditions(threads=3, float_weights=False, seconds=7.0)
+    assert find_backend("gpu").applicable(asked) == Conditions(precision="fp16", seconds=7.0)
+    assert find_backend("cpu").applicable(asked) == Conditions(threads=3, float_weights=False, seconds=7.0)
     assert Engine(find_backend("cpu"), asked).precision == "fp32"
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msd.ir import Build, Graph, Tensor
 from msd.prediction.device import Device, find_device
 from msd.prediction.memory import GpuMemory, Placed, estimate
-from tests.test_prediction_constants import ADRENO, conv
+from tests.test_prediction_stored_constants import ADRENO, conv
 
 PLAIN = replace(ADRENO, winograd_tiles=1000, litert_winograd_tiles=1000)
 

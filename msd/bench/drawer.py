@@ -37,7 +37,7 @@ def answer(request: Draw) -> Done:
     """Draw; the seconds are those from the prompt to the picture, the output `steps` those of each step."""
     bundle = open_bundle(request.folder)
     engine = request.backend, request.threads, request.precision, request.float_weights
-    find_backend(request.backend).prepared(Conditions())  # what takes long once, before the clock starts
+    find_backend(request.backend).prepare(Conditions())  # what takes long once, before the clock starts
     steps: list[float] = []
     begun = perf_counter()
     with Pipeline(bundle, *engine, execution=request.execution) as pipeline:

@@ -69,11 +69,11 @@ def _in_turn(files: Sequence[TimedFile], effort: Effort, report: Report) -> list
     report("first run")
     firsts, runs = [file.run() for file in files], [file.run for file in files]
     warming = Effort(effort.warmups, 0, 0.0, effort.max_seconds)
-    warmups = interleaved(runs, warming, lambda count, seconds: report(f"warm-up {count}"))
-    taken = interleaved(runs, effort, lambda count, seconds: report(f"run {count}, {seconds:.3f} s"))
+    warmups = interleaved(runs, warming, lambda count, last: report(f"warm-up {count}"))
+    seconds = interleaved(runs, effort, lambda count, last: report(f"run {count}, {last:.3f} s"))
     return [
         MeasuredFile(file.placement, summarise(file.load_seconds, first, warm, each), file.memory)
-        for file, first, warm, each in zip((f.runner for f in files), firsts, warmups, taken, strict=True)
+        for file, first, warm, each in zip((f.runner for f in files), firsts, warmups, seconds, strict=True)
     ]
 
 

@@ -16,12 +16,10 @@ from msd.errors import BadModelFile, DelegateFailed
 from msd.runners.backend import Backend, Report
 from msd.runners.engine import Engine
 from msd.runners.machine import this_machine
-from msd.runners.registry import find_backend
+from msd.runners.registry import backends, find_backend
 from msd.runners.runner import Conditions
 from msd.runners.timings import Effort
 from msd.runtime.execution import Execution
-
-PACKAGES = ("ai-edge-litert", "tflite-runtime", "numpy")
 
 REFUSED = (BadModelFile, DelegateFailed)
 """What says that one file cannot be run, or was lost, in one place."""
@@ -90,9 +88,9 @@ class _Bench:
     def benched(self, i: int) -> Benched:
         """Return what was measured of bundle `i`."""
         bundle = self.bundles[i]
-        found = tuple(self.measurements[i]), tuple(self.wholes[i]), tuple(self.refusals[i])
+        results = tuple(self.measurements[i]), tuple(self.wholes[i]), tuple(self.refusals[i])
         recipe = bundle.manifest.configuration.recipe.name
-        return Benched(str(bundle.folder), bundle.model_hash, recipe, *found)
+        return Benched(str(bundle.folder), bundle.model_hash, recipe, *results)
 
     def measure(self, backend: Backend) -> None:
         if backend.connect:
@@ -116,7 +114,7 @@ class _Bench:
 
     def _engine(self, backend: Backend) -> Engine:
         wanted = replace(self.settings.conditions, isolation="process", seconds=SECONDS)
-        return Engine(backend, backend.prepared(wanted))
+        return Engine(backend, backend.prepare(wanted))
 
     def _measured(self, component: str, engine: Engine) -> bool:
         """Whether a file for the CPU has been measured there for another backend."""
@@ -136,11 +134,11 @@ class _Bench:
                 def there(
                     parts: list[Bundle], part: str = component, report: Report = report
                 ) -> list[Measurement]:
-                    found = []
+                    measurements = []
                     for path, runs_on in [(b.path(part), b.component(part).runs_on) for b in parts]:
                         measured = device.measure(path, runs_on, engine.precision, effort, report)
-                        found.append(measurement(part, backend, path, measured))
-                    return found
+                        measurements.append(measurement(part, backend, path, measured))
+                    return measurements
 
                 self._keep(component, backend, there)
         self._whole(engine)
@@ -153,8 +151,8 @@ class _Bench:
             if wanted and not refused and can_draw(bundle, engine):
                 self._report(f"{name}: drawing in {self.settings.draw} steps")
                 drawn = draw(bundle, engine, self.settings.draw, self.settings.execution)
-            found = whole(bundle, name, self._of(name, i), self.settings.steps, drawn)
-            self.wholes[i] += [found] if found else []
+            computed = whole(bundle, name, self._of(name, i), self.settings.steps, drawn)
+            self.wholes[i] += [computed] if computed else []
         self.done += 1
 
     def _of(self, backend: str, i: int) -> list[Measurement]:
@@ -173,7 +171,7 @@ class _Bench:
         """Keep what is measured of the bundles together; where one is refused, of each of them alone."""
         together = self._having(component)
         try:
-            found = measured([self.bundles[i] for i in together])
+            measurements = measured([self.bundles[i] for i in together])
         except REFUSED as problem:
             if len(together) == 1:
                 self._refuse(together[0], component, backend, problem)
@@ -181,7 +179,7 @@ class _Bench:
                 for i in together:
                     self._keep_one(i, component, backend, measured)
         else:
-            for i, measurement in zip(together, found, strict=True):
+            for i, measurement in zip(together, measurements, strict=True):
                 self.measurements[i].append(measurement)
         self.done += 1
 
@@ -204,10 +202,11 @@ class _Bench:
 
 
 def _versions() -> dict[str, str]:
-    found = {"msd": msd.__version__}
-    for package in PACKAGES:
+    versions = {"msd": msd.__version__}
+    others = [backend.package[0] for backend in backends().values() if backend.package]
+    for package in ("ai-edge-litert", *others, "numpy"):
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return versions

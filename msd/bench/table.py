@@ -30,10 +30,10 @@ class TextTable:
 
 def tables(benchmark: Benchmark) -> list[TextTable]:
     """Return what there is to show, the components of each bundle first."""
-    found = [table for benched in benchmark.bundles for table in _of_bundle(benched)]
+    every = [table for benched in benchmark.bundles for table in _of_bundle(benched)]
     if benchmark.ratios:
-        found.append(_comparison(benchmark))
-    return found
+        every.append(_comparison(benchmark))
+    return every
 
 
 def to_markdown(benchmark: Benchmark) -> str:
@@ -45,11 +45,11 @@ def to_markdown(benchmark: Benchmark) -> str:
 def remarks(benchmark: Benchmark) -> list[str]:
     """Return what a reader should know of the machine and of single rows, a sentence each, without a stop."""
     machine = benchmark.machine
-    found = [f"{machine.processor}, {machine.cores} cores, {machine.system}"]
+    sentences = [f"{machine.processor}, {machine.cores} cores, {machine.system}"]
     if machine.busy:
-        found.append(f"Others were at work: the load average was {machine.load:.1f} when this began")
+        sentences.append(f"Others were at work: the load average was {machine.load:.1f} when this began")
     if benchmark.phone:
-        found.append("Phone: " + ", ".join(f"{name} {value}" for name, value in benchmark.phone.items()))
+        sentences.append("Phone: " + ", ".join(f"{name} {value}" for name, value in benchmark.phone.items()))
     noted = [
         f"{title_of(m.component)}, {m.backend}: {note}"
         for benched in benchmark.bundles
@@ -57,15 +57,15 @@ def remarks(benchmark: Benchmark) -> list[str]:
         for note in m.notes
     ]
     refused = [refusal.why for benched in benchmark.bundles for refusal in benched.refusals]
-    return found + list(dict.fromkeys(noted + refused))
+    return sentences + list(dict.fromkeys(noted + refused))
 
 
 def _of_bundle(benched: Benched) -> list[TextTable]:
     name = f"{benched.bundle}, {benched.recipe}"
-    found = [_components(name, benched)]
+    every = [_components(name, benched)]
     if benched.wholes:
-        found.append(_whole(name, benched.wholes))
-    return found
+        every.append(_whole(name, benched.wholes))
+    return every
 
 
 def _components(name: str, benched: Benched) -> TextTable:
@@ -82,9 +82,9 @@ def _components(name: str, benched: Benched) -> TextTable:
 def _row(m: Measurement) -> tuple[str, ...]:
     times = m.timings
     on = m.adapter if m.threads is None else f"{m.adapter}, {m.threads} thread{'s' * (m.threads > 1)}"
-    taken = NOTHING if m.delegated is None else f"{m.delegated} of {m.nodes}, {m.delegate}"
+    delegated = NOTHING if m.delegated is None else f"{m.delegated} of {m.nodes}, {m.delegate}"
     return (
-        *(title_of(m.component), m.backend, f"{on}, {m.precision}", taken),
+        *(title_of(m.component), m.backend, f"{on}, {m.precision}", delegated),
         NOTHING if m.partitions is None else str(m.partitions),
         *(in_words(times.init), in_words(times.first)),
         f"{in_words(times.mean)} (mean)" if times.median is None else in_words(times.median),

@@ -17,7 +17,7 @@ from msd.demo.captions import captions
 from msd.errors import BadCalibration
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
-from msd.runners.runner import Feedable
+from msd.runners.runner import Runnable
 from msd.runtime.guidance import Guidance
 from msd.runtime.pipeline import OnStep, Pipeline, Request
 
@@ -82,7 +82,7 @@ class Calibration:
 class ObservedRunner:
     """A runner of which `on_run` is told the inputs, before each run, with the network's name."""
 
-    def __init__(self, name: str, runner: Feedable, on_run: OnRun) -> None:
+    def __init__(self, name: str, runner: Runnable, on_run: OnRun) -> None:
         self._name, self._runner, self._on_run = name, runner, on_run
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:

@@ -63,7 +63,9 @@ def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
     files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in needed or n not in holding}
     published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
-    return Source(checkpoint.kind, checkpoint.name, files, adapters, published)
+    return Source(
+        kind=checkpoint.kind, name=checkpoint.name, files=files, adapters=adapters, published=published
+    )
 
 
 def configuration_of(job: Job) -> Configuration:

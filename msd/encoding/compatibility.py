@@ -8,10 +8,10 @@ from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
 from msd.ir import Model, Op
 from msd.ir.executed_graphs import executed_graphs
-from msd.prediction.constants import constant
 from msd.prediction.rules.apply import predict
 from msd.prediction.rules.finding import Finding
 from msd.prediction.rules.miscomputed import odd_rows
+from msd.prediction.stored_constants import constant
 
 ENCODED = frozenset({"INT8", "INT4", "FLOAT16"})
 

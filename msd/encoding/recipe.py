@@ -122,12 +122,12 @@ def read_recipe(path: Path) -> Recipe:
     if not all(isinstance(line, dict) for line in lines):
         raise BadConfig(f"{where}: line is not a list of tables; write [[line]] above each")
     return Recipe(
-        path.stem,
-        tuple(_line(line, f"{where}, line entry {n}") for n, line in enumerate(lines, 1)),
-        _typed(table, "description", str, "a string", where),
-        _choice(table, "delegate", where) if "delegate" in table else None,
-        _strings(table, "without", where),
-        _typed(table, "prune", dict, "a table", where) if "prune" in table else None,
+        name=path.stem,
+        lines=tuple(_line(line, f"{where}, line entry {n}") for n, line in enumerate(lines, 1)),
+        description=_typed(table, "description", str, "a string", where),
+        delegate=_choice(table, "delegate", where) if "delegate" in table else None,
+        without=_strings(table, "without", where),
+        prune=_typed(table, "prune", dict, "a table", where) if "prune" in table else None,
     )
 
 

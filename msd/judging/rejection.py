@@ -30,10 +30,10 @@ class Rejection:
         return bool(self.tensors) or len(self.operations) == 1
 
 
-def rejections(said: Iterable[tuple[str, str]], ops: Sequence[Op]) -> tuple[Rejection, ...]:
+def rejections(pairs: Iterable[tuple[str, str]], ops: Sequence[Op]) -> tuple[Rejection, ...]:
     """Return what the (kind, reason) pairs of a log say of the file's operations, alike reasons together."""
     named: dict[tuple[str, str], list[str]] = {}
-    for kind, words in said:
+    for kind, words in pairs:
         reason, tensor = _split(words, kind, ops)
         named.setdefault((kind, reason), []).extend([tensor] * bool(tensor))
     return tuple(_rejection(kind, reason, tensors, ops) for (kind, reason), tensors in named.items())

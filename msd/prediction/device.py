@@ -70,7 +70,15 @@ class ConvSize:
         steps = ("stride_w", "stride_h", "dilation_w_factor", "dilation_h_factor")
         plain = all(attrs[step] == 1 for step in steps) and source[3] == weights[3]
         outputs, kh, kw, inputs = weights
-        return ConvSize(inputs, outputs, result[1], result[2], (kh, kw), plain, result[0])
+        return ConvSize(
+            inputs=inputs,
+            outputs=outputs,
+            height=result[1],
+            width=result[2],
+            kernel=(kh, kw),
+            plain=plain,
+            batch=result[0],
+        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """An estimate of the GPU memory that a graph needs, since no delegate reports its allocations.
 
-It counts constants (`msd.prediction.constants`) and computed tensors, placed by `msd.prediction.memory_plan`.
+It counts constants (`msd.prediction.stored_constants`) and computed tensors, placed by `msd.prediction.memory_plan`.
 It ignores drivers, compiled kernels and the row padding of textures. It also ignores that a delegate may fuse
 operators, whose inner results then need no memory, and that some delegates share only textures of equal size,
 which takes more memory than one shared block.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msd.ir import Graph, Op, Tensor
-from msd.prediction.constants import Kept, constant, convolution, kept_weights
 from msd.prediction.device import Device, Shape
 from msd.prediction.memory_plan import Lifetime, live_bytes, offsets
 from msd.prediction.storage import Precision, element_bytes, tensor_bytes
+from msd.prediction.stored_constants import StoredConstant, constant, convolution, kept_weights
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Placed:
 class GpuMemory:
     """The contents of GPU memory. `timeline`: bytes of live computed tensors while each operator runs."""
 
-    weights: tuple[Kept, ...]
+    weights: tuple[StoredConstant, ...]
     activations: tuple[Placed, ...]
     timeline: tuple[int, ...]
 

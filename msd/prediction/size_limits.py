@@ -1,7 +1,7 @@
 """The tensors and weights of a graph that are too large for a device, and how its convolutions run there.
 
 No graph compiler checks these sizes, and TensorFlow Lite's GPU delegate itself detects some of them only by
-failing. Formulas: `msd.prediction.storage`, `msd.prediction.constants`, `msd.prediction.device`.
+failing. Formulas: `msd.prediction.storage`, `msd.prediction.stored_constants`, `msd.prediction.device`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from msd.ir import Graph, Op, Tensor
-from msd.prediction.constants import constant, convolution, kept_weights
 from msd.prediction.device import ConvSize, Device, slices, within
 from msd.prediction.storage import Precision, bhwc, element_bytes, extent, store
+from msd.prediction.stored_constants import constant, convolution, kept_weights
 
 Severity = Literal["fails", "degrades"]
 """Either the delegate refuses the graph or crashes, or the graph runs with slower storage."""
@@ -77,7 +77,15 @@ def _weights(graph: Graph, device: Device) -> Iterator[SizeProblem]:
             op = graph.ops[conv.op]
             names = (op.operands[1].name,)
             why = _why(conv, device)
-            yield SizeProblem(conv.op, op.kind, names, "weights-texture", "fails", why, _splits(conv, device))
+            yield SizeProblem(
+                op=conv.op,
+                kind=op.kind,
+                tensors=names,
+                code="weights-texture",
+                severity="fails",
+                sentence=why,
+                fix=_splits(conv, device),
+            )
 
 
 def _why(conv: Convolution, device: Device) -> str:
@@ -107,7 +115,13 @@ def _allocations(graph: Graph, device: Device, precision: Precision) -> Iterator
             kind = graph.ops[kept.op].kind
             why = f"the weights {kept.tensor} take {_beyond(kept.piece, kept.form, device)}"
             yield SizeProblem(
-                kept.op, kind, (kept.tensor,), "weights-allocation", "fails", why, "smaller weights"
+                op=kept.op,
+                kind=kind,
+                tensors=(kept.tensor,),
+                code="weights-allocation",
+                severity="fails",
+                sentence=why,
+                fix="smaller weights",
             )
 
 
@@ -128,13 +142,29 @@ def _tensors(graph: Graph, device: Device, precision: Precision) -> Iterator[Siz
         if not stored.fits:
             form = f"{shape} of {element} bytes each"
             why = f"{tensor.name} takes {_beyond(stored.bytes, form, device)}"
-            yield SizeProblem(i, op.kind, names, "tensor-allocation", "fails", why, SMALLER)
+            yield SizeProblem(
+                op=i,
+                kind=op.kind,
+                tensors=names,
+                code="tensor-allocation",
+                severity="fails",
+                sentence=why,
+                fix=SMALLER,
+            )
         elif stored.storage != device.activations_storage:
             wanted = " x ".join(map(str, extent(tensor.shape, device.activations_storage)[:2]))
             asked, found = (s.replace("_", " ") for s in (device.activations_storage, stored.storage))
             why = f"{tensor.name} ({shape}) would be a {asked} of {wanted}, more than {device.name} has"
             why += f": it lies in a slower {found}"
-            yield SizeProblem(i, op.kind, names, "tensor-storage", "degrades", why, "")
+            yield SizeProblem(
+                op=i,
+                kind=op.kind,
+                tensors=names,
+                code="tensor-storage",
+                severity="degrades",
+                sentence=why,
+                fix="",
+            )
 
 
 def _computed(graph: Graph) -> Iterator[tuple[int, Op, Tensor]]:
@@ -163,4 +193,12 @@ def _matmuls(graph: Graph, device: Device) -> Iterator[SizeProblem]:
             most = f"{device.image2d_width} x {device.image2d_height}"
             why = f"{tensor.name}, its {b} batches under one another, needs a texture of {width} x {height}"
             why += f"; {device.name} has at most {most}"
-            yield SizeProblem(i, op.kind, (tensor.name,), "matmul-texture", "fails", why, SMALLER)
+            yield SizeProblem(
+                op=i,
+                kind=op.kind,
+                tensors=(tensor.name,),
+                code="matmul-texture",
+                severity="fails",
+                sentence=why,
+                fix=SMALLER,
+            )

@@ -51,14 +51,14 @@ class Adb:
     """
 
     def __init__(self, program: str = "adb", serial: str | None = None) -> None:
-        found = shutil.which(program)
-        if found is None:
+        executable = shutil.which(program)
+        if executable is None:
             raise PhoneFailed(
                 f"there is no {program}; install Android's platform-tools, or name its adb with --adb"
             )
-        self._command = [found]
+        self._command = [executable]
         self.serial = _chosen(_devices(self._run(["devices", "-l"], SECONDS).text), serial)
-        self._command = [found, "-s", self.serial]
+        self._command = [executable, "-s", self.serial]
 
     def shell(self, *words: str, seconds: float = SECONDS) -> Answer:
         """Return what a command said on the phone; raises PhoneFailed where the phone was lost."""
@@ -87,22 +87,22 @@ class Adb:
 
     def _run(self, words: list[str], seconds: float) -> Answer:
         """Run adb; nothing of it is left when this ends, however it ends."""
-        with tempfile.TemporaryFile("w+", errors="replace") as said:
+        with tempfile.TemporaryFile("w+", errors="replace") as output:
             with subprocess.Popen(
-                [*self._command, *words], stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT
+                [*self._command, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
             ) as process:
                 try:
                     code = _wait(process, seconds)
                 except BaseException:
                     process.kill()
                     process.wait()
-                    said.seek(0)
-                    self._stop(said.read())
+                    output.seek(0)
+                    self._stop(output.read())
                     raise
-            said.seek(0)
+            output.seek(0)
             if code is None:
                 raise PhoneFailed(f"adb {words[0]} did not end within {seconds:g} s")
-            return Answer(code, said.read())
+            return Answer(code, output.read())
 
     def _stop(self, text: str) -> None:
         """End on the phone what an interrupted command has begun there."""
@@ -126,13 +126,13 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
 
 def _devices(text: str) -> dict[str, str]:
     """Return the state of each device that `adb devices -l` lists, and its model behind it."""
-    found = {}
+    states = {}
     for line in text.splitlines():
         match = re.match(r"(\S+)\s+(device|no permissions|[a-z]+)\b(.*)", line)
         if match and not line.startswith(("List of", "*", "adb")):
             model = re.search(r"model:(\S+)", match[3])
-            found[match[1]] = f"{match[2]} {model[1] if model else ''}".strip()
-    return found
+            states[match[1]] = f"{match[2]} {model[1] if model else ''}".strip()
+    return states
 
 
 def _chosen(devices: dict[str, str], serial: str | None) -> str:

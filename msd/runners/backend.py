@@ -92,7 +92,7 @@ class Backend:
         """Return the backend for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
         return self.for_cpu if runs_on == "cpu" and self.for_cpu else self
 
-    def taken(self, conditions: Conditions) -> Conditions:
+    def applicable(self, conditions: Conditions) -> Conditions:
         """Return conditions with the defaults of what this backend does not take."""
         usual = Conditions()
         return replace(
@@ -102,7 +102,7 @@ class Backend:
             precision=conditions.precision if "precision" in self.takes else usual.precision,
         )
 
-    def prepared(self, conditions: Conditions) -> Conditions:
+    def prepare(self, conditions: Conditions) -> Conditions:
         """Return conditions with the adapter, where it needs one: what takes long once comes before the rest.
 
         Raises BadConfig for a package that is not installed, NoDelegate without an adapter.

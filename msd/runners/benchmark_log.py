@@ -130,8 +130,8 @@ def _tflite_times(text: str) -> Times:
         text,
     )
     init, first, warmup, mean = (_micro(word) for word in summary.groups()) if summary else (None,) * 4
-    if init is None and (said := _number(rf"Initialized session in {NUMBER}ms", text)) is not None:
-        init = said / 1e3
+    if init is None and (milliseconds := _number(rf"Initialized session in {NUMBER}ms", text)) is not None:
+        init = milliseconds / 1e3
     line = (re.findall(r"^(?:INFO: )?(count=\d+.*)$", text, re.MULTILINE) or [""])[-1]
     value = {name: _micro(word) for name, word in re.findall(rf"(\w+)={NUMBER}", line)}
     same = value.get("curr") if "min" not in value else None  # one run, or all of them alike
@@ -153,8 +153,8 @@ def _litert_times(text: str) -> Times:
     """Return the times of benchmark_litert_model, which counts in milliseconds."""
 
     def milli(label: str) -> float | None:
-        found = _number(rf"{re.escape(label)}:\s+{NUMBER}", text)
-        return None if found is None else found / 1e3
+        number = _number(rf"{re.escape(label)}:\s+{NUMBER}", text)
+        return None if number is None else number / 1e3
 
     count = int(_number(r"Inference \(avg\):.*\((\d+) runs\)", text) or 0)
     return Times(
@@ -173,8 +173,8 @@ def _litert_times(text: str) -> Times:
 
 def _memory(text: str, litert: bool) -> Footprint:
     patterns = LITERT_MEMORY if litert else TFLITE_MEMORY
-    found = (_number(pattern, text) for pattern in patterns)
-    return Footprint(*(None if megabytes is None else round(megabytes * 2**20) for megabytes in found))
+    numbers = (_number(pattern, text) for pattern in patterns)
+    return Footprint(*(None if megabytes is None else round(megabytes * 2**20) for megabytes in numbers))
 
 
 def _whole(text: str, facts: native_log.NativeLog) -> bool | None:

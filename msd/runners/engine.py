@@ -30,7 +30,7 @@ class Engine:
     @property
     def precision(self) -> Precision:
         """What is computed in on the GPU; fp32 on a backend that takes no precision."""
-        return self.backend.taken(self.conditions).precision
+        return self.backend.applicable(self.conditions).precision
 
     def load(self, path: Path) -> Runner:
         """Return the file, loaded; raises BadModelFile, NoDelegate and DelegateFailed.
@@ -39,4 +39,4 @@ class Engine:
         """
         if self.backend.open is None:
             raise BadConfig(f"the backend {self.backend.name} runs no networks, it only measures them")
-        return self.backend.open(path, self.backend.taken(self.conditions))
+        return self.backend.open(path, self.backend.applicable(self.conditions))

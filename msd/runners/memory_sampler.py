@@ -28,13 +28,13 @@ def resident(pid: int) -> int:
 
 def descendants(pid: int) -> list[int]:
     """Return what process `pid`, any of its threads, has started, and they: but not this process."""
-    found: list[int] = []
+    pids: list[int] = []
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
-            found += map(int, file.read_text().split())
+            pids += map(int, file.read_text().split())
         except OSError:  # a thread that has just ended
             continue
-    children = [child for child in found if child != os.getpid()]
+    children = [child for child in pids if child != os.getpid()]
     return [*children, *(deeper for child in children for deeper in descendants(child))]
 
 

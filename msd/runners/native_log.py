@@ -94,7 +94,7 @@ def _replaced(text: str, cpu: bool) -> Iterator[tuple[int, int, int]]:
 
 def _rejected(lines: list[str]) -> Iterator[tuple[str, str]]:
     """Yield what stands between heading and tally; a line that names no kind goes on from the last."""
-    found: dict[tuple[str, str], None] = {}
+    pairs: dict[tuple[str, str], None] = {}
     inside = False
     for line in lines:
         if HEADING in line:
@@ -105,16 +105,16 @@ def _rejected(lines: list[str]) -> Iterator[tuple[str, str]]:
             match = REJECTION.match(line)
             pair = (match["kind"], match["reason"]) if match else ("UNKNOWN", line)
             if not match and last:
-                found.pop(last, None)
+                pairs.pop(last, None)
                 pair = (last[0], f"{last[1]} {line.strip()}")
-            found[pair] = None
+            pairs[pair] = None
             last = pair
-    return iter(found)
+    return iter(pairs)
 
 
 def _problems(lines: list[str]) -> Iterator[str]:
     """Yield each error once: of Dawn's validation errors the first line, and no mere consequences."""
-    found: dict[str, None] = {}
+    problems: dict[str, None] = {}
     rejecting = any(HEADING in line for line in lines)
     for i, line in enumerate(lines):
         match = PROBLEM.match(line)
@@ -122,8 +122,8 @@ def _problems(lines: list[str]) -> Iterator[str]:
             continue
         words = _whole(match["words"], lines[i + 1 :])
         if not (rejecting and words.endswith(REJECTED_CONSTANT)):
-            found[CREATION.sub("", words).strip()] = None
-    return iter(found)
+            problems[CREATION.sub("", words).strip()] = None
+    return iter(problems)
 
 
 def _whole(words: str, following: list[str]) -> str:

@@ -92,14 +92,14 @@ class ProcessMemory:
     peak: int | None
 
 
-class Feedable(Protocol):
+class Runnable(Protocol):
     """Something that runs on named arrays, as a loaded file does."""
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name; raises BadModelFile where `inputs` do not fit, and DelegateFailed."""
 
 
-class Runner(Feedable, Protocol):
+class Runner(Runnable, Protocol):
     """A loaded .tflite file; a context manager that frees what it holds."""
 
     @property

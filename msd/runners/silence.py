@@ -15,14 +15,14 @@ def without_lines(pattern: re.Pattern[bytes]) -> Iterator[None]:
     """Hold back what is written to stderr within, then write all of it but the lines that match `pattern`."""
     sys.stderr.flush()
     kept = os.dup(2)
-    with tempfile.TemporaryFile() as said:
-        os.dup2(said.fileno(), 2)
+    with tempfile.TemporaryFile() as output:
+        os.dup2(output.fileno(), 2)
         try:
             yield
         finally:
             os.dup2(kept, 2)
             os.close(kept)
-            said.seek(0)
-            for line in said:
+            output.seek(0)
+            for line in output:
                 if not pattern.match(line):
                     os.write(2, line)

@@ -62,10 +62,10 @@ def install() -> SwiftShader:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
             package = _download(Path(scratch))
-            made = Path(scratch) / folder.name
-            _unpack(package, made)
+            unpacked = Path(scratch) / folder.name
+            _unpack(package, unpacked)
             shutil.rmtree(folder, ignore_errors=True)
-            made.rename(folder)
+            unpacked.rename(folder)
     except OSError as problem:
         raise NoDelegate(
             f"SwiftShader cannot be unpacked into {folder}: {problem.strerror or problem}"

@@ -66,22 +66,24 @@ def summarise(init: float, first: float, warmups: Sequence[float], runs: Sequenc
     )
 
 
-def interleaved(runs: Sequence[Run], effort: Effort, told: Callable[[int, float], None]) -> list[list[float]]:
+def interleaved(
+    runs: Sequence[Run], effort: Effort, on_turn: Callable[[int, float], None]
+) -> list[list[float]]:
     """Return the seconds of each of `runs`, made in turn: one of each, then in the other order, and so on.
 
-    What slows this machine down for a while then slows down all of them. `told` gets, after each turn, how
+    What slows this machine down for a while then slows down all of them. `on_turn` gets, after each turn, how
     many there were and the seconds of one run.
     """
-    taken: list[list[float]] = [[] for _ in runs]
-    while not _enough(taken, effort):
-        turn = range(len(runs)) if len(taken[0]) % 2 == 0 else reversed(range(len(runs)))
+    durations: list[list[float]] = [[] for _ in runs]
+    while not _enough(durations, effort):
+        turn = range(len(runs)) if len(durations[0]) % 2 == 0 else reversed(range(len(runs)))
         for i in turn:
-            taken[i].append(runs[i]())
-        told(len(taken[0]), taken[0][-1])
-    return taken
+            durations[i].append(runs[i]())
+        on_turn(len(durations[0]), durations[0][-1])
+    return durations
 
 
-def _enough(taken: Sequence[Sequence[float]], effort: Effort) -> bool:
-    count, seconds = len(taken[0]), sum(map(sum, taken)) / len(taken)
+def _enough(durations: Sequence[Sequence[float]], effort: Effort) -> bool:
+    count, seconds = len(durations[0]), sum(map(sum, durations)) / len(durations)
     done = count >= effort.repeats and seconds >= effort.min_seconds
     return done or count >= MOST or (count > 0 and seconds >= effort.max_seconds)

@@ -13,10 +13,10 @@ from msd.errors import BadBundle
 from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
 from msd.runners.engine import Engine
-from msd.runners.runner import Feedable
+from msd.runners.runner import Runnable
 from msd.runtime.timeline import Watch, unwatched
 
-Wrap = Callable[[str, Feedable], Feedable]
+Wrap = Callable[[str, Runnable], Runnable]
 """Returns what runs in a network's place, given its name and what would: to observe its runs, say."""
 
 
@@ -24,7 +24,7 @@ class LoadedNetwork:
     """A network of a bundle that takes and gives rows, whatever its batch and the rank of its tensors."""
 
     def __init__(
-        self, name: str, description: ConvertedFile, runner: Feedable, watch: Watch = unwatched
+        self, name: str, description: ConvertedFile, runner: Runnable, watch: Watch = unwatched
     ) -> None:
         self.name = name
         self._inputs = {i.name: i for i in description.inputs}

@@ -245,11 +245,11 @@ def _describe(adb: Adb) -> dict[str, str]:
         "ABI": "ro.product.cpu.abilist",
     }
     properties = dict(re.findall(r"^\[(.+?)\]: \[(.*?)\]", adb.shell("getprop").text, re.MULTILINE))
-    found = {name: properties.get(key, "") for name, key in asked.items()}
+    description = {name: properties.get(key, "") for name, key in asked.items()}
     gles = re.search(r"GLES: (.*)", adb.shell("dumpsys", "SurfaceFlinger").text)
     parts = [part.strip() for part in gles.group(1).split(",")] if gles else []
-    found["GPU"] = parts[1] if len(parts) > 1 else ""
-    return {name: value for name, value in found.items() if value}
+    description["GPU"] = parts[1] if len(parts) > 1 else ""
+    return {name: value for name, value in description.items() if value}
 
 
 def _thermal_status(adb: Adb) -> int:
@@ -299,18 +299,18 @@ OPTIONS = (
         flag="--benchmark-binary",
         name="binary",
         kind=Path,
-        help="the program that measures there.",
+        help="the program that measures on the phone.",
         needed="a benchmark_model for Android",
     ),
     BackendOption("--serial", "serial", str, "which phone, where adb sees several."),
     BackendOption("--adb", "adb", str, "adb's name or path.", default="adb"),
-    BackendOption("--device-folder", "folder", str, "where files go on the phone.", default=FOLDER),
-    BackendOption("--keep", "keep", bool, "leave the files there, for the next time.", default=False),
+    BackendOption("--device-folder", "folder", str, "the folder for files on the phone.", default=FOLDER),
+    BackendOption("--keep", "keep", bool, "keep the files there for the next time.", default=False),
     BackendOption(
         flag="--cool-seconds",
         name="cool_seconds",
         kind=float,
-        help="how long to wait for a warm phone to cool.",
+        help="wait up to this long for a warm phone to cool.",
         default=COOL_SECONDS,
     ),
 )

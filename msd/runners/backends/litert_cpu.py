@@ -39,8 +39,8 @@ class CpuProcess(ProcessRunner):
     @property
     def placement(self) -> Placement:
         """Where the file runs; XNNPACK's operations as the log counts them."""
-        taken = native_log.parse(self.log).on_cpu[:1] or ((None, None, None),)
-        return on_cpu(self.conditions, *taken[0])
+        counts = native_log.parse(self.log).on_cpu[:1] or ((None, None, None),)
+        return on_cpu(self.conditions, *counts[0])
 
     def lost(self, problem: ChildLost) -> MsdError:
         """Return the sentence for a process that died or exceeded its bounds."""

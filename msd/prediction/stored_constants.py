@@ -22,7 +22,7 @@ FLOATS = ("FLOAT32", "FLOAT16")
 
 
 @dataclass(frozen=True)
-class Kept:
+class StoredConstant:
     """A constant operand of operator `op` on the GPU.
 
     `form` is its storage format: float16, float32, int8, int4 or int2. `winograd`: whether it is transformed
@@ -55,12 +55,12 @@ def convolution(op: Op) -> ConvSize | None:
     return ConvSize.of(source.shape, weights.shape, result.shape, op.attrs)
 
 
-def kept_weights(graph: Graph, device: Device, precision: Precision) -> list[Kept]:
+def kept_weights(graph: Graph, device: Device, precision: Precision) -> list[StoredConstant]:
     """Return every constant on the GPU, once for each operator that reads it."""
     return [kept for i, op in enumerate(graph.ops) for kept in _of(i, op, device, precision)]
 
 
-def _of(index: int, op: Op, device: Device, precision: Precision) -> Iterator[Kept]:
+def _of(index: int, op: Op, device: Device, precision: Precision) -> Iterator[StoredConstant]:
     form = "float16" if precision == "fp16" else "float32"
     element = element_bytes("FLOAT32", precision)
     if op.kind == "DEQUANTIZE":
@@ -71,11 +71,11 @@ def _of(index: int, op: Op, device: Device, precision: Precision) -> Iterator[Ke
             continue
         size = convolution(op) if place == 1 else None
         if place == 1 and tensor is operand and _stays(op, tensor, size, device):
-            yield Kept(index, tensor.name, tensor.dtype.lower(), _integers(tensor))
+            yield StoredConstant(index, tensor.name, tensor.dtype.lower(), _integers(tensor))
         elif size is not None:
             yield _filter(index, tensor, size, device, form, element)
         else:
-            yield Kept(index, tensor.name, form, _plain(op, tensor, place, element))
+            yield StoredConstant(index, tensor.name, form, _plain(op, tensor, place, element))
 
 
 def constant(tensor: Tensor) -> Tensor | None:
@@ -108,10 +108,19 @@ def _integers(tensor: Tensor) -> int:
     return slices(outputs) * slices(inputs) * 16 * BITS[tensor.dtype] // 8 + 4 * outputs
 
 
-def _filter(index: int, tensor: Tensor, size: ConvSize, device: Device, form: str, element: int) -> Kept:
+def _filter(
+    index: int, tensor: Tensor, size: ConvSize, device: Device, form: str, element: int
+) -> StoredConstant:
     width, height = device.weights_texture(size)
     texture = (width, height) if device.weights_storage == "texture_2d" else None
-    return Kept(index, tensor.name, form, width * height * 16 * element, device.uses_winograd(size), texture)
+    return StoredConstant(
+        op=index,
+        tensor=tensor.name,
+        form=form,
+        bytes=width * height * 16 * element,
+        winograd=device.uses_winograd(size),
+        texture=texture,
+    )
 
 
 def _plain(op: Op, tensor: Tensor, place: int, element: int) -> int:

@@ -9,8 +9,8 @@ import pytest
 
 from msd.ir import Build, Graph, Quant, Tensor
 from msd.ir.weights import Weights
-from msd.prediction.constants import Kept, convolution, kept_weights
 from msd.prediction.device import Device, find_device
+from msd.prediction.stored_constants import StoredConstant, convolution, kept_weights
 from tests.sd_convolutions import unet
 
 ADRENO = Device(name="adreno", winograd_input_slices=2, winograd_output_slices=3, winograd_tiles=4)
@@ -45,7 +45,7 @@ def conv(
     return Graph([x], [y], new.ops)
 
 
-def only(graph: Graph, device: Device, precision: str = "fp16") -> Kept:
+def only(graph: Graph, device: Device, precision: str = "fp16") -> StoredConstant:
     """What is kept of the large constant; the bias is three slices of four."""
     weights, bias = kept_weights(graph, device, "fp16" if precision == "fp16" else "fp32")
     assert bias.bytes == 3 * 4 * (2 if precision == "fp16" else 4)
@@ -55,10 +55,10 @@ def only(graph: Graph, device: Device, precision: str = "fp16") -> Kept:
 def test_a_filter_is_padded_and_repacked() -> None:
     """9 to 10 channels are 3 slices by 3, each of 4x4 numbers, 9 taps."""
     plain = only(conv(stride_w=2), CLASSIC)
-    assert plain == Kept(0, "w", "float16", 3 * 3 * 16 * 9 * 2, texture=(3, 27))
+    assert plain == StoredConstant(0, "w", "float16", 3 * 3 * 16 * 9 * 2, texture=(3, 27))
     assert plain.piece == plain.bytes // 4
     in_buffer = only(conv(stride_w=2), replace(CLASSIC, weights_storage="buffer"), "fp32")
-    assert in_buffer == Kept(0, "w", "float32", 3 * 3 * 16 * 9 * 4)
+    assert in_buffer == StoredConstant(0, "w", "float32", 3 * 3 * 16 * 9 * 4)
     assert in_buffer.piece == in_buffer.bytes
 
 
@@ -96,7 +96,7 @@ def test_float16_behind_a_dequantize_is_read_as_it_is() -> None:
 def test_int8_behind_a_dequantize_is_float_and_no_constant_to_winograd() -> None:
     graph = conv(dtype="INT8", dequantize=2)
     assert convolution(graph.ops[1]) is None
-    assert only(graph, LITERT) == Kept(1, "w", "float16", 3 * 3 * 16 * 9 * 2)
+    assert only(graph, LITERT) == StoredConstant(1, "w", "float16", 3 * 3 * 16 * 9 * 2)
 
 
 @pytest.mark.parametrize(
