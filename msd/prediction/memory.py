@@ -1,9 +1,9 @@
 """An estimate of the GPU memory that a graph needs, since no delegate reports its allocations.
 
-It counts constants (`msd.prediction.stored_constants`) and computed tensors, placed by `msd.prediction.memory_plan`.
-It ignores drivers, compiled kernels and the row padding of textures. It also ignores that a delegate may fuse
-operators, whose inner results then need no memory, and that some delegates share only textures of equal size,
-which takes more memory than one shared block.
+It counts constants (`msd.prediction.stored_constants`) and computed tensors, placed by
+`msd.prediction.memory_plan`. It ignores drivers, compiled kernels and the row padding of textures. It also
+ignores that a delegate may fuse operators, whose inner results then need no memory, and that some delegates
+share only textures of equal size, which takes more memory than one shared block.
 """
 
 from __future__ import annotations
