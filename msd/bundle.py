@@ -20,7 +20,7 @@ from msd.errors import BadBundle
 from msd.families import Family, families, find_family
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
-from msd.ir.interface import TensorSpec
+from msd.tensor_spec import TensorSpec
 
 FORMAT = 2
 OLDEST = 2

@@ -24,8 +24,8 @@ from msd.bundle import (
     open_bundle,
 )
 from msd.export.android.manifest import describe, write_manifest
-from msd.ir.interface import TensorSpec
 from msd.runners.engine import Engine
+from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
 

@@ -20,7 +20,7 @@ from msd.bundle import (
     dump_manifest,
     file_facts,
 )
-from msd.ir.interface import TensorSpec
+from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
 from tests.stable_diffusion import COMPONENTS
 

@@ -10,8 +10,8 @@ import pytest
 
 from msd.calibration.inputs import open_folder, read_run
 from msd.errors import BadCalibration
-from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
+from msd.tensor_spec import TensorSpec
 
 LATENT = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
 TOKENS = np.array([[1, 6, 0]], np.int32)

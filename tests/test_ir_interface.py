@@ -15,8 +15,9 @@ from msd.errors import BadModelFile
 from msd.ir import Graph, Model, Tensor
 from msd.ir.executed_graphs import executed_graphs
 from msd.ir.float_weights import dequantize_weights
-from msd.ir.interface import Interface, TensorSpec
+from msd.ir.interface import Interface
 from msd.runners.random_inputs import SMALL_INTEGERS, random_inputs
+from msd.tensor_spec import TensorSpec
 from tests import edited_models, tiny_models
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from msd.export.android import manifest as app
-from msd.ir.interface import TensorSpec
+from msd.tensor_spec import TensorSpec
 from tests.jvm import SOURCES, STUBS, TESTS, Jvm, Refused
 
 

@@ -10,12 +10,12 @@ import pytest
 
 from msd.bundle import Bundle, ConvertedFile, open_bundle
 from msd.errors import BadBundle, BadModelFile
-from msd.ir.interface import TensorSpec
 from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions
 from msd.runtime.components import LoadedNetwork, open_component
+from msd.tensor_spec import TensorSpec
 from tests import stand_in
 
 CPU = Engine(find_backend("cpu"), Conditions(threads=1))

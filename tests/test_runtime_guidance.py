@@ -10,8 +10,8 @@ import torch
 from diffusers import StableDiffusionPipeline
 
 from msd.bundle import ConvertedFile
-from msd.ir.interface import TensorSpec
 from msd.runtime.guidance import EMBEDDING, Guidance
+from msd.tensor_spec import TensorSpec
 
 
 def unet(batch: int, *others: str) -> ConvertedFile:

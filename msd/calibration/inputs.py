@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 
 from msd.errors import BadCalibration
-from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
 from msd.runners.interpreter import one_line
+from msd.tensor_spec import TensorSpec
 
 Inputs = dict[str, Array]
 

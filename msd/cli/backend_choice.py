@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from msd.errors import BadConfig
-from msd.runners.backend import Backend, BackendOption
-from msd.runners.registry import backends, find_backend
+
+if TYPE_CHECKING:
+    from msd.runners.backend import Backend, BackendOption
 
 KINDS: Mapping[type, click.ParamType[Any]] = {
     Path: click.Path(path_type=Path, dir_okay=False),
@@ -20,32 +22,56 @@ KINDS: Mapping[type, click.ParamType[Any]] = {
 }
 
 
-class BackendChoice(click.Choice[str]):
-    """One of some backends, by its name or its alias; its value is the spelling that help shows."""
+class BackendChoice(click.ParamType[str]):
+    """One of the backends, by its name or its alias; its value is the spelling that --help shows.
 
-    def __init__(self, among: Iterable[Backend], by_alias: bool) -> None:
-        self.by_alias = by_alias
-        super().__init__([self._shown(backend) for backend in among])
+    The registry is asked when a command is parsed: it loads NumPy, which `msd --help` does without.
+    """
 
-    def _shown(self, backend: Backend) -> str:
-        return backend.spelling if self.by_alias else backend.name
+    name = "backend"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the spelling that help shows; fails for what is no backend, or none of these."""
-        with suppress(BadConfig):  # click says which there are
-            value = self._shown(find_backend(value))
-        return super().convert(value, param, ctx)
+    def __init__(self, generating: bool) -> None:
+        self.generating = generating
+
+    @cached_property
+    def choice(self) -> click.Choice[str]:
+        """The spellings: aliases of the backends that generate images, or the names of all."""
+        from msd.runners.registry import backends
+
+        every = backends().values()
+        return click.Choice([self._spelling(b) for b in every if b.open or not self.generating])
+
+    def _spelling(self, backend: Backend) -> str:
+        return backend.spelling if self.generating else backend.name
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Return the spellings for --help."""
+        return self.choice.get_metavar(param, ctx)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the spelling that --help shows; fails for a name that no backend has."""
+        from msd.runners.registry import find_backend
+
+        with suppress(BadConfig):  # click lists the choices
+            value = self._spelling(find_backend(value))
+        return self.choice.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Return the spellings that begin with `incomplete`."""
+        return self.choice.shell_complete(ctx, param, incomplete)
 
 
-GENERATING = BackendChoice((b for b in backends().values() if b.open), by_alias=True)
+GENERATING = BackendChoice(generating=True)
 """The backends that can generate images."""
 
-MEASURING = BackendChoice(backends().values(), by_alias=False)
+MEASURING = BackendChoice(generating=False)
 """All backends: each can be measured."""
 
 
 def options_of_backends(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add to a command the options that only one backend has."""
+    from msd.runners.registry import backends
+
     for backend in reversed(backends().values()):
         for option in reversed(backend.options):
             command = _added(command, backend, option)
@@ -54,6 +80,8 @@ def options_of_backends(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def chosen_options(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the values of each backend's own options; raises UsageError where one is needed and missing."""
+    from msd.runners.registry import find_backend
+
     chosen = {}
     for backend in map(find_backend, names):
         chosen[backend.name] = {option.name: values[_key(backend, option)] for option in backend.options}

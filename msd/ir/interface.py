@@ -7,27 +7,13 @@ from pathlib import Path
 
 from msd.errors import BadModelFile
 from msd.ir import NUMPY, Graph, Model, Tensor
+from msd.tensor_spec import TensorSpec
 
 LOOKUPS = {"GATHER": (0, 1), "EMBEDDING_LOOKUP": (1, 0)}
 """Operators that look up rows of a table: the positions of the table and of the row indices."""
 
 LAYOUTS = {2: "NC", 3: "NTC", 4: "NHWC"}
 """The axes of a float tensor by its rank: batch (N), tokens (T), height, width, channels."""
-
-
-@dataclass(frozen=True)
-class TensorSpec:
-    """One input or output: its name in the signature (else the tensor's), shape, NumPy dtype and layout.
-
-    `layout` names the axes, "NHWC" for images and latents. `table_length` is the number of rows of the table
-    that an integer input indexes, None without such a table.
-    """
-
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-    layout: str = ""
-    table_length: int | None = None
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,12 @@ from msd import tflite
 from msd.errors import BadModelFile
 from msd.ir import Model
 from msd.ir.float_weights import dequantize_weights
-from msd.ir.interface import Interface, TensorSpec
+from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners.peak_memory import peak_rss
 from msd.runners.runner import Placement, ProcessMemory
 from msd.runners.silence import without_lines
+from msd.tensor_spec import TensorSpec
 
 LITERT = "ai_edge_litert"
 """The package with LiteRT's interpreter. One process can load only one such package."""

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
+from msd.tensor_spec import TensorSpec
 
 SMALL_INTEGERS = 10
 """Integers that look nothing up are drawn below this."""

@@ -10,8 +10,8 @@ from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
+from msd.tensor_spec import TensorSpec
 
 if TYPE_CHECKING:
     from msd.runners.adapter import VulkanAdapter

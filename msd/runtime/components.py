@@ -10,11 +10,11 @@ import numpy as np
 
 from msd.bundle import Bundle, ConvertedFile
 from msd.errors import BadBundle
-from msd.ir.interface import TensorSpec
 from msd.ir.weights import Array
 from msd.runners.engine import Engine
 from msd.runners.runner import Runnable
 from msd.runtime.timeline import Watch, unwatched
+from msd.tensor_spec import TensorSpec
 
 Wrap = Callable[[str, Runnable], Runnable]
 """Returns what runs in a network's place, given its name and what would: to observe its runs, say."""

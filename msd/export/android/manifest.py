@@ -22,7 +22,6 @@ from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.files import schema
 from msd.files.atomic import atomic_write
-from msd.ir.interface import TensorSpec
 from msd.report.delegate_run import DelegateRun
 from msd.report.report import Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
@@ -30,6 +29,7 @@ from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
 from msd.runtime.timestep import frequencies
 from msd.runtime.tokenizer import Tokenizer, normalize, open_tokenizer
+from msd.tensor_spec import TensorSpec
 
 FORMAT = 1
 NAME = "sd-manifest.json"
