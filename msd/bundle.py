@@ -20,6 +20,7 @@ from msd.errors import BadBundle
 from msd.families import Family, families, find_family
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
+from msd.ledger import ComponentLedger
 from msd.tensor_spec import TensorSpec
 
 FORMAT = 2
@@ -117,7 +118,7 @@ class Conversion:
 class Manifest:
     """Everything manifest.json says.
 
-    `family` names the kind of model (msd/families). `ledger`: per component what each rewrite did.
+    `family` names the kind of model (msd/families). `ledger`: the effect of each rewrite, by component.
     `scheduler`: its configuration. `versions`: of libraries.
     """
 
@@ -126,7 +127,7 @@ class Manifest:
     configuration: Configuration
     components: dict[str, ConvertedFile]
     conversion: Conversion
-    ledger: dict[str, Any] = field(default_factory=dict)
+    ledger: dict[str, ComponentLedger] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     family: str = STABLE_DIFFUSION.name

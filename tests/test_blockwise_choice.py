@@ -27,6 +27,7 @@ from msd.blockwise.target import SizeTarget, Snr
 from msd.calibration.drawing import Calibration
 from msd.encoding.recipe import Line, Recipe, read_recipe
 from msd.errors import BadConfig
+from msd.ledger import PrunedUnit
 from msd.pruning import settings
 
 
@@ -172,17 +173,25 @@ def test_the_recipe_stores_each_block_as_chosen(tmp_path: Path) -> None:
     assert not any(line.names(["b.weight"], "vae_decoder") for line in recipe.lines)
 
 
+def pruned_unit(name: str, kept: int, width: int) -> PrunedUnit:
+    return PrunedUnit(
+        component="unet",
+        unit=name,
+        kind="channels",
+        groups=1,
+        width=width,
+        kept=kept,
+        whole_groups=False,
+        parameters=10,
+        error=0.1,
+    )
+
+
 def test_the_recipe_prunes_what_the_chosen_forms_do(tmp_path: Path) -> None:
     """Also of a block that was joined of two; and nothing where no such form was chosen."""
-    ledger = {
-        "units": [
-            {"unit": "a.0.conv1", "kept": 32, "width": 96},
-            {"unit": "a.0.inner.ff", "kept": 3, "width": 4},
-            {"unit": "b.conv", "kept": 1, "width": 2},
-        ]
-    }
+    units = [pruned_unit("a.0.conv1", 32, 96), pruned_unit("a.0.inner.ff", 3, 4), pruned_unit("b.conv", 1, 2)]
     names = ("a.0", "a.0.inner", "b + c", "d")
-    pruned = pruned_by_block(ledger, names)
+    pruned = pruned_by_block(units, names)
     assert pruned["a.0"] == (settings.UnitShare("a.0.conv1", 0.333333),)
     picked = dict(zip(names, ("w4", "half", "half", "half"), strict=True))
     forms = {name: Form(picked[name], 1, 30.0, 0.001, pruned[name] * (name != "a.0")) for name in names}
@@ -204,7 +213,7 @@ def test_the_recipe_prunes_what_the_chosen_forms_do(tmp_path: Path) -> None:
 
 def test_a_pruned_unit_in_no_block_is_refused() -> None:
     with pytest.raises(BadConfig, match=r"ab\.conv was pruned, but is in none of the network's blocks"):
-        pruned_by_block({"units": [{"unit": "ab.conv", "kept": 1, "width": 2}]}, ["a", "b + c"])
+        pruned_by_block([pruned_unit("ab.conv", 1, 2)], ["a", "b + c"])
 
 
 @pytest.mark.parametrize(

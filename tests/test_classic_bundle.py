@@ -89,8 +89,8 @@ def test_the_manifest_says_which_file_is_for_the_cpu(whole: Bundle, cut: Bundle)
     ledger = cut.manifest.ledger
     assert set(ledger) == set(COMPONENTS)
     encoder = ledger["text_encoder"]
-    assert encoder["before"] + sum(row["ops"] for row in encoder["rules"]) == encoder["after"]
-    assert encoder["after"] == parts["text_encoder"].operations
+    assert encoder.before + sum(effect.ops for effect in encoder.rules) == encoder.after
+    assert encoder.after == parts["text_encoder"].operations
 
 
 def test_manifests_from_before_are_for_the_gpu(whole: Bundle, tmp_path: Path) -> None:

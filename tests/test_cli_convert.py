@@ -73,8 +73,8 @@ def test_everything_is_written_and_listed(source: Path, tmp_path: Path) -> None:
         graph = tflite.read(out / part.file).main
         assert len(graph.ops) == part.operations
         ledger = manifest.ledger[name]
-        assert ledger["after"] == part.operations
-        assert ledger["before"] + sum(r["ops"] for r in ledger["rules"]) == ledger["after"]
+        assert ledger.after == part.operations
+        assert ledger.before + sum(effect.ops for effect in ledger.rules) == ledger.after
     assert "lower_group_norm" in result.stdout
     assert "peak memory" in result.stdout
     assert_no_debris(tmp_path, "out")
@@ -118,7 +118,7 @@ def test_a_device_is_named_or_described(source: Path, tmp_path: Path) -> None:
         result = run(source, "-o", tmp_path / "out", "--component", "unet", "--device", device, "--force")
         assert result.exit_code == 0, result.output
         ledger = open_bundle(tmp_path / "out").manifest.ledger["unet"]
-        fired = next(row["fired"] for row in ledger["rules"] if row["rule"] == "serialize_conv")
+        fired = next(effect.fired for effect in ledger.rules if effect.rule == "serialize_conv")
         assert (fired > 0) is cut
 
 

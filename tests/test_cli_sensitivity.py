@@ -89,9 +89,10 @@ def test_a_recipe_that_prunes_some_blocks(inputs: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     bundle = open_bundle(made)
     assert bundle.component("text_encoder").bytes == given["bytes"]
-    pruned = bundle.manifest.ledger["text_encoder"]["pruning"]["units"]
-    assert [unit["unit"] for unit in pruned] == units
-    assert all(unit["refitted_error"] < unit["output_error"] for unit in pruned)
+    pruning = bundle.manifest.ledger["text_encoder"].pruning
+    assert pruning is not None
+    assert [unit.unit for unit in pruning.units] == units
+    assert all(unit.refitted_error < unit.output_error for unit in pruning.units)
 
 
 def test_a_recipe_for_a_size(inputs: Path, tmp_path: Path) -> None:

@@ -149,8 +149,9 @@ def test_pruning_applies_to_what_the_family_prunes(checkpoint: Path, inputs: Pat
     result = call("convert", checkpoint, "-o", out, "--prune", "10%", "--calibration", inputs)
     assert_done(result)
     ledger = open_bundle(out).manifest.ledger
-    assert [name for name, entry in ledger.items() if "pruning" in entry] == ["transformer"]
-    assert ledger["transformer"]["pruning"]["removed"] > 0
+    assert [name for name, entry in ledger.items() if entry.pruning] == ["transformer"]
+    assert ledger["transformer"].pruning is not None
+    assert ledger["transformer"].pruning.removed > 0
 
 
 def test_the_report_judges_every_file_by_the_rules(bundle: Bundle) -> None:

@@ -21,6 +21,7 @@ from msd.demo import CHECKPOINT
 from msd.demo.captions import captions
 from msd.encoding.recipe import find_recipe
 from msd.errors import BadCalibration, OutputExists
+from msd.files.schema import to_json
 from msd.ir import Tensor
 from msd.ir.weights import Array
 from msd.parity import psnr
@@ -73,7 +74,7 @@ def test_the_recipe_halves_the_five_widest_blocks(demo_int8: Path, tmp_path: Pat
     pruned, whole = open_bundle(tmp_path / "pruned"), open_bundle(demo_int8)
     for name in ("text_encoder", "vae_decoder"):
         assert pruned.component(name).sha256 == whole.component(name).sha256
-    assert pruned.manifest.ledger["unet"]["pruning"] == done["unet"]
+    assert to_json(pruned.manifest.ledger["unet"].pruning) == done["unet"]
     assert pruned.component("unet").inputs == whole.component("unet").inputs
     assert_only_changed(pruned.path("unet"), whole.path("unet"))
 
@@ -102,10 +103,12 @@ def test_refitting_helps(demo_float: Path, inputs: Inputs, tmp_path: Path) -> No
         pruning, out = Pruning(shares=lines, refit=refit), tmp_path / str(refit)
         manifest = convert(CHECKPOINT, out, replace(FLOAT, pruning=pruning, calibration=calibration))
         found[refit] = decibels(demo_float, out, measured)
-    units = manifest.ledger["unet"]["pruning"]["units"]
+    pruned = manifest.ledger["unet"].pruning
+    assert pruned is not None
+    units = pruned.units
     assert len(units) == 3
     for unit in units:
-        assert unit["refitted_error"] < 0.7 * unit["output_error"]
+        assert unit.refitted_error < 0.7 * unit.output_error
     assert found[None] > found[False] + 1, found
 
 
@@ -114,11 +117,13 @@ def test_without_a_refit_errors_are_told_and_weights_stay(inputs: Inputs, tmp_pa
     pruning = Pruning(shares=(UnitShare("*.fc1", 0.5),), refit=False, components=("text_encoder",))
     only = replace(FLOAT, components=("text_encoder",), pruning=pruning)
     told = convert(CHECKPOINT, tmp_path / "told", replace(only, calibration=Calibration(inputs[0])))
-    units = told.ledger["text_encoder"]["pruning"]["units"]
+    pruned = told.ledger["text_encoder"].pruning
+    assert pruned is not None
+    units = pruned.units
     assert len(units) == 3
     for unit in units:
-        assert 0 < unit["output_error"] < 1
-        assert unit["refitted_error"] is None
+        assert 0 < unit.output_error < 1
+        assert unit.refitted_error is None
     untold = convert(CHECKPOINT, tmp_path / "untold", only)
     assert told.components["text_encoder"].sha256 == untold.components["text_encoder"].sha256
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msd.blockwise.labels import parts
 from msd.calibration.drawing import Calibration
 from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
+from msd.ledger import PrunedUnit
 from msd.pruning.settings import Pruning, UnitShare, parse_pruning
 
 REFERENCE = "float32"
@@ -51,19 +51,18 @@ def pruning_of(recipe: Recipe) -> Pruning | None:
     return None if recipe.prune is None else parse_pruning(recipe.prune)
 
 
-def pruned_by_block(pruned: Mapping[str, Any], blocks: Sequence[str]) -> dict[str, tuple[UnitShare, ...]]:
+def pruned_by_block(units: Sequence[PrunedUnit], blocks: Sequence[str]) -> dict[str, tuple[UnitShare, ...]]:
     """Return the shares of the units that a conversion pruned in one network, by the unit's block.
 
-    `pruned` is the result of `msd.pruning.report.PruningReport.of` for the network, or empty. Raises
-    BadConfig for a unit in no block.
+    Raises BadConfig for a unit in no block.
     """
     shares: dict[str, tuple[UnitShare, ...]] = {block: () for block in blocks}
-    for unit in pruned.get("units", ()):
-        name = unit["unit"]
+    for unit in units:
+        name = unit.unit
         around = {
             part: block for block in blocks for part in parts(block) if f"{name}.".startswith(f"{part}.")
         }
         if not around:
             raise BadConfig(f"{name} was pruned, but is in none of the network's blocks: no mix can have it")
-        shares[around[max(around, key=len)]] += (UnitShare(name, round(unit["kept"] / unit["width"], 6)),)
+        shares[around[max(around, key=len)]] += (UnitShare(name, round(unit.kept / unit.width, 6)),)
     return shares

@@ -193,8 +193,8 @@ def _forms(name: str, errors: Mapping[str, ComponentErrors], files: Mapping[str,
             raise BadConfig(f"the candidates' {name} differ in their blocks, which no mix of them can have")
         weights = sum(b.bytes for b in part.blocks)
         share = (files[candidate].component(name).bytes - base) / max(1, weights)
-        ledger = files[candidate].manifest.ledger[name]
-        pruned = pruned_by_block(ledger.get("pruning", {}), [b.name for b in first])
+        pruning = files[candidate].manifest.ledger[name].pruning
+        pruned = pruned_by_block(pruning.units if pruning else (), [b.name for b in first])
         for each, block in zip(forms, part.blocks, strict=True):
             noise = 10 ** (-finite(block.final_snr_db) / 10)
             size = round(block.bytes * share)

@@ -222,7 +222,7 @@ def _say(manifest: Manifest, output: Path, converted: Collection[str]) -> None:
     family = find_family(manifest.family)
     for name, part in manifest.components.items():
         ledger = manifest.ledger.get(name)
-        origin = f"of {ledger['before']} traced" if ledger else f"for the {part.runs_on.upper()}"
+        origin = f"of {ledger.before} traced" if ledger else f"for the {part.runs_on.upper()}"
         unchanged = "" if family.component_of(name).name in converted else ", unchanged"
         click.echo(
             f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations ({origin}){unchanged}"
@@ -244,15 +244,15 @@ def _explain(manifest: Manifest) -> None:
     from rich.table import Table
 
     for name, ledger in manifest.ledger.items():
-        fired = [row for row in ledger["rules"] if row["fired"]]
-        refused = [row for row in ledger["rules"] if not row["fired"] and row["skipped"]]
-        idle = [row["rule"] for row in ledger["rules"] if not row["fired"] and not row["skipped"]]
+        fired = [effect for effect in ledger.rules if effect.fired]
+        refused = [effect for effect in ledger.rules if not effect.fired and effect.skipped]
+        idle = [effect.rule for effect in ledger.rules if not effect.fired and not effect.skipped]
         table = Table("rewrite", "fired", "operations", "which", "left alone, because", title=name)
-        for row in [*fired, *refused]:
-            kinds = ", ".join(f"{k} {n:+d}" for k, n in row["kinds"].items())
-            reasons = "\n".join(f"{v['count']}x {k}" for k, v in row["skipped"].items())
-            table.add_row(row["rule"], str(row["fired"]), f"{row['ops']:+d}", kinds, reasons)
-        table.caption = f"{ledger['before']} operations traced, {ledger['after']} written"
+        for effect in [*fired, *refused]:
+            kinds = ", ".join(f"{kind} {n:+d}" for kind, n in effect.kinds.items())
+            reasons = "\n".join(f"{skip.count}x {reason}" for reason, skip in effect.skipped.items())
+            table.add_row(effect.rule, str(effect.fired), f"{effect.ops:+d}", kinds, reasons)
+        table.caption = f"{ledger.before} operations traced, {ledger.after} written"
         Console().print(table)
         if idle:
             Console().print(f"No place for {', '.join(idle)}.\n")

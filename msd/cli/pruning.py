@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 def save_report(manifest: Manifest, path: Path) -> None:
     """Write the pruning of each component as JSON; an empty object where nothing was pruned."""
     from msd.files.atomic import atomic_write
+    from msd.files.schema import to_json
 
-    done = {name: row["pruning"] for name, row in manifest.ledger.items() if "pruning" in row}
+    done = {name: to_json(ledger.pruning) for name, ledger in manifest.ledger.items() if ledger.pruning}
     with atomic_write(path) as temporary:
         temporary.write_text(json.dumps(done, indent=2) + "\n", "utf-8")
 
@@ -24,11 +25,11 @@ def say_pruning(manifest: Manifest) -> None:
     from rich.console import Console
     from rich.table import Table
 
-    for name, row in manifest.ledger.items():
-        if not (done := row.get("pruning")):
+    for name, ledger in manifest.ledger.items():
+        if not (pruning := ledger.pruning):
             continue
-        refitted = any(unit["output_error"] is not None for unit in done["units"])
-        title = f"{name}: pruned by {done['criterion']}"
+        refitted = any(unit.output_error is not None for unit in pruning.units)
+        title = f"{name}: pruned by {pruning.criterion}"
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, title=title)
         table.add_column("unit", overflow="fold")
         for column in ("kept", "parameters", "error"):
@@ -36,11 +37,11 @@ def say_pruning(manifest: Manifest) -> None:
         if refitted:
             table.add_column("output")
             table.add_column("refitted")
-        for unit in done["units"]:
-            errors = [_decibels(unit["output_error"]), _decibels(unit["refitted_error"])] if refitted else []
-            kept = f"{unit['kept']} of {unit['width']}" + (" by groups" if unit["whole_groups"] else "")
-            table.add_row(unit["unit"], kept, f"-{unit['parameters']:,}", f"{unit['error']:.1%}", *errors)
-        removed, parameters = done["removed"] / 1e6, done["parameters"] / 1e6
+        for unit in pruning.units:
+            errors = [_decibels(unit.output_error), _decibels(unit.refitted_error)] if refitted else []
+            kept = f"{unit.kept} of {unit.width}" + (" by groups" if unit.whole_groups else "")
+            table.add_row(unit.unit, kept, f"-{unit.parameters:,}", f"{unit.error:.1%}", *errors)
+        removed, parameters = pruning.removed / 1e6, pruning.parameters / 1e6
         table.caption = f"{removed:.1f} M of {parameters:.1f} M parameters pruned, {removed / parameters:.1%}"
         Console().print(table)
 

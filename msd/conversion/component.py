@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from msd import tflite
 from msd.bundle import ConvertedFile, RunsOn
@@ -20,6 +19,7 @@ from msd.encoding.encode import Encoding, encode
 from msd.encoding.recipe import Recipe
 from msd.ir import Model
 from msd.ir.embedding_lookup import split_lookup
+from msd.ledger import ComponentLedger
 from msd.models.structure_cache import is_cached, structure_of
 from msd.rewrite import Ledger, apply, ops_by_kind
 
@@ -40,7 +40,7 @@ class PreparedComponent:
     """A component to write, its files by name: everything that could be refused has been looked at."""
 
     files: dict[str, PreparedFile]
-    ledger: dict[str, Any]
+    ledger: ComponentLedger
     encoding: Encoding
     stopwatch: Stopwatch
 
@@ -50,7 +50,7 @@ class WrittenComponent:
     """A component that has been written: what the manifest says of its files, by name."""
 
     files: dict[str, ConvertedFile]
-    ledger: dict[str, Any]
+    ledger: ComponentLedger
     seconds: dict[str, float]
 
 
@@ -63,11 +63,10 @@ def prepare(job: Job, name: str, pruned: PrunedModels, on_stage: OnStage) -> Pre
     encoding = encode(model.main, settings.recipe, name)
     files = split_files(model, name, job.family.component(name).lookup, settings.recipe, ledger)
     stopwatch.lap("rewriting")
-    entries = ledger.to_json()
-    if pruned.report and name in pruned.report.parameters:
-        entries["pruning"] = pruned.report.of(name)
+    pruning = pruned.report.of(name) if pruned.report else None
+    if pruning:
         stopwatch.seconds["pruning"] = pruned.seconds
-    return PreparedComponent(files, entries, encoding, stopwatch)
+    return PreparedComponent(files, ledger.of_component(pruning), encoding, stopwatch)
 
 
 def _traced(job: Job, name: str, stopwatch: Stopwatch, on_stage: OnStage) -> Model:

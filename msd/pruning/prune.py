@@ -7,13 +7,14 @@ from dataclasses import replace
 
 from msd.errors import BadConfig
 from msd.ir import Graph, Tensor
+from msd.ledger import PrunedUnit
 from msd.pruning.budget import Candidate, Choice, allocate, by_shares
 from msd.pruning.channels import Seed
 from msd.pruning.criteria import Scores, magnitude
 from msd.pruning.observations import Observed, scores
 from msd.pruning.refit import refit, refit_blocks
 from msd.pruning.removal import Cut, remove
-from msd.pruning.report import Pruned, PruningReport
+from msd.pruning.report import PruningReport
 from msd.pruning.settings import Budget, Pruning
 from msd.pruning.units import Unit, find_units
 
@@ -44,7 +45,7 @@ def prune(
 
 def _remove(
     name: str, graph: Graph, cuts: Sequence[Cut], pruning: Pruning, calibration: Observed | None
-) -> list[Pruned]:
+) -> list[PrunedUnit]:
     """Remove the cuts from one component, refit if asked to, and return a record of each unit."""
     done = [_pruned(name, cut) for cut in cuts]
     blocks = refit_blocks(graph, cuts)
@@ -59,11 +60,11 @@ def _remove(
     ]
 
 
-def _pruned(component: str, cut: Cut) -> Pruned:
+def _pruned(component: str, cut: Cut) -> PrunedUnit:
     unit, share = cut.unit, cut.kept.shape[1] / cut.seed.count
     kept, gone = round(unit.width * share), round(unit.count * (1 - share) * unit.parameters)
     whole = cut.seed is not unit.seed
-    return Pruned(
+    return PrunedUnit(
         component=component,
         unit=unit.name,
         kind=unit.kind,

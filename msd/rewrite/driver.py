@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msd.ir import Build, Graph, Op, Tensor
+from msd.ledger import ComponentLedger, ComponentPruning, RewriteEffect, SkipCount
 from msd.prediction.device import Target
 from msd.rewrite.pattern import Match, Pat, match
 
@@ -133,20 +134,18 @@ class LedgerEntry:
         """The change in the number of operators: added minus removed."""
         return sum(self.delta.values())
 
-    def to_json(self) -> dict[str, object]:
-        """Return the entry for the manifest; skips are counted per reason with one example each."""
-        reasons: dict[str, dict[str, object]] = {}
-        for tensor, reason in self.skipped.items():
-            row = reasons.setdefault(reason, {"count": 0, "example": tensor})
-            row["count"] = int(str(row["count"])) + 1
-        kinds = {k: n for k, n in sorted(self.delta.items()) if n}
-        return {
-            "rule": self.rule,
-            "fired": self.fired,
-            "ops": self.ops,
-            "kinds": kinds,
-            "skipped": reasons,
-        }
+    @property
+    def effect(self) -> RewriteEffect:
+        """The entry as the manifest has it: skips are counted per reason, with one example each."""
+        reasons = Counter(self.skipped.values())
+        examples = {reason: tensor for tensor, reason in reversed(self.skipped.items())}
+        return RewriteEffect(
+            rule=self.rule,
+            fired=self.fired,
+            ops=self.ops,
+            kinds={kind: count for kind, count in sorted(self.delta.items()) if count},
+            skipped={reason: SkipCount(n, examples[reason]) for reason, n in reasons.items()},
+        )
 
 
 @dataclass
@@ -169,13 +168,10 @@ class Ledger:
         self.entries[name] = LedgerEntry(name, fired, delta=delta)
         self.after = len(graph.ops)
 
-    def to_json(self) -> dict[str, object]:
-        """Return the ledger for the manifest."""
-        return {
-            "before": self.before,
-            "after": self.after,
-            "rules": [e.to_json() for e in self.entries.values()],
-        }
+    def of_component(self, pruning: ComponentPruning | None = None) -> ComponentLedger:
+        """Return the ledger as the manifest has it, with the component's pruning."""
+        effects = tuple(entry.effect for entry in self.entries.values())
+        return ComponentLedger(self.before, self.after, effects, pruning)
 
 
 class RuleError(Exception):

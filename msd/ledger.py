@@ -1,0 +1,72 @@
+"""The part of a manifest about one component's graph: the effect of each rewrite, and of pruning."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from msd.files import schema
+
+
+@dataclass(frozen=True)
+class SkipCount:
+    """How often a rewrite skipped a match for one reason, and the name of one tensor where it did."""
+
+    count: int
+    example: str
+
+
+@dataclass(frozen=True)
+class RewriteEffect:
+    """The effect of one rewrite: how often it fired, operators added minus operators removed, and skips.
+
+    `kinds` has that change by kind of operator, `skipped` a count by reason.
+    """
+
+    rule: str
+    fired: int
+    ops: int
+    kinds: dict[str, int]
+    skipped: dict[str, SkipCount]
+
+
+@dataclass(frozen=True)
+class PrunedUnit:
+    """A unit that lost channels, hidden units or heads, which `width` and `kept` count.
+
+    Each of `groups` lost the same number, unless `whole_groups` were removed. `error` is the loss by the
+    criterion. With a calibration, `output_error` is the squared error of the next layer's output, relative to
+    the output before (0.01: 20 dB), and `refitted_error` the same with its weights refitted.
+    """
+
+    component: str
+    unit: str
+    kind: str
+    groups: int
+    width: int
+    kept: int
+    whole_groups: bool
+    parameters: int
+    error: float
+    output_error: float | None = None
+    refitted_error: float | None = None
+
+
+@dataclass(frozen=True)
+class ComponentPruning:
+    """The pruning of one component: `parameters` are those before, `removed` those that went."""
+
+    criterion: str
+    budget: str | None
+    parameters: int
+    removed: int
+    units: tuple[PrunedUnit, ...]
+
+
+@dataclass(frozen=True)
+class ComponentLedger:
+    """One component: its operators `before` and `after` all rewrites, each rewrite's effect, and pruning."""
+
+    before: int
+    after: int
+    rules: tuple[RewriteEffect, ...]
+    pruning: ComponentPruning | None = field(default=None, metadata=schema.UNLESS_EMPTY)
