@@ -198,7 +198,7 @@ def test_an_installed_msd_knows_the_devices_and_recipes(tmp_path: Path) -> None:
         shutil.copytree(ROOT / folder, source / folder, ignore=ignored)
     for file in ("pyproject.toml", "README.md"):
         shutil.copy(ROOT / file, source)
-    build = "from setuptools import build_meta; build_meta.build_wheel('.')"
+    build = "from hatchling import build; build.build_wheel('.')"
     subprocess.run([sys.executable, "-c", build], cwd=source, check=True, capture_output=True)
     (wheel,) = source.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(installed)
