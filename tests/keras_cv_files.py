@@ -87,7 +87,7 @@ def models(second: bool, latent: tuple[int, int]) -> dict[str, Any]:
 def assign(made: Mapping[str, Any], checkpoint: Checkpoint) -> None:
     """Give keras-cv's models the weights of a checkpoint whose names are diffusers'."""
     for component, model in made.items():
-        order = ORDERS[component](getattr(checkpoint, component))
+        order = ORDERS[component](checkpoint.configs[component])
         for variable, slot in zip(ordered_variables(model), order, strict=True):
             value = checkpoint.weights[component][slot.name].load()
             variable.assign(_as_keras(variable, value))

@@ -18,10 +18,11 @@ from hypothesis import strategies as st
 from msd.errors import BadModelFile
 from msd.models import structure_cache
 from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
-from msd.models.networks import Network, networks
+from msd.models.networks import Network
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.models.structure_cache import is_cached, network_key, structure_of
 from tests import checkpoints
+from tests.stable_diffusion import networks_for
 
 MADE = Structure(b"TFL3" * 9, ("a", "b"), ("c",), {"variable_0": VariableSpec("layer/kernel", (3, 4))})
 
@@ -156,6 +157,6 @@ def another(value: Any) -> Any:
 def test_every_setting_of_a_network_is_part_of_its_key(component: str, setting: str) -> None:
     config = CONFIGS[component]
     changed = replace(config, **{setting: another(getattr(config, setting))})
-    before, after = networks(**CONFIGS), networks(**{**CONFIGS, component: changed})
-    assert network_key(before[component]) == network_key(networks(**CONFIGS)[component])
+    before, after = networks_for(CONFIGS), networks_for({**CONFIGS, component: changed})
+    assert network_key(before[component]) == network_key(networks_for(CONFIGS)[component])
     assert network_key(before[component]) != network_key(after[component])

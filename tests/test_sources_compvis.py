@@ -100,7 +100,7 @@ def test_metadata_may_say_velocity_of_a_first_too(first: Tensors, tmp_path: Path
 def test_a_resolution_is_width_by_height(second: Tensors, tmp_path: Path) -> None:
     # The autoencoder of the test has two levels: two pixels a cell.
     path = save(tmp_path, second, modelspec_resolution="96x160")
-    assert open_checkpoint(path).unet.size == (80, 48)
+    assert open_checkpoint(path).configs["unet"].size == (80, 48)
     for senseless in ("0x8", "1x2", "axb", "768", "99999999x8"):
         assert cells({"modelspec.resolution": senseless}, True, 8) == [96, 96]
 
@@ -214,7 +214,7 @@ def test_other_inputs(channels: int, message: str, first: Tensors, tmp_path: Pat
 
 def test_instructions_come_in_eight_channels(first: Tensors, tmp_path: Path) -> None:
     convolution = {f"{UNET}input_blocks.0.0.weight": torch.zeros(32, 8, 3, 3)}
-    assert open_checkpoint(save(tmp_path, {**first, **convolution})).unet.in_channels == 8
+    assert open_checkpoint(save(tmp_path, {**first, **convolution})).configs["unet"].in_channels == 8
 
 
 DROP = None

@@ -100,7 +100,7 @@ def test_keras_cv_computes_the_same_of_them(both: Both, component: str) -> None:
 
 def test_the_configuration_is_stable_diffusions(both: Both) -> None:
     for component in COMPONENTS:
-        assert getattr(both.found, component) == getattr(both.wanted, component)
+        assert both.found.configs[component] == both.wanted.configs[component]
     assert both.found.scheduler["prediction_type"] == "epsilon"
     assert both.found.networks == "msd"
     assert list(both.found.files) == ["a.h5", "b.h5", "c.h5"]

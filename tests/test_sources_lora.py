@@ -171,7 +171,7 @@ def test_half_precision_and_whole_alphas_are_merged_in_float32(tiny: Tiny, tmp_p
 @pytest.mark.parametrize("config", [checkpoints.SD15, checkpoints.TINY], ids=["sd15", "tiny"])
 def test_compvis_names_are_those_that_diffusers_reads(config: checkpoints.Config, tmp_path: Path) -> None:
     unet = checkpoints.write(tmp_path, config)["unet"]
-    blocks = compvis_blocks(open_folder(tmp_path).unet)
+    blocks = compvis_blocks(open_folder(tmp_path).configs["unet"])
     layers = (name for name, m in unet.named_modules() if isinstance(m, (torch.nn.Linear, torch.nn.Conv2d)))
     wanted = {(layer, end) for layer in layers for end in ("weight", "bias")}
     theirs = {

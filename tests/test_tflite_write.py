@@ -197,7 +197,7 @@ def lying(*shape: int) -> Weights:
     ("weights", "error", "message"),
     [
         (failing, FileNotFoundError, "shard-2"),
-        (lying, AssertionError, "a liar made 28 bytes instead of 1048576"),
+        (lying, AssertionError, "a liar has 28 bytes instead of 1048576"),
     ],
 )
 def test_a_failure_on_the_way_leaves_nothing_behind(

@@ -16,7 +16,6 @@ from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backend
 from msd.cli.command import CHECK_FAILED, Command, Failure, console, refuse_existing
 from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import benchmark_progress
-from msd.families import file_names
 
 if TYPE_CHECKING:
     from msd.bench.result import Benchmark
@@ -49,7 +48,7 @@ Examples:
 @click.option(
     "--component",
     "components",
-    type=click.Choice(file_names()),
+    type=options.ComponentChoice(files=True),
     multiple=True,
     help="Measure only this one; may be repeated.",
 )

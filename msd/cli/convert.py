@@ -15,7 +15,7 @@ from msd.cli.command import Command, refuse_existing
 from msd.cli.options import FILE
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import save_report, say_pruning
-from msd.families import component_names, find_family
+from msd.families import find_family
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
@@ -64,7 +64,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     "--component",
     "components",
     multiple=True,
-    type=click.Choice(component_names()),
+    type=options.ComponentChoice(),
     help="Convert only this component; may be repeated.  [default: all]",
 )
 @click.option(

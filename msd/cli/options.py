@@ -8,12 +8,38 @@ from typing import Any, TypeVar
 
 import click
 
-from msd.families import component_names
+from msd.families import component_names, file_names
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
+
+
+class ComponentChoice(click.ParamType[str]):
+    """A component, or with `files` a file, of any family; families are looked up when a command is parsed."""
+
+    name = "component"
+
+    def __init__(self, files: bool = False) -> None:
+        self.files = files
+
+    @property
+    def choice(self) -> click.Choice[str]:
+        """The names that there are."""
+        return click.Choice(file_names() if self.files else component_names())
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
+        """Return the names for --help."""
+        return self.choice.get_metavar(param, ctx)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name; fails for one that no family has."""
+        return self.choice.convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        """Return the names that begin with `incomplete`."""
+        return self.choice.shell_complete(ctx, param, incomplete)
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
@@ -37,7 +63,7 @@ def components() -> Callable[[Decorated], Decorated]:
     return click.option(
         "--component",
         "components",
-        type=click.Choice(component_names()),
+        type=ComponentChoice(),
         multiple=True,
         help="Measure only this one; may be repeated.",
     )

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 import msd
 from msd.bundle import Bundle
-from msd.errors import BadConfig
+from msd.errors import BadBundle, BadConfig
 from msd.families import Component, Family, Feed
 from msd.ir.weights import Array
 from msd.runners.engine import Engine
@@ -332,20 +332,19 @@ def require_prompts_suffice(bundle: Bundle) -> None:
     for name in bundle.family.required:
         bundle.component(name)
     for encoder in bundle.family.encoders:
-        given = {"tokens", *_looked_up(bundle, encoder)}
-        inputs = [] if encoder.optional else [i.name for i in bundle.component(encoder.name).inputs]
-        for name in inputs:
-            if name not in given:
-                raise BadConfig(
-                    f"the {encoder.title} of {bundle.folder} takes {name!r};"
-                    " images are generated from a prompt alone"
-                )
+        if not encoder.optional:
+            _require_prompt_suffices(bundle, encoder)
 
 
-def _looked_up(bundle: Bundle, encoder: Component) -> set[str]:
-    """Return the names of what a file of its own looks up for an encoder, where there is one."""
-    part = bundle.manifest.components.get(encoder.lookup or "")
-    return {output.name for output in part.outputs} if part else set()
+def _require_prompt_suffices(bundle: Bundle, encoder: Component) -> None:
+    lookup = bundle.manifest.components.get(encoder.lookup or "")
+    given = {"tokens", *(output.name for output in lookup.outputs)} if lookup else {"tokens"}
+    for tensor in bundle.component(encoder.name).inputs:
+        takes = f"{encoder.title} takes {tensor.name!r}"
+        if tensor.name not in given and encoder.lookup and not lookup:
+            raise BadBundle(f"{bundle.folder} has no {encoder.lookup}; its {takes}")
+        if tensor.name not in given:
+            raise BadConfig(f"the {takes}, and images are generated from a prompt alone ({bundle.folder})")
 
 
 def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
