@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from msd.report.report import FileReport
     from msd.rewrite import Rewrite
     from msd.runners.runner import Precision
-    from msd.runtime.picture import Picture
+    from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import OnStep
 
 __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
@@ -90,7 +90,7 @@ def generate(
     backend: str = "cpu",
     precision: Precision = "fp32",
     on_step: OnStep | None = None,
-) -> Picture:
+) -> GeneratedImage:
     """Generate one image: `pixels` uint8 (height, width, 3), `latents`, and `metadata`.
 
     The same seed gives the same image. For several images with the networks loaded once, use

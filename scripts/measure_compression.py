@@ -126,7 +126,7 @@ def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tu
     """Return the pixels and last latents of some captions; each number is its seed."""
     requests = [Request(prompt, seed=seed, steps=STEPS, guidance=GUIDANCE) for seed, prompt in prompts]
     where: dict[str, Any] = {"backend": "gpu", "precision": "fp16"} if gpu else {"threads": 1}
-    pictures = Pipeline(open_bundle(bundle), **where).draw(requests)
+    pictures = Pipeline(open_bundle(bundle), **where).generate_all(requests)
     return np.stack([p.pixels for p in pictures]), np.concatenate([p.latents for p in pictures])
 
 

@@ -200,7 +200,7 @@ def measure(bundle: Bundle, reference: Reference) -> dict[str, Any]:
         )
         for i, p in enumerate(reference.prompts)
     ]
-    drawn = [p.pixels for p in Pipeline(bundle).draw(requests, latents=reference.starts)]
+    drawn = [p.pixels for p in Pipeline(bundle).generate_all(requests, latents=reference.starts)]
     decibels = [psnr(a / 255, b / 255) for a, b in zip(reference.pictures, drawn, strict=True)]
     row["pictures, median"] = round(float(np.median(decibels)), 1)
     row["pictures, least"] = round(min(decibels), 1)

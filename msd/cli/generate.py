@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from msd.runners.runner import Precision
     from msd.runtime.execution import Execution
     from msd.runtime.guidance import Guidance
-    from msd.runtime.picture import Picture
+    from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import Request
     from msd.runtime.preview import OnPreview, Preview
     from msd.runtime.timeline import TimelineRecorder
@@ -137,7 +137,7 @@ def generate(
       msd generate demo-out --prompt "one blue star" --scheduler dpm++ --steps 10 -o star.png
     """
     from msd.bundle import open_bundle
-    from msd.runtime.picture import check_output, picture_paths, save_picture
+    from msd.runtime.image import check_output, image_paths, save_image
     from msd.runtime.pipeline import Pipeline, Request
 
     requests = [
@@ -150,7 +150,7 @@ def generate(
         )
         for i in range(images)
     ]
-    paths = picture_paths(output, [request.seed for request in requests])
+    paths = image_paths(output, [request.seed for request in requests])
     for path in paths:
         check_output(path, force)
     on_preview = _previewing(previews, preview_every, requests, force) if previews else None
@@ -170,9 +170,9 @@ def generate(
     ):
         _warn_of_unused(pipeline.guidance(guidance), negative_prompt)
         with step_progress() as on_step:
-            pictures = pipeline.draw(requests, on_step, on_preview=on_preview)
+            pictures = pipeline.generate_all(requests, on_step, on_preview=on_preview)
     for path, picture in zip(paths, pictures, strict=True):
-        save_picture(picture, path, force)
+        save_image(picture, path, force)
     seconds = round(time.perf_counter() - begun, 3)
     for path, picture in zip(paths, pictures, strict=True):
         _say(path, picture, seconds, as_json)
@@ -197,7 +197,7 @@ def _recorded(execution: str, timeline: Path | None, force: bool) -> Iterator[Ti
 def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
     """Return a function that writes previews to a folder, SEED-STEP.png; refuse existing ones."""
     from msd.files.atomic import raises_unwritable
-    from msd.runtime.picture import Picture, check_output, save_picture
+    from msd.runtime.image import GeneratedImage, check_output, save_image
 
     def path(seed: int, number: int) -> Path:
         return folder / f"{seed}-{number:03}.png"
@@ -205,8 +205,8 @@ def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bo
     def write(preview: Preview) -> None:
         if preview.number % every == 0:
             metadata = {"seed": preview.seed, "step": preview.number, "steps": preview.total}
-            shown = Picture(preview.pixels(), preview.latents, metadata)
-            save_picture(shown, path(preview.seed, preview.number), force)
+            shown = GeneratedImage(preview.pixels(), preview.latents, metadata)
+            save_image(shown, path(preview.seed, preview.number), force)
 
     with raises_unwritable(folder, folder):
         folder.mkdir(exist_ok=True)
@@ -223,7 +223,7 @@ def _warn_of_unused(guidance: Guidance, negative_prompt: str) -> None:
         click.echo(f"warning: the negative prompt is not used: {why}", err=True)
 
 
-def _say(path: Path, picture: Picture, seconds: float, as_json: bool) -> None:
+def _say(path: Path, picture: GeneratedImage, seconds: float, as_json: bool) -> None:
     """Print the file, its size and seed, and the seconds that all images took."""
     height, width, _ = picture.pixels.shape
     report = {"picture": str(path), "width": width, "height": height, **picture.metadata, "seconds": seconds}

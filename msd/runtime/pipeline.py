@@ -32,7 +32,7 @@ from msd.runners.runner import Conditions, Precision
 from msd.runtime.components import LoadedNetwork, Wrap, open_component
 from msd.runtime.execution import Execution, NetworksInMemory
 from msd.runtime.guidance import EMBEDDING, Guidance
-from msd.runtime.picture import Picture, pixels
+from msd.runtime.image import GeneratedImage, pixels
 from msd.runtime.preview import OnPreview, Preview
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
@@ -126,7 +126,7 @@ class Pipeline:
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
-    ) -> Picture:
+    ) -> GeneratedImage:
         """Return one picture. `latents`: what to start from instead of `noise(seed, …)`, of the same shape.
 
         `on_preview`: the decoder is loaded when the first preview's pixels are asked for. It then stays
@@ -138,15 +138,15 @@ class Pipeline:
         request = Request(
             prompt=prompt, negative_prompt=negative_prompt, seed=seed, steps=steps, guidance=guidance
         )
-        return self.draw([request], on_step, None if latents is None else [latents], on_preview)[0]
+        return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
-    def draw(
+    def generate_all(
         self,
         requests: Sequence[Request],
         on_step: OnStep | None = None,
         latents: Sequence[Float] | None = None,
         on_preview: OnPreview | None = None,
-    ) -> list[Picture]:
+    ) -> list[GeneratedImage]:
         """Return a picture for each request, each network loaded once for all of them."""
         for request in requests:
             self.scheduler.table(request.steps)
@@ -166,7 +166,7 @@ class Pipeline:
             images = [self._decode(decoder, latent) for latent in ended]
             networks.release(decoder.name)
         return [
-            Picture(pixels(image), latent, self._metadata(request))
+            GeneratedImage(pixels(image), latent, self._metadata(request))
             for request, image, latent in zip(requests, images, ended, strict=True)
         ]
 

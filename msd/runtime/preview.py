@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from msd.runtime.picture import pixels
+from msd.runtime.image import pixels
 
 Float = npt.NDArray[np.float32]
 

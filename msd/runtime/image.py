@@ -18,7 +18,7 @@ Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
+class GeneratedImage:
     """`pixels`: uint8 (height, width, 3). `latents`: the last latents, float32 (1, height/8, width/8, 4).
 
     `metadata`: prompt, negative_prompt, seed, steps, guidance, scheduler, model … as JSON values.
@@ -29,7 +29,7 @@ class Picture:
     metadata: Mapping[str, Any]
 
 
-def picture_paths(path: Path, seeds: Sequence[int]) -> list[Path]:
+def image_paths(path: Path, seeds: Sequence[int]) -> list[Path]:
     """Return a file for each seed: `path` with the seed for `{seed}` in its name.
 
     A name without it is one picture's as it is; before the ending of several's the seed is put, "a-7.png".
@@ -46,7 +46,7 @@ def pixels(image: Float) -> npt.NDArray[np.uint8]:
     return rounded
 
 
-def save_picture(picture: Picture, path: Path, force: bool = False) -> None:
+def save_image(picture: GeneratedImage, path: Path, force: bool = False) -> None:
     """Write a PNG atomically, with each item of the metadata as a text chunk.
 
     Raises OutputExists unless `force`, and OutputUnwritable.
@@ -57,14 +57,14 @@ def save_picture(picture: Picture, path: Path, force: bool = False) -> None:
 
 
 def check_output(path: Path, force: bool) -> None:
-    """Raise OutputExists or OutputUnwritable where `save_picture` would: ask before the work is done."""
+    """Raise OutputExists or OutputUnwritable where `save_image` would: ask before the work is done."""
     if path.exists() and not force:
         raise OutputExists(f"{path} exists; choose another name or give --force")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputUnwritable(f"cannot write {path}: {path.parent} is not a folder that can be written to")
 
 
-def _write_png(picture: Picture, stream: BinaryIO) -> None:
+def _write_png(picture: GeneratedImage, stream: BinaryIO) -> None:
     from PIL import Image, PngImagePlugin
 
     chunks = PngImagePlugin.PngInfo()
