@@ -53,7 +53,7 @@ class PrunedUnit:
 
 @dataclass(frozen=True)
 class ComponentPruning:
-    """The pruning of one component: `parameters` are those before, `removed` those that went."""
+    """The pruning of one component: `parameters` counts those before, `removed` those that were pruned."""
 
     criterion: str
     budget: str | None

@@ -98,9 +98,10 @@ def write_random(structure: Structure, path: Path, component: str, recipe: str) 
     model = with_weights(structure, drawn)
     settings = Settings(graph_rewrites.load(), find_recipe(recipe))
     pruned = 0
-    if pruning := settings.pruned(component):
+    pruning = settings.pruning_of(STABLE_DIFFUSION)
+    if pruning and component in pruning.components:
         pruned = prune({component: model.main}, pruning, partial(stored_bytes, settings.recipe)).removed
-    ledger = apply(model.main, settings.applied)
+    ledger = apply(model.main, settings.active_rules)
     encode(model.main, settings.recipe, component)
     tflite.write(model, path)
     return {

@@ -27,7 +27,7 @@ from msd.bundle import (
     Source,
     dump_manifest,
 )
-from msd.conversion.manifest import component_of
+from msd.conversion.manifest import describe_file
 from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
@@ -92,7 +92,7 @@ def write(structure: Path, out: Path, name: str, recipe: str) -> ConvertedFile:
     encode(made.main, chosen, name)
     path = out / f"{name}.tflite"
     tflite.write(made, path)
-    return component_of(path, "", "gpu")
+    return describe_file(path, "", "gpu")
 
 
 if __name__ == "__main__":

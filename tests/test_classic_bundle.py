@@ -240,10 +240,10 @@ def test_a_bundle_that_lacks_its_lookup_is_refused(cut: Bundle) -> None:
 
 
 def test_the_device_is_taken_as_that_delegate_uses_it() -> None:
-    assert ONE.aim == ONE.target
-    assert TWO.aim == Target(Device().under("tflite-gpu"))
-    told = replace(TWO, target=Target(Device().under("litert-gpu"), 5.0))
-    assert told.aim == told.target
+    assert ONE.effective_target == ONE.target
+    assert TWO.effective_target == Target(Device().under("tflite-gpu"))
+    limited = replace(TWO, target=Target(Device().under("litert-gpu"), 5.0))
+    assert limited.effective_target == limited.target
 
 
 def test_the_plan_counts_both_files(source: Path, whole: Bundle, cut: Bundle) -> None:
