@@ -9,7 +9,7 @@ from msd.files import schema
 
 @dataclass(frozen=True)
 class SkipCount:
-    """How often a rewrite skipped a match for one reason, and the name of one tensor where it did."""
+    """The number of matches that a rewrite skipped for one reason, and the name of one tensor."""
 
     count: int
     example: str

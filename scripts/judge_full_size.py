@@ -1,10 +1,10 @@
-"""Judge full-size Stable Diffusion, with random weights, by the real delegate on this machine's GPU.
+"""Judge full-size Stable Diffusion with random weights with the real delegate on this machine's GPU.
 
     python scripts/judge_full_size.py trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
     python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json
 
-The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed. What is
-judged is added to what OUTPUT has already.
+The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed. The
+verdicts are added to those that OUTPUT already has.
 """
 
 from __future__ import annotations

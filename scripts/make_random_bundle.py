@@ -1,9 +1,9 @@
-"""Make a folder like msd-convert's of structures, with random weights, where there is no TensorFlow.
+"""Make a bundle from structures, with random weights, on a machine without TensorFlow.
 
     python scripts/judge_full_size.py trace build sd21-base            # needs TensorFlow; less than 1 MB
     python scripts/make_random_bundle.py build sd21-base build/sd21-random --recipe gpu-w8
 
-What it draws is noise; what it costs is what Stable Diffusion costs. The tokenizer is CLIP's.
+It generates noise at the cost of Stable Diffusion. The tokenizer is CLIP's.
 """
 
 from __future__ import annotations
