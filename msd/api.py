@@ -1,4 +1,4 @@
-"""What a script or a notebook needs of msd; docs/api.md shows it, and everything else is private.
+"""The public API for scripts and notebooks; docs/api.md shows it, and everything else is private.
 
 import msd
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from msd.report.report import FileReport
     from msd.rewrite import Rewrite
     from msd.runners.runner import Precision
-    from msd.runtime.picture import Picture
+    from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import OnStep
 
 __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
 
 
 class ConversionOptions(TypedDict, total=False):
-    """How to convert; each key is an option of `msd-convert`, with its default.
+    """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
     `height` and `width` are in pixels; `lora` are files with their scales; `prune` is a budget such as "15%"
     or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights
@@ -67,8 +67,8 @@ def convert(
     """Convert a checkpoint into the folder `output`; return the bundle that it then holds.
 
     `source` is a folder in diffusers' layout, one .safetensors or .ckpt file, or a folder of keras-cv's .h5
-    files; None is the demo checkpoint. `on_progress` is called with a component, what is being done, how much
-    is done and of how much. Raises msd.errors.MsdError with the sentence that the command prints.
+    files; None is the demo checkpoint. `on_progress` is called with a component, its stage, how much of
+    it is done, and the total. Raises msd.errors.MsdError with the sentence that the command prints.
     """
     from msd.conversion.convert import convert as convert_checkpoint
     from msd.demo import CHECKPOINT
@@ -90,7 +90,7 @@ def generate(
     backend: str = "cpu",
     precision: Precision = "fp32",
     on_step: OnStep | None = None,
-) -> Picture:
+) -> GeneratedImage:
     """Generate one image: `pixels` uint8 (height, width, 3), `latents`, and `metadata`.
 
     The same seed gives the same image. For several images with the networks loaded once, use
@@ -141,7 +141,7 @@ def judge(
 
 
 def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
-    """Return the settings of a conversion; raises msd.errors.BadConfig for what does not exist or fit."""
+    """Return the settings of a conversion; raises msd.errors.BadConfig for invalid ones."""
     from msd.conversion.convert import Settings
     from msd.encoding.recipe import DEFAULT, find_recipe
     from msd.prediction.device import Device, Target, find_device
@@ -180,17 +180,17 @@ def _rules(recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:
 
 
 def _pruning(recipe: Recipe, options: ConversionOptions) -> tuple[Pruning | None, Calibration | None]:
-    """Return the recipe's pruning as the options change it; raises BadConfig for a calibration of nothing."""
+    """Return the recipe's pruning as the options change it; raises BadConfig for a calibration alone."""
     from msd.calibration.drawing import Calibration
     from msd.errors import BadConfig
     from msd.pruning.settings import Pruning, parse_budget, parse_pruning
 
-    budget, given = options.get("prune"), options.get("calibration")
-    wanted = parse_pruning(recipe.prune) if recipe.prune is not None else None
+    budget, calibration = options.get("prune"), options.get("calibration")
+    pruning = parse_pruning(recipe.prune) if recipe.prune is not None else None
     if budget:
-        wanted = replace(wanted or Pruning(), budget=parse_budget(budget))
-    if given and not wanted:
+        pruning = replace(pruning or Pruning(), budget=parse_budget(budget))
+    if calibration and not pruning:
         raise BadConfig("a calibration is for pruning: give --prune, or a recipe with a table [prune]")
-    if wanted and not options.get("refit", True):
-        wanted = replace(wanted, refit=False)
-    return wanted, Calibration(Path(given)) if given else None
+    if pruning and not options.get("refit", True):
+        pruning = replace(pruning, refit=False)
+    return pruning, Calibration(Path(calibration)) if calibration else None

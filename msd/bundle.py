@@ -6,7 +6,7 @@
     scheduler/           scheduler_config.json
     manifest.json        this module's `Manifest`
 
-`open_bundle` reads such a folder; `file_facts` and `dump_manifest` are for whoever writes one.
+`open_bundle` reads such a folder; `file_facts` and `dump_manifest` help to write one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from msd.tensor_spec import TensorSpec
 
 FORMAT = 2
 OLDEST = 2
-"""Format 1 said of weights only of which type they are."""
+"""Format 1 recorded only the type of the weights."""
 
 MANIFEST = "manifest.json"
 RunsOn = Literal["gpu", "cpu"]
@@ -33,7 +33,7 @@ RunsOn = Literal["gpu", "cpu"]
 
 @dataclass(frozen=True)
 class File:
-    """What a file must be: its SHA-256 in hexadecimal and its size in bytes."""
+    """The expected SHA-256 of a file, in hexadecimal, and its size in bytes."""
 
     sha256: str
     bytes: int
@@ -41,7 +41,7 @@ class File:
 
 @dataclass(frozen=True)
 class Adapter:
-    """A LoRA that was merged into the weights: its name among the source's files, and how strongly."""
+    """A LoRA that was merged into the weights: its name among the source's files, and its scale."""
 
     file: str
     scale: float
@@ -49,9 +49,9 @@ class Adapter:
 
 @dataclass(frozen=True)
 class Source:
-    """What was converted: `kind` such as "diffusers", its name, and each file read, by relative path.
+    """The converted checkpoint: `kind` such as "diffusers", its name, and each file read, by relative path.
 
-    `published`: what those of the files are that are known by their SHA-256.
+    `published` identifies those files that are public ones, known by their SHA-256.
     """
 
     kind: str
@@ -63,7 +63,7 @@ class Source:
 
 @dataclass(frozen=True)
 class RecipeFacts:
-    """By which recipe weights are stored: its name, and the SHA-256 of all that it does."""
+    """The recipe by which weights are stored: its name, and the SHA-256 of all its settings."""
 
     name: str
     sha256: str
@@ -71,7 +71,7 @@ class RecipeFacts:
 
 @dataclass(frozen=True)
 class Configuration:
-    """How it was converted: image size in pixels, batch, recipe, and each component's own settings, by name.
+    """The settings of a conversion: image size in pixels, batch, recipe, and each component's own, by name.
 
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. In the file, each component's settings stand
     under its name beside the other keys.
@@ -87,9 +87,9 @@ class Configuration:
 
 @dataclass(frozen=True)
 class ConvertedFile:
-    """One .tflite file: its name in the folder, what it must be, its operations, what goes in and out.
+    """One .tflite file: its name in the folder, hash, size, number of operations, inputs and outputs.
 
-    `made_from` is the fingerprint of everything that decides the file's bytes. `runs_on`: what it is for.
+    `made_from` is the fingerprint of everything that decides the file's bytes. `runs_on` is its processor.
     """
 
     file: str
@@ -104,9 +104,9 @@ class ConvertedFile:
 
 @dataclass(frozen=True)
 class Conversion:
-    """What converting took: wall seconds and the peak resident memory of the process in bytes.
+    """The cost of a conversion: wall seconds and the peak resident memory of the process in bytes.
 
-    `stages` has the seconds of each component's stages, of those that were converted in this run.
+    `stages` has the seconds of each stage of the components that this run converted.
     """
 
     seconds: float
@@ -116,7 +116,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Everything manifest.json says.
+    """The contents of manifest.json.
 
     `family` names the kind of model (msd/families). `ledger`: the effect of each rewrite, by component.
     `scheduler`: its configuration. `versions`: of libraries.
@@ -136,29 +136,29 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Bundle:
-    """A folder whose manifest has been read and whose files are there."""
+    """A folder of converted files, with its manifest."""
 
     folder: Path
     manifest: Manifest
 
     @property
     def family(self) -> Family:
-        """The kind of model that it is."""
+        """The family of its model."""
         return find_family(self.manifest.family)
 
     def path(self, component: str) -> Path:
-        """Return where a component's .tflite file is; raises BadBundle if there is no such component."""
+        """Return the path of a component's .tflite file; raises BadBundle if there is no such component."""
         return self.folder / self.component(component).file
 
     def component(self, name: str) -> ConvertedFile:
-        """Return what the manifest says of a component; raises BadBundle if it lists no such component."""
+        """Return the manifest's entry for a component; raises BadBundle if there is no such component."""
         if name not in self.manifest.components:
             raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(self.family.required)}")
         return self.manifest.components[name]
 
     @property
     def model_hash(self) -> str:
-        """The SHA-256 of the components' own SHA-256, in name order: it names the converted weights."""
+        """The SHA-256 of the components' own SHA-256, in name order: it identifies the converted weights."""
         hashes = [f"{name} {part.sha256}\n" for name, part in sorted(self.manifest.components.items())]
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
@@ -166,7 +166,7 @@ class Bundle:
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
     """Return the bundle in `folder`, its files checked by size and, if `verify`, by SHA-256.
 
-    Raises BadBundle for a missing file, a file that is not what the manifest says, or a senseless manifest.
+    Raises BadBundle for a missing file, a file that differs from the manifest, or an invalid manifest.
     """
     folder = Path(folder)
     if not folder.is_dir():
@@ -178,7 +178,7 @@ def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
 
 
 def load_manifest(path: Path) -> Manifest:
-    """Return the manifest in a file; raises BadBundle for one that is missing, newer, or senseless."""
+    """Return the manifest in a file; raises BadBundle for one that is missing, newer, or invalid."""
     try:
         manifest: Manifest = schema.load(Manifest, path, FORMAT, "a manifest", OLDEST)
     except OSError as error:
@@ -201,14 +201,14 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def file_facts(path: Path) -> File:
-    """Return a file's SHA-256 and size, reading a piece at a time; raises OSError."""
+    """Return a file's SHA-256 and size, reading one piece at a time; raises OSError."""
     with path.open("rb") as stream:
         digest = hashlib.file_digest(stream, "sha256")
     return File(digest.hexdigest(), path.stat().st_size)
 
 
 def _check_names(path: Path, manifest: Manifest) -> None:
-    """Refuse file names that lead out of the folder: a manifest may come from a stranger."""
+    """Refuse file names that lead out of the folder: a manifest may come from an untrusted source."""
     for name, component in manifest.components.items():
         if component.file in ("", ".", "..") or Path(component.file).name != component.file:
             raise BadBundle(f"{path} puts {name} in {component.file!r}, which is not a plain file name")

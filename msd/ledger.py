@@ -9,7 +9,7 @@ from msd.files import schema
 
 @dataclass(frozen=True)
 class SkipCount:
-    """How often a rewrite skipped a match for one reason, and the name of one tensor where it did."""
+    """The number of matches that a rewrite skipped for one reason, and the name of one tensor."""
 
     count: int
     example: str
@@ -53,7 +53,7 @@ class PrunedUnit:
 
 @dataclass(frozen=True)
 class ComponentPruning:
-    """The pruning of one component: `parameters` are those before, `removed` those that went."""
+    """The pruning of one component: `parameters` counts those before, `removed` those that were pruned."""
 
     criterion: str
     budget: str | None

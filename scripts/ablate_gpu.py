@@ -4,8 +4,8 @@
     python scripts/ablate_gpu.py build -o docs/results/gpu-ablation.json
 
 The two halves may run on different machines. Weights are random. All variants are written first, side by
-side; then each takes turns with the whole U-Net, in a process of its own. What the delegate does not take at
-all runs where LiteRT puts it then: partly on the CPU.
+side; then each takes turns with the whole U-Net, in a process of its own. LiteRT runs a file that the
+delegate rejects partly on the CPU.
 
 `build/sd15-litert-torch.zip`, if it is there, is the U-Net as litert-torch exports it
 (`scripts/export_litert_torch.py`), and is measured against ours of the same model and batch.
@@ -58,14 +58,14 @@ MEMORY = 64 * 10**9
 
 @dataclass(frozen=True)
 class Variant:
-    """A U-Net: of which structure, by which recipe, and which rewrite is switched off ("*": all)."""
+    """A U-Net of a structure, converted by a recipe without a rewrite ("*": without all)."""
 
     name: str
     structure: str
     recipe: str = "gpu-w8"
     without: str | None = None
     against: str = "whole"
-    """The variant that it is measured in turn with."""
+    """The variant with which it takes turns."""
 
 
 @dataclass
@@ -175,7 +175,7 @@ def rules_of(variant: Variant) -> list[Any]:
 
 
 def path_of(variant: Variant, folder: Path) -> Path:
-    """Return where a variant's file is."""
+    """Return the path of a variant's file."""
     return folder / (variant.name.replace(" ", "_").replace(",", "").replace(".", "") + ".tflite")
 
 
@@ -214,7 +214,7 @@ def measured_against(
 
 
 def reference(base: Row, folder: Path, adapter: VulkanAdapter) -> Array | None:
-    """Return the output in fp32, of the U-Net that rewrites are switched off in; None for others."""
+    """Return the fp32 output of the U-Net whose rewrites are switched off; None for others."""
     if base.variant.structure != MODEL:
         return None
     with opened(base, folder, adapter, "fp32") as exact:
@@ -223,7 +223,7 @@ def reference(base: Row, folder: Path, adapter: VulkanAdapter) -> Array | None:
 
 
 def all_opened(rows: list[Row], folder: Path, adapter: VulkanAdapter, precision: Any) -> list[Loaded | None]:
-    """Compile some files at the same time: half a minute each, on one core; the files go."""
+    """Compile some files at the same time: half a minute each, on one core; then delete them."""
     with ThreadPoolExecutor(len(rows)) as pool:
         loaded = list(pool.map(lambda row: load(row, folder, adapter, precision), rows))
     for row in rows:
@@ -298,7 +298,7 @@ def opened(row: Row, folder: Path, adapter: VulkanAdapter, precision: Any) -> It
 
 
 def load(row: Row, folder: Path, adapter: VulkanAdapter, precision: Any) -> Loaded | None:
-    """Load a variant, alone on the GPU or else with the CPU's help; returns None where neither works."""
+    """Load a variant, alone on the GPU or else with the CPU's help; returns None if neither works."""
     path = path_of(row.variant, folder)
     signature = Interface.of(tflite.read(path), path).signature
     for cpu_too in (False, True):
@@ -323,7 +323,7 @@ def note(row: Row, told: native_log.NativeLog) -> None:
 
 
 def distance(expected: Array | None, found: Array) -> float | None:
-    """Return the PSNR in dB, 0 where something found is not a number; None where nothing is expected."""
+    """Return the PSNR in dB, 0 where a value is NaN; None without a reference."""
     if expected is None:
         return None
     whole = bool(np.isfinite(found).all())
@@ -331,13 +331,13 @@ def distance(expected: Array | None, found: Array) -> float | None:
 
 
 def values(name: str, shape: tuple[int, ...], dtype: str) -> Array:
-    """Return the same numbers for a name whatever the shape they are in."""
+    """Return numbers that depend on the name alone, in the given shape."""
     rng = np.random.default_rng(sum(name.encode()))
     return rng.standard_normal(shape).astype(dtype)
 
 
 def gpu_used() -> int:
-    """Return the bytes of GPU memory in use, 0 where nvidia-smi is not there."""
+    """Return the bytes of GPU memory in use, 0 without nvidia-smi."""
     if not shutil.which("nvidia-smi"):
         return 0
     query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
@@ -345,7 +345,7 @@ def gpu_used() -> int:
 
 
 def gpu_name() -> str | None:
-    """Return the GPU's name and its driver's version, None where nvidia-smi is not there."""
+    """Return the GPU's name and its driver's version, None without nvidia-smi."""
     if not shutil.which("nvidia-smi"):
         return None
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]

@@ -3,8 +3,8 @@
     python scripts/analyzer.py write FOLDER
     OTHER/bin/python scripts/analyzer.py ask FOLDER -o tests/recorded/analyzer-2.15.1.json
 
-The second step needs nothing but a TensorFlow whose Analyzer still looks: that of 2.21 never warns, for
-the check was taken out of it (tflite/python/analyzer_wrapper/model_analyzer.cc).
+The second step needs nothing but a TensorFlow whose Analyzer still looks: that of 2.21 never warns, because
+it lacks the check (tflite/python/analyzer_wrapper/model_analyzer.cc).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ REASON = re.compile(r"GPU COMPATIBILITY WARNING: (?!Subgraph)(.+)")
 
 
 def main() -> None:
-    """Write the cases, or ask about them."""
+    """Write the cases, or ask the Analyzer about them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("step", choices=["write", "ask"])
     parser.add_argument("folder", type=Path)
@@ -46,7 +46,7 @@ def _write(folder: Path) -> None:
 
 
 def _ask(folder: Path, output: Path) -> None:
-    """Keep the cases that it warns about: name, places of the operations, the first reason."""
+    """Record the cases with warnings: the name, the indices of the operations, the first reason."""
     import tensorflow as tf
 
     found = []

@@ -1,9 +1,9 @@
-"""The cost of a conversion, compared with its lower bound and with TensorFlow's own converter.
+"""Measure the cost of a conversion against its lower bound and TensorFlow's own converter.
 
     make bench-convert        # → docs/results/bench-convert.json
 
 Writes random checkpoints of full size under FOLDER (10 GB), runs every command in its own process, in turn,
-and says medians. An idle machine with 16 GB of memory is needed for TensorFlow's converter.
+and writes medians. TensorFlow's converter needs an idle machine with 16 GB of memory.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Bench:
         return found
 
     def against_converter(self, component: str) -> dict[str, Any]:
-        """Return the cost of one component here, cold and warm, and in TensorFlow's converter."""
+        """Return the cost of one component in msd, cold and warm, and in TensorFlow's converter."""
         cold = self.convert(self.source, "--component", component, cold=True)
         warm = self.convert(self.source, "--component", component)
         theirs = measured(

@@ -1,4 +1,4 @@
-"""How long the rules take for a graph of 5000 operations, beside one of 1000.
+"""Measure the time of the rules for a graph of 5000 operations, and for one of 1000.
 
 make bench-report        # → docs/results/bench-report.json
 """

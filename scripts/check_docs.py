@@ -51,7 +51,7 @@ class Page:
 
     @property
     def adds(self) -> bool:
-        """Whether the page shows how to add files, which do not exist yet."""
+        """Return whether the page shows how to add files, which do not exist yet."""
         return Path(self.path).name.startswith("adding-a-")
 
 
@@ -128,7 +128,7 @@ def commands(page: Page) -> Iterator[tuple[str, bool]]:
 
 
 def wrong_command(page: Page, line: str, complete: bool) -> str | None:
-    """Return what is wrong with a command, or None; also None for commands of other programs."""
+    """Return the mistake in a command, or None; also None for commands of other programs."""
     line = re.sub(r"^(\w+=\S* )+", "", line)
     first = line.split(" ", 1)[0]
     if first not in (*ENTRY_POINTS, "msd", "make", "python"):
@@ -145,7 +145,7 @@ def wrong_command(page: Page, line: str, complete: bool) -> str | None:
 
 
 def wrong_script(root: Path, words: list[str]) -> str | None:
-    """Return what is wrong with a call of a file in scripts/, by the options that its text declares."""
+    """Return the mistake in a call of a file in scripts/, by the options that its text declares."""
     name = words[1].replace(".", "/") + ".py" if words[0] == "-m" else words[0]
     if not name.startswith("scripts/"):
         return None
@@ -164,7 +164,7 @@ def wrong_script(root: Path, words: list[str]) -> str | None:
 
 
 def wrong_options(words: list[str], complete: bool) -> str | None:
-    """Return why click refuses a command of msd; of one that is not `complete`, only check the options."""
+    """Return click's reason to refuse a command of msd; checks only the options unless it is `complete`."""
     command: click.Command | None = ENTRY_POINTS.get(words[0])
     if words[0] == "msd":
         if words[1].startswith("-"):
@@ -196,7 +196,7 @@ def refusal(command: click.Command, words: list[str]) -> str | None:
 
 
 def mistakes(page: Page) -> list[str]:
-    """Return everything that is wrong with a page, a sentence each."""
+    """Return the mistakes in a page, a sentence each."""
     found = [*broken_links(page), *missing_paths(page), *missing_imports(page)]
     for line, complete in commands(page):
         if wrong := wrong_command(page, line, complete):

@@ -1,4 +1,4 @@
-"""CompVis' and Stability AI's names of the tensors of diffusers' networks: msd/sources/compvis inverted."""
+"""CompVis' and Stability AI's names of diffusers' tensors, the inverse of msd/sources/compvis."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def unet(shapes: Shapes, resnets: Iterable[int]) -> list[CompVisTensor]:
 
 
 def vae(shapes: Shapes, levels: int) -> list[CompVisTensor]:
-    """Return the autoencoder's tensors, encoder and all."""
+    """Return the autoencoder's tensors, including the encoder's."""
     made = []
     for name, shape in shapes.items():
         if ".attentions.0.to_" in name and len(shape) == 2:

@@ -39,12 +39,12 @@ def is_ours(frame: FrameType) -> bool:
 
 
 def is_function(code: CodeType) -> bool:
-    """Return whether it is not the body of a module or a class: those run when something is imported."""
+    """Return whether it is a function, not the body of a module or a class, which run at import."""
     return bool(code.co_flags & inspect.CO_OPTIMIZED)
 
 
 def is_importing(frame: FrameType | None) -> bool:
-    """Return whether one of our modules is being imported: where that happens first says nothing."""
+    """Return whether one of our modules is being imported: the place of an import is accidental."""
     while frame:
         if frame.f_code.co_name == "<module>" and is_ours(frame):
             return True

@@ -1,9 +1,9 @@
-"""Draw the two pictures at the top of the README from the folder that `make demo` wrote.
+"""Make the two images at the top of the README from the folder that `make demo` wrote.
 
     python -m scripts.draw_demo demo-out
 
-docs/images/demo.png is the generated image, twice as large. docs/images/verdict.svg is what
-`delegation-report` prints of the real delegate.
+docs/images/demo.png is the generated image, twice as large. docs/images/verdict.svg is the
+output of `delegation-report` about the real delegate.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from rich.text import Text
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 REPORT = "from msd.cli.report import report; report()"
 VERDICT, COLUMNS, SCALE = "LiteRT ", 82, 2
-"""How the verdict begins, its columns, and the factor by which the image is enlarged."""
+"""The first words of the verdict, its columns, and the factor that enlarges the image."""
 
 
 def verdict(bundle: Path) -> str:
-    """Return what `delegation-report` prints of the real delegate, with the colours of a terminal."""
+    """Return the output of `delegation-report` about the real delegate, with the colours of a terminal."""
     env = os.environ | {"FORCE_COLOR": "1", "TERM": "xterm-256color", "COLUMNS": str(COLUMNS)}
     command = [sys.executable, "-c", REPORT, str(bundle)]
     printed = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
@@ -35,7 +35,7 @@ def verdict(bundle: Path) -> str:
 
 
 def terminal(text: str, title: str) -> str:
-    """Return an SVG picture of a terminal that shows `text`; it loads no fonts from the network."""
+    """Return an SVG image of a terminal that shows `text`; it loads no fonts from the network."""
     console = Console(record=True, width=COLUMNS, file=StringIO())
     console.print(Text.from_ansi(text), no_wrap=True)
     picture = console.export_svg(title=title, unique_id="verdict")

@@ -3,7 +3,7 @@
     python -m scripts.draw_layers
 
 Rows follow from the import statements: a package stands one row above the highest package that it imports.
-`tests/test_docs.py` fails when the picture is out of date.
+`tests/test_docs.py` fails when the image is out of date.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ HEAD = """<svg xmlns="http://www.w3.org/2000/svg"
 
 
 def package_of(module: str) -> str:
-    """Return the part of a module's name that is drawn: "msd.ir.graph" is in "msd.ir"."""
+    """Return the package in the figure that a module belongs to: "msd.ir" for "msd.ir.graph"."""
     first, *rest = module.split(".")
     return f"msd.{rest[0]}" if first == "msd" and rest else first
 
@@ -51,7 +51,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def packages(root: Path = ROOT) -> dict[str, set[str]]:
-    """Return which packages each package imports; a module of msd/ itself counts as one."""
+    """Return the packages that each package imports; a module of msd/ itself counts as one."""
     found: dict[str, set[str]] = {}
     for path in sorted(path for top in ("msd", "graph_rewrites") for path in (root / top).rglob("*.py")):
         parts = path.relative_to(root).with_suffix("").parts

@@ -28,7 +28,7 @@ LARGE = 64
 
 @click.group()
 def main() -> None:
-    """Make structures."""
+    """Make structures without weights."""
 
 
 @main.command("trace")
@@ -89,7 +89,7 @@ def draw(spec: VariableSpec, seed: int, outputs_first: bool) -> Weights:
 
 @cache
 def normals() -> Array:
-    """Return a prime number of them, so that no row of weights repeats another."""
+    """Return a prime number of normal numbers, so that no row of weights repeats another."""
     return np.random.default_rng(0).standard_normal(1_048_583, dtype=np.float32)
 
 

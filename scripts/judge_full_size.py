@@ -1,10 +1,10 @@
-"""Judge full-size Stable Diffusion, with random weights, by the real delegate on this machine's GPU.
+"""Judge full-size Stable Diffusion with random weights with the real delegate on this machine's GPU.
 
     python scripts/judge_full_size.py trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
     python scripts/judge_full_size.py judge build sd21-base sd15 -o docs/results/gpu-full-size.json
 
-The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed. What is
-judged is added to what OUTPUT has already.
+The two halves may run on different machines. Weights are normal with variance 1/fan-in, from a seed. The
+verdicts are added to those that OUTPUT already has.
 """
 
 from __future__ import annotations
@@ -98,9 +98,10 @@ def write_random(structure: Structure, path: Path, component: str, recipe: str) 
     model = with_weights(structure, drawn)
     settings = Settings(graph_rewrites.load(), find_recipe(recipe))
     pruned = 0
-    if pruning := settings.pruned(component):
+    pruning = settings.pruning_of(STABLE_DIFFUSION)
+    if pruning and component in pruning.components:
         pruned = prune({component: model.main}, pruning, partial(stored_bytes, settings.recipe)).removed
-    ledger = apply(model.main, settings.applied)
+    ledger = apply(model.main, settings.active_rules)
     encode(model.main, settings.recipe, component)
     tflite.write(model, path)
     return {

@@ -1,9 +1,9 @@
-"""Make a folder like msd-convert's of structures, with random weights, where there is no TensorFlow.
+"""Make a bundle from structures, with random weights, on a machine without TensorFlow.
 
     python scripts/judge_full_size.py trace build sd21-base            # needs TensorFlow; less than 1 MB
     python scripts/make_random_bundle.py build sd21-base build/sd21-random --recipe gpu-w8
 
-What it draws is noise; what it costs is what Stable Diffusion costs. The tokenizer is CLIP's.
+It generates noise at the cost of Stable Diffusion. The tokenizer is CLIP's.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from msd.bundle import (
     Source,
     dump_manifest,
 )
-from msd.conversion.manifest import component_of
+from msd.conversion.manifest import describe_file
 from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
@@ -92,7 +92,7 @@ def write(structure: Path, out: Path, name: str, recipe: str) -> ConvertedFile:
     encode(made.main, chosen, name)
     path = out / f"{name}.tflite"
     tflite.write(made, path)
-    return component_of(path, "", "gpu")
+    return describe_file(path, "", "gpu")
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m scripts.make_random_checkpoint single-file build/sd21-base.safetensors --model sd21-base
 
-Names and shapes are those of diffusers' and transformers' own classes; a seed and a name make a tensor, so
-that all formats hold the same. Weights are normal with variance 1/fan-in; norms are about 1, biases about 0.
+Names and shapes are those of diffusers' and transformers' own classes; a seed and a name decide a tensor, so
+that all formats have the same. Weights are normal with variance 1/fan-in; norms are about 1, biases about 0.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def shapes(config: Config, text_layers: int = 0) -> dict[str, dict[str, Shape]]:
 
 
 def is_second(config: Config) -> bool:
-    """Whether it is a Stable Diffusion 2.x, whose text encoder is OpenCLIP's."""
+    """Return whether it is a Stable Diffusion 2.x, whose text encoder is OpenCLIP's."""
     return config["text_encoder"].get("hidden_act") == "gelu"
 
 

@@ -56,7 +56,7 @@ def constructors(second: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def write(path: Path, model: Any, random: np.random.Generator) -> None:
-    """Write random weights of every layer of `model`, whose variables need not be there."""
+    """Write random weights of every layer of `model`, whose variables need not exist."""
     from keras.src.legacy.saving.legacy_h5_format import save_attributes_to_hdf5_group
 
     with h5py.File(path, "w") as file:
@@ -69,7 +69,7 @@ def write(path: Path, model: Any, random: np.random.Generator) -> None:
 
 
 def draw(variable: Any, random: np.random.Generator) -> Array:
-    """Return float32 values such as training gives."""
+    """Return float32 values with a distribution like that of trained ones."""
     normal = random.standard_normal(variable.shape, np.float32)
     if variable.name == "gamma":
         return 1 + normal / 10

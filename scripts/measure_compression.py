@@ -1,11 +1,11 @@
-"""The cost of compression on the demo checkpoint: sizes, components, latents, images, attributes.
+"""Measure the cost of compression on the demo checkpoint: sizes, components, latents, images, attributes.
 
     python -m scripts.measure_compression convert build/compression
     python -m scripts.measure_compression draw build/compression
     python -m scripts.measure_compression compare build/compression -o docs/results/compression.json
 
-`convert` writes a bundle for each variant, `draw` draws the same held-back captions from the same latents
-with each, and `compare` sets them beside float32, in a JSON and a PNG with the first captions.
+`convert` writes a bundle for each variant, `draw` generates images of the same held-back captions from
+the same latents with each, and `compare` compares them with float32, in a JSON file and a PNG of the first.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ budget = "{share}%"
 criterion = "reconstruction"
 """
 CALIBRATION = 24
-"""Captions that pruning is calibrated on; none of them is measured."""
+"""The captions for calibrating pruning; none of them is measured."""
 
 COMMAND = "python -m scripts.measure_compression"
 GPU = ", on a GPU in float16"
@@ -123,10 +123,10 @@ def adapter() -> str:
 
 
 def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tuple[Any, Any]:
-    """Return the pixels and last latents of some captions; each number is its seed."""
+    """Return the pixels and last latents of some captions; the number of each is its seed."""
     requests = [Request(prompt, seed=seed, steps=STEPS, guidance=GUIDANCE) for seed, prompt in prompts]
     where: dict[str, Any] = {"backend": "gpu", "precision": "fp16"} if gpu else {"threads": 1}
-    pictures = Pipeline(open_bundle(bundle), **where).draw(requests)
+    pictures = Pipeline(open_bundle(bundle), **where).generate_all(requests)
     return np.stack([p.pixels for p in pictures]), np.concatenate([p.latents for p in pictures])
 
 
@@ -134,7 +134,7 @@ def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tu
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 def compare(folder: Path, output: Path) -> None:
-    """Write how far every variant is from float32 to OUTPUT, and a picture of pictures beside it."""
+    """Write the distance of every variant from float32 to OUTPUT, and a contact sheet beside it."""
     bundles = {name + gpu: open_bundle(folder / place(name)) for name in VARIANTS for gpu in ("", GPU)}
     files = {name: folder / f"{place(name)}.npz" for name in bundles}
     drawn = {name: dict(np.load(path)) for name, path in files.items() if path.is_file()}

@@ -34,7 +34,7 @@ _LABEL = 44
 
 
 def draw(pipe: Any, texts: list[str], steps: int, guidance: float) -> Pictures:
-    """Return one picture for each caption, (N, 128, 128, 3) uint8; the i-th starts from noise of seed i."""
+    """Return one image for each caption, (N, 128, 128, 3) uint8; the i-th starts from noise of seed i."""
     blocks = []
     for first in range(0, len(texts), _BATCH):
         batch = texts[first : first + _BATCH]
@@ -47,7 +47,7 @@ def draw(pipe: Any, texts: list[str], steps: int, guidance: float) -> Pictures:
 
 
 def figures(pictures: Pictures, texts: list[str]) -> dict[str, Any]:
-    """Return the mean score, the share of pictures with all attributes right, and each attribute's share."""
+    """Return the mean score, the share of images with all attributes right, and each attribute's share."""
     scores = [score(picture, text) for picture, text in zip(pictures, texts, strict=True)]
     right: Counter[str] = Counter()
     for picture, text in zip(pictures, texts, strict=True):
@@ -61,7 +61,7 @@ def figures(pictures: Pictures, texts: list[str]) -> dict[str, Any]:
 
 
 def sheet(pictures: Pictures, texts: list[str]) -> Image.Image:
-    """Return the pictures in rows, each with its caption below."""
+    """Return the images in rows, each with its caption below."""
     side = pictures.shape[1]
     rows = -(-len(pictures) // _COLUMNS)
     page = Image.new("RGB", (_COLUMNS * (side + 4), rows * (side + _LABEL)), "white")
@@ -74,7 +74,7 @@ def sheet(pictures: Pictures, texts: list[str]) -> Image.Image:
 
 
 def conditions(device: str) -> dict[str, str]:
-    """Return where the figures were taken."""
+    """Return the machine and the versions behind the figures."""
     chip = torch.cuda.get_device_name() if device == "cuda" else platform.machine()
     return {
         "device": chip,

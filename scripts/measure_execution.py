@@ -3,7 +3,7 @@
     msd-convert path/to/stable-diffusion-2-1-base -o sd21
     python scripts/measure_execution.py sd21 -o docs/results/execution.json -- --dynamic-range --steps 4
 
-Each picture is drawn by a process of its own, and recorded as `msd generate --timeline` does. A figure of the
+A process of its own generates each image and records it as `msd generate --timeline` does. A figure of the
 last three runs is written beside the result.
 """
 
@@ -64,7 +64,7 @@ def main(bundle: Path, options: tuple[str, ...], output: Path, repeats: int) -> 
 
 
 def draw(bundle: Path, execution: str, options: tuple[str, ...]) -> tuple[Timeline, str]:
-    """Return the timeline of one picture in a process of its own, and the SHA-256 of its file."""
+    """Return the timeline of one image in a process of its own, and the SHA-256 of its file."""
     with tempfile.TemporaryDirectory() as folder:
         timeline, picture = Path(folder) / "timeline.json", Path(folder) / "picture.png"
         command = [sys.executable, "-c", "from msd.cli import msd; msd()", "generate", str(bundle)]

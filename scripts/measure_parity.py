@@ -1,4 +1,4 @@
-"""Measure the demo checkpoint's conversions against diffusers: components, pictures, attributes.
+"""Measure the demo checkpoint's conversions against diffusers: components, images, attributes.
 
     python scripts/measure_parity.py -o docs/results/demo-parity.json
 
@@ -36,7 +36,7 @@ VARIANTS = {
     "float16": ("float16", ()),
     "int8": ("gpu-w8", ()),
 }
-"""Recipes, and the rewrites that are switched off."""
+"""The recipes, and the rewrites that each is without."""
 
 GUIDANCE = 7.5
 BATCH = 10
@@ -94,7 +94,7 @@ class Reference:
         self.checks = self._checks()
 
     def _draw(self, first: int) -> Any:
-        """Return a batch of pictures, uint8; some latents on the way are kept in `states`."""
+        """Return a batch of images, uint8; `states` receives some intermediate latents."""
 
         def keep(pipe: Any, step: int, timestep: Any, values: dict[str, Any]) -> dict[str, Any]:
             if step % 7 == 3 and len(self.states) < 12:
@@ -173,7 +173,7 @@ class Reference:
 
 
 def measure(bundle: Bundle, reference: Reference) -> dict[str, Any]:
-    """Return the least PSNR (dB) over the inputs of each component, and how the pictures compare."""
+    """Return the least PSNR (dB) over the inputs of each component, and the comparison of the images."""
     row: dict[str, Any] = {}
     for name, pairs in reference.checks.items():
         with Interpreter(bundle.path(name.split(",")[0]), float_weights=True) as network:
@@ -200,7 +200,7 @@ def measure(bundle: Bundle, reference: Reference) -> dict[str, Any]:
         )
         for i, p in enumerate(reference.prompts)
     ]
-    drawn = [p.pixels for p in Pipeline(bundle).draw(requests, latents=reference.starts)]
+    drawn = [p.pixels for p in Pipeline(bundle).generate_all(requests, latents=reference.starts)]
     decibels = [psnr(a / 255, b / 255) for a, b in zip(reference.pictures, drawn, strict=True)]
     row["pictures, median"] = round(float(np.median(decibels)), 1)
     row["pictures, least"] = round(min(decibels), 1)

@@ -1,8 +1,8 @@
-"""Each recipe on the demo checkpoint: sizes, distance to float32, the real delegate's verdict.
+"""Measure each recipe on the demo checkpoint: sizes, distance to float32, the real delegate's verdict.
 
     python -m scripts.measure_recipes -o docs/results/recipes.json
 
-On the CPU in float arithmetic, over what the networks are fed while pictures are drawn; some minutes.
+On the CPU in float arithmetic, over the inputs of the networks during generation; some minutes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The demo suite's response to injected faults, and to harmless changes.
+"""Measure the demo suite's response to injected faults, and to harmless changes.
 
     python -m scripts.measure_regress build/regress -o docs/results/regress.json
 
 Converts the demo checkpoint in several ways, changes the scale of each int8 tensor by 5 %, swaps weights, and
-holds each against configs/suites/demo.
+compares each with configs/suites/demo.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def main(folder: Path, output: Path, every: int, processes: int, convert_only: b
 
 
 def convert(folder: Path, name: str) -> None:
-    """Convert the demo checkpoint by the recipe or with the clip that `name` says."""
+    """Convert the demo checkpoint by the recipe or with the clip that `name` names."""
     import graph_rewrites
     from msd.conversion.convert import Settings, convert
     from msd.demo import CHECKPOINT
@@ -90,7 +90,7 @@ def convert(folder: Path, name: str) -> None:
 
 
 def all_scales(folder: Path, every: int) -> list[tuple[str, str]]:
-    """Return component and name of the int8 tensors to scale."""
+    """Return the component and the name of the int8 tensors to scale."""
     named = [
         (c, name)
         for c in STABLE_DIFFUSION.names
@@ -131,7 +131,7 @@ def held(bundle: Path) -> Result:
 
 
 def figures(result: Result) -> dict[str, Any]:
-    """Return the worst and the middle of the pictures, and how many thresholds are broken."""
+    """Return the worst and the median image, and the number of broken thresholds."""
     ratios = sorted(float("inf") if p.psnr_db is None else p.psnr_db for p in result.pictures)
     middle = (ratios[(len(ratios) - 1) // 2] + ratios[len(ratios) // 2]) / 2
     scores = [p.attributes for p in result.pictures if p.attributes is not None]
@@ -147,7 +147,7 @@ def figures(result: Result) -> dict[str, Any]:
 
 
 def stored(decibels: float) -> float | None:
-    """Return decibels with one digit, None for equal pictures."""
+    """Return decibels with one digit, None for equal images."""
     return None if decibels == float("inf") else round(decibels, 1)
 
 

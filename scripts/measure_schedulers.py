@@ -1,8 +1,8 @@
-"""Measure how far pictures are from diffusers', scheduler by scheduler, weights and noise being the same.
+"""Measure the distance of images from diffusers', by scheduler, with the same weights and noise.
 
     python -m scripts.measure_schedulers -o docs/results/scheduler-parity.json
 
-The demo checkpoint predicts noise; a small random one is taken to predict velocity. Recipe float32. Needs
+The demo checkpoint predicts noise; a small random one predicts velocity. Recipe float32. Needs
 the test extra (diffusers, torch). Minutes.
 """
 
@@ -39,7 +39,7 @@ VELOCITY = (("prediction_type", "v_prediction"),)
 @click.option("--captions", "count", default=4, show_default=True)
 @click.option("--steps", default=20, show_default=True, help="Of LCM 8.")
 def main(output: Path, count: int, steps: int) -> None:
-    """Write the PSNR of latents and pictures, in dB, as JSON to OUTPUT."""
+    """Write the PSNR of latents and images, in dB, as JSON to OUTPUT."""
     prompts = captions("held-back", count, seed=1)
     rows: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -77,7 +77,7 @@ def main(output: Path, count: int, steps: int) -> None:
 
 
 def measure(drawings: list[Drawing], bundle: Bundle, source: Path) -> dict[str, Any]:
-    """Return steps, and the median and least PSNR of latents and of pictures, 8 bits a channel."""
+    """Return steps, and the median and least PSNR of latents and of images, 8 bits a channel."""
     found = []
     for drawing in drawings:
         start = noise(drawing.seed, bundle.component("unet").inputs[0].shape)

@@ -1,4 +1,4 @@
-"""The structure of the code in figures, of one checkout or of two side by side.
+"""Measure the structure of the code, of one checkout or of two side by side.
 
     PYTHONPATH=. python scripts/measure_structure.py BEFORE . --suite-minutes 14.1 --suite-minutes 11.5 \\
         -o docs/results/structure.json
@@ -61,7 +61,7 @@ def main(roots: tuple[Path, ...], suite_minutes: tuple[float, ...], rooms: bool,
 
 
 def command(roots: tuple[Path, ...]) -> str:
-    """Return how to run this again, without the folders of this machine."""
+    """Return the command that repeats this, without the folders of this machine."""
     return f"python scripts/measure_structure.py {'BEFORE .' if len(roots) == 2 else '.'}"
 
 
@@ -85,7 +85,7 @@ def figures(root: Path, rooms: bool) -> Figures:
 
 
 def conversion_rooms(root: Path) -> Figures:
-    """Return what a checkpoint passes through while the code at `root` converts it."""
+    """Return the rooms that a checkpoint passes through while the code at `root` converts it."""
     rooms = [package_of(module) for module in converted_through(root) if not in_folder(module, "msd.cli")]
     stays, returns = visits(rooms)
     return {

@@ -1,4 +1,4 @@
-"""Run a command and measure it from outside: wall time, and the memory of it and of all that it starts."""
+"""Run a command and measure it from outside: wall time, and the memory of it and of all its children."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
     python scripts/mutate.py [file stems, such as use_conv; all if none]
 
-Every `if …: return skip(…)` is made never to refuse, and each alternative of its condition dropped in turn.
+Each `if …: return skip(…)` is changed to never refuse, then to lose each alternative of its condition.
 The tests of that file must then fail. Works on a copy. Exit code 1 if a mutant survives, 2 if the tests fail
 without one.
 """
@@ -23,7 +23,7 @@ COPIED = ("msd", "graph_rewrites", "tests", "pyproject.toml")
 
 
 def refuses(node: ast.AST) -> bool:
-    """Whether `node` is `if …: return skip(…)`."""
+    """Return whether `node` is `if …: return skip(…)`."""
     if not isinstance(node, ast.If) or not isinstance(node.body[0], ast.Return):
         return False
     call = node.body[0].value
@@ -55,7 +55,7 @@ def mutants(source: str) -> Iterator[tuple[str, str]]:
 
 
 def passes(folder: Path, stem: str) -> bool:
-    """Whether the tests of one file pass in `folder`."""
+    """Return whether the tests of one file pass in `folder`."""
     command = [
         sys.executable,
         "-m",

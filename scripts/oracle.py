@@ -28,7 +28,7 @@ VERDICTS = ("right", "wrong", "rejected", "failed", "unchecked")
 
 
 def main() -> int:
-    """Ask, print a summary, write the result."""
+    """Ask the delegate, print a summary, write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("-o", "--output", type=Path, required=True)
     parser.add_argument("--only", default="", help="ask only about cases whose name begins with this")

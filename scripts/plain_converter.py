@@ -1,4 +1,4 @@
-"""A component through TensorFlow's own converter with dynamic-range int8 weights, as its guide shows it.
+"""Convert a component with TensorFlow's own converter to dynamic-range int8 weights, as its guide shows.
 
     python scripts/plain_converter.py build/sd21 vae_decoder build/plain.tflite
 

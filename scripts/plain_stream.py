@@ -1,4 +1,4 @@
-"""The least that a conversion must do, in plain NumPy: read each tensor, quantise it per channel, write it.
+"""Do the minimum of a conversion in plain NumPy: read each tensor, quantise it per channel, write it.
 
     python scripts/plain_stream.py build/sd21 build/plain
 

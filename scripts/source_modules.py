@@ -1,4 +1,4 @@
-"""The Python files of a checkout, parsed: which modules there are and what each imports."""
+"""The parsed Python files of a checkout: its modules and their imports."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def in_folder(name: str, *folders: str) -> bool:
 
 
 def statements(node: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
-    """Yield every node that runs at import, or ever if `inside_functions`; none that is for type checkers."""
+    """Yield every node that runs at import, or at all if `inside_functions`; none for type checkers alone."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
@@ -54,7 +54,7 @@ def statements(node: ast.AST, inside_functions: bool) -> Iterator[ast.AST]:
 
 
 def imports(module: Module, known: Modules, at_import: bool = False) -> set[str]:
-    """Return what a module imports: our modules by full name, other packages by their first name."""
+    """Return the imports of a module: our modules by full name, other packages by their first name."""
     found = set()
     for node in statements(module.tree, inside_functions=not at_import):
         if isinstance(node, ast.Import):

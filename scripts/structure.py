@@ -12,7 +12,7 @@ from scripts.source_modules import Module, Modules, imports, in_folder
 
 COMPONENT_NAMES = {"text_encoder", "unet", "vae_decoder", "token_embedding"}
 NAMED_IN = ("msd.families", "msd.sources")
-"""Where component names may be literals: families define them, and checkpoints spell them."""
+"""The modules in which component names may be literals: families define them, checkpoints spell them."""
 CODE = ("msd", "graph_rewrites", "scripts")
 POSITIONAL = 4
 """The most positional arguments for the constructor of a record."""
@@ -21,7 +21,7 @@ RECORDS = ("dataclass", "NamedTuple")
 
 @dataclass(frozen=True)
 class Measure:
-    """A length in lines, and of what."""
+    """A length in lines, and the name of the thing measured."""
 
     lines: int
     name: str
@@ -34,7 +34,7 @@ def package_of(module: str) -> str:
 
 
 def package_imports(modules: Modules) -> dict[str, set[str]]:
-    """Return which packages each package imports at run time, also inside functions."""
+    """Return the packages that each package imports at run time, also inside functions."""
     graph: dict[str, set[str]] = defaultdict(set)
     for name, module in modules.items():
         if in_folder(name, "msd", "graph_rewrites"):
@@ -44,7 +44,7 @@ def package_imports(modules: Modules) -> dict[str, set[str]]:
 
 
 def packages_in_cycles(modules: Modules) -> list[str]:
-    """Return the packages that import themselves over others."""
+    """Return the packages that import themselves through others."""
     graph = package_imports(modules)
     return sorted(package for package in graph if package in _reached(graph, package))
 
@@ -61,7 +61,7 @@ def _reached(graph: dict[str, set[str]], start: str) -> set[str]:
 
 
 def root_modules(modules: Modules) -> list[str]:
-    """Return the modules that lie directly in msd/: those that are no packages."""
+    """Return the modules that lie directly in msd/: those that are not packages."""
     return [
         name
         for name in modules
@@ -87,7 +87,7 @@ def classes(module: Module) -> Iterator[ast.ClassDef]:
 
 
 def duplicate_classes(modules: Modules) -> list[str]:
-    """Return "MODULE defines CLASS as MODULE does", once for each class whose name is taken already."""
+    """Return "MODULE defines CLASS as MODULE does", once for each class whose name is already in use."""
     first: dict[str, str] = {}
     wrong = []
     for name, module in modules.items():
@@ -122,7 +122,7 @@ def positional_records(modules: Modules) -> list[str]:
 
 
 def _origins(module: Module) -> dict[str, str]:
-    """Return where each imported name comes from."""
+    """Return the origin of each imported name."""
     found = {}
     for node in ast.walk(module.tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -133,7 +133,7 @@ def _origins(module: Module) -> dict[str, str]:
 
 
 def _constructions(module: Module) -> Iterator[tuple[ast.Call, str]]:
-    """Yield calls and the dotted names they call; `cls` is the class that it stands in."""
+    """Yield calls and the dotted names they call; `cls` is the enclosing class."""
     for node in ast.walk(module.tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
             yield node, ast.unparse(node.func)
@@ -169,6 +169,6 @@ def duplicated_options(modules: Modules) -> list[str]:
 
 
 def visits(path: list[str]) -> tuple[list[str], int]:
-    """Return the stays along a path of names, and how many of them return to a name that was left."""
+    """Return the stays along a path of names, and the number of returns to a name that was left."""
     stays = path[:1] + [name for before, name in pairwise(path) if name != before]
     return stays, len(stays) - len(set(stays))

@@ -2,8 +2,8 @@
 
     python scripts/train_demo.py --state STATE --out msd/demo/checkpoint
 
-One GPU is enough (minutes); `--smoke` passes through all of it on a CPU. Stopped at any time, the same
-command goes on from the last file in STATE.
+One GPU is enough (minutes); `--smoke` runs all of the code on a CPU. After an interruption, the same
+command resumes from the last file in STATE.
 """
 
 from __future__ import annotations

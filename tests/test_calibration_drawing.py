@@ -36,7 +36,7 @@ def test_every_run_is_kept(bundle_folder: Path) -> None:
 def test_the_last_latents_are_the_pictures(bundle_folder: Path) -> None:
     bundle = open_bundle(bundle_folder)
     found = gather(bundle, REQUESTS)["vae_decoder"]
-    for inputs, picture in zip(found, Pipeline(bundle).draw(REQUESTS), strict=True):
+    for inputs, picture in zip(found, Pipeline(bundle).generate_all(REQUESTS), strict=True):
         np.testing.assert_array_equal(inputs["latent"].reshape(picture.latents.shape), picture.latents)
 
 

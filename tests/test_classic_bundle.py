@@ -126,7 +126,7 @@ def test_both_files_compute_what_the_one_did(whole: Bundle, cut: Bundle, float_w
 
 
 def test_pictures_are_the_same(whole: Bundle, cut: Bundle) -> None:
-    drawn = [Pipeline(bundle).draw(REQUESTS) for bundle in (whole, cut)]
+    drawn = [Pipeline(bundle).generate_all(REQUESTS) for bundle in (whole, cut)]
     for one, two in zip(*drawn, strict=True):
         np.testing.assert_array_equal(one.latents, two.latents)
         np.testing.assert_array_equal(one.pixels, two.pixels)
@@ -144,7 +144,7 @@ def test_tokens_are_looked_up_on_the_cpu_whatever_the_rest_runs_on(
 
     real: Callable[..., AbstractContextManager[Any]] = Engine.load
     monkeypatch.setattr(Engine, "load", load)
-    Pipeline(cut, backend="gpu").draw(REQUESTS)
+    Pipeline(cut, backend="gpu").generate_all(REQUESTS)
     assert opened == [(name, "cpu" if name == LOOKUP else "gpu") for name in FILES]
 
 
@@ -236,14 +236,14 @@ def test_a_bundle_that_lacks_its_lookup_is_refused(cut: Bundle) -> None:
     parts = {name: part for name, part in cut.manifest.components.items() if name != LOOKUP}
     bundle = Bundle(cut.folder, replace(cut.manifest, components=parts))
     with pytest.raises(BadBundle, match=r"has no token_embedding; its text encoder takes 'token_embedding'"):
-        Pipeline(bundle).draw(REQUESTS)
+        Pipeline(bundle).generate_all(REQUESTS)
 
 
 def test_the_device_is_taken_as_that_delegate_uses_it() -> None:
-    assert ONE.aim == ONE.target
-    assert TWO.aim == Target(Device().under("tflite-gpu"))
-    told = replace(TWO, target=Target(Device().under("litert-gpu"), 5.0))
-    assert told.aim == told.target
+    assert ONE.effective_target == ONE.target
+    assert TWO.effective_target == Target(Device().under("tflite-gpu"))
+    limited = replace(TWO, target=Target(Device().under("litert-gpu"), 5.0))
+    assert limited.effective_target == limited.target
 
 
 def test_the_plan_counts_both_files(source: Path, whole: Bundle, cut: Bundle) -> None:

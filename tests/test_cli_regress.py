@@ -91,7 +91,7 @@ def test_the_same_pictures_are_exit_code_0(guarded: Path, bundle_folder: Path, t
     result = run(guarded, bundle_folder, "-o", report, "--junit", junit)
     assert (result.exit_code, result.stdout) == (0, "")
     assert "4/4" in result.stderr
-    assert "mine: 2 pictures in " in result.stderr
+    assert "mine: 2 images in " in result.stderr
     assert "all thresholds hold" in result.stderr
     assert [len(case) for case in cases(junit.read_text())] == [0, 0, 0]
     assert sorted(path.name for path in report.iterdir()) == ["index.html", "pictures", "result.json"]

@@ -13,7 +13,7 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.android.manifest import NAME, Schedule, dump_manifest, load_manifest
-from msd.runtime.picture import pixels
+from msd.runtime.image import pixels
 from msd.runtime.pipeline import Pipeline, noise
 from msd.runtime.step import Step
 from msd.runtime.timestep import embed_timestep

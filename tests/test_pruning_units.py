@@ -11,7 +11,7 @@ import pytest
 
 from msd.conversion.job import Job, open_job
 from msd.conversion.settings import Settings
-from msd.conversion.trace import traced, with_weights
+from msd.conversion.trace import traced_model, with_weights
 from msd.demo import CHECKPOINT
 from msd.ir import Build, Graph, Tensor
 from msd.ir.weights import Array
@@ -33,7 +33,7 @@ def job() -> Job:
 
 def demo(component: str) -> Graph:
     """A component of the demo checkpoint as it is traced, with its weights."""
-    graph = traced(job(), component).main
+    graph = traced_model(job(), component).main
     graph.remove_dead()
     return graph
 

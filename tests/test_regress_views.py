@@ -26,14 +26,14 @@ from msd.regress.page import amplified, to_html
 from msd.regress.regression import Regression
 from msd.regress.report_folder import write_report
 from msd.regress.suite import Suite
-from msd.runtime.picture import Picture
+from msd.runtime.image import GeneratedImage
 from tests.regressions import SUITE, goldens, judged, noisy, waves
 
 NASTY = "<script>alert(1)</script> & \"quoted\" 'too' \x00\x1b[31m ]]> é 日本 \ufffe"
 
 
-def picture(pixels: np.ndarray[Any, Any]) -> Picture:
-    return Picture(pixels, np.zeros(1, np.float32), {})
+def picture(pixels: np.ndarray[Any, Any]) -> GeneratedImage:
+    return GeneratedImage(pixels, np.zeros(1, np.float32), {})
 
 
 def regression(suite: Suite = SUITE, amount: int = 60) -> Regression:

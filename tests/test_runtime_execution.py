@@ -27,7 +27,7 @@ def drawn(folder: Path, execution: Execution, backend: str = "cpu") -> tuple[lis
         TimelineRecorder(execution) as recorder,
         Pipeline(open_bundle(folder), backend, execution=execution, recorder=recorder) as pipeline,  # type: ignore[arg-type]
     ):
-        pictures = [*pipeline.draw(REQUESTS), *pipeline.draw(REQUESTS[1:])]
+        pictures = [*pipeline.generate_all(REQUESTS), *pipeline.generate_all(REQUESTS[1:])]
     return [picture.pixels for picture in pictures], recorder.timeline
 
 
@@ -152,7 +152,7 @@ def test_a_damaged_decoder_is_one_sentence_and_frees_all(
         pytest.raises(BadModelFile, match=r"vae_decoder\.tflite"),
         Pipeline(open_bundle(folder), execution=execution, recorder=recorder) as pipeline,
     ):
-        pipeline.draw(REQUESTS)
+        pipeline.generate_all(REQUESTS)
     assert_all_freed(recorder.timeline, failed={"vae_decoder"})
 
 
@@ -167,7 +167,7 @@ def test_an_interruption_between_steps_frees_all(execution: Execution, bundle_fo
         pytest.raises(KeyboardInterrupt),
         Pipeline(open_bundle(bundle_folder), execution=execution, recorder=recorder) as pipeline,
     ):
-        pipeline.draw(REQUESTS, interrupt)
+        pipeline.generate_all(REQUESTS, interrupt)
     assert_all_freed(recorder.timeline)
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("msd-loader")]
 

@@ -62,7 +62,7 @@ def expected_pixels(latent: np.ndarray) -> np.ndarray:
 def test_every_scheduler_s_latents_are_the_loop_s(name: str, kind: str, bundle_folder: Path) -> None:
     start = np.random.default_rng(8).normal(size=(1, 4, 6, 4)).astype(np.float32)
     request = Request("a red house", "grey", seed=3, steps=6, guidance=2.0)
-    (picture,) = Pipeline(open_bundle(bundle_folder), scheduler=name).draw([request], latents=[start])
+    (picture,) = Pipeline(open_bundle(bundle_folder), scheduler=name).generate_all([request], latents=[start])
     wanted = expected_latents(bundle_folder, request, start, stand_in.PERIOD, kind)
     np.testing.assert_allclose(picture.latents, wanted, atol=2e-5 * np.abs(wanted).max())
     assert picture.metadata["scheduler"] == f"{name}, epsilon"
@@ -129,7 +129,7 @@ def test_several_pictures_are_each_their_own(bundle_folder: Path) -> None:
     pipeline = Pipeline(open_bundle(bundle_folder))
     requests = [Request(PROMPT, seed=1, steps=3), Request("dogs", NEGATIVE, 2, 5, 3.0)]
     told: list[tuple[int, int]] = []
-    pictures = pipeline.draw(requests, lambda done, total, seconds: told.append((done, total)))
+    pictures = pipeline.generate_all(requests, lambda done, total, seconds: told.append((done, total)))
     assert told == [(i, 8) for i in range(1, 9)]
     for request, picture in zip(requests, pictures, strict=True):
         alone = pipeline.generate(

@@ -102,7 +102,7 @@ def test_what_trainers_keep_beside(callback: type[Any], tmp_path: Path) -> None:
     path = tmp_path / "a.ckpt"
     saved(path, {**beside, "state_dict": module.state_dict()})
     require_same(path, dict(module.state_dict()))
-    assert read_contents(path).said == {"global_step": "875000"}
+    assert read_contents(path).metadata == {"global_step": "875000"}
     saved(path, {"state_dict": dict(module.named_parameters())})
     require_same(path, dict(module.state_dict()))
 

@@ -94,7 +94,7 @@ class ObservedRunner:
 def gather(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
     """Return the inputs of each network, by component, while `requests` are drawn on the CPU.
 
-    All are in memory; the same requests give the same inputs. Raises what `Pipeline.draw` raises.
+    All are in memory; the same requests give the same inputs. Raises what `Pipeline.generate_all` raises.
     """
     found: dict[str, list[Inputs]] = {}
 
@@ -116,7 +116,7 @@ def draw_inputs(
 
     Each run is a file COMPONENT/NUMBER.npz under `folder`, so that one is in memory at a time. Of each
     image's denoiser runs those of `steps` steps are kept, evenly along its trajectory from the first to the
-    last; None for all. The same requests give the same files. Raises what `Pipeline.draw` raises.
+    last; None for all. The same requests give the same files. Raises what `Pipeline.generate_all` raises.
     """
     denoiser = bundle.family.denoiser.name
     wanted = _wanted(requests, bundle.component(denoiser), steps)
@@ -136,7 +136,8 @@ def draw_inputs(
 
 def _draw(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
     """Draw, and tell the inputs of every run."""
-    Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep)).draw(requests, on_step)
+    pipeline = Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep))
+    pipeline.generate_all(requests, on_step)
 
 
 def _wanted(requests: Sequence[Request], denoiser: ConvertedFile, steps: int | None) -> set[int]:

@@ -1,4 +1,4 @@
-"""The `msd` command: the umbrella of all the others."""
+"""The `msd` command, a group of all the others."""
 
 from __future__ import annotations
 

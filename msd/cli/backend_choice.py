@@ -1,4 +1,4 @@
-"""The options of commands that run files: which backend, and what a backend asks for."""
+"""The options of commands that run files: the backend, and the backend's own options."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KINDS: Mapping[type, click.ParamType[Any]] = {
 class BackendChoice(click.ParamType[str]):
     """One of the backends, by its name or its alias; its value is the spelling that --help shows.
 
-    The registry is asked when a command is parsed: it loads NumPy, which `msd --help` does without.
+    The registry is imported when a command is parsed: it loads NumPy, which `msd --help` does not need.
     """
 
     name = "backend"
@@ -38,8 +38,8 @@ class BackendChoice(click.ParamType[str]):
         """The spellings: aliases of the backends that generate images, or the names of all."""
         from msd.runners.registry import backends
 
-        every = backends().values()
-        return click.Choice([self._spelling(b) for b in every if b.open or not self.generating])
+        all_backends = backends().values()
+        return click.Choice([self._spelling(b) for b in all_backends if b.open or not self.generating])
 
     def _spelling(self, backend: Backend) -> str:
         return backend.spelling if self.generating else backend.name
@@ -74,7 +74,7 @@ def options_of_backends(command: Callable[..., Any]) -> Callable[..., Any]:
 
     for backend in reversed(backends().values()):
         for option in reversed(backend.options):
-            command = _added(command, backend, option)
+            command = _add_option(command, backend, option)
     return command
 
 
@@ -82,23 +82,23 @@ def chosen_options(names: Iterable[str], values: Mapping[str, Any]) -> dict[str,
     """Return the values of each backend's own options; raises UsageError where one is needed and missing."""
     from msd.runners.registry import find_backend
 
-    chosen = {}
+    options = {}
     for backend in map(find_backend, names):
-        chosen[backend.name] = {option.name: values[_key(backend, option)] for option in backend.options}
+        options[backend.name] = {option.name: values[_key(backend, option)] for option in backend.options}
         for option in backend.options:
-            if option.needed and not chosen[backend.name][option.name]:
+            if option.needed and not options[backend.name][option.name]:
                 raise click.UsageError(f"--backend {backend.name} needs {option.flag}, {option.needed}.")
-    return chosen
+    return options
 
 
 def _key(backend: Backend, option: BackendOption) -> str:
     return f"{backend.name}_{option.name}".replace("-", "_")
 
 
-def _added(command: Callable[..., Any], backend: Backend, option: BackendOption) -> Callable[..., Any]:
-    words = f"{backend.name}: {option.help}"
+def _add_option(command: Callable[..., Any], backend: Backend, option: BackendOption) -> Callable[..., Any]:
+    text = f"{backend.name}: {option.help}"
     names, default = (option.flag, _key(backend, option)), option.default
     if option.kind is bool:
-        return click.option(*names, is_flag=True, default=default, help=words)(command)
-    kind, shown = KINDS[option.kind], default is not None
-    return click.option(*names, type=kind, default=default, show_default=shown, help=words)(command)
+        return click.option(*names, is_flag=True, default=default, help=text)(command)
+    kind, show_default = KINDS[option.kind], default is not None
+    return click.option(*names, type=kind, default=default, show_default=show_default, help=text)(command)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EXECUTIONS = ("pipelined", "sequential", "resident")
 WIDTH = 150
-"""Columns to print where there is no terminal to ask."""
+"""The columns to print without a terminal."""
 
 EXAMPLE = """\b
 Examples:
@@ -168,15 +168,15 @@ def bench(
         raise click.UsageError("--fail-slower compares with --compare OTHER.")
     if output:
         refuse_existing(output, force)
-    talk = Console(stderr=True)
+    stderr = Console(stderr=True)
     opened = [open_bundle(folder, verify) for folder in (bundle, other) if folder]
-    with benchmark_progress(talk) as on_progress:
+    with benchmark_progress(stderr) as on_progress:
         result = benchmark(opened, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
     if output:
         _write(result, output, force)
     _print(result, as_json)
-    _require_all(result)
-    _require_fast(result, fail_slower, talk)
+    _require_measured(result)
+    _require_fast(result, fail_slower, stderr)
 
 
 def _print(benchmark: Benchmark, as_json: bool) -> None:
@@ -191,10 +191,10 @@ def _print(benchmark: Benchmark, as_json: bool) -> None:
         return
     out = console(WIDTH)
     for table in tables(benchmark):
-        shown = Table(*table.columns, title=escape(table.title), title_justify="left", box=box.SIMPLE)
+        styled = Table(*table.columns, title=escape(table.title), title_justify="left", box=box.SIMPLE)
         for row in table.rows:
-            shown.add_row(*map(escape, row))
-        out.print(shown)
+            styled.add_row(*map(escape, row))
+        out.print(styled)
     for remark in remarks(benchmark):
         out.print(escape(f"{remark}."))
 
@@ -210,16 +210,18 @@ def _write(benchmark: Benchmark, output: Path, force: bool) -> None:
         temporary.write_text(text, "utf-8")
 
 
-def _require_all(benchmark: Benchmark) -> None:
-    refused = [refusal.why for benched in benchmark.bundles for refusal in benched.refusals]
-    if refused:
-        raise Failure("; ".join(refused))
+def _require_measured(benchmark: Benchmark) -> None:
+    reasons = [refusal.why for benched in benchmark.bundles for refusal in benched.refusals]
+    if reasons:
+        raise Failure("; ".join(reasons))
 
 
-def _require_fast(benchmark: Benchmark, limit: float | None, talk: Console) -> None:
+def _require_fast(benchmark: Benchmark, limit: float | None, stderr: Console) -> None:
     slower = [ratio for ratio in benchmark.ratios if limit is not None and ratio.ratio > limit]
     for ratio in slower:
-        words = f"{ratio.what} on {ratio.backend} takes {ratio.ratio:.2f} times as long (allowed: {limit:g})"
-        talk.print(escape(words), style="red")
+        sentence = (
+            f"{ratio.what} on {ratio.backend} takes {ratio.ratio:.2f} times as long (allowed: {limit:g})"
+        )
+        stderr.print(escape(sentence), style="red")
     if slower:
         raise SystemExit(CHECK_FAILED)

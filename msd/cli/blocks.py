@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from msd.blockwise.result import BlockReport, ComponentErrors
 
 WIDTH = 120
-"""Columns to print where there is no terminal to ask."""
+"""The columns to print without a terminal."""
 
 EXAMPLE = """\b
 Examples:
@@ -84,7 +84,7 @@ def blocks(
         )
     if plot:
         save_plot(report, plot)
-    click.echo(dump(report), nl=False) if as_json else _say(report)
+    click.echo(dump(report), nl=False) if as_json else _print_report(report)
     low = {name: p.median_db for name, p in report.components.items() if p.median_db < (fail_below or -1e9)}
     for name, median in low.items():
         click.echo(f"{name}: the median of {median:.1f} dB is below {fail_below:g} dB", err=True)
@@ -92,7 +92,7 @@ def blocks(
         raise SystemExit(CHECK_FAILED)
 
 
-def _say(report: BlockReport) -> None:
+def _print_report(report: BlockReport) -> None:
     """Print a table of each network's blocks, worst first, and the summaries below."""
     out = console(WIDTH)
     out.print(f"calibrated with {report.calibration}")
@@ -110,21 +110,21 @@ def _table(name: str, part: ComponentErrors) -> Any:
     for column in ("weights, kB", "before", "SNR, dB", "max error", "SNR of the result", "share"):
         table.add_column(column, justify="right")
     for block in part.worst_first:
-        shared = block.final_share is not None
+        has_share = block.final_share is not None
         table.add_row(
             block.name,
             f"{block.bytes / 1000:.1f}",
             f"{block.reference_bytes / 1000:.1f}",
             decibels(block.snr_db),
             f"{block.max_error:.2g}",
-            decibels(block.final_snr_db) if shared else "",
-            f"{block.final_share:.1%}" if shared else "",
+            decibels(block.final_snr_db) if has_share else "",
+            f"{block.final_share:.1%}" if has_share else "",
         )
     return table
 
 
 def decibels(ratio: float | None) -> str:
-    """Return a stored ratio in words."""
+    """Return a stored ratio as text; None means that there is no error."""
     return "exact" if ratio is None else f"{ratio:.1f}"
 
 

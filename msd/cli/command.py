@@ -1,4 +1,4 @@
-"""How every command ends, and prints: exit codes, a user's error in one line on stderr, consoles.
+"""The parts that all commands share: exit codes, a user's error in one line on stderr, consoles.
 
 Exit code 0: done. 1: a `Failure`, with its reason. 2: wrong usage, click's own. 3: `CHECK_FAILED`.
 """
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 CHECK_FAILED = 3
-"""The exit code of a command that was asked to check something, and found that it does not hold."""
+"""The exit code of a command whose check fails."""
 
 
 class Failure(click.ClickException):
@@ -36,7 +36,7 @@ class Command(click.Command):
     """A command whose function may raise MsdError; use as `@click.command(cls=Command)`."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn an MsdError into a `Failure`, and being ended into a clean exit."""
+        """Run the command; turn an MsdError into a `Failure`, and SIGTERM into a clean exit."""
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
@@ -46,14 +46,14 @@ class Command(click.Command):
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command only when it is run: `commands` maps a name to (where, what it does)."""
+    """A group that imports a command only when it is run: `lazy` maps a name to its place and its help."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
         super().__init__(*args, **settings)
         self._lazy = dict(lazy)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands, in the order they were given."""
+        """Return the names of all commands, in the order of `lazy`."""
         return list(self._lazy)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -67,11 +67,11 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, what) for name, (_, what) in self._lazy.items()])
+            formatter.write_dl([(name, help) for name, (_, help) in self._lazy.items()])
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raise OutputExists for a file that is there, unless it may be replaced."""
+    """Raise OutputExists for an existing file, unless `force`."""
     if path.exists() and not force:
         raise OutputExists(f"{path} exists; --force replaces it")
 
@@ -82,10 +82,10 @@ def command_line() -> str:
 
 
 def console(width: int, stderr: bool = False) -> Console:
-    """Return a console for tables, at least `width` columns wide where there is no terminal to ask."""
+    """Return a console for tables, at least `width` columns wide without a terminal."""
     from rich.console import Console
 
-    shown = Console(stderr=stderr, highlight=False)
-    if not shown.is_terminal:
-        shown.width = max(shown.width, width)
-    return shown
+    result = Console(stderr=stderr, highlight=False)
+    if not result.is_terminal:
+        result.width = max(result.width, width)
+    return result

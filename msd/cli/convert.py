@@ -1,4 +1,4 @@
-"""`msd-convert`: a checkpoint to three .tflite files."""
+"""`msd-convert`: convert a checkpoint to .tflite files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msd.cli import options
 from msd.cli.command import Command, refuse_existing
 from msd.cli.options import FILE
 from msd.cli.progress import conversion_progress
-from msd.cli.pruning import save_report, say_pruning
+from msd.cli.pruning import print_pruning, save_report
 from msd.families import find_family
 
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ def convert(
     )
     if prune_report:
         refuse_existing(prune_report, force)
-    source = source or _demo()
+    source = source or _demo_checkpoint()
     if dry_run:
-        _say_plan(conversion.plan(source, settings), settings, as_json)
+        _print_plan(conversion.plan(source, settings), settings, as_json)
         return
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
@@ -195,19 +195,19 @@ def convert(
     if as_json:
         click.echo(dump_manifest(manifest), nl=False)
         return
-    _say(manifest, output, converted)
-    say_pruning(manifest)
+    _print_files(manifest, output, converted)
+    print_pruning(manifest)
     if explain:
         _explain(manifest)
 
 
-def _demo() -> Path:
+def _demo_checkpoint() -> Path:
     from msd.demo import CHECKPOINT
 
     return CHECKPOINT
 
 
-def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
+def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(plan), indent=2))
         return
@@ -218,7 +218,7 @@ def _say_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         )
 
 
-def _say(manifest: Manifest, output: Path, converted: Collection[str]) -> None:
+def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -> None:
     family = find_family(manifest.family)
     for name, part in manifest.components.items():
         ledger = manifest.ledger.get(name)
@@ -229,26 +229,26 @@ def _say(manifest: Manifest, output: Path, converted: Collection[str]) -> None:
         )
     if because := manifest.scheduler.get("_prediction_type_because"):
         click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
-    for name, what in manifest.source.published.items():
-        click.echo(f"{name} is {what} as published")
+    for name, title in manifest.source.published.items():
+        click.echo(f"{name} is {title} as published")
     if not converted:
         click.echo("Nothing to do: every file is up to date.")
         return
-    took = manifest.conversion
-    click.echo(f"{took.seconds:.1f} s, peak memory {_size(took.peak_rss_bytes)}")
+    cost = manifest.conversion
+    click.echo(f"{cost.seconds:.1f} s, peak memory {_size(cost.peak_rss_bytes)}")
 
 
 def _explain(manifest: Manifest) -> None:
-    """Print each component's ledger: rewrites that fired, those that skipped and why, and the others."""
+    """Print each component's ledger: rewrites that fired, those that only skipped, and the others."""
     from rich.console import Console
     from rich.table import Table
 
     for name, ledger in manifest.ledger.items():
         fired = [effect for effect in ledger.rules if effect.fired]
-        refused = [effect for effect in ledger.rules if not effect.fired and effect.skipped]
+        skipping = [effect for effect in ledger.rules if not effect.fired and effect.skipped]
         idle = [effect.rule for effect in ledger.rules if not effect.fired and not effect.skipped]
         table = Table("rewrite", "fired", "operations", "which", "left alone, because", title=name)
-        for effect in [*fired, *refused]:
+        for effect in [*fired, *skipping]:
             kinds = ", ".join(f"{kind} {n:+d}" for kind, n in effect.kinds.items())
             reasons = "\n".join(f"{skip.count}x {reason}" for reason, skip in effect.skipped.items())
             table.add_row(effect.rule, str(effect.fired), f"{effect.ops:+d}", kinds, reasons)

@@ -1,4 +1,4 @@
-"""`msd export-android` and `msd export-ios`: a converted folder as part of an app."""
+"""`msd export-android` and `msd export-ios`: export a converted folder as part of an app."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DELIVERIES = click.Choice(["asset-pack", "ai-pack", "download", "assets"])
 GB = 10**9
 
 
-def _loaded(path: Path | None) -> Report | None:
+def _load_report(path: Path | None) -> Report | None:
     from msd.report.report import load_report
 
     return load_report(path) if path else None
@@ -83,11 +83,11 @@ def export_android(
         scheduler=scheduler,
         guidance=guidance,
         licence=licence,
-        report=_loaded(report),
+        report=_load_report(report),
     )
     with copy_progress() as on_progress:
         plan = export.export_android(open_bundle(bundle), output, settings, force, on_progress)
-    _say(plan, output, as_json)
+    _print_plan(plan, output, as_json)
 
 
 @click.command("export-ios", cls=Command)
@@ -119,14 +119,14 @@ def export_ios(
         scheduler=scheduler,
         guidance=guidance,
         licence=licence,
-        report=_loaded(report),
+        report=_load_report(report),
     )
     with copy_progress() as on_progress:
         export.export_ios(opened, output, manifest, force, on_progress)
     click.echo(f"{output}: README.md says how to include it", err=True)
 
 
-def _say(plan: ExportPlan, output: Path, as_json: bool) -> None:
+def _print_plan(plan: ExportPlan, output: Path, as_json: bool) -> None:
     packs = {pack.folder: list(pack.files) for pack in plan.packs}
     if as_json:
         click.echo(json.dumps({"output": str(output), "model": plan.manifest.model, "packs": packs}))

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from msd.runners.runner import Precision
     from msd.runtime.execution import Execution
     from msd.runtime.guidance import Guidance
-    from msd.runtime.picture import Picture
+    from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import Request
     from msd.runtime.preview import OnPreview, Preview
     from msd.runtime.timeline import TimelineRecorder
 
 
-def _known(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def _known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an unknown scheduler."""
     from msd.runtime.scheduler import SCHEDULERS
 
@@ -66,7 +66,7 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 )
 @click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps.")
 @click.option("--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none.")
-@options.scheduler(_known)
+@options.scheduler(_known_scheduler)
 @click.option(
     "-o", "--output", type=FILE, required=True, help="The PNG file to write; {seed} stands for the seed."
 )
@@ -137,7 +137,7 @@ def generate(
       msd generate demo-out --prompt "one blue star" --scheduler dpm++ --steps 10 -o star.png
     """
     from msd.bundle import open_bundle
-    from msd.runtime.picture import check_output, picture_paths, save_picture
+    from msd.runtime.image import check_output, image_paths, save_image
     from msd.runtime.pipeline import Pipeline, Request
 
     requests = [
@@ -150,13 +150,13 @@ def generate(
         )
         for i in range(images)
     ]
-    paths = picture_paths(output, [request.seed for request in requests])
+    paths = image_paths(output, [request.seed for request in requests])
     for path in paths:
         check_output(path, force)
-    on_preview = _previewing(previews, preview_every, requests, force) if previews else None
-    begun = time.perf_counter()
+    on_preview = _preview_writer(previews, preview_every, requests, force) if previews else None
+    start = time.perf_counter()
     with (
-        _recorded(execution, timeline, force) as recorder,
+        _record(execution, timeline, force) as recorder,
         Pipeline(
             open_bundle(out, verify),
             backend=backend,
@@ -168,18 +168,18 @@ def generate(
             recorder=recorder,
         ) as pipeline,
     ):
-        _warn_of_unused(pipeline.guidance(guidance), negative_prompt)
+        _warn_about_unused(pipeline.guidance(guidance), negative_prompt)
         with step_progress() as on_step:
-            pictures = pipeline.draw(requests, on_step, on_preview=on_preview)
-    for path, picture in zip(paths, pictures, strict=True):
-        save_picture(picture, path, force)
-    seconds = round(time.perf_counter() - begun, 3)
-    for path, picture in zip(paths, pictures, strict=True):
-        _say(path, picture, seconds, as_json)
+            results = pipeline.generate_all(requests, on_step, on_preview=on_preview)
+    for path, image in zip(paths, results, strict=True):
+        save_image(image, path, force)
+    seconds = round(time.perf_counter() - start, 3)
+    for path, image in zip(paths, results, strict=True):
+        _print_image(path, image, seconds, as_json)
 
 
 @contextmanager
-def _recorded(execution: str, timeline: Path | None, force: bool) -> Iterator[TimelineRecorder | None]:
+def _record(execution: str, timeline: Path | None, force: bool) -> Iterator[TimelineRecorder | None]:
     """Record a timeline of the `with` block and write it if all went well; None without a file for it."""
     from msd.runtime.timeline import TimelineRecorder
     from msd.runtime.timeline_plot import check_timeline, save_timeline
@@ -194,10 +194,10 @@ def _recorded(execution: str, timeline: Path | None, force: bool) -> Iterator[Ti
     save_timeline(recorder.timeline, timeline)
 
 
-def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
+def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
     """Return a function that writes previews to a folder, SEED-STEP.png; refuse existing ones."""
     from msd.files.atomic import raises_unwritable
-    from msd.runtime.picture import Picture, check_output, save_picture
+    from msd.runtime.image import GeneratedImage, check_output, save_image
 
     def path(seed: int, number: int) -> Path:
         return folder / f"{seed}-{number:03}.png"
@@ -205,8 +205,8 @@ def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bo
     def write(preview: Preview) -> None:
         if preview.number % every == 0:
             metadata = {"seed": preview.seed, "step": preview.number, "steps": preview.total}
-            shown = Picture(preview.pixels(), preview.latents, metadata)
-            save_picture(shown, path(preview.seed, preview.number), force)
+            image = GeneratedImage(preview.pixels(), preview.latents, metadata)
+            save_image(image, path(preview.seed, preview.number), force)
 
     with raises_unwritable(folder, folder):
         folder.mkdir(exist_ok=True)
@@ -216,17 +216,17 @@ def _previewing(folder: Path, every: int, requests: Sequence[Request], force: bo
     return write
 
 
-def _warn_of_unused(guidance: Guidance, negative_prompt: str) -> None:
+def _warn_about_unused(guidance: Guidance, negative_prompt: str) -> None:
     if negative_prompt and guidance.rows == 1:
-        embedded = guidance.mode == "embedding"
-        why = "this U-Net has its guidance built in" if embedded else "guidance of 1 or less needs none"
-        click.echo(f"warning: the negative prompt is not used: {why}", err=True)
+        is_embedded = guidance.mode == "embedding"
+        reason = "this U-Net has its guidance built in" if is_embedded else "guidance of 1 or less needs none"
+        click.echo(f"warning: the negative prompt is not used: {reason}", err=True)
 
 
-def _say(path: Path, picture: Picture, seconds: float, as_json: bool) -> None:
+def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:
     """Print the file, its size and seed, and the seconds that all images took."""
-    height, width, _ = picture.pixels.shape
-    report = {"picture": str(path), "width": width, "height": height, **picture.metadata, "seconds": seconds}
+    height, width, _ = image.pixels.shape
+    report = {"picture": str(path), "width": width, "height": height, **image.metadata, "seconds": seconds}
     if as_json:
         click.echo(json.dumps(report, ensure_ascii=False))
     else:

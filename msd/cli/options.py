@@ -1,4 +1,4 @@
-"""Options that several commands have, each written once."""
+"""The options that several commands share."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ComponentChoice(click.ParamType[str]):
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
-    """Return a decorator that adds `options`, in the order that --help shows them in."""
+    """Return a decorator that adds `options`, in the order of --help."""
 
     def add(command: Decorated) -> Decorated:
         for option in reversed(options):
@@ -54,12 +54,12 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]
 
 
 def output_folder() -> Callable[[Decorated], Decorated]:
-    """-o: the folder that a command writes."""
+    """Return -o, the folder that a command writes."""
     return click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
 
 
 def components() -> Callable[[Decorated], Decorated]:
-    """--component: the networks to measure, all where none is named."""
+    """Return --component, the networks to measure; by default all."""
     return click.option(
         "--component",
         "components",
@@ -70,7 +70,7 @@ def components() -> Callable[[Decorated], Decorated]:
 
 
 def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated], Decorated]:
-    """--scheduler, by one of the names in `msd.runtime.scheduler.SCHEDULERS`."""
+    """Return --scheduler, one of the names in `msd.runtime.scheduler.SCHEDULERS`."""
     return click.option(
         "--scheduler",
         callback=callback,
@@ -80,17 +80,17 @@ def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated
 
 
 def json_result() -> Callable[[Decorated], Decorated]:
-    """--json: print the result for programs."""
+    """Return --json, which prints the result for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")
 
 
 def force(help: str) -> Callable[[Decorated], Decorated]:
-    """--force, which replaces existing output."""
+    """Return --force, which replaces existing output."""
     return click.option("--force", is_flag=True, help=help)
 
 
 def threads() -> Callable[[Decorated], Decorated]:
-    """--threads of the CPU."""
+    """Return --threads, the number of threads on the CPU."""
     return click.option(
         "--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU."
     )

@@ -1,4 +1,4 @@
-"""Predictions of a report on a terminal: the summary first, then only what fails; everything if verbose."""
+"""Prints a report's predictions: the summary, then only the failures, or everything if verbose."""
 
 from __future__ import annotations
 
@@ -114,16 +114,16 @@ def print_audits(out: Console, report: Report) -> None:
             continue
         out.print(head, soft_wrap=True)
         for row in audit.out_of_range:
-            out.print(f"  {_beyond(row)}", soft_wrap=True)
+            out.print(f"  {_range_line(row)}", soft_wrap=True)
         out.print()
 
 
-def _beyond(row: OutOfRange) -> str:
+def _range_line(row: OutOfRange) -> str:
     reached = "not finite" if row.largest is None else f"{row.largest:.3g}"
-    what = {
+    effect = {
         "overflow": f"[red]overflows: {reached}[/]",
         "sums": f"[yellow]partial sums up to {reached}: right only where they are float32[/]",
         "vanishing": f"[yellow]at most {reached}: loses digits[/]",
     }[row.what]
     fix = f" [green]cured by {escape(row.fix)}[/]" if row.fix else ""
-    return f"{escape(row.kind)} #{row.op} {escape(row.tensor)} {what}{fix}"
+    return f"{escape(row.kind)} #{row.op} {escape(row.tensor)} {effect}{fix}"

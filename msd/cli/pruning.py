@@ -1,4 +1,4 @@
-"""Pruning in `msd-convert`: its options, its report, its table."""
+"""The pruning report and table of `msd-convert`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def save_report(manifest: Manifest, path: Path) -> None:
     from msd.files.atomic import atomic_write
     from msd.files.schema import to_json
 
-    done = {name: to_json(ledger.pruning) for name, ledger in manifest.ledger.items() if ledger.pruning}
+    report = {name: to_json(ledger.pruning) for name, ledger in manifest.ledger.items() if ledger.pruning}
     with atomic_write(path) as temporary:
-        temporary.write_text(json.dumps(done, indent=2) + "\n", "utf-8")
+        temporary.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
 
 
-def say_pruning(manifest: Manifest) -> None:
+def print_pruning(manifest: Manifest) -> None:
     """Print a table of the pruned units and their errors."""
     from rich.console import Console
     from rich.table import Table
@@ -28,19 +28,19 @@ def say_pruning(manifest: Manifest) -> None:
     for name, ledger in manifest.ledger.items():
         if not (pruning := ledger.pruning):
             continue
-        refitted = any(unit.output_error is not None for unit in pruning.units)
+        has_refit = any(unit.output_error is not None for unit in pruning.units)
         title = f"{name}: pruned by {pruning.criterion}"
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, title=title)
         table.add_column("unit", overflow="fold")
         for column in ("kept", "parameters", "error"):
             table.add_column(column, no_wrap=True)
-        if refitted:
+        if has_refit:
             table.add_column("output")
             table.add_column("refitted")
         for unit in pruning.units:
-            errors = [_decibels(unit.output_error), _decibels(unit.refitted_error)] if refitted else []
-            kept = f"{unit.kept} of {unit.width}" + (" by groups" if unit.whole_groups else "")
-            table.add_row(unit.unit, kept, f"-{unit.parameters:,}", f"{unit.error:.1%}", *errors)
+            errors = [_decibels(unit.output_error), _decibels(unit.refitted_error)] if has_refit else []
+            share = f"{unit.kept} of {unit.width}" + (" by groups" if unit.whole_groups else "")
+            table.add_row(unit.unit, share, f"-{unit.parameters:,}", f"{unit.error:.1%}", *errors)
         removed, parameters = pruning.removed / 1e6, pruning.parameters / 1e6
         table.caption = f"{removed:.1f} M of {parameters:.1f} M parameters pruned, {removed / parameters:.1%}"
         Console().print(table)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from msd.runtime.pipeline import Pipeline
 
 WIDTH = 100
-"""Columns to print where there is no terminal to ask."""
+"""The columns to print without a terminal."""
 
 EXAMPLE = """\b
 Examples:
@@ -74,23 +74,23 @@ def regress(
     if update and (output or junit):
         raise click.UsageError("--update compares nothing: leave out --output and --junit.")
     path = find_suite(suite)
-    chosen, folder = read_suite(path), goldens or path.with_suffix("")
+    parsed_suite, folder = read_suite(path), goldens or path.with_suffix("")
     _refuse_reports(output, junit, force)
     pipeline = Pipeline(
         open_bundle(bundle),
         backend=backend,
         threads=threads,
         precision=precision,
-        scheduler=chosen.drawing.scheduler,
+        scheduler=parsed_suite.drawing.scheduler,
     )
     if update:
-        _update(chosen, pipeline, folder, as_json)
+        _update(parsed_suite, pipeline, folder, as_json)
         return
-    guarded = guard(chosen, pipeline, folder)
+    comparison = guard(parsed_suite, pipeline, folder)
     with step_progress() as on_step:
-        regression = guarded.regress(on_step)
+        regression = comparison.regress(on_step)
     _write(regression, output, junit, force)
-    _say(regression.result)
+    _print_result(regression.result)
     if as_json:
         from msd.files.schema import dump
 
@@ -133,17 +133,17 @@ def _write(regression: Regression, output: Path | None, junit: Path | None, forc
             temporary.write_text(to_junit(regression.result), "utf-8")
 
 
-def _say(result: Result) -> None:
+def _print_result(result: Result) -> None:
     """Print the metrics of each image, worst first, then remarks and broken thresholds, on stderr."""
     from rich.markup import escape
     from rich.table import Table
 
     out = console(WIDTH, stderr=True)
-    table = Table("picture")
+    table = Table("image")
     for column in ("PSNR", "SSIM", "hash bits", "attributes"):
         table.add_column(column, justify="right")
-    for picture in result.pictures:
-        table.add_row(*_cells(picture), style="red" if picture.broken else "")
+    for image in result.pictures:
+        table.add_row(*_cells(image), style="red" if image.broken else "")
     out.print(table)
     for note in result.notes:
         out.print(escape(note), style="dim")
@@ -152,15 +152,15 @@ def _say(result: Result) -> None:
     out.print(f"{escape(result.suite)}: {_summary(result)}", soft_wrap=True)
 
 
-def _cells(picture: Compared) -> tuple[str, ...]:
+def _cells(image: Compared) -> tuple[str, ...]:
     from msd.regress.compare import decibels
 
-    share = "" if picture.attributes is None else f"{picture.attributes:.0%}"
-    distance = str(picture.hash_distance)
-    return picture.name, decibels(picture.psnr_db), f"{picture.ssim:.4f}", distance, share
+    share = "" if image.attributes is None else f"{image.attributes:.0%}"
+    distance = str(image.hash_distance)
+    return image.name, decibels(image.psnr_db), f"{image.ssim:.4f}", distance, share
 
 
 def _summary(result: Result) -> str:
     count, broken = len(result.pictures), len(result.broken)
     outcome = f"{broken} threshold{'s' * (broken > 1)} broken" if broken else "all thresholds hold"
-    return f"{count} picture{'s' * (count > 1)} in {result.seconds:.1f} s, {outcome}"
+    return f"{count} image{'s' * (count > 1)} in {result.seconds:.1f} s, {outcome}"

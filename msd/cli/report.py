@@ -1,4 +1,4 @@
-"""`delegation-report`: which operations of .tflite files GPU delegates accept, predicted and real."""
+"""`delegation-report`: show the operations of .tflite files that GPU delegates accept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from msd.cli import options
 from msd.cli.command import CHECK_FAILED, Command, console, refuse_existing
 from msd.cli.options import FILE
-from msd.cli.report_run import Files, Findings, ReportRequest, files_of, find_out
+from msd.cli.report_run import Files, Findings, ReportRequest, collect_findings, files_of
 from msd.prediction import registry
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from msd.runners.runner import Precision
 
 WIDTH = 120
-"""Columns to print where there is no terminal to ask."""
+"""The columns to print without a terminal."""
 
 CONDITIONS = ("rejected", "wrong", "unknown", "note", "run", "disagreement", "worse", "audit")
 DEFAULT_CONDITIONS = ("rejected", "wrong", "unknown", "run", "audit")
@@ -161,14 +161,14 @@ def report(
     usage.
     """
     files, form = files_of(paths), "json" if as_json else form
-    _require_sense(files, delegates, form, output, setup)
+    _require_compatible(files, delegates, form, output, setup)
     if inputs and not audit:
         raise click.UsageError("--inputs are for --audit-fp16.")
     if "worse" in fail_on and not before:
         raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
     if output:
         refuse_existing(output, force)
-    earlier, talk = _loaded(before), Console(stderr=True)
+    earlier, stderr = _load_earlier(before), Console(stderr=True)
     request = ReportRequest(
         paths=paths,
         files=files,
@@ -183,9 +183,9 @@ def report(
         audit=audit,
         inputs=inputs,
     )
-    failed = _show(find_out(request, talk), earlier, form, output, force, fail_on, setup, verbose)
+    failed = _show(collect_findings(request, stderr), earlier, form, output, force, fail_on, setup, verbose)
     if failed:
-        talk.print(f"Exit code 3 for: {', '.join(failed)}.", style="red")
+        stderr.print(f"Exit code 3 for: {', '.join(failed)}.", style="red")
         raise SystemExit(CHECK_FAILED)
 
 
@@ -199,29 +199,29 @@ def _show(
     setup: bool,
     verbose: bool,
 ) -> tuple[str, ...]:
-    """Print or write the report in the form asked for; returns which conditions of `fail_on` are met."""
+    """Print or write the report in the format `form`; returns the conditions of `fail_on` that it meets."""
     from msd.report.compare import compare
 
     changes = compare(earlier, findings.report) if earlier else []
-    failed = _failing(findings.report, findings.verdicts, changes, fail_on)
+    failed = _conditions_met(findings.report, findings.verdicts, changes, fail_on)
     report = replace(findings.report, failed=failed)
     if form == "table":
         _print(replace(findings, report=report), setup, verbose)
         if earlier:
             _print_changes(earlier, report, changes)
     else:
-        _write(_rendered(report, form), output, force)
+        _write(_render(report, form), output, force)
     return failed
 
 
-def _loaded(path: Path | None) -> Report | None:
-    """Return the report to compare with; an invalid one fails before the work of minutes."""
+def _load_earlier(path: Path | None) -> Report | None:
+    """Return the report to compare with; an invalid one fails before minutes of work."""
     from msd.report.report import load_report
 
     return load_report(path) if path else None
 
 
-def _require_sense(
+def _require_compatible(
     files: Files, delegates: Sequence[str], form: str, output: Path | None, setup: bool
 ) -> None:
     """Refuse options that do not go together."""
@@ -252,7 +252,7 @@ def _print_changes(before: Report, after: Report, changes: Sequence[Change]) -> 
     print_changes(console(WIDTH), changes, missing(before, after))
 
 
-def _rendered(report: Report, form: str) -> str:
+def _render(report: Report, form: str) -> str:
     from msd.report.explorer import to_explorer
     from msd.report.html import to_html
     from msd.report.markdown import to_markdown
@@ -274,10 +274,10 @@ def _write(text: str, output: Path | None, force: bool) -> None:
         temporary.write_text(text, "utf-8")
 
 
-def _failing(
-    report: Report, verdicts: Sequence[Verdict], changes: Sequence[Change], asked: Sequence[str]
+def _conditions_met(
+    report: Report, verdicts: Sequence[Verdict], changes: Sequence[Change], fail_on: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return which of the conditions that were asked for do not hold."""
+    """Return the conditions of `fail_on` that the report meets."""
     from msd.report.report import SEVERITIES
 
     predictions = [p for file in report.files for p in file.predictions]
@@ -288,4 +288,4 @@ def _failing(
         r.what == "overflow" for file in report.files if file.audit for r in file.audit.out_of_range
     )
     met["worse"] = any(change.worse for change in changes)
-    return tuple(condition for condition in asked if met[condition])
+    return tuple(condition for condition in fail_on if met[condition])

@@ -29,9 +29,9 @@ Files = Sequence[tuple[Path, RunsOn]]
 
 @dataclass(frozen=True)
 class ReportRequest:
-    """The files and the questions about them: the command's options of the same names.
+    """The files of a report and its settings, which are the command's options of the same names.
 
-    `run` asks the real delegate, within `timeout` seconds for each compilation and each run and `memory`
+    `run` also runs the real delegate, within `timeout` seconds for each compilation and each run and `memory`
     bytes for each process. `audit` measures float16 ranges, on the .npz files `inputs` if there are any.
     """
 
@@ -51,15 +51,15 @@ class ReportRequest:
 
 @dataclass(frozen=True)
 class Findings:
-    """A report, and more for the terminal: the adapter and the delegate's own verdicts."""
+    """A report, with the adapter and the delegate's own verdicts for the terminal."""
 
     report: Report
     adapter: VulkanAdapter | None
     verdicts: list[Verdict]
 
 
-class SayOnStderr(logging.Handler):
-    """Prints the messages of a long preparation."""
+class StderrHandler(logging.Handler):
+    """Prints log messages on stderr during a long preparation."""
 
     def __init__(self, console: Console) -> None:
         super().__init__(logging.INFO)
@@ -69,8 +69,8 @@ class SayOnStderr(logging.Handler):
         self.console.print(escape(record.getMessage()), style="dim", highlight=False)
 
 
-def find_out(request: ReportRequest, talk: Console) -> Findings:
-    """Return the answers to `request`; `talk` shows progress. Raises BadModelFile and NoDelegate."""
+def collect_findings(request: ReportRequest, stderr: Console) -> Findings:
+    """Return the findings for `request`; `stderr` shows progress. Raises BadModelFile and NoDelegate."""
     from msd.prediction.device import find_device
     from msd.report.examine import examine
     from msd.report.report import Report
@@ -80,23 +80,23 @@ def find_out(request: ReportRequest, talk: Console) -> Findings:
     adapter: VulkanAdapter | None = None
     verdicts: list[list[Verdict]] = []
     if request.run or request.setup:
-        adapter = _adapter(talk)
+        adapter = _adapter(stderr)
         verdicts = [
-            _judge(file, request, adapter, talk) if runs_on == "gpu" else []
+            _judge(file, request, adapter, stderr) if runs_on == "gpu" else []
             for file, runs_on in request.files
         ]
         reports = [
-            _with_run(report, found, request.timeout, talk)
-            for report, found in zip(reports, verdicts, strict=True)
+            _with_run(report, file_verdicts, request.timeout, stderr)
+            for report, file_verdicts in zip(reports, verdicts, strict=True)
         ]
     if request.audit:
-        audits = _audits(request, talk)
+        audits = _audits(request, stderr)
         reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
-    report = Report(msd.__version__, tuple(reports), _described(adapter))
-    return Findings(report, adapter, [verdict for found in verdicts for verdict in found])
+    report = Report(msd.__version__, tuple(reports), _describe_adapter(adapter))
+    return Findings(report, adapter, [verdict for file_verdicts in verdicts for verdict in file_verdicts])
 
 
-def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, talk: Console) -> FileReport:
+def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, stderr: Console) -> FileReport:
     """Return the report of a file with the real delegate's run of it and the witnesses, if it was judged."""
     from msd.report.delegate_run import delegate_run
     from msd.report.examine import disagreements
@@ -105,24 +105,24 @@ def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, t
     if not verdicts:
         return report
     judged = replace(report, run=delegate_run(verdicts))
-    with talk.status(f"{escape(Path(report.file).name)}: other programs …"):
+    with stderr.status(f"{escape(Path(report.file).name)}: other programs …"):
         others = witnesses(Path(report.file), timeout)
     return replace(judged, disagreements=disagreements(judged), witnesses=others)
 
 
-def _audits(request: ReportRequest, talk: Console) -> Iterator[Audit]:
+def _audits(request: ReportRequest, stderr: Console) -> Iterator[Audit]:
     """Yield the audit of each file for the GPU; a bundle generates its images once for all of its files."""
     from msd.report.float16_audit import audited, draw
 
     bundles = [path for path in request.paths if (path / MANIFEST).is_file() and not request.inputs]
-    with talk.status("Ranges on the CPU …") as status:
+    with stderr.status("Ranges on the CPU …") as status:
         drawn = {bundle: draw(bundle) for bundle in bundles}
         for file in (file for file, runs_on in request.files if runs_on == "gpu"):
             status.update(f"{escape(file.name)}: ranges on the CPU …")
             yield audited(file, drawn.get(file.parent), request.inputs)
 
 
-def _described(adapter: VulkanAdapter | None) -> DelegateAdapter | None:
+def _describe_adapter(adapter: VulkanAdapter | None) -> DelegateAdapter | None:
     from msd.report.report import DelegateAdapter
 
     if adapter is None:
@@ -166,25 +166,25 @@ def _missing(folder: Path, family: Family) -> list[str]:
     return [name for name in names if not (folder / name).is_file()]
 
 
-def _adapter(talk: Console) -> VulkanAdapter:
+def _adapter(stderr: Console) -> VulkanAdapter:
     from msd.runners.adapter import find
 
-    logger, handler = logging.getLogger("msd.runners"), SayOnStderr(talk)
+    logger, handler = logging.getLogger("msd.runners"), StderrHandler(stderr)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
-        with talk.status("Looking for a Vulkan adapter …"):
+        with stderr.status("Looking for a Vulkan adapter …"):
             return find()
     finally:
         logger.removeHandler(handler)
 
 
-def _judge(file: Path, request: ReportRequest, adapter: VulkanAdapter, talk: Console) -> list[Verdict]:
+def _judge(file: Path, request: ReportRequest, adapter: VulkanAdapter, stderr: Console) -> list[Verdict]:
     from msd.judging import judge
     from msd.judging.pieces import judge_pieces
 
     precision, timeout, memory = request.precision, request.timeout, request.memory
-    with talk.status(f"{escape(file.name)}: on {escape(adapter.name)} …"):
+    with stderr.status(f"{escape(file.name)}: on {escape(adapter.name)} …"):
         if request.pieces == 1:
             return [judge(file, precision=precision, timeout=timeout, memory=memory, adapter=adapter)]
         pieces = judge_pieces(

@@ -36,7 +36,7 @@ Examples:
 """
 
 Size = tuple[float, bool]
-"""Bytes, or a part of the reference's: then the second is true."""
+"""A number of bytes, or, if the second is true, a fraction of the reference's."""
 
 
 def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Size | None:
@@ -45,7 +45,7 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
         return None
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%|B|kB|MB|GB)", value)
     if not match or not float(match[1]):
-        raise click.BadParameter(f"{value} is no size; write 600MB or 60%")
+        raise click.BadParameter(f"{value} is not a size; write 600MB or 60%")
     if match[2] == "%":
         return float(match[1]) / 100, True
     return float(match[1]) * UNITS[match[2]], False
@@ -105,7 +105,7 @@ def sensitivity(
         tempfile.TemporaryDirectory(prefix="msd-sensitivity-") as folder,
         component_progress() as on_progress,
     ):
-        result = _found(
+        result = _measure_and_write(
             source or CHECKPOINT,
             _settings(components),
             candidates,
@@ -115,20 +115,20 @@ def sensitivity(
             Path(folder),
             on_progress,
         )
-    click.echo(dump(result), nl=False) if as_json else _say(result, output)
+    click.echo(dump(result), nl=False) if as_json else _print_result(result, output)
 
 
-def _found(
+def _measure_and_write(
     source: Path,
     settings: Settings,
     candidates: tuple[str, ...],
-    asked: tuple[Size | None, float | None],
+    goal: tuple[Size | None, float | None],
     calibration: Calibration,
     output: Path,
     folder: Path,
     on_progress: OnProgress,
 ) -> Sensitivity:
-    """Measure, choose, write the recipe, and prove it."""
+    """Measure the blocks, choose formats, write the recipe, and measure its result."""
     from msd.blockwise.candidates import pruning_of
     from msd.blockwise.mixed_recipe import mixed_recipe
     from msd.blockwise.sensitivity import Sensitivity, names, prove, study
@@ -140,7 +140,7 @@ def _found(
     notes = [f"Made by: {command_line()}", f"Calibrated with {calibration}."]
     if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
         notes.append(f"Convert with --calibration {calibration.given}: what is pruned depends on it.")
-    aim = _target(measured, *asked)
+    aim = _target(measured, *goal)
     for attempt in range(1, ATTEMPTS + 1):
         on_progress("mixed", "converting and running", attempt, ATTEMPTS)
         choice = aim.choice(measured)
@@ -148,8 +148,8 @@ def _found(
         with atomic_write(output) as temporary:
             text = mixed_recipe(choice, measured.candidates, expected, str(aim), notes)
             temporary.write_text(text, "utf-8")
-        given = prove(measured, source, settings, read_recipe(output), folder / "mixed")
-        if not (closer := aim.closer(measured, given)):
+        achieved = prove(measured, source, settings, read_recipe(output), folder / "mixed")
+        if not (closer := aim.closer(measured, achieved)):
             break
         aim = closer
     return Sensitivity(
@@ -162,7 +162,7 @@ def _found(
         chosen=names(choice, measured.candidates),
         whole=measured.whole,
         expected=expected,
-        found=given,
+        found=achieved,
     )
 
 
@@ -173,8 +173,8 @@ def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.
     if size is None:
         return target.Snr(snr_db or 0.0, dict.fromkeys(measured.outside, snr_db or 0.0))
     whole = sum(measured.reference.component(name).bytes for name in measured.outside)
-    wanted = round(size[0] * whole if size[1] else size[0])
-    return target.SizeTarget(wanted, whole, wanted)
+    size_limit = round(size[0] * whole if size[1] else size[0])
+    return target.SizeTarget(size_limit, whole, size_limit)
 
 
 def _settings(components: tuple[str, ...]) -> Settings:
@@ -184,7 +184,7 @@ def _settings(components: tuple[str, ...]) -> Settings:
     return Settings(graph_rewrites.load(), components=components)
 
 
-def _say(result: Sensitivity, output: Path) -> None:
+def _print_result(result: Sensitivity, output: Path) -> None:
     """Print each network's blocks with the error of the result in each format, and the chosen format."""
     from rich.table import Table
 
@@ -202,11 +202,11 @@ def _say(result: Sensitivity, output: Path) -> None:
             table.add_row(block.block, *costs, chosen[block.block])
         table.add_row("all", *(decibels(w[component].snr_db) for w in result.whole.values()), "")
         out.print(table)
-    for component, given in result.found.items():
-        wanted = result.expected[component]
+    for component, outcome in result.found.items():
+        expected = result.expected[component]
         click.echo(
-            f"{component}: {given.bytes / 1e6:.2f} MB (expected {wanted.bytes / 1e6:.2f}), "
-            f"{decibels(given.snr_db)} dB (expected {decibels(wanted.snr_db)})"
+            f"{component}: {outcome.bytes / 1e6:.2f} MB (expected {expected.bytes / 1e6:.2f}), "
+            f"{decibels(outcome.snr_db)} dB (expected {decibels(expected.snr_db)})"
         )
     click.echo(f"{output}: for {result.target}")
 

@@ -1,4 +1,4 @@
-"""The real delegate's verdicts on a terminal: first a summary, then the objections; everything if verbose."""
+"""Prints the real delegate's verdicts: the summary, then the objections, or everything if verbose."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from msd.runners.adapter import VulkanAdapter
 def print_verdicts(
     out: Console, adapter: VulkanAdapter, verdicts: list[Verdict], setup: bool, verbose: bool
 ) -> None:
-    """Print where the delegate ran, and its verdict on each file."""
+    """Print the adapter that the delegate ran on, and its verdict on each file."""
     title = f"LiteRT {version('ai-edge-litert')} GPU delegate on [bold]{escape(adapter.name)}[/]"
-    words = ["in software" if adapter.software else adapter.type, *{v.precision for v in verdicts}]
-    out.print(f"{title}, {escape(', '.join(words))}")
+    conditions = ["in software" if adapter.software else adapter.type, *{v.precision for v in verdicts}]
+    out.print(f"{title}, {escape(', '.join(conditions))}")
     for reason in adapter.passed_over:
         out.print(f"Passed over: {escape(reason)}")
     if setup or verbose:
@@ -35,14 +35,14 @@ def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> Non
     out.print()
     for verdict in verdicts:
         if verbose or not verdict.ok:
-            _details(out, verdict, verbose)
+            _print_details(out, verdict, verbose)
     for note in sorted({verdict.precision_note for verdict in verdicts if verdict.precision_note}):
         out.print(f"Note: {escape(note)}.")
-    good = sum(verdict.ok for verdict in verdicts)
-    color = "green" if good == len(verdicts) else "red"
+    passing = sum(verdict.ok for verdict in verdicts)
+    color = "green" if passing == len(verdicts) else "red"
     noun = "file is" if len(verdicts) == 1 else "files are"
     out.print(
-        f"[{color}]{good} of {len(verdicts)} {noun} fully delegated, and the results match the CPU's.[/]"
+        f"[{color}]{passing} of {len(verdicts)} {noun} fully delegated, and the results match the CPU's.[/]"
     )
 
 
@@ -72,7 +72,7 @@ def _summary(verdict: Verdict) -> str:
     return f"{words}, {verdict.partitions} partition{'s' if verdict.partitions > 1 else ''}"
 
 
-def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
+def _print_details(out: Console, verdict: Verdict, verbose: bool) -> None:
     """Print the objections to a file; with `verbose`, everything else too."""
     out.print(f"[bold]{escape(str(verdict.file))}[/]")
     for objection in verdict.objections:
@@ -83,7 +83,7 @@ def _details(out: Console, verdict: Verdict, verbose: bool) -> None:
     for note in verdict.notes:
         out.print(f"  note: {escape(note)}", style="dim")
     if verbose:
-        _everything(out, verdict)
+        _print_everything(out, verdict)
     out.print()
 
 
@@ -113,7 +113,7 @@ def _place(rejection: Rejection) -> str:
     return f"({first}#{rejection.operations[0]}{tensor})"
 
 
-def _everything(out: Console, verdict: Verdict) -> None:
+def _print_everything(out: Console, verdict: Verdict) -> None:
     for distance in verdict.distances:
         of = f"max difference {distance.max_difference:.2g}, values up to {distance.max_reference:.3g}"
         out.print(f"  {escape(distance.output)}: {_decibel(distance.psnr)} from the CPU's, {of}")

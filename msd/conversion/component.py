@@ -10,10 +10,10 @@ from pathlib import Path
 from msd import tflite
 from msd.bundle import ConvertedFile, RunsOn
 from msd.conversion.job import Job
-from msd.conversion.manifest import component_of
+from msd.conversion.manifest import describe_file
 from msd.conversion.prune import PrunedModels
 from msd.conversion.stopwatch import Stopwatch
-from msd.conversion.trace import traced
+from msd.conversion.trace import traced_model
 from msd.encoding.compatibility import require_supported
 from msd.encoding.encode import Encoding, encode
 from msd.encoding.recipe import Recipe
@@ -24,7 +24,7 @@ from msd.models.structure_cache import is_cached, structure_of
 from msd.rewrite import Ledger, apply, ops_by_kind
 
 OnStage = Callable[[str, int, int], None]
-"""Called with what is being done to a component, how much is done, and of how much."""
+"""Called with the stage of a component, how much of it is done, and the total."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PreparedFile:
 
 @dataclass(frozen=True)
 class PreparedComponent:
-    """A component to write, its files by name: everything that could be refused has been looked at."""
+    """A component that is ready to be written, its files by name; all checks have accepted it."""
 
     files: dict[str, PreparedFile]
     ledger: ComponentLedger
@@ -47,7 +47,7 @@ class PreparedComponent:
 
 @dataclass(frozen=True)
 class WrittenComponent:
-    """A component that has been written: what the manifest says of its files, by name."""
+    """A component that has been written, with the manifest's entries of its files, by name."""
 
     files: dict[str, ConvertedFile]
     ledger: ComponentLedger
@@ -59,7 +59,7 @@ def prepare(job: Job, name: str, pruned: PrunedModels, on_stage: OnStage) -> Pre
     settings, stopwatch = job.settings, Stopwatch()
     model = pruned.models.pop(name, None) or _traced(job, name, stopwatch, on_stage)
     on_stage("rewriting", 0, 1)
-    ledger = apply(model.main, settings.applied, settings.aim)
+    ledger = apply(model.main, settings.active_rules, settings.effective_target)
     encoding = encode(model.main, settings.recipe, name)
     files = split_files(model, name, job.family.component(name).lookup, settings.recipe, ledger)
     stopwatch.lap("rewriting")
@@ -74,7 +74,7 @@ def _traced(job: Job, name: str, stopwatch: Stopwatch, on_stage: OnStage) -> Mod
     on_stage("loading" if is_cached(network) else "tracing", 0, 1)
     structure = structure_of(network)
     stopwatch.lap("structure")
-    return traced(job, name, structure)
+    return traced_model(job, name, structure)
 
 
 def split_files(
@@ -96,14 +96,14 @@ def split_files(
 
 
 def write(prepared: PreparedComponent, folder: Path, fingerprint: str, on_stage: OnStage) -> WrittenComponent:
-    """Write a component's files into `folder`, read them back, and return what they are."""
+    """Write a component's files into `folder`, read them back, and return their descriptions."""
     paths, stopwatch = {name: folder / f"{name}.tflite" for name in prepared.files}, prepared.stopwatch
     stopwatch.restart()
     for name, path in paths.items():
         tflite.write(prepared.files[name].model, path, on_bytes=partial(on_stage, "writing"))
     stopwatch.lap("writing")
     files = {
-        name: component_of(path, fingerprint, prepared.files[name].runs_on) for name, path in paths.items()
+        name: describe_file(path, fingerprint, prepared.files[name].runs_on) for name, path in paths.items()
     }
     stopwatch.lap("verifying")
     return WrittenComponent(files, prepared.ledger, stopwatch.seconds)

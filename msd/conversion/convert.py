@@ -1,4 +1,4 @@
-"""A checkpoint to a bundle: open, prune, trace, rewrite, encode, write, one component after the other.
+"""Converts a checkpoint to a bundle: open, prune, trace, rewrite, encode, write, component by component.
 
 Nothing appears under its final name before everything is written and read back. Weights are only described
 until a file is written; then one is in memory at a time.
@@ -27,10 +27,10 @@ from msd.bundle import (
 )
 from msd.conversion.component import OnStage, WrittenComponent, prepare, write
 from msd.conversion.job import Job, open_job
-from msd.conversion.manifest import configuration_of, fingerprints, hashing, in_order, versions
+from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan
 from msd.conversion.prune import PrunedModels, prune_components
-from msd.conversion.reuse import earlier, kept, refuse_foreign
+from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files
 from msd.conversion.settings import Settings
 from msd.encoding.encode import require_matched
 from msd.files.staging import publish, staged
@@ -40,38 +40,38 @@ from msd.sources.checkpoint import Checkpoint
 __all__ = ["OnProgress", "Plan", "Settings", "convert", "plan"]
 
 OnProgress = Callable[[str, str, int, int], None]
-"""Called with component, what is being done, how much is done, and of how much."""
+"""Called with a component, its stage, how much of it is done, and the total."""
 
 
 def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress | None = None) -> Manifest:
     """Write the checkpoint at `source` to the bundle `out`; returns its manifest.
 
-    Components that `out` has already, made of the same weights in the same way, stay as they are. Raises
+    Components that `out` already has, from the same weights with the same settings, stay as they are. Raises
     BadCheckpoint, BadConfig, OutputUnwritable, or OutputExists where something else would be overwritten
     and not `settings.force`.
     """
     started = time.perf_counter()
     if settings.calibration:
         settings.calibration.facts()
-    refuse_foreign(out, settings.force)
-    old = earlier(out, settings.force)
+    refuse_unrelated(out, settings.force)
+    previous = load_previous(out, settings.force)
     job = open_job(source, settings)
-    hashed = job.checkpoint.weights if old or settings.calibration else job.components
-    with hashing(job.checkpoint, hashed) as source_files:
-        stay = kept(job, out, old, source_files.result()) if old else {}
-        todo = [name for name in job.components if name not in stay]
-        if old and not todo and old.scheduler == job.checkpoint.scheduler:
-            return old
+    to_hash = job.checkpoint.weights if previous or settings.calibration else job.components
+    with hash_source(job.checkpoint, to_hash) as source_files:
+        reused = reusable_files(job, out, previous, source_files.result()) if previous else {}
+        remaining = [name for name in job.components if name not in reused]
+        if previous and not remaining and previous.scheduler == job.checkpoint.scheduler:
+            return previous
         with staged(out) as staging, TemporaryDirectory(prefix="msd-convert-") as scratch:
             pruned = PrunedModels()
-            if set(todo) & set(settings.pruned(job.family)):
+            if set(remaining) & set(settings.pruned_components(job.family)):
                 _report_pruning(job, on_progress)
                 pruned = prune_components(job, Path(scratch), partial(write_unpruned, job, source_files))
-            written = write_components(job, todo, staging, source_files, pruned, on_progress)
-            manifest = manifest_of(job, source_files.result(), written, stay, old, started)
+            written = write_components(job, remaining, staging, source_files, pruned, on_progress)
+            manifest = manifest_of(job, source_files.result(), written, reused, previous, started)
             finish_bundle(job.checkpoint, manifest, staging)
             publish(staging, out, MANIFEST)
-    for name in set(old.components if old else ()) - set(manifest.components):
+    for name in set(previous.components if previous else ()) - set(manifest.components):
         (out / f"{name}.tflite").unlink(missing_ok=True)
     return manifest
 
@@ -84,7 +84,7 @@ def write_components(
     pruned: PrunedModels,
     on_progress: OnProgress | None = None,
 ) -> dict[str, WrittenComponent]:
-    """Write components to `folder`, the first only when all are prepared; returns what they are."""
+    """Write components to `folder`, the first only when all are prepared; returns their descriptions."""
     stages = {name: _on_stage(on_progress, name) for name in names}
     prepared = {name: prepare(job, name, pruned, stages[name]) for name in names}
     encodings = {name: each.encoding for name, each in prepared.items()}
@@ -107,14 +107,14 @@ def manifest_of(
     job: Job,
     source: Source,
     written: Mapping[str, WrittenComponent],
-    stay: Mapping[str, ConvertedFile],
-    old: Manifest | None,
+    reused: Mapping[str, ConvertedFile],
+    previous: Manifest | None,
     started: float,
 ) -> Manifest:
-    """Return the manifest of the files that stay and those that were written."""
-    ledger = {name: old.ledger[name] for name in stay if name in old.ledger} if old else {}
+    """Return the manifest of the files that are reused and those that were written."""
+    ledger = {name: previous.ledger[name] for name in reused if name in previous.ledger} if previous else {}
     ledger |= {name: each.ledger for name, each in written.items()}
-    files = {**stay, **{name: file for each in written.values() for name, file in each.files.items()}}
+    files = {**reused, **{name: file for each in written.values() for name, file in each.files.items()}}
     seconds = {name: each.seconds for name, each in written.items()}
     return Manifest(
         msd=msd.__version__,
@@ -130,7 +130,7 @@ def manifest_of(
 
 
 def finish_bundle(checkpoint: Checkpoint, manifest: Manifest, folder: Path) -> None:
-    """Write what a bundle has beside its networks: tokenizer, scheduler, and last the manifest."""
+    """Write the other files of a bundle: tokenizer, scheduler, and last the manifest."""
     (folder / "tokenizer").mkdir()
     for name, read in checkpoint.tokenizer.items():
         (folder / "tokenizer" / name).write_bytes(read())
@@ -141,7 +141,7 @@ def finish_bundle(checkpoint: Checkpoint, manifest: Manifest, folder: Path) -> N
 
 
 def _report_pruning(job: Job, on_progress: OnProgress | None) -> None:
-    for name in job.settings.pruned(job.family):
+    for name in job.settings.pruned_components(job.family):
         _on_stage(on_progress, name)("pruning", 0, 1)
 
 

@@ -1,4 +1,4 @@
-"""One checkpoint to be converted in one way: opened, its sizes settled, nothing read but headers."""
+"""The conversion of one checkpoint, once it is opened: its settings and its sizes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = 
 
 @dataclass(frozen=True)
 class Job:
-    """A checkpoint, how to convert it, and for which size. `components` are those to convert, in order."""
+    """A checkpoint, the settings and size of its conversion, and the `components` to convert, in order."""
 
     checkpoint: Checkpoint
     settings: Settings
@@ -33,7 +33,7 @@ class Job:
 
     @property
     def family(self) -> Family:
-        """The kind of model that it is."""
+        """The family of the model."""
         return self.checkpoint.family
 
     @cached_property
@@ -44,7 +44,7 @@ class Job:
 
     @property
     def unpruned(self) -> Job:
-        """The same checkpoint with nothing pruned, as calibration generates images with it."""
+        """The same checkpoint with nothing pruned, with which calibration generates images."""
         return replace(self, settings=self.settings.unpruned, components=self.family.required)
 
 
@@ -52,7 +52,7 @@ def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
     checkpoint = merge(checkpoint, settings.lora)
-    components = settings.chosen(checkpoint.family)
+    components = settings.selected_components(checkpoint.family)
     for name in components:
         if name not in checkpoint.weights:
             raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")

@@ -32,8 +32,8 @@ from msd.sources.published import PUBLISHED
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
 
 
-def component_of(path: Path, made_from: str, runs_on: RunsOn) -> ConvertedFile:
-    """Read a written file back, here and with LiteRT, and return what it is."""
+def describe_file(path: Path, made_from: str, runs_on: RunsOn) -> ConvertedFile:
+    """Read a written file back, with msd and with LiteRT, and return its entry in the manifest."""
     require_loadable(path)
     model = tflite.read(path)
     facts, interface = file_facts(path), Interface.of(model, path)
@@ -50,17 +50,17 @@ def component_of(path: Path, made_from: str, runs_on: RunsOn) -> ConvertedFile:
 
 
 @contextmanager
-def hashing(checkpoint: Checkpoint, components: Collection[str]) -> Iterator[Future[Source]]:
-    """Yield the source of `components`, hashed on another core: that takes about a second for each GB."""
+def hash_source(checkpoint: Checkpoint, components: Collection[str]) -> Iterator[Future[Source]]:
+    """Yield the source of `components`, which another core hashes in about a second per GB."""
     with ThreadPoolExecutor(1) as pool:
         yield pool.submit(source_of, checkpoint, components)
 
 
 def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
-    """Return the files of the checkpoint, but for those that hold only other components' weights."""
-    holding = {name for files in checkpoint.weight_files.values() for name in files}
+    """Return the source, without files that only have the weights of other components."""
+    weights = {name for files in checkpoint.weight_files.values() for name in files}
     needed = {name for component in components for name in checkpoint.weight_files[component]}
-    files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in needed or n not in holding}
+    files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in needed or n not in weights}
     published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
     return Source(
@@ -69,7 +69,7 @@ def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
 
 
 def configuration_of(job: Job) -> Configuration:
-    """Return how a checkpoint is converted, in the form that is read again from the manifest."""
+    """Return the settings of a conversion as the manifest records them."""
     height, width = job.size.pixels
     recipe = job.settings.recipe
     return Configuration(
@@ -90,15 +90,15 @@ def fingerprints(job: Job, source: Source) -> dict[str, str]:
 def _facts(job: Job, name: str, source: Source) -> list[Any]:
     settings, network, adapters = job.settings, job.networks[name], job.checkpoint.adapters
     calibration = settings.calibration.facts() if settings.calibration else None
-    pruned = name in settings.pruned(job.family)
+    is_pruned = name in settings.pruned_components(job.family)
     return [
         [(source.files[f].sha256, adapters.get(f)) for f in job.checkpoint.weight_files[name]],
         [network.description, network.inputs],
         [
             settings.recipe.digest,
-            [settings.pruning_of(job.family), calibration] if pruned else None,
-            settings.aim,
-            [rule.name for rule in settings.applied],
+            [settings.pruning_of(job.family), calibration] if is_pruned else None,
+            settings.effective_target,
+            [rule.name for rule in settings.active_rules],
         ],
         [code_fingerprint("msd", "graph_rewrites"), versions()],
     ]

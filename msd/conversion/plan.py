@@ -1,4 +1,4 @@
-"""What a conversion would write, told from headers alone."""
+"""The plan of a conversion, from the headers of a checkpoint alone."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msd.encoding.encode import is_table, stored_bits
 
 @dataclass(frozen=True)
 class Plan:
-    """What a conversion would write: learnt parameters and about how many bytes, by file; pixels."""
+    """The files that a conversion would write, with parameters and approximate bytes, and the image size."""
 
     parameters: dict[str, int]
     bytes: dict[str, int]
@@ -22,7 +22,7 @@ class Plan:
 
 
 def plan(source: Path, settings: Settings) -> Plan:
-    """Return what `convert` would write; reads headers only and raises what opening a checkpoint raises."""
+    """Return the plan of a conversion; reads headers only and raises what opening a checkpoint raises."""
     job = open_job(source, settings)
     sizes, bits = Counter[str](), Counter[str]()
     for name in job.components:

@@ -1,4 +1,4 @@
-"""The components of a checkpoint that a conversion prunes."""
+"""Prunes components of a checkpoint before they are rewritten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msd.bundle import Bundle
 from msd.conversion.job import Job
-from msd.conversion.trace import traced, traced_for_file
+from msd.conversion.trace import traced_model, traced_model_for_file
 from msd.encoding.encode import stored_bytes
 from msd.ir import Model
 from msd.pruning.observe import UnprunedNetworks, observe
@@ -23,7 +23,7 @@ WriteUnpruned = Callable[[Path], Bundle]
 
 @dataclass(frozen=True)
 class PrunedModels:
-    """Graphs after pruning, by component, with the report of it and the seconds it took."""
+    """The pruned graphs, by component, with the report and the seconds that pruning took."""
 
     models: dict[str, Model] = field(default_factory=dict)
     report: PruningReport | None = None
@@ -36,16 +36,16 @@ def prune_components(job: Job, scratch: Path, write_unpruned: WriteUnpruned) -> 
     A calibration keeps its inputs in `scratch`. Raises BadConfig and BadCalibration.
     """
     started = time.perf_counter()
-    settings, wanted = job.settings, job.settings.pruning_of(job.family)
-    names = settings.pruned(job.family)
-    if wanted is None or not names:
+    settings, pruning = job.settings, job.settings.pruning_of(job.family)
+    names = settings.pruned_components(job.family)
+    if pruning is None or not names:
         return PrunedModels()
-    models = {name: traced(job, name) for name in names}
+    models = {name: traced_model(job, name) for name in names}
     graphs = {name: model.main for name, model in models.items()}
-    observed = None
+    observations = None
     if settings.calibration:
-        feed = partial(traced_for_file, job)
-        networks = UnprunedNetworks(feed, write_unpruned, settings.applied, settings.aim)
-        observed = observe(settings.calibration, graphs, networks, scratch)
-    report = prune(graphs, wanted, partial(stored_bytes, settings.recipe), observed)
+        trace = partial(traced_model_for_file, job)
+        networks = UnprunedNetworks(trace, write_unpruned, settings.active_rules, settings.effective_target)
+        observations = observe(settings.calibration, graphs, networks, scratch)
+    report = prune(graphs, pruning, partial(stored_bytes, settings.recipe), observations)
     return PrunedModels(models, report, round(time.perf_counter() - started, 3))

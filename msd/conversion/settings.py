@@ -1,4 +1,4 @@
-"""How to convert a checkpoint."""
+"""The settings of a conversion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msd.rewrite import Rewrite, Target
 
 @dataclass(frozen=True)
 class Settings:
-    """How to convert. `components` are by default those that the family requires.
+    """The settings of a conversion. `components` are by default those that the family requires.
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
     files to merge into the weights, each with its scale. `pruning` overrides the recipe's own, and uses a
@@ -38,13 +38,13 @@ class Settings:
     calibration: Calibration | None = None
 
     @property
-    def applied(self) -> list[Rewrite]:
-        """Those of `rules` that the recipe leaves on."""
+    def active_rules(self) -> list[Rewrite]:
+        """Those `rules` that the recipe leaves on."""
         return [rule for rule in self.rules if rule.name not in self.recipe.without]
 
     @property
-    def aim(self) -> Target:
-        """`target`; for a recipe of TensorFlow Lite's delegate, the device as that delegate uses it.
+    def effective_target(self) -> Target:
+        """`target`; for a recipe of TensorFlow Lite's own delegate, the device as that delegate uses it.
 
         Other files suit both delegates as far as they can, so they keep to the limits of both.
         """
@@ -53,27 +53,29 @@ class Settings:
             return self.target
         return replace(self.target, device=device.under(delegate))
 
-    def chosen(self, family: Family) -> tuple[str, ...]:
+    def selected_components(self, family: Family) -> tuple[str, ...]:
         """Return the components to convert, in order; raises BadConfig for one that the family lacks."""
         if unknown := set(self.components) - set(family.names):
             raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
         return family.ordered(self.components or family.required)
 
     def pruning_of(self, family: Family) -> Pruning | None:
-        """Return what to prune, with its components named, or None."""
-        wanted = self.pruning
-        if wanted is None and self.recipe.prune is not None:
-            wanted = parse_pruning(self.recipe.prune)
-        return wanted and replace(wanted, components=wanted.components or family.prunable)
+        """Return the pruning, with its components named, or None."""
+        pruning = self.pruning
+        if pruning is None and self.recipe.prune is not None:
+            pruning = parse_pruning(self.recipe.prune)
+        return pruning and replace(pruning, components=pruning.components or family.prunable)
 
-    def pruned(self, family: Family) -> tuple[str, ...]:
+    def pruned_components(self, family: Family) -> tuple[str, ...]:
         """Return the components to prune, in order."""
-        wanted = self.pruning_of(family)
-        return family.ordered(set(wanted.components) & set(self.chosen(family))) if wanted else ()
+        pruning = self.pruning_of(family)
+        if not pruning:
+            return ()
+        return family.ordered(set(pruning.components) & set(self.selected_components(family)))
 
     @property
     def unpruned(self) -> Settings:
-        """The same with nothing pruned, weights as the default recipe stores them, for calibration."""
+        """The same settings without pruning and with the default recipe, for calibration."""
         return replace(
             self, recipe=find_recipe(DEFAULT), components=(), pruning=None, calibration=None, force=False
         )

@@ -17,6 +17,6 @@ class Stopwatch:
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
-        """Note the seconds since the lap began, and begin another."""
+        """Record the seconds since the lap began, and begin another."""
         now = time.perf_counter()
         self.seconds[name], self._last = round(now - self._last, 3), now

@@ -1,4 +1,4 @@
-"""A component as it is traced, with its weights: the graph that pruning and rewriting begin with."""
+"""The traced graph of a component with its weights, before pruning and rewriting."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ INTERFACE = ("feed_timestep_embedding",)
 """Rewrites that change the inputs of a network."""
 
 
-def traced(job: Job, name: str, structure: Structure | None = None) -> Model:
-    """Return a component's graph as it is traced, its weights described; `structure` if it is loaded."""
+def traced_model(job: Job, name: str, structure: Structure | None = None) -> Model:
+    """Return the traced graph of a component, its weights not read yet; `structure` saves loading it."""
     structure = structure or structure_of(job.networks[name])
     weights = bind(name, structure.variables, job.checkpoint.weights[name]).weights
     return with_weights(structure, weights)
 
 
-def traced_for_file(job: Job, name: str) -> Model:
-    """Return a component as it is traced, but with the inputs that its file has."""
-    model = traced(job, name)
-    apply(model.main, [rule for rule in job.settings.applied if rule.name in INTERFACE])
+def traced_model_for_file(job: Job, name: str) -> Model:
+    """Return the traced graph of a component, but with the inputs of its file."""
+    model = traced_model(job, name)
+    apply(model.main, [rule for rule in job.settings.active_rules if rule.name in INTERFACE])
     return model
 
 

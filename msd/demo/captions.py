@@ -70,7 +70,7 @@ class Scene:
 
     @property
     def split(self) -> Split:
-        """Which split the combination belongs to: a hash holds back one combination in ten."""
+        """The split of the combination: a hash holds back one combination in ten."""
         digest = hashlib.blake2b("|".join(map(str, asdict(self).values())).encode(), digest_size=8).digest()
         return "held-back" if int.from_bytes(digest, "big") % _HELD_BACK_SHARE == 0 else "train"
 

@@ -40,7 +40,7 @@ FOR_INTEGERS = ("granularity", "algorithm", "explicit")
 
 @dataclass(frozen=True)
 class Line:
-    """How the weights that a line matches are stored.
+    """The storage of the weights that a line matches.
 
     `op`: the kinds of operators whose weights match, empty for all. `name`: patterns (`*`, `?`, `[…]`) for
     the checkpoint's tensors behind a weight, empty for all; one match is enough. `component`: empty for all.
@@ -71,7 +71,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How weights are stored. `without`: the rewrites to switch off. `delegate`: the target of the files.
+    """The storage of all weights. `without`: the rewrites to switch off. `delegate`: the target of the files.
 
     Encodings that the delegate is known to refuse or to compute wrong are not written. `prune`: the table of
     that name, unparsed.

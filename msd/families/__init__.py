@@ -1,4 +1,4 @@
-"""Families: what each kind of model is made of, one description per file, found by being there.
+"""Families describe the kinds of models and their components, one file each; every module here is searched.
 
 `docs/adding-a-network.md` shows how to add a network to a family, and a family.
 """
@@ -26,13 +26,13 @@ __all__ = [
 
 def families() -> dict[str, Family]:
     """Return every family by its name, Stable Diffusion first; raises ImportError where two share a name."""
-    found: dict[str, Family] = {}
+    by_name: dict[str, Family] = {}
     for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
         contents = vars(importlib.import_module(f"{__name__}.{module}")).values()
         for family in (value for value in contents if isinstance(value, Family)):
-            if found.setdefault(family.name, family) is not family:
+            if by_name.setdefault(family.name, family) is not family:
                 raise ImportError(f"two families are called {family.name}; one is in {module}.py")
-    return found
+    return by_name
 
 
 def find_family(name: str) -> Family:
@@ -51,7 +51,7 @@ def file_names() -> tuple[str, ...]:
 
 
 def title_of(file: str) -> str:
-    """Return what people call a file or component of any family: "U-Net" for "unet"."""
+    """Return the title of a file or component of any family: "U-Net" for "unet"."""
     for family in families().values():
         if file in family.files:
             component = family.component_of(file)

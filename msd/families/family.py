@@ -1,4 +1,4 @@
-"""The description of a kind of model: its components, where their weights are, and who feeds whom.
+"""The description of a kind of model: its components, the places of their weights, and their connections.
 
 A family is data. Where code is needed, it is named as "module:name" and imported when it is used, so that
 reading a manifest imports neither Keras nor a network.
@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Stage = Literal["encode", "denoise", "decode"]
-"""When a component runs: before the first step, in every step, or after the last one."""
+"""The time at which a component runs: before the first step, in every step, or after the last one."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Where a component's weights and configuration are in a folder of diffusers' layout.
+    """The place of a component's weights and configuration in a folder of diffusers' layout.
 
     `folder` holds config.json and the weights in the file `stem`.safetensors, whole or in shards. `prefixes`
     are those of the component's tensors where the folder holds more than one component; () for all.
@@ -47,8 +47,8 @@ class Component:
     timestep_embedding, guidance_embedding.
 
     `lookup` names a second file, for the CPU, with the rows of its tokens, for delegates without a table
-    lookup. Pruning applies to it unasked if `prunable`. An `optional` component is converted only when it is
-    asked for, and generating an image from a prompt does without it.
+    lookup. Pruning applies to it by default if `prunable`. An `optional` component is converted only on
+    request, and generating an image from a prompt does without it.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Family:
 
     @property
     def decoder(self) -> Component:
-        """The component that makes images of latents."""
+        """The component that decodes latents to images."""
         return next(component for component in self.components if component.stage == "decode")
 
     def component(self, name: str) -> Component:
@@ -137,11 +137,11 @@ class Family:
 
     def ordered(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return component names in the order in which components run."""
-        chosen = set(names)
-        return tuple(name for name in self.names if name in chosen)
+        selection = set(names)
+        return tuple(name for name in self.names if name in selection)
 
 
 def resolve(place: str) -> Any:
-    """Return what "module:name" stands for, imported now."""
+    """Import and return the object that "module:name" denotes."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""Where msd keeps files that can be made or fetched again: traced structures, SwiftShader."""
+"""The cache folder of msd, for files that can be made or fetched again: traced structures, SwiftShader."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class NotConstant(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Quant:
-    """How stored integers represent real numbers: real = scale * (stored - zero_point), per slice of `axis`.
+    """The meaning of stored integers: real = scale * (stored - zero_point), per slice of `axis`.
 
     `scale` float32 (N,), `zero_point` int64 (N,). With `encode` the tensor's weights are still real numbers:
     the writer calls it with them and gets (stored values, scale): int8, for INT4 too, which it packs.

@@ -11,7 +11,7 @@ import numpy as np
 from msd.ir import NUMPY, Graph, Op, Signature, Tensor
 
 WINDOW = 0.25
-"""How far a cut may move to cross fewer bytes, as a fraction of a piece's operators."""
+"""The distance that a cut may move to cross fewer bytes, as a fraction of a piece's operators."""
 
 
 def split_graph(graph: Graph, count: int) -> list[Graph]:

@@ -1,4 +1,4 @@
-"""What the three networks of a Stable Diffusion are made of, read from diffusers' config.json files."""
+"""The configurations of Stable Diffusion's networks, read from diffusers' config.json files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TextEncoderConfig:
 
     @staticmethod
     def from_diffusers(config: Settings) -> TextEncoderConfig:
-        """Return what text_encoder/config.json says; raises BadCheckpoint for what we cannot build."""
+        """Return the configuration of text_encoder/config.json; raises BadCheckpoint for unsupported ones."""
         read = settings.Reader(TEXT_ENCODER.part.folder, config)
         read.refuse_other(TEXT_ENCODER_ONLY)
         width, heads = read.count("hidden_size", 512), read.count("num_attention_heads", 8, most=256)
@@ -53,9 +53,9 @@ class TextEncoderConfig:
 
 @dataclass(frozen=True)
 class UNetConfig:
-    """A U-Net conditioned on text (Rombach et al., arXiv:2112.10752); tuples have one entry a level.
+    """A U-Net conditioned on text (Rombach et al., arXiv:2112.10752); tuples have one entry per level.
 
-    Level 0 is the widest picture. `size` is the height and width, in cells, of the latents it was trained on.
+    Level 0 has the full resolution. `size` is the height and width, in cells, of the training latents.
     """
 
     in_channels: int
@@ -78,11 +78,11 @@ class UNetConfig:
 
     @property
     def multiple(self) -> int:
-        """What rows and columns of a latent must be multiples of: each level but the first halves them."""
+        """Rows and columns of a latent must be multiples of this: each level but the first halves them."""
         return int(2 ** (len(self.channels) - 1))
 
     def inputs(self, size: Size) -> InputSpecs:
-        """Return the shape and dtype of each input; `guidance_embedding` where it was distilled for one."""
+        """Return the shape and dtype of each input; a distilled U-Net may have `guidance_embedding`."""
         latent = (size.batch, size.rows, size.columns, self.in_channels)
         inputs = {
             "latent": (latent, "float32"),
@@ -95,7 +95,7 @@ class UNetConfig:
 
     @staticmethod
     def from_diffusers(config: Settings) -> UNetConfig:
-        """Return what unet/config.json says; raises BadCheckpoint for what we cannot build."""
+        """Return the configuration of unet/config.json; raises BadCheckpoint for unsupported ones."""
         read = settings.Reader(UNET.part.folder, config)
         read.refuse_other(UNET_ONLY)
         read.refuse_unknown({*UNET_ONLY, *UNET_READ, *UNET_UNUSED})
@@ -103,7 +103,7 @@ class UNetConfig:
         levels = len(channels)
         down = read.blocks("down_block_types", DOWN_BLOCKS, levels, ATTENTION_DOWN)
         up = read.blocks("up_block_types", UP_BLOCKS, levels, ATTENTION_UP)
-        # diffusers calls the number of heads "attention_head_dim", and keeps doing so for old files' sake.
+        # diffusers calls the number of heads "attention_head_dim", for the sake of old files.
         heads = read.per_level("attention_head_dim", 8, levels, most=256)
         groups = read.count("norm_num_groups", 32)
         shift = read.number("freq_shift", 0)
@@ -148,7 +148,7 @@ class VaeDecoderConfig:
 
     @property
     def scale(self) -> int:
-        """Pixels along the side of a cell of the latent."""
+        """The number of pixels along the side of a latent cell."""
         return int(2 ** (len(self.channels) - 1))
 
     def inputs(self, size: Size) -> InputSpecs:
@@ -157,7 +157,7 @@ class VaeDecoderConfig:
 
     @staticmethod
     def from_diffusers(config: Settings) -> VaeDecoderConfig:
-        """Return what vae/config.json says; raises BadCheckpoint for what we cannot build."""
+        """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
         read = settings.Reader(VAE_DECODER.part.folder, config)
         read.refuse_other(VAE_ONLY)
         read.refuse_unknown({*VAE_ONLY, *VAE_READ, *VAE_UNUSED})

@@ -1,4 +1,4 @@
-"""The networks of a family for one image size: what builds each, and the inputs it is to be traced with.
+"""The networks of a family for one image size: a builder of each, and the inputs to trace it with.
 
 A component's `config` is a class with `from_diffusers(config.json)`, which returns an instance, and
 `inputs(size)`, which returns the shape and dtype of each input by name. Its `network` is a function of such
@@ -18,7 +18,7 @@ from msd.families.family import resolve
 from msd.models.trace import InputSpecs
 
 DEFAULT_LENGTH = 77
-"""Tokens of a prompt, where no text encoder says how many it reads."""
+"""The number of tokens in a prompt where no text encoder specifies it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class DenoiserConfig(NetworkConfig, Protocol):
 
     @property
     def multiple(self) -> int:
-        """What rows and columns must be multiples of."""
+        """The number that rows and columns must be multiples of."""
 
 
 class DecoderConfig(NetworkConfig, Protocol):
@@ -75,7 +75,7 @@ Configs = Mapping[str, Any]
 class Network:
     """A Keras model before it is built: `build()` returns it; `inputs` are each input's shape and dtype.
 
-    `description` says all that decides the model; two networks with the same one are the same.
+    `description` contains everything that decides the model; equal descriptions mean equal networks.
     """
 
     build: Callable[[], Any]
@@ -133,6 +133,6 @@ def size_of(
 
 
 def _length(family: Family, configs: Configs) -> int:
-    """Return how many tokens the text encoders read."""
+    """Return the number of tokens that the text encoders read."""
     lengths = (getattr(configs[encoder.name], "length", None) for encoder in family.encoders)
     return next((length for length in lengths if length is not None), DEFAULT_LENGTH)

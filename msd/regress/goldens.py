@@ -28,7 +28,7 @@ from msd.files.fingerprint import fingerprint
 from msd.files.staging import staged
 from msd.regress.metrics import Pixels
 from msd.regress.suite import Drawing, Suite, Thresholds
-from msd.runtime.picture import Picture, save_picture
+from msd.runtime.image import GeneratedImage, save_image
 from msd.runtime.pipeline import Pipeline
 
 FORMAT = 1
@@ -143,7 +143,7 @@ def require_replaceable(folder: Path) -> None:
         raise OutputExists(f"{folder} has {foreign[0]}, which is no golden; --update would take it away")
 
 
-def write(folder: Path, suite: Suite, pictures: Mapping[str, Picture], origin: Origin) -> None:
+def write(folder: Path, suite: Suite, pictures: Mapping[str, GeneratedImage], origin: Origin) -> None:
     """Replace a folder by new goldens, atomically. Raises OutputUnwritable."""
     height, width, _ = next(iter(pictures.values())).pixels.shape
     digests = {name: _digest(picture.pixels) for name, picture in pictures.items()}
@@ -160,7 +160,7 @@ def write(folder: Path, suite: Suite, pictures: Mapping[str, Picture], origin: O
     place = folder.resolve()
     with staged(place) as staging, raises_unwritable(place, staging):
         for name, picture in pictures.items():
-            save_picture(picture, staging / f"{name}.png")
+            save_image(picture, staging / f"{name}.png")
         (staging / MANIFEST).write_text(schema.dump(goldens), "utf-8")
         _swap(staging, place)
 

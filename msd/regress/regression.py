@@ -13,10 +13,10 @@ from msd.regress.compare import Result, compare, decibels, require_scorer
 from msd.regress.goldens import Origin
 from msd.regress.metrics import Pixels
 from msd.regress.suite import Suite
-from msd.runtime.picture import Picture
+from msd.runtime.image import GeneratedImage
 from msd.runtime.pipeline import OnStep, Pipeline
 
-Named = dict[str, Picture]
+Named = dict[str, GeneratedImage]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Guard:
     demo: bool
 
     def regress(self, on_step: OnStep | None = None) -> Regression:
-        """Generate the images and compare them with the goldens; raises what `Pipeline.draw` raises."""
+        """Generate the images and compare them with the goldens; raises as `Pipeline.generate_all` does."""
         begun = time.perf_counter()
         new = _drawn(self.suite, self.pipeline, on_step)
         seconds = time.perf_counter() - begun
@@ -73,8 +73,8 @@ def require_updatable(suite: Suite, pipeline: Pipeline, folder: Path) -> None:
 def update(suite: Suite, pipeline: Pipeline, folder: Path, on_step: OnStep | None = None) -> dict[str, str]:
     """Make the pipeline's images the goldens; return a phrase with the change of each, by name.
 
-    Raises OutputExists where the folder has other files, OutputUnwritable, and what `Pipeline.draw` raises;
-    the old goldens then stay.
+    Raises OutputExists where the folder has other files, OutputUnwritable, and what `Pipeline.generate_all`
+    raises; the old goldens then stay.
     """
     require_updatable(suite, pipeline, folder)
     new = _drawn(suite, pipeline, on_step)
@@ -85,7 +85,7 @@ def update(suite: Suite, pipeline: Pipeline, folder: Path, on_step: OnStep | Non
 
 
 def _drawn(suite: Suite, pipeline: Pipeline, on_step: OnStep | None) -> Named:
-    pictures = pipeline.draw(suite.drawing.requests, on_step)
+    pictures = pipeline.generate_all(suite.drawing.requests, on_step)
     return {entry.name: picture for entry, picture in zip(suite.drawing.pictures, pictures, strict=True)}
 
 

@@ -9,7 +9,7 @@ from msd.files.atomic import raises_unwritable
 from msd.files.staging import publish, staged
 from msd.regress.page import to_html
 from msd.regress.regression import Regression
-from msd.runtime.picture import save_picture
+from msd.runtime.image import save_image
 
 PAGE, RESULT, PICTURES = "index.html", "result.json", "pictures"
 
@@ -22,7 +22,7 @@ def write_report(regression: Regression, folder: Path) -> None:
     with staged(folder) as staging, raises_unwritable(folder, staging):
         (staging / PICTURES).mkdir()
         for name, picture in regression.new.items():
-            save_picture(picture, staging / PICTURES / f"{name}.png")
+            save_image(picture, staging / PICTURES / f"{name}.png")
         (staging / RESULT).write_text(schema.dump(regression.result), "utf-8")
         (staging / PAGE).write_text(to_html(regression), "utf-8")
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from msd.judging.verdict import Distance, Verdict
 
 @dataclass(frozen=True)
 class OutputDistance:
-    """How far an output of the GPU is from the CPU's, as `msd.judging.verdict.Distance`.
+    """The distance of an output of the GPU from the CPU's, as `msd.judging.verdict.Distance`.
 
     A number is None where it is infinite or undefined.
     """

@@ -17,11 +17,11 @@ from msd.runtime.timeline import Watch, unwatched
 from msd.tensor_spec import TensorSpec
 
 Wrap = Callable[[str, Runnable], Runnable]
-"""Returns what runs in a network's place, given its name and what would: to observe its runs, say."""
+"""Returns the runner to use in place of a network's own, from the network's name and its own runner."""
 
 
 class LoadedNetwork:
-    """A network of a bundle that takes and gives rows, whatever its batch and the rank of its tensors."""
+    """A network of a bundle that maps rows to rows, whatever its batch size and the rank of its tensors."""
 
     def __init__(
         self, name: str, description: ConvertedFile, runner: Runnable, watch: Watch = unwatched
@@ -34,19 +34,19 @@ class LoadedNetwork:
     def rows(
         self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array] | None = None
     ) -> Array:
-        """Return `output` as (rows, elements) for inputs of shape (rows, …), in as few runs as may be.
+        """Return `output` as (rows, elements) for inputs of shape (rows, …), in as few runs as possible.
 
         `shared` inputs are the same for every row. Raises BadBundle where names or sizes do not fit.
         """
         batch = self._batch(output, inputs, shared or {})
-        common = {name: _repeated(value, self._inputs[name]) for name, value in (shared or {}).items()}
+        common = {name: _tile(value, self._inputs[name]) for name, value in (shared or {}).items()}
         count = len(next(iter(inputs.values())))
         chunks: list[Array] = []
         for i in range(0, count, batch):
-            fed = {n: _filled(value[i : i + batch], batch, self._inputs[n]) for n, value in inputs.items()}
-            chunks.append(self._run(fed | common, output).reshape(batch, -1))
-        every: Array = np.concatenate(chunks)[:count]
-        return every
+            feed = {n: _pad(value[i : i + batch], batch, self._inputs[n]) for n, value in inputs.items()}
+            chunks.append(self._run(feed | common, output).reshape(batch, -1))
+        rows: Array = np.concatenate(chunks)[:count]
+        return rows
 
     def _run(self, inputs: Mapping[str, Array], output: str) -> Array:
         with self._watch(self.name, "run"):
@@ -72,18 +72,18 @@ class LoadedNetwork:
         return known[name].shape
 
     def _batch(self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array]) -> int:
-        """Return how many rows one run takes; raises BadBundle unless all inputs say the same."""
-        given = sorted([*inputs, *shared])
-        if given != sorted(self._inputs) or output not in self._outputs:
-            found = f"{sorted(self._inputs)} to {sorted(self._outputs)}"
-            raise BadBundle(f"{self.name} should map {given} to {output!r}, not {found}")
+        """Return the number of rows in one run; raises BadBundle unless all inputs agree on it."""
+        names = sorted([*inputs, *shared])
+        if names != sorted(self._inputs) or output not in self._outputs:
+            actual = f"{sorted(self._inputs)} to {sorted(self._outputs)}"
+            raise BadBundle(f"{self.name} should map {names} to {output!r}, not {actual}")
         rows = {name: math.prod(value.shape[1:]) for name, value in inputs.items()}
-        sizes = {name: math.prod(interface.shape) for name, interface in self._inputs.items()}
+        sizes = {name: math.prod(spec.shape) for name, spec in self._inputs.items()}
         batches = {sizes[name] / row for name, row in rows.items()}
         batch = min(batches)
-        whole = batch.is_integer() and all(sizes[name] % value.size == 0 for name, value in shared.items())
-        if max(batches) != batch or not whole:
-            shapes = {name: list(interface.shape) for name, interface in self._inputs.items()}
+        fits = batch.is_integer() and all(sizes[name] % value.size == 0 for name, value in shared.items())
+        if max(batches) != batch or not fits:
+            shapes = {name: list(spec.shape) for name, spec in self._inputs.items()}
             counts = rows | {name: value.size for name, value in shared.items()}
             raise BadBundle(f"{self.name} takes {shapes}, which rows of {counts} elements do not fit")
         return int(batch)
@@ -99,13 +99,13 @@ def open_component(
         yield LoadedNetwork(name, description, wrap(name, runner) if wrap else runner, watch)
 
 
-def _filled(rows: Array, batch: int, interface: TensorSpec) -> Array:
-    """Return rows as the file wants them; a last chunk that is too short is filled with its own last row."""
+def _pad(rows: Array, batch: int, spec: TensorSpec) -> Array:
+    """Return rows in the input's shape and dtype; copies of the last row pad a chunk that is too short."""
     padded = np.concatenate([rows, *[rows[-1:]] * (batch - len(rows))])
-    return np.ascontiguousarray(padded.reshape(interface.shape), dtype=interface.dtype)
+    return np.ascontiguousarray(padded.reshape(spec.shape), dtype=spec.dtype)
 
 
-def _repeated(value: Array, interface: TensorSpec) -> Array:
-    """Return one row as often as the file wants it."""
-    repeated: Array = np.resize(value, interface.shape).astype(interface.dtype)
-    return repeated
+def _tile(value: Array, spec: TensorSpec) -> Array:
+    """Return one row repeated to fill the input, in its dtype."""
+    tiled: Array = np.resize(value, spec.shape).astype(spec.dtype)
+    return tiled

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadConfig
-from msd.runtime.diffusion import Diffusion, chosen, require
+from msd.runtime.diffusion import Diffusion, require, settings_in
 from msd.runtime.step import Step, StepTable
 
 
@@ -35,34 +35,34 @@ class Ddim:
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Ddim:
         """Return DDIM with a configuration's settings, whatever class wrote it; others are ignored."""
-        return Ddim(Diffusion.from_config(config), **chosen(Ddim, config))
+        return Ddim(Diffusion.from_config(config), **settings_in(Ddim, config))
 
     def timesteps(self, steps: int) -> list[int]:
         """Return the training timesteps that `steps` steps visit, noisiest first; raises BadConfig."""
         self.diffusion.require_steps(steps)
         total = self.diffusion.num_train_timesteps
-        visited = SPACINGS[self.timestep_spacing](total, steps)
+        timesteps = SPACINGS[self.timestep_spacing](total, steps)
         if self.timestep_spacing == "leading":
-            visited = visited + self.steps_offset
-        if visited[0] >= total:
+            timesteps = timesteps + self.steps_offset
+        if timesteps[0] >= total:
             raise BadConfig(
                 f"{steps} steps from offset {self.steps_offset} pass the last timestep {total - 1}"
             )
-        return [int(t) for t in visited]
+        return [int(t) for t in timesteps]
 
     def table(self, steps: int) -> StepTable:
         """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
         timesteps, alphas = self.timesteps(steps), self.diffusion.alphas()
         last = 1.0 if self.set_alpha_to_one else float(alphas[0])
         stride = self.diffusion.num_train_timesteps // steps
-        following = [float(alphas[t - stride]) if t >= stride else last for t in timesteps]
+        next_alphas = [float(alphas[t - stride]) if t >= stride else last for t in timesteps]
         return StepTable(
-            [self._step(t, float(alphas[t]), f) for t, f in zip(timesteps, following, strict=True)]
+            [self._step(t, float(alphas[t]), f) for t, f in zip(timesteps, next_alphas, strict=True)]
         )
 
-    def _step(self, timestep: int, alpha: float, following: float) -> Step:
-        (clean_x, clean_o), (noise_x, noise_o) = self.diffusion.predicted(alpha, timestep)
-        clean, noise = math.sqrt(following), math.sqrt(1 - following)
+    def _step(self, timestep: int, alpha: float, next_alpha: float) -> Step:
+        (clean_x, clean_o), (noise_x, noise_o) = self.diffusion.clean_and_noise(alpha, timestep)
+        clean, noise = math.sqrt(next_alpha), math.sqrt(1 - next_alpha)
         if self.clip_sample:
             clip = self.clip_sample_range
             return Step(
@@ -74,8 +74,8 @@ class Ddim:
                 clean_output=clean_o,
                 clip=clip,
             )
-        both = clean * clean_x + noise * noise_x, clean * clean_o + noise * noise_o
-        return Step(timestep, *both, clean_latent=clean_x, clean_output=clean_o)
+        coefficients = clean * clean_x + noise * noise_x, clean * clean_o + noise * noise_o
+        return Step(timestep, *coefficients, clean_latent=clean_x, clean_output=clean_o)
 
 
 def _leading(total: int, steps: int) -> npt.NDArray[np.int64]:
@@ -83,8 +83,8 @@ def _leading(total: int, steps: int) -> npt.NDArray[np.int64]:
 
 
 def _trailing(total: int, steps: int) -> npt.NDArray[np.int64]:
-    visited: npt.NDArray[np.int64] = np.round(np.arange(total, 0, -total / steps)).astype(np.int64) - 1
-    return visited
+    timesteps: npt.NDArray[np.int64] = np.round(np.arange(total, 0, -total / steps)).astype(np.int64) - 1
+    return timesteps
 
 
 def _linspace(total: int, steps: int) -> npt.NDArray[np.int64]:

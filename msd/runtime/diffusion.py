@@ -21,7 +21,7 @@ Float = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 MAX_BETA = 0.999
 LEAST_ALPHA = 2.0**-24
-"""The substitute for an alpha of zero in sigmas: without it the first would be infinite."""
+"""The substitute for an alpha of zero in sigmas: without it, the first sigma would be infinite."""
 
 RHO = 7.0
 
@@ -48,7 +48,7 @@ class Diffusion:
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Diffusion:
         """Return the diffusion in a configuration, whatever class wrote it."""
-        known = chosen(Diffusion, config)
+        known = settings_in(Diffusion, config)
         if known.get("trained_betas") is not None:
             known["trained_betas"] = tuple(known["trained_betas"])
         return Diffusion(**known)
@@ -68,7 +68,7 @@ class Diffusion:
         sigmas: Double = np.sqrt((1 - alphas) / alphas)
         return sigmas
 
-    def predicted(self, alpha: float, timestep: float) -> tuple[Pair, Pair]:
+    def clean_and_noise(self, alpha: float, timestep: float) -> tuple[Pair, Pair]:
         """Return the clean latents and the noise, each as coefficients of (latents, the network's output)."""
         return PREDICTIONS[self.prediction_type](timestep, alpha)
 
@@ -85,34 +85,36 @@ class Diffusion:
         return BETAS[self.beta_schedule](self.beta_start, self.beta_end, self.num_train_timesteps)
 
 
-def chosen(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those values of `config` that are fields of the dataclass `kind`."""
+def settings_in(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of `config` that are fields of the dataclass `kind`."""
     return {field.name: config[field.name] for field in fields(kind) if field.name in config}
 
 
 def require(name: str, value: object, known: Mapping[str, object] | tuple[str, ...]) -> None:
-    """Raise BadConfig unless `value` is one of those known."""
+    """Raise BadConfig unless `value` is one of the known ones."""
     if value not in known:
         raise BadConfig(f"{name} {value!r} is not known; known are {', '.join(known)}")
 
 
 def refuse(scheduler: object, *names: str) -> None:
-    """Raise BadConfig where any of these settings is on."""
+    """Raise BadConfig where any of these settings is enabled."""
     for name in names:
         if getattr(scheduler, name):
             raise BadConfig(f"{name} is not supported; it should be false")
 
 
-def karras(first: float, last: float, steps: int) -> Double:
+def karras_sigmas(first: float, last: float, steps: int) -> Double:
     """Return `steps` sigmas from `first` down to `last` (Karras et al. 2022, arXiv 2206.00364, formula 5)."""
     ramp = np.linspace(0, 1, steps)
     spaced: Double = (first ** (1 / RHO) + ramp * (last ** (1 / RHO) - first ** (1 / RHO))) ** RHO
     return spaced
 
 
-def timesteps_of(sigmas: Double, trained: Double) -> Double:
-    """Return the timesteps of `sigmas` by interpolation between those of training."""
-    return np.interp(np.log(np.maximum(sigmas, 1e-10)), np.log(trained), np.arange(len(trained)))
+def timesteps_of(sigmas: Double, training_sigmas: Double) -> Double:
+    """Return the timesteps of `sigmas`, interpolated between the training timesteps."""
+    return np.interp(
+        np.log(np.maximum(sigmas, 1e-10)), np.log(training_sigmas), np.arange(len(training_sigmas))
+    )
 
 
 def _linear(start: float, end: float, count: int) -> Float:

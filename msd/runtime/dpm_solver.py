@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.runtime.diffusion import Diffusion, Double, chosen, karras, refuse, require, timesteps_of
+from msd.runtime.diffusion import Diffusion, Double, karras_sigmas, refuse, require, settings_in, timesteps_of
 from msd.runtime.step import Step, StepTable
 
 FEW = 15
-"""With fewer steps than this the last is of order one, if lower_order_final is set."""
+"""With fewer steps than this, the last one is of order one if lower_order_final is set."""
 
 
 @dataclass(frozen=True)
 class DpmSolver:
-    """Its settings in a scheduler_config.json; defaults as in diffusers' DPMSolverMultistepScheduler."""
+    """The settings in a scheduler_config.json; defaults as in diffusers' DPMSolverMultistepScheduler."""
 
     diffusion: Diffusion = field(default_factory=Diffusion)
     solver_order: int = 2
@@ -49,33 +49,33 @@ class DpmSolver:
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> DpmSolver:
         """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
-        return DpmSolver(Diffusion.from_config(config), **chosen(DpmSolver, config))
+        return DpmSolver(Diffusion.from_config(config), **settings_in(DpmSolver, config))
 
     def table(self, steps: int) -> StepTable:
         """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
         self.diffusion.require_steps(steps)
-        timesteps, sigmas = self._visited(steps)
+        timesteps, sigmas = self._timesteps_and_sigmas(steps)
         points = [_point(sigma) for sigma in sigmas]
         return StepTable([self._step(t, points, i) for i, t in enumerate(timesteps)])
 
-    def _visited(self, steps: int) -> tuple[list[int], list[float]]:
-        """Return the timesteps, and their sigmas with the one that follows the last."""
-        trained = self.diffusion.sigmas()
-        timesteps = self._timesteps(steps, trained)
+    def _timesteps_and_sigmas(self, steps: int) -> tuple[list[int], list[float]]:
+        """Return the timesteps, and their sigmas followed by the final one."""
+        training_sigmas = self.diffusion.sigmas()
+        timesteps = self._timesteps(steps, training_sigmas)
         if self.use_karras_sigmas:
-            sigmas = karras(trained[-1], trained[0], steps)
-            timesteps = timesteps_of(sigmas, trained)
+            sigmas = karras_sigmas(training_sigmas[-1], training_sigmas[0], steps)
+            timesteps = timesteps_of(sigmas, training_sigmas)
             if self.diffusion.beta_schedule != "squaredcos_cap_v2":
                 timesteps = timesteps.round()
         else:
-            if timesteps[0] >= len(trained):
+            if timesteps[0] >= len(training_sigmas):
                 raise BadConfig(f"{steps} steps from offset {self.steps_offset} pass the last timestep")
-            sigmas = np.interp(timesteps, np.arange(len(trained)), trained)
-        last = trained[0] if self.final_sigmas_type == "sigma_min" else 0.0
+            sigmas = np.interp(timesteps, np.arange(len(training_sigmas)), training_sigmas)
+        last = training_sigmas[0] if self.final_sigmas_type == "sigma_min" else 0.0
         return [int(t) for t in timesteps], [float(s) for s in np.array([*sigmas, last], np.float32)]
 
-    def _timesteps(self, steps: int, trained: Double) -> Double:
-        last = int(np.count_nonzero(-np.log(trained) >= self.lambda_min_clipped))
+    def _timesteps(self, steps: int, training_sigmas: Double) -> Double:
+        last = int(np.count_nonzero(-np.log(training_sigmas) >= self.lambda_min_clipped))
         if self.timestep_spacing == "trailing":
             return np.arange(last, 0, -self.diffusion.num_train_timesteps / steps).round() - 1
         if self.timestep_spacing == "leading":
@@ -83,16 +83,16 @@ class DpmSolver:
         return np.linspace(0, last - 1, steps + 1).round()[:0:-1]
 
     def _step(self, timestep: int, points: Sequence[_Point], i: int) -> Step:
-        """Return formula (9) of the paper for the first step and, where asked for, the last; else (13)."""
+        """Return a step by the paper's formula (9) if it is of order one, else by (13)."""
         here, there = points[i], points[i + 1]
-        (clean_x, clean_o), _ = self.diffusion.predicted(here.alpha**2, timestep)
+        (clean_x, clean_o), _ = self.diffusion.clean_and_noise(here.alpha**2, timestep)
         h = there.logsnr - here.logsnr
-        grown = -there.alpha * math.expm1(-h)
-        clean, previous = grown, 0.0
-        if self.solver_order == 2 and i > 0 and h > 0 and not self._ends(i, len(points) - 1):
+        growth = -there.alpha * math.expm1(-h)
+        clean, previous = growth, 0.0
+        if self.solver_order == 2 and i > 0 and h > 0 and not self._is_order_one_end(i, len(points) - 1):
             ratio = (here.logsnr - points[i - 1].logsnr) / h
-            bend = self._bend(there.alpha, h) / ratio
-            clean, previous = grown + bend, -bend
+            correction = self._correction(there.alpha, h) / ratio
+            clean, previous = growth + correction, -correction
         return Step(
             timestep,
             there.sigma / here.sigma,
@@ -102,20 +102,20 @@ class DpmSolver:
             previous=previous,
         )
 
-    def _bend(self, alpha: float, h: float) -> float:
+    def _correction(self, alpha: float, h: float) -> float:
         if self.solver_type == "midpoint":
             return -alpha * math.expm1(-h) / 2
         return alpha * (math.expm1(-h) / h + 1)
 
-    def _ends(self, i: int, steps: int) -> bool:
-        """Whether the step is a last one that is of order one."""
+    def _is_order_one_end(self, i: int, steps: int) -> bool:
+        """Return whether the step is the last one and of order one."""
         few = self.lower_order_final and steps < FEW
         return i == steps - 1 and (self.euler_at_final or few or self.final_sigmas_type == "zero")
 
 
 @dataclass(frozen=True)
 class _Point:
-    """How large signal and noise are, and the logarithm of their ratio."""
+    """The size of the signal, the size of the noise, and the logarithm of their ratio."""
 
     alpha: float
     sigma: float

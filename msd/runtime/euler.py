@@ -1,6 +1,6 @@
-"""Euler's method on the probability flow: Karras et al. (2022, arXiv 2206.00364), algorithm 1 of order one.
+"""Euler's method on the probability flow: Karras et al. (2022, arXiv 2206.00364), algorithm 1, first order.
 
-Latents are not kept at size 1 but grow with the noise, as in diffusers' EulerDiscreteScheduler.
+Latents are not scaled to unit variance but grow with the noise, as in diffusers' EulerDiscreteScheduler.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.runtime.diffusion import Diffusion, Double, chosen, karras, refuse, require, timesteps_of
+from msd.runtime.diffusion import Diffusion, Double, karras_sigmas, refuse, require, settings_in, timesteps_of
 from msd.runtime.step import Step, StepTable
 
 
 @dataclass(frozen=True)
 class Euler:
-    """Its settings in a scheduler_config.json, with the defaults of diffusers' EulerDiscreteScheduler."""
+    """The settings in a scheduler_config.json, with the defaults of diffusers' EulerDiscreteScheduler."""
 
     diffusion: Diffusion = field(default_factory=Diffusion)
     interpolation_type: str = "linear"
@@ -42,32 +42,30 @@ class Euler:
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Euler:
-        """Return it with a configuration's settings, whatever class wrote it; others are ignored."""
-        return Euler(Diffusion.from_config(config), **chosen(Euler, config))
+        """Return Euler's method with a configuration's settings, whatever class wrote it; ignores others."""
+        return Euler(Diffusion.from_config(config), **settings_in(Euler, config))
 
     def table(self, steps: int) -> StepTable:
         """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
         self.diffusion.require_steps(steps)
-        timesteps, sigmas = self._visited(steps)
-        made_steps = [
-            self._step(float(t), *pair) for t, *pair in zip(timesteps, sigmas, sigmas[1:], strict=False)
-        ]
+        timesteps, sigmas = self._timesteps_and_sigmas(steps)
+        pairs = zip(timesteps, sigmas, sigmas[1:], strict=False)
+        steps_in_order = [self._step(float(t), *pair) for t, *pair in pairs]
         largest = max(sigmas)
-        return StepTable(
-            made_steps, math.sqrt(largest**2 + 1) if self.timestep_spacing == "leading" else largest
-        )
+        start = math.sqrt(largest**2 + 1) if self.timestep_spacing == "leading" else largest
+        return StepTable(steps_in_order, start)
 
-    def _visited(self, steps: int) -> tuple[Double, list[float]]:
-        """Return the timesteps, and their sigmas with the one that follows the last."""
-        trained = self.diffusion.sigmas()
+    def _timesteps_and_sigmas(self, steps: int) -> tuple[Double, list[float]]:
+        """Return the timesteps, and their sigmas followed by the final one."""
+        training_sigmas = self.diffusion.sigmas()
         timesteps = self._timesteps(steps)
-        if timesteps[0] >= len(trained):
+        if timesteps[0] >= len(training_sigmas):
             raise BadConfig(f"{steps} steps from offset {self.steps_offset} pass the last timestep")
-        sigmas = np.interp(timesteps, np.arange(len(trained)), trained)
+        sigmas = np.interp(timesteps, np.arange(len(training_sigmas)), training_sigmas)
         if self.use_karras_sigmas:
-            sigmas = karras(self.sigma_max or sigmas[0], self.sigma_min or sigmas[-1], steps)
-            timesteps = timesteps_of(sigmas, trained)
-        last = trained[0] if self.final_sigmas_type == "sigma_min" else 0.0
+            sigmas = karras_sigmas(self.sigma_max or sigmas[0], self.sigma_min or sigmas[-1], steps)
+            timesteps = timesteps_of(sigmas, training_sigmas)
+        last = training_sigmas[0] if self.final_sigmas_type == "sigma_min" else 0.0
         return timesteps, [float(s) for s in np.array([*sigmas, last], np.float32)]
 
     def _timesteps(self, steps: int) -> Double:
@@ -78,10 +76,10 @@ class Euler:
             return np.arange(steps - 1, -1, -1.0) * (total // steps) + self.steps_offset
         return np.linspace(0, total - 1, steps, dtype=np.float32)[::-1].astype(np.float64)
 
-    def _step(self, timestep: float, sigma: float, following: float) -> Step:
+    def _step(self, timestep: float, sigma: float, next_sigma: float) -> Step:
         scale = 1 / math.sqrt(sigma**2 + 1)
-        (clean_x, clean_o), _ = self.diffusion.predicted(scale**2, timestep)
-        share = following / sigma
+        (clean_x, clean_o), _ = self.diffusion.clean_and_noise(scale**2, timestep)
+        share = next_sigma / sigma
         return Step(
             timestep,
             share + (1 - share) * clean_x * scale,

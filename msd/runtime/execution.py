@@ -1,4 +1,4 @@
-"""When the networks of a bundle are in memory: one at a time, all of them, or the next while another runs.
+"""Keeps the networks of a bundle in memory: one at a time, all of them, or also the next one to run.
 
     sequential   each is loaded when it is needed and freed before the next is loaded
     resident     all are loaded at the start and kept
@@ -26,26 +26,26 @@ Execution = Literal["pipelined", "sequential", "resident"]
 EXECUTIONS: tuple[Execution, ...] = ("pipelined", "sequential", "resident")
 
 MARGIN = 2.0
-"""How much longer than alone a network may take to load while another one runs."""
+"""The factor by which loading a network may take longer while another one runs."""
 
 Open = Callable[[str, Event], AbstractContextManager[LoadedNetwork]]
-"""Opens the network of a name; when the event is set, it may give up."""
+"""Opens a network by its name; it may give up once the event is set."""
 
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A network, how to free it, and the seconds that loading it took."""
+    """A network, the context manager that frees it, and the seconds that loading it took."""
 
     network: LoadedNetwork
-    opened: AbstractContextManager[LoadedNetwork]
+    context: AbstractContextManager[LoadedNetwork]
     seconds: float
 
 
 class NetworksInMemory:
     """The networks in memory; a context manager that frees them.
 
-    `sizes` are the bytes of their files, by name. One child thread loads them, in the order they are asked
-    for; `watch` is told what is loaded and freed.
+    `sizes` are the bytes of their files, by name. One child thread loads them, in the order of the
+    requests; `watch` records each load and unload.
     """
 
     def __init__(
@@ -55,44 +55,44 @@ class NetworksInMemory:
         self._open, self._sizes, self._watch = open_network, sizes, watch
         self._loader = ThreadPoolExecutor(1, "msd-loader")
         self._stop = Event()
-        self._asked: dict[str, Future[_Loaded]] = {}
+        self._futures: dict[str, Future[_Loaded]] = {}
         self._per_byte = 0.0
 
     def prefetch(self, name: str) -> None:
         """Begin to load a network that will be taken, where execution is pipelined; returns at once."""
         if self.execution == "pipelined":
-            self._ask(name)
+            self._start_loading(name)
 
     def prefetch_in_time(self, name: str, steps: int, seconds: float) -> None:
-        """Prefetch a network when `steps` of `seconds` each, all that are left, just suffice to load it.
+        """Prefetch a network when `steps` of `seconds` each, all that remain, just suffice to load it.
 
-        How long that will be is what its size says after the last network that was loaded.
+        The estimate is its size times the seconds per byte of the network that was loaded last.
         """
         if steps <= 1 or steps * seconds <= MARGIN * self._per_byte * self._sizes[name]:
             self.prefetch(name)
 
     def take(self, name: str) -> LoadedNetwork:
-        """Return a network, once it is loaded; raises what loading it raises."""
-        self._ask(name)
-        return self._asked[name].result().network
+        """Return a network once it is loaded; raises what loading it raises."""
+        self._start_loading(name)
+        return self._futures[name].result().network
 
     @property
     def loading(self) -> tuple[str, ...]:
-        """The names of those that are loaded, or being loaded, in the order they were asked for."""
-        return tuple(self._asked)
+        """The names of the networks that are loaded or being loaded, in the order of the requests."""
+        return tuple(self._futures)
 
     def release(self, name: str) -> None:
-        """Free a network that no picture of this call needs any more, unless they are resident."""
+        """Free a network that no image of this call needs any more, unless networks are resident."""
         if self.execution != "resident":
             self._free(name)
 
     def close(self) -> None:
-        """Free every network, and give up what is being loaded."""
+        """Free every network, and cancel those that are being loaded."""
         self._stop.set()
         try:
             self._loader.shutdown(cancel_futures=True)
         finally:
-            for name in [*self._asked]:
+            for name in [*self._futures]:
                 self._free(name)
 
     def __enter__(self) -> NetworksInMemory:
@@ -103,25 +103,25 @@ class NetworksInMemory:
     ) -> None:
         self.close()
 
-    def _ask(self, name: str) -> None:
-        if name not in self._asked:
-            self._asked[name] = self._loader.submit(self._load, name)
+    def _start_loading(self, name: str) -> None:
+        if name not in self._futures:
+            self._futures[name] = self._loader.submit(self._load, name)
 
     def _load(self, name: str) -> _Loaded:
-        begun = perf_counter()
+        start = perf_counter()
         with self._watch(name, "load"):
-            opened = self._open(name, self._stop)
-            network = opened.__enter__()
-        seconds = perf_counter() - begun
+            context = self._open(name, self._stop)
+            network = context.__enter__()
+        seconds = perf_counter() - start
         self._per_byte = seconds / self._sizes[name]
-        return _Loaded(network, opened, seconds)
+        return _Loaded(network, context, seconds)
 
     def _free(self, name: str) -> None:
-        asked = self._asked.pop(name)
+        future = self._futures.pop(name)
         try:
-            failed = asked.exception()
+            error = future.exception()
         except CancelledError:
             return
-        if failed is None:
+        if error is None:
             with self._watch(name, "unload"):
-                asked.result().opened.__exit__(None, None, None)
+                future.result().context.__exit__(None, None, None)

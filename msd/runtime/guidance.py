@@ -1,8 +1,8 @@
-"""Guidance: how strongly an image follows its prompt, and the U-Net's inputs for it.
+"""Guidance makes an image follow its prompt more strongly; it needs its own inputs of the U-Net.
 
-Two outputs, one without the prompt: Ho and Salimans, "Classifier-Free Diffusion Guidance" (2022, arXiv
-2207.12598). One output of a U-Net with an input for the guidance scale, as in latent consistency models: Meng
-et al., "On Distillation of Guided Diffusion Models" (2022, arXiv 2210.03142).
+With two outputs, one of them without the prompt: Ho and Salimans, "Classifier-Free Diffusion Guidance"
+(2022, arXiv 2207.12598). With one output of a U-Net that takes the guidance scale, as in latent consistency
+models: Meng et al., "On Distillation of Guided Diffusion Models" (2022, arXiv 2210.03142).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Mode = Literal["two passes", "batch 2", "embedding", "none"]
 EMBEDDING = "guidance_embedding"
 """The U-Net's input for the guidance scale."""
 
-FINENESS = 1000.0
+EMBEDDING_FACTOR = 1000.0
 """The guidance scale is embedded like a timestep, multiplied by this factor."""
 
 
@@ -39,11 +39,11 @@ class Guidance:
     @staticmethod
     def of(unet: ConvertedFile, scale: float) -> Guidance:
         """Return the guidance with this U-Net: its inputs decide the mode."""
-        if any(port.name == EMBEDDING for port in unet.inputs):
+        if any(spec.name == EMBEDDING for spec in unet.inputs):
             return Guidance("embedding", scale)
         if scale <= 1:
             return Guidance("none", scale)
-        batch = next(port.shape[0] for port in unet.inputs if port.name == "latent")
+        batch = next(spec.shape[0] for spec in unet.inputs if spec.name == "latent")
         return Guidance("two passes" if batch == 1 else "batch 2", scale)
 
     @property
@@ -52,7 +52,7 @@ class Guidance:
         return 2 if self.mode in ("two passes", "batch 2") else 1
 
     def prompts(self, prompt: str, negative_prompt: str) -> list[str]:
-        """Return the text of each row; where there is but one, the negative prompt is not used."""
+        """Return the text of each row; where there is only one, the negative prompt is not used."""
         return [negative_prompt, prompt] if self.rows == 2 else [prompt]
 
     def embedding(self, width: int) -> Float:
@@ -60,7 +60,9 @@ class Guidance:
 
         Diffusers' `get_guidance_scale_embedding`.
         """
-        return embed_timestep(FINENESS * (self.scale - 1), width, cosine_first=False, frequency_shift=1)
+        return embed_timestep(
+            EMBEDDING_FACTOR * (self.scale - 1), width, cosine_first=False, frequency_shift=1
+        )
 
     def combine(self, outputs: Float) -> Float:
         """Return the guided output: (rows, …) → (1, …), the second row pushed away from the first."""

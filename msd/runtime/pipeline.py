@@ -1,7 +1,7 @@
-"""From words to a picture: encode, denoise step by step, decode.
+"""Generates images from prompts: encode the text, denoise step by step, decode.
 
     bundle = open_bundle("demo-out")
-    picture = Pipeline(bundle).generate("a red circle", seed=1)
+    image = Pipeline(bundle).generate("a red circle", seed=1)
 
 Latent diffusion after Rombach et al. (2022, arXiv 2112.10752).
 """
@@ -32,7 +32,7 @@ from msd.runners.runner import Conditions, Precision
 from msd.runtime.components import LoadedNetwork, Wrap, open_component
 from msd.runtime.execution import Execution, NetworksInMemory
 from msd.runtime.guidance import EMBEDDING, Guidance
-from msd.runtime.picture import Picture, pixels
+from msd.runtime.image import GeneratedImage, pixels
 from msd.runtime.preview import OnPreview, Preview
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.step import Step
@@ -42,20 +42,20 @@ from msd.runtime.tokenizer import open_tokenizer
 
 Float = npt.NDArray[np.float32]
 LARGE = 1 << 28
-"""Bytes of a bundle's files from which on each of them runs in a process of its own, on the CPU too."""
+"""Each file of a bundle of at least this many bytes runs in a process of its own, on the CPU too."""
 
 OnStep = Callable[[int, int, float], None]
-"""Told, after each step: how many are done, how many there are in all, and the seconds this one took."""
+"""Called after each step with the number of steps done, the number of all, and the seconds of this one."""
 
 _Show = Callable[[Any, int, float, Float], None]
 
 _Inputs = dict[str, Float]
-"""Rows of the denoiser's inputs that encoders made, by name."""
+"""Rows for the denoiser's inputs that encoders compute, by name."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One picture to draw. The negative prompt is used where guidance has a pass for it (`Guidance.of`)."""
+    """One image to generate. The negative prompt is used where guidance has a pass for it (`Guidance.of`)."""
 
     prompt: str
     negative_prompt: str = ""
@@ -65,14 +65,14 @@ class Request:
 
 
 class Pipeline:
-    """Draws the pictures of one bundle; a context manager, which matters where its networks are resident.
+    """Generates images with one bundle; a context manager, which frees the networks that are resident.
 
     `backend` is a name or an alias (msd.runners.registry); the next three arguments are those of
     msd.runners.runner.Conditions. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or None for the
-    checkpoint's own. `execution` says when networks are in memory, `recorder` records it; `wrap` may observe
-    the networks' runs. Raises BadBundle for a bundle that lacks a network or whose tokenizer is no good,
-    BadConfig for an unknown backend or one that only measures, and for a scheduler that
-    is none of ours, and what `generate` raises for networks that are resident.
+    checkpoint's own. `execution` decides when networks are in memory, and `recorder` records it; `wrap` may
+    observe the networks' runs. Raises BadBundle for a bundle without a network or a valid tokenizer,
+    BadConfig for an unknown scheduler, an unknown backend or one that only measures, and, where networks are
+    resident, what `generate` raises.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class Pipeline:
     ) -> None:
         require_prompts_suffice(bundle)
         self.bundle = bundle
-        apart = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
+        large = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
         conditions = Conditions(
             threads=threads,
             float_weights=float_weights,
             precision=precision,
-            isolation="mapped" if apart else "none",
+            isolation="mapped" if large else "none",
         )
         self.engine, self._wrap = Engine(find_backend(backend), conditions), wrap
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
@@ -103,7 +103,7 @@ class Pipeline:
         self._resident = self._load_all() if execution == "resident" else None
 
     def close(self) -> None:
-        """Free the networks that are resident; nothing can be drawn with them after it."""
+        """Free the networks that are resident; the pipeline cannot generate images afterwards."""
         if self._resident:
             self._resident.close()
 
@@ -126,11 +126,11 @@ class Pipeline:
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
-    ) -> Picture:
-        """Return one picture. `latents`: what to start from instead of `noise(seed, …)`, of the same shape.
+    ) -> GeneratedImage:
+        """Return one image. `latents` replace the initial `noise(seed, …)` and have its shape.
 
-        `on_preview`: the decoder is loaded when the first preview's pixels are asked for. It then stays
-        beside the U-Net, unless execution is sequential.
+        With `on_preview`, the decoder is loaded when the pixels of the first preview are requested. It then
+        stays in memory beside the denoiser, unless execution is sequential.
 
         Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
         fit, NoDelegate and DelegateFailed where the GPU cannot be used.
@@ -138,40 +138,40 @@ class Pipeline:
         request = Request(
             prompt=prompt, negative_prompt=negative_prompt, seed=seed, steps=steps, guidance=guidance
         )
-        return self.draw([request], on_step, None if latents is None else [latents], on_preview)[0]
+        return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
-    def draw(
+    def generate_all(
         self,
         requests: Sequence[Request],
         on_step: OnStep | None = None,
         latents: Sequence[Float] | None = None,
         on_preview: OnPreview | None = None,
-    ) -> list[Picture]:
-        """Return a picture for each request, each network loaded once for all of them."""
+    ) -> list[GeneratedImage]:
+        """Return an image for each request; each network is loaded once for all of them."""
         for request in requests:
             self.scheduler.table(request.steps)
         with self._networks() as networks:
             contexts = self._encode(networks, requests)
             denoiser = networks.take(self.family.denoiser.name)
             shape = (1, *denoiser.shape("latent")[1:])
-            started = [noise(request.seed, shape) for request in requests] if latents is None else latents
-            told = _Counter(sum(r.steps for r in requests), on_step, networks, self.family.decoder.name)
+            starts = [noise(request.seed, shape) for request in requests] if latents is None else latents
+            counter = _Counter(sum(r.steps for r in requests), on_step, networks, self.family.decoder.name)
             show = on_preview and partial(self._show, on_preview, networks)
-            ended = [
-                self._denoise(denoiser, request, context, _checked(latent, shape), told, show)
-                for request, context, latent in zip(requests, contexts, started, strict=True)
+            final_latents = [
+                self._denoise(denoiser, request, context, _require_shape(latent, shape), counter, show)
+                for request, context, latent in zip(requests, contexts, starts, strict=True)
             ]
             networks.release(denoiser.name)
             decoder = networks.take(self.family.decoder.name)
-            images = [self._decode(decoder, latent) for latent in ended]
+            images = [self._decode(decoder, latent) for latent in final_latents]
             networks.release(decoder.name)
         return [
-            Picture(pixels(image), latent, self._metadata(request))
-            for request, image, latent in zip(requests, images, ended, strict=True)
+            GeneratedImage(pixels(image), latent, self._metadata(request))
+            for request, image, latent in zip(requests, images, final_latents, strict=True)
         ]
 
     def guidance(self, scale: float) -> Guidance:
-        """Return how an image with guidance of `scale` is generated: the denoiser's file decides."""
+        """Return the guidance of an image with this `scale`; the denoiser's file decides its mode."""
         return Guidance.of(self.bundle.component(self.family.denoiser.name), scale)
 
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
@@ -179,7 +179,7 @@ class Pipeline:
 
     @contextmanager
     def _networks(self) -> Iterator[NetworksInMemory]:
-        """Give the networks of one call: those that are resident, else some that are freed at its end."""
+        """Yield the networks of one call: the resident ones, or else ones that are freed at its end."""
         if self._resident:
             yield self._resident
         else:
@@ -202,7 +202,7 @@ class Pipeline:
 
     @property
     def family(self) -> Family:
-        """The kind of model that the bundle is."""
+        """The family of the bundle's model."""
         return self.bundle.family
 
     @property
@@ -212,7 +212,7 @@ class Pipeline:
         return [file for file in needed if file in self.bundle.manifest.components]
 
     def _encode(self, networks: NetworksInMemory, requests: Sequence[Request]) -> list[_Inputs]:
-        """Return what encoders give the denoiser for each request, by the name of its input."""
+        """Return the inputs of the denoiser that encoders compute for each request, by name."""
         texts = [self.guidance(r.guidance).prompts(r.prompt, r.negative_prompt) for r in requests]
         tokens: list[Array] = [np.stack([*map(self.tokenizer.encode, each)]) for each in texts]
         outputs: dict[Feed, list[Float]] = {}
@@ -221,14 +221,14 @@ class Pipeline:
                 outputs[Feed(encoder.name, encoder.output)] = self._run_encoder(networks, encoder, tokens)
         feeds = self.family.denoiser.feeds.items()
         return [
-            {name: np.concatenate([outputs[feed][i] for feed in fed], -1) for name, fed in feeds}
+            {name: np.concatenate([outputs[feed][i] for feed in sources], -1) for name, sources in feeds}
             for i in range(len(requests))
         ]
 
     def _run_encoder(
         self, networks: NetworksInMemory, encoder: Component, tokens: Sequence[Array]
     ) -> list[Float]:
-        """Return an encoder's output for each of `tokens`, which a file of its own may look up first."""
+        """Return an encoder's output for each of `tokens`, whose rows a separate file may look up first."""
         name, values = "tokens", list(tokens)
         for file in filter(self._files.__contains__, encoder.files):
             network = networks.take(file)
@@ -246,21 +246,21 @@ class Pipeline:
         request: Request,
         context: _Inputs,
         latent: Float,
-        told: _Counter,
+        counter: _Counter,
         show: _Show | None,
     ) -> Float:
         table, clean = self.scheduler.table(request.steps), None
         guidance = self.guidance(request.guidance)
         latent = latent * np.float32(table.start)
         for i, step in enumerate(table.steps, 1):
-            begun = time.perf_counter()
+            start = time.perf_counter()
             output = self._predict(denoiser, latent, step, context, guidance)
             added = noise(request.seed, latent.shape, i) if step.noise else None
             latent, clean = step.apply(latent, output, clean, added)
-            seconds = time.perf_counter() - begun
+            seconds = time.perf_counter() - start
             if show:
                 show(request, i, seconds, clean)
-            told.add(seconds)
+            counter.add(seconds)
         return latent
 
     def _show(
@@ -295,15 +295,15 @@ class Pipeline:
         """Return the denoiser's output for one step, guided."""
         scaled = np.float32(step.scale) * latent
         inputs = {"latent": np.repeat(scaled, guidance.rows, 0), **context}
-        shared = self._time(denoiser, step.timestep)
+        shared = self._timestep_input(denoiser, step.timestep)
         if guidance.mode == "embedding":
             shared[EMBEDDING] = guidance.embedding(denoiser.shape(EMBEDDING)[-1])
         rows = denoiser.rows(self.family.denoiser.output, inputs, shared)
         outputs: Float = rows.reshape(-1, *latent.shape[1:])
         return guidance.combine(outputs)
 
-    def _time(self, denoiser: LoadedNetwork, timestep: float) -> dict[str, Float]:
-        """Return the timestep as this denoiser takes it: a number, or the sinusoids made of it."""
+    def _timestep_input(self, denoiser: LoadedNetwork, timestep: float) -> dict[str, Float]:
+        """Return the timestep as this denoiser takes it: a number, or its sinusoidal embedding."""
         if not denoiser.takes("timestep_embedding"):
             return {"timestep": np.array(timestep, np.float32)}
         settings = self.bundle.manifest.configuration.components[self.family.denoiser.name]
@@ -328,7 +328,7 @@ class Pipeline:
 
 
 def require_prompts_suffice(bundle: Bundle) -> None:
-    """Raise BadBundle for a bundle that lacks a network, BadConfig where a prompt is not all it takes."""
+    """Raise BadBundle for a bundle that lacks a network, BadConfig where encoders need more than a prompt."""
     for name in bundle.family.required:
         bundle.component(name)
     for encoder in bundle.family.encoders:
@@ -338,12 +338,12 @@ def require_prompts_suffice(bundle: Bundle) -> None:
 
 def _require_prompt_suffices(bundle: Bundle, encoder: Component) -> None:
     lookup = bundle.manifest.components.get(encoder.lookup or "")
-    given = {"tokens", *(output.name for output in lookup.outputs)} if lookup else {"tokens"}
+    available = {"tokens", *(output.name for output in lookup.outputs)} if lookup else {"tokens"}
     for tensor in bundle.component(encoder.name).inputs:
         takes = f"{encoder.title} takes {tensor.name!r}"
-        if tensor.name not in given and encoder.lookup and not lookup:
+        if tensor.name not in available and encoder.lookup and not lookup:
             raise BadBundle(f"{bundle.folder} has no {encoder.lookup}; its {takes}")
-        if tensor.name not in given:
+        if tensor.name not in available:
             raise BadConfig(f"the {takes}, and images are generated from a prompt alone ({bundle.folder})")
 
 
@@ -351,20 +351,20 @@ def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
     """Return float32 normal noise: the same numbers for a seed, and a step, on every platform.
 
     NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory. Step 0 is
-    what a picture begins with; the noise that a scheduler adds after a step has a stream of its own.
+    the noise that an image starts from; the noise that a scheduler adds after a step has a stream of its own.
     """
     stream = np.random.PCG64(np.random.SeedSequence([seed, step]) if step else seed)
     return np.random.Generator(stream).standard_normal(shape, dtype=np.float32)
 
 
-def _checked(latent: Float, shape: tuple[int, ...]) -> Float:
+def _require_shape(latent: Float, shape: tuple[int, ...]) -> Float:
     if latent.shape != shape:
         raise BadConfig(f"latents of shape {latent.shape} do not fit this model, which takes {shape}")
     return latent.astype(np.float32)
 
 
 class _Counter:
-    """Counts the steps of all pictures, passes the count on, and has the decoder ready for the last one."""
+    """Counts and reports the steps of all images, and has the decoder loaded in time for the last one."""
 
     def __init__(self, total: int, on_step: OnStep | None, networks: NetworksInMemory, decoder: str) -> None:
         self._done, self._total, self._on_step = 0, total, on_step

@@ -1,7 +1,7 @@
 """Previews of an unfinished image: the clean latents that a step's output implies, decoded.
 
-The decoder itself draws previews. A linear map from latents to colours would need no decoder, but even the
-best one for six pictures of the demo, fitted to those very pictures, stayed at 13 to 19 dB.
+The decoder itself computes previews. A linear map from latents to colours would need no decoder, but even the
+best one for six images of the demo, fitted to those very images, reached only 13 to 19 dB.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from msd.runtime.picture import pixels
+from msd.runtime.image import pixels
 
 Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """Step `number` of `total` of the picture of a `seed`, which took `seconds`.
+    """A preview of the image of `seed` after step `number` of `total`, which took `seconds`.
 
     `latents`: the network's current estimate of the clean latents, float32 (1, height/8, width/8, 4).
     """

@@ -44,13 +44,13 @@ def name_of_kind(scheduler: Scheduler) -> str:
 def make_scheduler(config: Mapping[str, Any], name: str | None = None) -> Scheduler:
     """Return the scheduler `name`, or the configuration's own, for Stable Diffusion; raises BadConfig.
 
-    Two settings are those that diffusers' StableDiffusionPipeline insists on: latents are no pictures, so
+    Two settings are those that diffusers' StableDiffusionPipeline insists on: latents are not images, so
     they are never clipped to ±1; "leading" timesteps start at 1.
     """
-    chosen = name_of(config) if name is None else name
-    if chosen not in SCHEDULERS:
-        raise BadConfig(f"no scheduler is called {chosen!r}; there are {', '.join(SCHEDULERS)}")
-    return SCHEDULERS[chosen].from_config({**config, "clip_sample": False, "steps_offset": 1})
+    name = name_of(config) if name is None else name
+    if name not in SCHEDULERS:
+        raise BadConfig(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
+    return SCHEDULERS[name].from_config({**config, "clip_sample": False, "steps_offset": 1})
 
 
 def open_scheduler(folder: Path, name: str | None = None) -> Scheduler:

@@ -1,4 +1,4 @@
-"""A scheduler as a table: for each step a timestep and the numbers that make the next latents."""
+"""A scheduler as a table: for each step a timestep and the coefficients of the next latents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Step:
     """The coefficients of one step for latents x, the network's output o and the last clean latents p.
 
     The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped
-    to ±`clip` where that is given. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
+    to ±`clip` where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
     `noise`·n, with normal noise n.
     """
 
@@ -35,12 +35,12 @@ class Step:
         self, latent: Float, output: Float, previous: Float | None = None, noise: Float | None = None
     ) -> tuple[Float, Float]:
         """Return the next latents and the clean latents; float32 of the same shape."""
-        following: Float = np.float32(self.latent) * latent + np.float32(self.output) * output
+        next_latent: Float = np.float32(self.latent) * latent + np.float32(self.output) * output
         clean = self._clean(latent, output)
         for size, value in ((self.clean, clean), (self.previous, previous), (self.noise, noise)):
             if size and value is not None:
-                following += np.float32(size) * value
-        return following, clean
+                next_latent += np.float32(size) * value
+        return next_latent, clean
 
     def _clean(self, latent: Float, output: Float) -> Float:
         clean: Float = np.float32(self.clean_latent) * latent + np.float32(self.clean_output) * output

@@ -73,12 +73,12 @@ class Timeline:
 
     @property
     def peak(self) -> int:
-        """The most resident bytes seen at one time, 0 if none were."""
+        """The most resident bytes at any one time, 0 without samples."""
         return max((sample.bytes for sample in self.memory), default=0)
 
 
 def load_timeline(path: Path) -> Timeline:
-    """Return the timeline in a JSON file; raises BadReport for one that is missing, newer, or none."""
+    """Return the timeline in a JSON file; raises BadReport for one that is missing, newer, or invalid."""
     try:
         timeline: Timeline = schema.load(Timeline, path, FORMAT, "a timeline")
     except OSError as error:
@@ -93,7 +93,7 @@ class TimelineRecorder:
 
     def __init__(self, execution: str) -> None:
         self.execution = execution
-        self._begun = perf_counter()
+        self._start = perf_counter()
         self._ended: float | None = None
         self._events: list[Event] = []
         self._samples: IO[str] | None = None
@@ -104,7 +104,7 @@ class TimelineRecorder:
 
         A thread would miss the peak: TensorFlow Lite holds Python's lock while it loads a file.
         """
-        self._begun = perf_counter()
+        self._start = perf_counter()
         self._samples = tempfile.TemporaryFile("w+")
         command = [sys.executable, "-I", "-S", memory_sampler.__file__]
         self._sampler = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self._samples)
@@ -120,11 +120,11 @@ class TimelineRecorder:
     @contextmanager
     def watch(self, component: str, activity: Activity) -> Iterator[None]:
         """Record the `with` block as an event, even if it fails."""
-        begun = perf_counter()
+        start = perf_counter()
         try:
             yield
         finally:
-            times = (round(at - self._begun, 4) for at in (begun, perf_counter()))
+            times = (round(at - self._start, 4) for at in (start, perf_counter()))
             self._events.append(Event(component, activity, *times))
 
     @property
@@ -132,25 +132,25 @@ class TimelineRecorder:
         """The recording so far; it has memory once the recording has ended."""
         ended = self._ended or perf_counter()
         memory = self._memory(ended) if self._ended else ()
-        return Timeline(self.execution, round(ended - self._begun, 4), tuple(self._events), memory)
+        return Timeline(self.execution, round(ended - self._start, 4), tuple(self._events), memory)
 
     def _memory(self, ended: float) -> tuple[Sample, ...]:
         assert self._samples is not None, "a recording that has ended has begun"
         self._samples.seek(0)
         rows = (line.split() for line in self._samples)
-        samples = [Sample(round(float(r[0]) - self._begun, 4), int(r[1]), int(r[2])) for r in rows]
-        return without_plateaus([sample for sample in samples if sample.at <= ended - self._begun])
+        samples = [Sample(round(float(r[0]) - self._start, 4), int(r[1]), int(r[2])) for r in rows]
+        return without_plateaus([sample for sample in samples if sample.at <= ended - self._start])
 
 
 def without_plateaus(samples: Sequence[Sample]) -> tuple[Sample, ...]:
     """Return samples without those that differ from both neighbours by less than `STEADY` bytes.
 
-    Neighbours are the last one kept and the next one there is, so that slow growth is kept too.
+    Neighbours are the last sample that remains and the next one, so that slow growth remains visible.
     """
-    kept: list[Sample] = []
+    remaining: list[Sample] = []
     for i, sample in enumerate(samples):
-        beside = [*kept[-1:], *samples[i + 1 : i + 2]]
-        changes = [abs(sample.bytes - other.bytes) for other in beside]
-        if len(beside) < 2 or max(changes) >= STEADY:
-            kept.append(sample)
-    return tuple(kept)
+        neighbours = [*remaining[-1:], *samples[i + 1 : i + 2]]
+        changes = [abs(sample.bytes - other.bytes) for other in neighbours]
+        if len(neighbours) < 2 or max(changes) >= STEADY:
+            remaining.append(sample)
+    return tuple(remaining)

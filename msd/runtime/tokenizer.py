@@ -48,7 +48,7 @@ class Special:
 
     @staticmethod
     def of(value: str | Mapping[str, Any]) -> Special:
-        """Read one as tokenizer_config.json or special_tokens_map.json spells it."""
+        """Return a token as tokenizer_config.json or special_tokens_map.json spells it."""
         if isinstance(value, str):
             return Special(value)
         normalized = value.get("normalized", not value.get("special", False))
@@ -74,14 +74,14 @@ class Tokenizer:
 
     def ids(self, text: str) -> list[int]:
         """Return the ids of `text` between start and end, neither truncated nor padded."""
-        return [self.start, *self._inner(text), self.end]
+        return [self.start, *self._token_ids(text), self.end]
 
     def encode(self, text: str) -> npt.NDArray[np.int32]:
         """Return int32 ids of shape (length,): truncated before the end token, padded on the right."""
-        ids = [self.start, *self._inner(text)[: self.length - 2], self.end]
+        ids = [self.start, *self._token_ids(text)[: self.length - 2], self.end]
         return np.array(ids + [self.pad] * (self.length - len(ids)), np.int32)
 
-    def _inner(self, text: str) -> list[int]:
+    def _token_ids(self, text: str) -> list[int]:
         raw, late = (self._pattern(normalized) for normalized in (False, True))
         ids: list[int] = []
         for piece, special in _cut(text, raw):
@@ -90,15 +90,15 @@ class Tokenizer:
         return ids
 
     def _pattern(self, normalized: bool) -> regex.Pattern[str] | None:
-        return _either(tuple(s for s in self.specials if s.normalized is normalized))
+        return _alternatives(tuple(s for s in self.specials if s.normalized is normalized))
 
     def _words_of(self, text: str) -> Iterator[int]:
         for word in words(text):
             if word not in self._words:
-                self._words[word] = tuple(self._merged(word))
+                self._words[word] = tuple(self._merge_word(word))
             yield from self._words[word]
 
-    def _merged(self, word: str) -> Iterator[int]:
+    def _merge_word(self, word: str) -> Iterator[int]:
         alphabet = byte_alphabet()
         symbols = [alphabet[byte] for byte in word.encode("utf-8", "surrogatepass")]
         symbols[-1] += "</w>"
@@ -144,7 +144,7 @@ def normalize(text: str) -> str:
 
 
 def words(text: str) -> Iterator[str]:
-    """Yield the words of normalised text: contractions, runs of letters, digits, runs of other signs."""
+    """Yield the words of normalised text: contractions, runs of letters, digits, runs of other characters."""
     for word in WORDS.findall(text):
         # Spelled in capitals these are no special tokens; the reference then cuts them a second time.
         yield from ("<|", word[2:-2], "|>") if word in (START, END) else (word,)
@@ -170,20 +170,20 @@ def byte_alphabet() -> tuple[str, ...]:
 
 
 def _merge_pair(symbols: list[str], pair: tuple[str, str]) -> list[str]:
-    merged: list[str] = []
+    result: list[str] = []
     i = 0
     while i < len(symbols):
         if tuple(symbols[i : i + 2]) == pair:
-            merged.append("".join(pair))
+            result.append("".join(pair))
             i += 2
         else:
-            merged.append(symbols[i])
+            result.append(symbols[i])
             i += 1
-    return merged
+    return result
 
 
 @functools.lru_cache(16)
-def _either(specials: tuple[Special, ...]) -> regex.Pattern[str] | None:
+def _alternatives(specials: tuple[Special, ...]) -> regex.Pattern[str] | None:
     if not specials:
         return None
     longest_first = sorted(specials, key=lambda s: -len(s.content))
@@ -194,7 +194,7 @@ def _either(specials: tuple[Special, ...]) -> regex.Pattern[str] | None:
 
 
 def _cut(text: str, pattern: regex.Pattern[str] | None) -> Iterator[tuple[str, bool]]:
-    """Yield (piece, is it a special token) from left to right."""
+    """Yield the pieces from left to right, each with whether it is a special token."""
     at = 0
     for match in pattern.finditer(text) if pattern else ():
         yield text[at : match.start()], False
@@ -228,20 +228,20 @@ def _added_tokens(folder: Path) -> dict[int, Special]:
     config = _json(folder / "tokenizer_config.json", missing={})
     if "added_tokens_decoder" in config:
         return {int(id): Special.of(token) for id, token in config["added_tokens_decoder"].items()}
-    listed = _json(folder / "tokenizer.json", missing={}).get("added_tokens", [])
-    return {token["id"]: Special.of(token) for token in listed}
+    tokens = _json(folder / "tokenizer.json", missing={}).get("added_tokens", [])
+    return {token["id"]: Special.of(token) for token in tokens}
 
 
 def _named_tokens(folder: Path, added: Mapping[str, Special]) -> dict[str, Special]:
     """Return the four special tokens that have names.
 
-    special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: so transformers
-    reads files of either age, and so Stable Diffusion 2.1 pads with "!", not with its end token.
+    special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: transformers
+    reads old and new files in this way, so that Stable Diffusion 2.1 pads with "!", not with its end token.
     """
     config = _json(folder / "tokenizer_config.json", missing={})
     table = {} if "added_tokens_decoder" in config else _json(folder / "special_tokens_map.json", missing={})
-    spelled = {name: table.get(name) or config.get(name) or default for name, default in DEFAULTS.items()}
-    tokens = {name: Special.of(value) for name, value in spelled.items()}
+    values = {name: table.get(name) or config.get(name) or default for name, default in DEFAULTS.items()}
+    tokens = {name: Special.of(value) for name, value in values.items()}
     return {name: added.get(token.content, token) for name, token in tokens.items()}
 
 

@@ -1,4 +1,4 @@
-"""Which tensor of a checkpoint each variable of a Keras model is."""
+"""Binds each variable of a Keras model to its tensor in a checkpoint."""
 
 from __future__ import annotations
 
@@ -18,47 +18,47 @@ TORCH_NAMES = {
     "bias": "bias",
     "beta": "bias",
 }
-"""What torch calls a variable that Keras calls so."""
+"""Torch's name of each of Keras's variables."""
 
 KERNEL_AXES = {2: (1, 0), 4: (2, 3, 1, 0)}
-"""The order in which Keras's axes are found in torch's: (out, in) and (out, in, height, width)."""
+"""The permutation that turns torch's axes, (out, in) and (out, in, height, width), into Keras's."""
 
 
 @dataclass(frozen=True)
 class Binding:
-    """`weights` of each variable, by the key it was asked for, and the tensors left over, `unexpected`."""
+    """The `weights` of each variable, by its key, and the names of the tensors that remain, `unexpected`."""
 
     weights: dict[str, Weights]
     unexpected: tuple[str, ...]
 
 
 def bind(component: str, variables: Mapping[str, VariableSpec], weights: Mapping[str, Weights]) -> Binding:
-    """Return for each variable its tensor, in Keras's layout, float32, refused at load if it is not finite.
+    """Return the tensor of each variable, float32 in Keras's layout; loading it fails if it is not finite.
 
-    `component` is named in messages. Raises BadCheckpoint naming the tensors that are missing, or the first
+    Messages name `component`. Raises BadCheckpoint naming the tensors that are missing, or the first
     whose shape or dtype is wrong.
     """
     places = {key: _place(spec) for key, spec in variables.items()}
     missing = [place.name for place in places.values() if place.name not in weights]
     if missing:
         raise BadCheckpoint(f"{component} lacks {_some(missing)}, which its configuration requires")
-    bound = {key: place.take(component, weights[place.name]) for key, place in places.items()}
-    taken = {place.name for place in places.values()}
-    if len(taken) != len(places):
+    bound_weights = {key: place.take(component, weights[place.name]) for key, place in places.items()}
+    names = {place.name for place in places.values()}
+    if len(names) != len(places):
         raise ValueError(f"two variables of {component} would be the same tensor")
-    return Binding(bound, tuple(sorted(weights.keys() - taken)))
+    return Binding(bound_weights, tuple(sorted(weights.keys() - names)))
 
 
 @dataclass(frozen=True)
 class _Place:
-    """A variable's tensor: its name and shape in torch, and the order of axes that makes it Keras's."""
+    """A variable's tensor: its name and shape in torch, and the permutation of axes to Keras's layout."""
 
     name: str
     shape: tuple[int, ...]
     axes: tuple[int, ...]
 
     def take(self, component: str, weights: Weights) -> Weights:
-        """Return `weights` as the variable, once they are known to fit."""
+        """Return `weights` as the variable takes them; raises BadCheckpoint where they do not fit."""
         where = f"{component}'s tensor {self.name}"
         if (*weights.shape, 1, 1) == self.shape:  # keras-cv has some linear layers as convolutions
             weights = weights.reshape(self.shape)
@@ -80,7 +80,7 @@ class _Place:
 
 
 def tensor_name(spec: VariableSpec) -> str:
-    """Return the name of the checkpoint's tensor that a variable is."""
+    """Return the name of a variable's tensor in the checkpoint."""
     layer, _, variable = spec.path.rpartition("/")
     return f"{layer.replace('/', '.')}.{TORCH_NAMES[variable]}"
 
@@ -94,6 +94,6 @@ def _place(spec: VariableSpec) -> _Place:
 
 
 def _some(names: list[str]) -> str:
-    """Return up to three names and how many more there are."""
+    """Return up to three names and the number of the others."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more

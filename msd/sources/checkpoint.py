@@ -1,4 +1,4 @@
-"""What every kind of checkpoint is once it is opened: configurations, and weights that are not read yet."""
+"""An opened checkpoint of any kind: its configurations, and its weights, which are not read yet."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ SCHEDULER = {
     "set_alpha_to_one": False,
     "steps_offset": 1,
 }
-"""Every Stable Diffusion 1.x's and 2.x's, for sources that do not say; without `prediction_type`."""
+"""The scheduler of Stable Diffusion 1.x and 2.x, for sources without one; it lacks `prediction_type`."""
 
 
 @dataclass(frozen=True)
 class Checkpoint:
     """A checkpoint whose weights are not read yet.
 
-    `kind` is "diffusers", "single file", …; `name` what people call it. `configs` and `weights` have the
-    components of `family` by name, the weights each with its tensors by the names that today's diffusers and
-    transformers give them (without "text_model."). `tokenizer` has a function that returns each of its files,
-    by name, and `scheduler` is its configuration. `files` are all files that matter, by the name to show;
-    `weight_files` says in which of them each component's weights are.
+    `kind` is "diffusers", "single file", …; `name` is its name in messages. `configs` and `weights` have the
+    components of `family` by name, the weights under the current tensor names of diffusers and transformers
+    (without "text_model."). `tokenizer` has a function that returns each of its files,
+    by name, and `scheduler` is its configuration. `files` are all relevant files, by the name to show;
+    `weight_files` names those with each component's weights.
     `adapters` are those among `files` that were merged into the weights, each with its scale.
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
     """

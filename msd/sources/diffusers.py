@@ -27,7 +27,7 @@ TOKENIZER_FILES = (
     "added_tokens.json",
 )
 OLD_ATTENTION = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
-"""Names in autoencoders saved before diffusers 0.15, and the names since."""
+"""The names in autoencoders saved before diffusers 0.15, and their successors."""
 
 ATTENTION = frozenset({*OLD_ATTENTION, *OLD_ATTENTION.values()})
 
@@ -35,8 +35,8 @@ ATTENTION = frozenset({*OLD_ATTENTION, *OLD_ATTENTION.values()})
 def open_folder(folder: Path) -> Checkpoint:
     """Return the checkpoint in `folder`, of whose weights only the headers are read.
 
-    Raises BadCheckpoint, naming the file and what would be right, where something is missing, damaged or of a
-    kind that we cannot build.
+    Raises BadCheckpoint, which names the file and the remedy, for a checkpoint that is incomplete or damaged,
+    or that we cannot build.
     """
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
@@ -63,7 +63,7 @@ def open_folder(folder: Path) -> Checkpoint:
 
 @dataclass(frozen=True)
 class _Stored:
-    """A component's tensors, and the files that they are in."""
+    """A component's tensors, and the files that contain them."""
 
     tensors: Mapping[str, Weights]
     files: tuple[Path, ...]
@@ -72,7 +72,7 @@ class _Stored:
 def _files(
     folder: Path, components: Iterable[Component], tokenizer: Iterable[Path], stored: Iterable[_Stored]
 ) -> dict[str, Path]:
-    """Return every file that matters by its name inside `folder`, in order."""
+    """Return every relevant file by its name inside `folder`, in order."""
     configs = {folder / component.part.folder / "config.json" for component in components}
     weights = {path for each in stored for path in each.files}
     paths = {folder / INDEX, folder / SCHEDULER, *configs, *tokenizer, *weights}
@@ -108,7 +108,7 @@ def _config(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _weights(folder: Path, stem: str) -> _Stored:
-    """Return a component's tensors, full precision where there is a choice."""
+    """Return a component's tensors, in full precision where the folder has both."""
     for variant in ("", ".fp16"):
         single = folder / f"{stem}{variant}.safetensors"
         if single.is_file():
@@ -126,14 +126,14 @@ def _weights(folder: Path, stem: str) -> _Stored:
 
 def _shards(index: Path) -> _Stored:
     """Return the tensors of several files that `index` lists."""
-    placed = _config(index.parent, index.name).get("weight_map")
-    if not isinstance(placed, dict) or not all(_is_shard(name) for name in placed.values()):
+    weight_map = _config(index.parent, index.name).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(_is_shard(name) for name in weight_map.values()):
         raise BadCheckpoint(f"{index} has no weight_map from tensors to .safetensors files beside it")
-    shards = {name: safetensors.open_file(index.parent / name) for name in sorted(set(placed.values()))}
-    for tensor, name in placed.items():
+    shards = {name: safetensors.open_file(index.parent / name) for name in sorted(set(weight_map.values()))}
+    for tensor, name in weight_map.items():
         if tensor not in shards[name]:
             raise BadCheckpoint(f"{index} says that {tensor} is in {name}, but it is not")
-    tensors = {tensor: shards[name][tensor] for tensor, name in placed.items()}
+    tensors = {tensor: shards[name][tensor] for tensor, name in weight_map.items()}
     return _Stored(tensors, (index, *(index.parent / name for name in shards)))
 
 
@@ -142,10 +142,10 @@ def _is_shard(name: Any) -> bool:
 
 
 def _tensors(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:
-    """Yield the tensors of a component, those of its attention as linear layers under their names of today.
+    """Yield the tensors of a component under their current names, its attention's as linear layers.
 
-    Transformers' versions differ in the prefix "text_model." and in a buffer; autoencoders' in the names of
-    their one attention.
+    Versions of transformers differ in the prefix "text_model." and in a buffer; autoencoders in the names of
+    their only attention.
     """
     for name, tensor in weights.items():
         name = name.removeprefix("text_model.")
@@ -162,7 +162,7 @@ def _tensors(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, 
 
 def _tokenizer(folder: Path) -> dict[str, Path]:
     """Return the tokenizer's files by name."""
-    found = {name: folder / name for name in TOKENIZER_FILES if (folder / name).is_file()}
-    if "tokenizer.json" not in found and not {"vocab.json", "merges.txt"} <= found.keys():
+    files = {name: folder / name for name in TOKENIZER_FILES if (folder / name).is_file()}
+    if "tokenizer.json" not in files and not {"vocab.json", "merges.txt"} <= files.keys():
         raise BadCheckpoint(f"{folder} has neither vocab.json and merges.txt nor tokenizer.json")
-    return found
+    return files

@@ -1,4 +1,4 @@
-"""Which kind of checkpoint a path is, and opening it."""
+"""Opens a checkpoint of any kind."""
 
 from __future__ import annotations
 
@@ -16,10 +16,9 @@ SINGLE_FILES = (".safetensors", ".ckpt", ".pt", ".pth")
 def open_checkpoint(path: Path, prediction_type: str | None = None, networks: str = "auto") -> Checkpoint:
     """Return the checkpoint at `path`, of whose weights only the headers are read.
 
-    `prediction_type`, "epsilon" or "v_prediction", counts instead of what the checkpoint says of its U-Net.
-    `networks` "keras-cv" asks for keras-cv's own, for which only its own .h5 files will do. Raises
-    BadCheckpoint, naming the file and what would be right, for what is missing, damaged or of a kind that we
-    cannot build.
+    `prediction_type`, "epsilon" or "v_prediction", overrides the checkpoint's own. `networks` "keras-cv" asks
+    for keras-cv's own networks, which need its .h5 files. Raises BadCheckpoint, which names the file and the
+    remedy, for a checkpoint that is incomplete or damaged, or that we cannot build.
     """
     if not path.exists():
         raise BadCheckpoint(
@@ -28,7 +27,7 @@ def open_checkpoint(path: Path, prediction_type: str | None = None, networks: st
         )
     if _is_keras_cv(path):
         checkpoint = keras_cv.open_folder(path, "keras-cv" if networks == "keras-cv" else "msd")
-        return _predicting(checkpoint, prediction_type)
+        return _with_prediction_type(checkpoint, prediction_type)
     if networks == "keras-cv":
         raise BadCheckpoint(
             f"{path} has no .h5 files; --source keras-cv wants a folder with keras-cv's three"
@@ -40,14 +39,14 @@ def open_checkpoint(path: Path, prediction_type: str | None = None, networks: st
             f"{path} is a file whose name ends in {path.suffix or 'nothing'!r}; {', '.join(SINGLE_FILES)} "
             "are known, and folders with a model_index.json or with keras-cv's .h5 files"
         )
-    return _predicting(diffusers.open_folder(path), prediction_type)
+    return _with_prediction_type(diffusers.open_folder(path), prediction_type)
 
 
 def _is_keras_cv(path: Path) -> bool:
     return path.is_dir() and not (path / "model_index.json").exists() and any(path.glob("*.h5"))
 
 
-def _predicting(checkpoint: Checkpoint, prediction_type: str | None) -> Checkpoint:
+def _with_prediction_type(checkpoint: Checkpoint, prediction_type: str | None) -> Checkpoint:
     if prediction_type is None:
         return checkpoint
     return replace(checkpoint, scheduler={**checkpoint.scheduler, "prediction_type": prediction_type})

@@ -146,7 +146,7 @@ class _Change:
 def _changes(checkpoint: Checkpoint, path: Path) -> Iterator[tuple[Layer, _Change]]:
     """Yield each layer that the file changes, with the change; refuse one that does not fit the layer."""
     contents = _opened(path)
-    alphas = Alphas(path, contents.said)
+    alphas = Alphas(path, contents.metadata)
     for layer, parts in _parts(checkpoint, path, contents.tensors).items():
         if missing := [part for part in ("down", "up") if part not in parts]:
             present = next(parts[part] for part in ("down", "up", "alpha") if part in parts)

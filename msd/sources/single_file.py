@@ -1,4 +1,4 @@
-"""A whole Stable Diffusion in one .safetensors or .ckpt file, laid out as CompVis and Stability AI do."""
+"""A Stable Diffusion in one .safetensors or .ckpt file, in CompVis' and Stability AI's layout."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from msd.sources.compvis.vae import vae_settings, vae_tensors
 from msd.sources.stored import Contents
 
 ONE_INPUT = 4
-"""Channels of a U-Net that is given nothing but the latent."""
+"""The input channels of a U-Net that takes nothing but the latent."""
 
 
 def open_single_file(path: Path, prediction_type: str | None = None) -> Checkpoint:
     """Return the checkpoint in the file at `path`, of whose weights only the headers are read.
 
-    The configuration is what the shapes say. `prediction_type` is "epsilon" or "v_prediction", None for what
-    the file says (msd/sources/compvis/prediction.py). Raises BadCheckpoint, naming the file and what is wrong
-    with it, or what it is instead.
+    The configuration follows from the shapes. `prediction_type` is "epsilon" or "v_prediction", None for the
+    file's own (msd/sources/compvis/prediction.py). Raises BadCheckpoint, which names the file and its fault,
+    or the kind of model that it is instead.
     """
     contents = _contents(path)
     tensors = plain_unet(contents.tensors)
@@ -37,20 +37,20 @@ def open_single_file(path: Path, prediction_type: str | None = None) -> Checkpoi
     text, second = text_part(NetworkTensors.of(str(path), tensors, "cond_stage_model."))
     unet = NetworkTensors.of(str(path), tensors, "model.diffusion_model.")
     vae = NetworkTensors.of(str(path), tensors, "first_stage_model.")
-    said = {
+    settings = {
         "text_encoder": text_settings(text, second),
         "unet": unet_settings(unet, second),
         "vae": vae_settings(vae),
     }
-    ambiguous = second and said["unet"]["in_channels"] == ONE_INPUT
-    predicted = prediction(path, contents.said, prediction_type, ambiguous)
-    scale = 2 ** (len(said["vae"]["block_out_channels"]) - 1)
-    said["unet"]["sample_size"] = cells(contents.said, second and predicted.kind == VELOCITY, scale)
+    ambiguous = second and settings["unet"]["in_channels"] == ONE_INPUT
+    predicted = prediction(path, contents.metadata, prediction_type, ambiguous)
+    scale = 2 ** (len(settings["vae"]["block_out_channels"]) - 1)
+    settings["unet"]["sample_size"] = cells(contents.metadata, second and predicted.kind == VELOCITY, scale)
     return Checkpoint(
         kind="single file",
         name=path.stem,
         family=STABLE_DIFFUSION,
-        configs=_configs(path, said),
+        configs=_configs(path, settings),
         weights={"text_encoder": text.tensors, "unet": unet_tensors(unet), "vae_decoder": vae_tensors(vae)},
         tokenizer=clip_tokenizer(PAD_2 if second else PAD_1),
         scheduler=predicted.scheduler(),
@@ -66,12 +66,12 @@ def _contents(path: Path) -> Contents:
     step = contents.tensors.get("global_step")
     if step is None or step.size != 1:
         return contents
-    return Contents(contents.tensors, {**contents.said, "global_step": f"{step.load().item():.0f}"})
+    return Contents(contents.tensors, {**contents.metadata, "global_step": f"{step.load().item():.0f}"})
 
 
-def _configs(path: Path, said: dict[str, dict[str, object]]) -> dict[str, Any]:
-    """Return the configurations, by component, that diffusers' own settings, by folder, make."""
+def _configs(path: Path, settings: dict[str, dict[str, object]]) -> dict[str, Any]:
+    """Return the configuration of each component, from diffusers' settings by folder."""
     try:
-        return read_configs(STABLE_DIFFUSION, said)
+        return read_configs(STABLE_DIFFUSION, settings)
     except BadCheckpoint as error:
         raise BadCheckpoint(f"{path} would be refused as a diffusers folder too: {error}") from error

@@ -16,10 +16,10 @@ from msd.ir.weights import Weights
 
 @dataclass(frozen=True)
 class Contents:
-    """The contents of a file: its tensors by name, and its metadata in `said`."""
+    """The contents of a file: its tensors by name, and its metadata."""
 
     tensors: dict[str, Weights]
-    said: dict[str, str]
+    metadata: dict[str, str]
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""How the demo checkpoint is made; needs torch, diffusers and transformers, as nothing else in `msd` does."""
+"""Trains the demo checkpoint; needs torch, diffusers and transformers, as nothing else in `msd` does."""

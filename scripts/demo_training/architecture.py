@@ -1,7 +1,7 @@
 """The four parts of the demo model: Stable Diffusion 2.1's shape, narrower.
 
 The configurations follow those published with `stabilityai/stable-diffusion-2-1-base`; only widths, heads,
-the depth of the text encoder and the picture size differ.
+the depth of the text encoder and the image size differ.
 """
 
 from __future__ import annotations

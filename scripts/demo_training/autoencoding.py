@@ -35,7 +35,7 @@ def _loss(vae: Any, pictures: Any, noise: Any, strength: Any, recipe: TrainingRe
 
 
 def fit(vae: Any, pictures: Any, recipe: TrainingRecipe, run: TrainingRun) -> float:
-    """Train `vae` on uint8 pictures (N, 128, 128, 3) on the run's device; returns the seconds it took."""
+    """Train `vae` on uint8 images (N, 128, 128, 3) on the run's device; returns the seconds it took."""
     vae.to(run.device, memory_format=torch.channels_last)
     loss = torch.compile(_loss, dynamic=False) if run.compiles else _loss
     shape = (recipe.autoencoder.batch, 4, pictures.shape[1] // 8, pictures.shape[2] // 8)
@@ -51,14 +51,14 @@ def fit(vae: Any, pictures: Any, recipe: TrainingRecipe, run: TrainingRun) -> fl
 
 
 def latents(vae: Any, pictures: Any) -> Any:
-    """Return the posterior means of pictures, (N, 4, 16, 16) float32, not yet scaled."""
+    """Return the posterior means of images, (N, 4, 16, 16) float32, not yet scaled."""
     with torch.no_grad():
         blocks = [vae.encode(normalised(block)).latent_dist.mean for block in pictures.split(250)]
     return torch.cat(blocks)
 
 
 def decoded(vae: Any, latents_: Any) -> Any:
-    """Return unscaled latents as uint8 pictures (N, 128, 128, 3)."""
+    """Return unscaled latents as uint8 images (N, 128, 128, 3)."""
     with torch.no_grad():
         blocks = [vae.decode(block).sample for block in latents_.split(250)]
     return ((torch.cat(blocks).clamp(-1, 1) + 1) * 127.5).round().byte().permute(0, 2, 3, 1)

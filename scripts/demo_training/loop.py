@@ -1,4 +1,4 @@
-"""One optimisation that can be stopped and taken up again: AdamW, a rate schedule, averaged weights."""
+"""One optimisation that can be interrupted and resumed: AdamW, a rate schedule, averaged weights."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class TrainingRun:
     say: Say
 
     def generator(self, seed: int, step: int) -> Any:
-        """Return the random generator of one step, so that a resumed run draws what an unbroken one would."""
+        """Return the random generator of one step, so that a resumed run draws the same numbers."""
         return torch.Generator(self.device).manual_seed(seed * 1_000_003 + step)
 
     @property
     def compiles(self) -> bool:
-        """Whether compiling pays: on a GPU."""
+        """Return whether compiling pays off, which is on a GPU."""
         return self.device != "cpu"
 
 

@@ -1,6 +1,6 @@
-"""A checkpoint as keras-cv loads it: a folder with three .h5 files, told apart by what is in them.
+"""A checkpoint as keras-cv loads it: a folder with three .h5 files, which differ in their contents.
 
-Weights are mapped by their order (`msd.sources.keras_cv.order`). The files say nothing of configuration: it
+Weights are mapped by their order (`msd.sources.keras_cv.order`). The files contain no configuration: it
 is Stable Diffusion 1.4's where the U-Net projects with convolutions and 2.1 base's where it does so with
 linear layers, at whatever width the weights have.
 """
@@ -27,50 +27,52 @@ USUAL_NAMES = {
     "vae_decoder": "kcv_decoder.h5",
 }
 MULTIPLES = (1, 2, 4, 4)
-"""How many times as wide as the first the levels of both the U-Net and the decoder are."""
+"""The widths of the levels of both the U-Net and the decoder, relative to the first."""
 GROUPS = 32
 HEAD = 64
 """Channels of a head, in both text encoders and in 2.1's U-Net; 1.4's U-Net has 8 heads everywhere."""
 PROJECTION = 18
-"""The place of the first projection's kernel in the U-Net's order: the first where 1.4 and 2.1 differ."""
+"""The index of the first projection's kernel in the U-Net's order: the first difference of 1.4 and 2.1."""
 KERNEL_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
-"""The order in which torch's axes are found in Keras's kernels."""
+"""The permutation that turns the axes of Keras's kernels into torch's."""
 
 
 def open_folder(folder: Path, networks: str = "msd") -> Checkpoint:
     """Return the checkpoint in `folder`, of whose weights only names and shapes are read.
 
-    `networks` "keras-cv" means that keras-cv's own networks are to be built: prompts are then padded as
-    keras-cv does. Raises BadCheckpoint, naming the file and what would be right, for what is missing,
-    damaged, or of another arrangement.
+    `networks` "keras-cv" asks for keras-cv's own networks: prompts are then padded as keras-cv pads them.
+    Raises BadCheckpoint, which names the file and the remedy, for files that are missing, damaged, or in
+    another order.
     """
-    found = _components(folder)
-    text_encoder, unet, vae_decoder = _configurations(found)
+    by_component = _components(folder)
+    text_encoder, unet, vae_decoder = _configurations(by_component)
     configs = {TEXT_ENCODER.name: text_encoder, UNET.name: unet, VAE_DECODER.name: vae_decoder}
-    as_trained = PAD_2 if unet.linear_projection else PAD_1
+    own_padding = PAD_2 if unet.linear_projection else PAD_1
     return Checkpoint(
         kind="keras-cv",
         name=folder.absolute().name,
         family=STABLE_DIFFUSION,
         configs=configs,
-        weights={name: dict(_named(each, ORDERS[name](configs[name]))) for name, each in found.items()},
-        tokenizer=clip_tokenizer(PAD_1 if networks == "keras-cv" else as_trained),
+        weights={
+            name: dict(_named(each, ORDERS[name](configs[name]))) for name, each in by_component.items()
+        },
+        tokenizer=clip_tokenizer(PAD_1 if networks == "keras-cv" else own_padding),
         scheduler={**SCHEDULER, "prediction_type": "epsilon"},
-        files={each.path.name: each.path for each in found.values()},
-        weight_files={name: (each.path.name,) for name, each in found.items()},
+        files={each.path.name: each.path for each in by_component.values()},
+        weight_files={name: (each.path.name,) for name, each in by_component.items()},
         networks=networks,
     )
 
 
 @dataclass(frozen=True)
 class _StoredNetwork:
-    """A component's weights in keras-cv's order, and the file that they are in."""
+    """A component's weights in keras-cv's order, and the file that contains them."""
 
     path: Path
     weights: list[Weights]
 
     def shape(self, index: int, rank: int | None = None) -> tuple[int, ...]:
-        """Return the shape of one weight, refused if there is none or it has another rank."""
+        """Return the shape of one weight, refused if it does not exist or has another rank."""
         shape = self.weights[index].shape if index < len(self.weights) else ()
         if not shape or (rank is not None and len(shape) != rank):
             raise BadCheckpoint(f"{self.path} is not arranged as keras-cv's: weight {index} is {list(shape)}")
@@ -78,25 +80,25 @@ class _StoredNetwork:
 
 
 def _components(folder: Path) -> dict[str, _StoredNetwork]:
-    """Return what each component's file holds; other files of Keras weights are left alone."""
-    found: dict[str, _StoredNetwork] = {}
+    """Return the contents of each component's file; other files of Keras weights are ignored."""
+    by_component: dict[str, _StoredNetwork] = {}
     for path in sorted(folder.glob("*.h5")):
         stored = _StoredNetwork(path, h5.open_file(path))
         name = component([w.shape for w in stored.weights])
-        if name in found:
+        if name in by_component:
             raise BadCheckpoint(
-                f"{found[name].path} and {path} both hold a {name}; leave one of them in {folder}"
+                f"{by_component[name].path} and {path} both hold a {name}; leave one of them in {folder}"
             )
         if name is not None:
-            found[name] = stored
+            by_component[name] = stored
     for name, usual in USUAL_NAMES.items():
-        if name not in found:
+        if name not in by_component:
             raise BadCheckpoint(f"{folder} has no .h5 file with a {name}; keras-cv names it {usual}")
-    return {name: found[name] for name in USUAL_NAMES}
+    return {name: by_component[name] for name in USUAL_NAMES}
 
 
 def component(shapes: Sequence[tuple[int, ...]]) -> str | None:
-    """Return which component weights of these shapes are: the last bias tells pictures from latents."""
+    """Return the component that has weights of these shapes: the last bias tells images from latents."""
     if shapes and all(len(shape) < 4 for shape in shapes):
         return "text_encoder"
     last = shapes[-1] if shapes else ()
@@ -104,28 +106,28 @@ def component(shapes: Sequence[tuple[int, ...]]) -> str | None:
 
 
 def _configurations(
-    found: Mapping[str, _StoredNetwork],
+    by_component: Mapping[str, _StoredNetwork],
 ) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
-    """Return the configurations, of which only widths and the text encoder's depth are read off shapes."""
-    words, unet, pictures = (found[name] for name in USUAL_NAMES)
-    (vocabulary, width), (length, _) = words.shape(0, 2), words.shape(1, 2)
+    """Return the configurations, whose widths and text encoder's depth follow from the shapes."""
+    text, unet, decoder = (by_component[name] for name in USUAL_NAMES)
+    (vocabulary, width), (length, _) = text.shape(0, 2), text.shape(1, 2)
     if vocabulary < VOCABULARY:
         raise BadCheckpoint(
-            f"{words.path} knows {vocabulary} tokens; keras-cv's tokenizer, which is CLIP's, has {VOCABULARY}"
+            f"{text.path} knows {vocabulary} tokens; keras-cv's tokenizer, which is CLIP's, has {VOCABULARY}"
         )
     if length != LENGTH:
         raise BadCheckpoint(
-            f"{words.path} reads {length} tokens at once; keras-cv's text encoders read {LENGTH}"
+            f"{text.path} reads {length} tokens at once; keras-cv's text encoders read {LENGTH}"
         )
-    first = _divided(unet, unet.shape(2, 4)[-1], GROUPS)
-    base = _divided(pictures, pictures.shape(2, 4)[-1], GROUPS * MULTIPLES[-1]) // MULTIPLES[-1]
+    first = _require_divisible(unet, unet.shape(2, 4)[-1], GROUPS)
+    base = _require_divisible(decoder, decoder.shape(2, 4)[-1], GROUPS * MULTIPLES[-1]) // MULTIPLES[-1]
     second = len(unet.shape(PROJECTION)) == 2
     text_encoder = TextEncoderConfig(
         vocabulary=vocabulary,
         length=length,
-        width=_divided(words, width, HEAD),
+        width=_require_divisible(text, width, HEAD),
         hidden=4 * width,
-        layers=(len(words.weights) - 4) // 16,
+        layers=(len(text.weights) - 4) // 16,
         heads=width // HEAD,
         activation="gelu" if second else "quick_gelu",
         epsilon=1e-5,
@@ -133,7 +135,7 @@ def _configurations(
     return text_encoder, _unet(first, width, second), _vae_decoder(base)
 
 
-def _divided(stored: _StoredNetwork, width: int, by: int) -> int:
+def _require_divisible(stored: _StoredNetwork, width: int, by: int) -> int:
     """Return `width`, refused if it cannot be divided into groups or heads."""
     if width % by or not width:
         raise BadCheckpoint(f"{stored.path} is {width} channels wide; a multiple of {by} was expected")
@@ -177,7 +179,7 @@ def _vae_decoder(base: int) -> VaeDecoderConfig:
 
 
 def _named(stored: _StoredNetwork, order: Iterator[Slot]) -> Iterator[tuple[str, Weights]]:
-    """Yield each weight by its name in diffusers, in torch's layout, once its shape is known to be right."""
+    """Yield each weight by its name in diffusers, in torch's layout, once its shape is checked."""
     slots = list(order)
     if len(slots) != len(stored.weights):
         raise BadCheckpoint(
@@ -195,5 +197,5 @@ def _named(stored: _StoredNetwork, order: Iterator[Slot]) -> Iterator[tuple[str,
 def _as_torch(slot: Slot, weights: Weights) -> Weights:
     """Return weights in torch's layout, where all of an attention's projections are linear layers."""
     axes = None if slot.name.startswith("embeddings.") else KERNEL_AXES.get(len(slot.shape))
-    turned = weights if axes is None else weights.transpose(axes)
-    return turned.reshape(turned.shape[:2]) if ".to_" in slot.name else turned
+    transposed = weights if axes is None else weights.transpose(axes)
+    return transposed.reshape(transposed.shape[:2]) if ".to_" in slot.name else transposed

@@ -1,7 +1,7 @@
-"""keras-cv 0.9's own three networks, with the inputs and outputs that ours have.
+"""keras-cv 0.9's own three networks, with the inputs and outputs of ours.
 
-They are keras-cv's, layer by layer: its epsilons, its tanh GELU, its arrangement. Only the names of inputs,
-outputs and variables are ours.
+They are keras-cv's layer by layer, with its epsilons, its tanh GELU, its arrangement. Only the names of
+inputs, outputs and variables are ours.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def networks(family: Family, configs: Configs, size: Size) -> dict[str, Network]
     """Return keras-cv's network of each component, by its name, as `msd.models.networks.networks` does.
 
     The U-Net takes `timestep_embedding` (batch, channels) from the start. keras-cv's networks have one width
-    each; building one raises BadCheckpoint where the configurations say another.
+    each; building one raises BadCheckpoint where the configuration has another width.
     """
     unet: UNetConfig = configs[UNET.name]
     inputs = dict(unet.inputs(size))
@@ -40,17 +40,17 @@ def networks(family: Family, configs: Configs, size: Size) -> dict[str, Network]
 
 def _network(build: Callable[..., Any], config: Any, *arguments: Any) -> Network:
     size = arguments[0]
-    described = f"keras-cv{build.__name__}{(config, *arguments)}"
-    return Network(partial(build, config, *arguments), config.inputs(size), described)
+    description = f"keras-cv{build.__name__}{(config, *arguments)}"
+    return Network(partial(build, config, *arguments), config.inputs(size), description)
 
 
 def _text_encoder(config: TextEncoderConfig, size: Size, second: bool) -> Callable[..., Any]:
     """Return TextEncoderV2, or TextEncoder if not `second`, at the positions 0, 1, …."""
     from keras import ops
-    from keras_cv.src.models.stable_diffusion import text_encoder as written
+    from keras_cv.src.models.stable_diffusion import text_encoder as keras_cv
 
-    make = written.TextEncoderV2 if second else written.TextEncoder
-    model = make(config.length, config.vocabulary, download_weights=False)
+    build = keras_cv.TextEncoderV2 if second else keras_cv.TextEncoder
+    model = build(config.length, config.vocabulary, download_weights=False)
     _name_variables(model, keras_cv_order.text_encoder(config))
 
     def encode(tokens: Any) -> dict[str, Any]:
@@ -61,10 +61,10 @@ def _text_encoder(config: TextEncoderConfig, size: Size, second: bool) -> Callab
 
 
 def _unet(config: UNetConfig, size: Size) -> Callable[..., Any]:
-    from keras_cv.src.models.stable_diffusion import diffusion_model as written
+    from keras_cv.src.models.stable_diffusion import diffusion_model as keras_cv
 
-    make = written.DiffusionModelV2 if config.linear_projection else written.DiffusionModel
-    model = make(*size.pixels, size.length, download_weights=False)
+    build = keras_cv.DiffusionModelV2 if config.linear_projection else keras_cv.DiffusionModel
+    model = build(*size.pixels, size.length, download_weights=False)
     _name_variables(model, keras_cv_order.unet(config))
     return lambda **inputs: {"noise": model(inputs)}
 
@@ -83,19 +83,19 @@ def ordered_variables(model: Any) -> list[Any]:
 
 
 def layer_variables(layer: Any) -> list[Any]:
-    """Return the variables of a Keras layer in that order: those that are trained come first."""
+    """Return the variables of a Keras layer in that order: trainable ones come first."""
     return [*layer.trainable_weights, *layer.non_trainable_weights]
 
 
 def _name_variables(model: Any, order: Iterable[Slot]) -> None:
-    """Give each variable of `model` the path of the tensor that it is; refuse tensors of other shapes."""
-    variables, slots, written = ordered_variables(model), list(order), f"keras-cv's {type(model).__name__}"
+    """Give each variable of `model` the path of its tensor; refuse tensors of other shapes."""
+    variables, slots, title = ordered_variables(model), list(order), f"keras-cv's {type(model).__name__}"
     if len(variables) != len(slots):
-        raise BadCheckpoint(f"{written} has {len(variables)} weights, and the checkpoint has {len(slots)}")
+        raise BadCheckpoint(f"{title} has {len(variables)} weights, and the checkpoint has {len(slots)}")
     for variable, slot in zip(variables, slots, strict=True):
         if tuple(variable.shape) != slot.shape:
             raise BadCheckpoint(
-                f"{written} has {slot.name} of the shape {list(variable.shape)}, and the checkpoint has "
+                f"{title} has {slot.name} of the shape {list(variable.shape)}, and the checkpoint has "
                 f"{list(slot.shape)}; without --source keras-cv it can be converted"
             )
         variable._path = f"{slot.name.rpartition('.')[0]}/{variable.name}"

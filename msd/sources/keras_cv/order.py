@@ -1,7 +1,7 @@
 """The weights of keras-cv's Stable Diffusion in keras-cv's order, by the names that diffusers gives them.
 
 keras-cv's files list weights layer by layer, in the order of `model.layers`, under automatic names
-("conv2d_17") that say nothing. The order is therefore derived here from how keras-cv 0.9 builds its networks
+("conv2d_17") without meaning. The order is therefore derived here from keras-cv 0.9's own code
 (keras_cv/src/models/stable_diffusion/{text_encoder,diffusion_model,decoder}.py).
 """
 
@@ -41,22 +41,22 @@ def text_encoder(config: TextEncoderConfig) -> Iterator[Slot]:
 def unet(config: UNetConfig) -> Iterator[Slot]:
     """Yield the weights of DiffusionModel and DiffusionModelV2, which has linear projections."""
     first = config.channels[0]
-    # Keras sorts layers by their distance from the output, and so puts the first convolution here.
+    # Keras sorts layers by their distance from the output, and therefore puts the first convolution here.
     yield from _dense("time_embedding.linear_1", first, config.time_width)
     yield from _conv("conv_in", config.in_channels, first)
     yield from _dense("time_embedding.linear_2", config.time_width, config.time_width)
-    kept = [first]
-    yield from _down(config, kept)
-    yield from _resnet("mid_block.resnets.0", kept[-1], config.channels[-1], config.time_width)
+    skips = [first]
+    yield from _down(config, skips)
+    yield from _resnet("mid_block.resnets.0", skips[-1], config.channels[-1], config.time_width)
     yield from _transformer(config, "mid_block.attentions.0", config.channels[-1])
     yield from _resnet("mid_block.resnets.1", config.channels[-1], config.channels[-1], config.time_width)
-    yield from _up(config, kept)
+    yield from _up(config, skips)
     yield from _norm("conv_norm_out", first)
     yield from _conv("conv_out", first, config.out_channels)
 
 
 def vae_decoder(config: VaeDecoderConfig) -> Iterator[Slot]:
-    """Yield the weights of Decoder, whose attention has convolutions of one cell as linear layers."""
+    """Yield the weights of Decoder, whose attention has 1x1 convolutions in place of linear layers."""
     latent, x = config.latent_channels, config.channels[-1]
     middle = "decoder.mid_block"
     yield from _conv("post_quant_conv", latent, latent, kernel=1)
@@ -85,26 +85,26 @@ ORDERS: dict[str, Callable[[Any], Iterator[Slot]]] = {
 """The order of each component, a function of its configuration."""
 
 
-def _down(config: UNetConfig, kept: list[int]) -> Iterator[Slot]:
-    """Yield the way down, adding to `kept` how many channels each step leaves for the way up."""
+def _down(config: UNetConfig, skips: list[int]) -> Iterator[Slot]:
+    """Yield the down blocks, and add the channels of each skip connection to `skips`."""
     for level, channels in enumerate(config.channels):
         block = f"down_blocks.{level}"
         for i in range(config.resnets[level]):
-            yield from _resnet(f"{block}.resnets.{i}", kept[-1], channels, config.time_width)
+            yield from _resnet(f"{block}.resnets.{i}", skips[-1], channels, config.time_width)
             if config.down_attention[level]:
                 yield from _transformer(config, f"{block}.attentions.{i}", channels)
-            kept.append(channels)
+            skips.append(channels)
         if level != len(config.channels) - 1:
             yield from _conv(f"{block}.downsamplers.0.conv", channels, channels)
-            kept.append(channels)
+            skips.append(channels)
 
 
-def _up(config: UNetConfig, kept: list[int]) -> Iterator[Slot]:
+def _up(config: UNetConfig, skips: list[int]) -> Iterator[Slot]:
     x = config.channels[-1]
     for block, level in enumerate(reversed(range(len(config.channels)))):
         name, channels = f"up_blocks.{block}", config.channels[level]
         for i in range(config.resnets[level] + 1):
-            yield from _resnet(f"{name}.resnets.{i}", x + kept.pop(), channels, config.time_width)
+            yield from _resnet(f"{name}.resnets.{i}", x + skips.pop(), channels, config.time_width)
             if config.up_attention[level]:
                 yield from _transformer(config, f"{name}.attentions.{i}", channels)
             x = channels

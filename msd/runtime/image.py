@@ -1,4 +1,4 @@
-"""A picture and how it was made, as pixels and as a PNG file."""
+"""A generated image and its metadata, and the PNG file that holds both."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Picture:
-    """`pixels`: uint8 (height, width, 3). `latents`: the last latents, float32 (1, height/8, width/8, 4).
+class GeneratedImage:
+    """`pixels`: uint8 (height, width, 3). `latents`: the final latents, float32 (1, height/8, width/8, 4).
 
     `metadata`: prompt, negative_prompt, seed, steps, guidance, scheduler, model … as JSON values.
     """
@@ -29,10 +29,10 @@ class Picture:
     metadata: Mapping[str, Any]
 
 
-def picture_paths(path: Path, seeds: Sequence[int]) -> list[Path]:
-    """Return a file for each seed: `path` with the seed for `{seed}` in its name.
+def image_paths(path: Path, seeds: Sequence[int]) -> list[Path]:
+    """Return a file for each seed: `path` with the seed in place of `{seed}` in its name.
 
-    A name without it is one picture's as it is; before the ending of several's the seed is put, "a-7.png".
+    Without `{seed}`, a single image keeps the name, and several get the seed before the suffix: "a-7.png".
     """
     name = path.name
     if "{seed}" not in name and len(seeds) > 1:
@@ -41,33 +41,33 @@ def picture_paths(path: Path, seeds: Sequence[int]) -> list[Path]:
 
 
 def pixels(image: Float) -> npt.NDArray[np.uint8]:
-    """Return uint8 of the same shape for an image in [-1, 1], rounded and cut as diffusers does."""
+    """Return uint8 of the same shape for an image in [-1, 1], rounded and clipped as diffusers does."""
     rounded: npt.NDArray[np.uint8] = np.round(np.clip(image / 2 + 0.5, 0, 1) * 255).astype(np.uint8)
     return rounded
 
 
-def save_picture(picture: Picture, path: Path, force: bool = False) -> None:
+def save_image(image: GeneratedImage, path: Path, force: bool = False) -> None:
     """Write a PNG atomically, with each item of the metadata as a text chunk.
 
     Raises OutputExists unless `force`, and OutputUnwritable.
     """
     check_output(path, force)
     with atomic_write(path) as partial, partial.open("xb") as stream:
-        _write_png(picture, stream)
+        _write_png(image, stream)
 
 
 def check_output(path: Path, force: bool) -> None:
-    """Raise OutputExists or OutputUnwritable where `save_picture` would: ask before the work is done."""
+    """Raise OutputExists or OutputUnwritable where `save_image` would, before the image is generated."""
     if path.exists() and not force:
         raise OutputExists(f"{path} exists; choose another name or give --force")
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise OutputUnwritable(f"cannot write {path}: {path.parent} is not a folder that can be written to")
 
 
-def _write_png(picture: Picture, stream: BinaryIO) -> None:
+def _write_png(image: GeneratedImage, stream: BinaryIO) -> None:
     from PIL import Image, PngImagePlugin
 
     chunks = PngImagePlugin.PngInfo()
-    for key, value in picture.metadata.items():
+    for key, value in image.metadata.items():
         chunks.add_itxt(key, str(value))
-    Image.fromarray(picture.pixels).save(stream, "PNG", pnginfo=chunks)
+    Image.fromarray(image.pixels).save(stream, "PNG", pnginfo=chunks)
