@@ -250,7 +250,7 @@ def test_a_second_whose_text_encoder_has_the_names_of_transformers(tmp_path: Pat
 def test_openclip_whose_unused_layer_was_left_out(second: Tensors, tmp_path: Path) -> None:
     left = {name: t for name, t in second.items() if ".resblocks.23." not in name}
     assert len(left) == len(second) - 12
-    assert open_checkpoint(save(tmp_path, left)).text_encoder.layers == 23
+    assert open_checkpoint(save(tmp_path, left)).configs["text_encoder"].layers == 23
 
 
 def test_half_precision_and_linear_attention_of_the_vae(second: Tensors, tmp_path: Path) -> None:
