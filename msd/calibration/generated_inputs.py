@@ -75,7 +75,7 @@ class Calibration:
             Request(prompt, seed=self.seed + i, steps=self.steps, guidance=self.guidance)
             for i, prompt in enumerate(prompts)
         ]
-        drawn = draw_inputs(bundle, requests, folder, self.kept, on_step)
+        drawn = record_inputs(bundle, requests, folder, self.kept, on_step)
         return {name: drawn[name] for name in components}
 
 
@@ -91,7 +91,7 @@ class ObservedRunner:
         return self._runner.run(inputs)
 
 
-def gather(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
+def collect_inputs(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
     """Return the inputs of each network, by component, while `requests` are drawn on the CPU.
 
     All are in memory; the same requests give the same inputs. Raises what `Pipeline.draw` raises.
@@ -101,18 +101,18 @@ def gather(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs
     def keep(name: str, inputs: Inputs) -> None:
         found.setdefault(name, []).append({key: value.copy() for key, value in inputs.items()})
 
-    _draw(bundle, requests, keep)
+    _observe(bundle, requests, keep)
     return found
 
 
-def draw_inputs(
+def record_inputs(
     bundle: Bundle,
     requests: Sequence[Request],
     folder: Path,
     steps: int | None = None,
     on_step: OnStep | None = None,
 ) -> dict[str, Runs]:
-    """Return what `gather` does, in files.
+    """Return what `collect_inputs` does, in files.
 
     Each run is a file COMPONENT/NUMBER.npz under `folder`, so that one is in memory at a time. Of each
     image's denoiser runs those of `steps` steps are kept, evenly along its trajectory from the first to the
@@ -130,11 +130,11 @@ def draw_inputs(
             kept[name].append(folder / name / f"{number:05}.npz")
             np.savez(kept[name][-1], **inputs)
 
-    _draw(bundle, requests, keep, on_step)
+    _observe(bundle, requests, keep, on_step)
     return {name: Runs(tuple(files)) for name, files in kept.items()}
 
 
-def _draw(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
+def _observe(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
     """Draw, and tell the inputs of every run."""
     Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep)).draw(requests, on_step)
 
