@@ -151,12 +151,12 @@ def test_of_two_bundles_one_may_be_refused(
 
 def test_a_missing_adapter_is_a_sentence(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find() -> None:
-        raise NoDelegate("no Vulkan adapter here carries the GPU delegate")
+        raise NoDelegate("the GPU delegate runs on no Vulkan adapter here")
 
     monkeypatch.setattr(adapter, "find", find)
     result = run(bundle_folder, "--backend", "litert-gpu")
     assert (result.exit_code, result.stderr.strip()) == (
-        1, "error: no Vulkan adapter here carries the GPU delegate"
+        1, "error: the GPU delegate runs on no Vulkan adapter here"
     )  # fmt: skip
 
 

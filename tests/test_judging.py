@@ -203,7 +203,7 @@ def test_a_crash_is_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_time_out_is_a_verdict(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("whole", tmp_path), timeout=0.01)
     assert verdict.crashed
-    assert verdict.failure == "while compiling, its process was stopped after 0.01 s, all it was allowed"
+    assert verdict.failure == "while compiling, its process was stopped after 0.01 s, the time allowed"
 
 
 def test_a_lack_of_memory_is_a_verdict(tmp_path: Path) -> None:
