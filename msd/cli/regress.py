@@ -16,7 +16,7 @@ from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
-    from msd.regress.compare import Compared, Result
+    from msd.regress.compare import ImageComparison, Result
     from msd.regress.regression import Regression
     from msd.regress.suite import Suite
     from msd.runners.runner import Precision
@@ -139,7 +139,7 @@ def _say(result: Result) -> None:
     from rich.table import Table
 
     out = console(WIDTH, stderr=True)
-    table = Table("picture")
+    table = Table("image")
     for column in ("PSNR", "SSIM", "hash bits", "attributes"):
         table.add_column(column, justify="right")
     for picture in result.pictures:
@@ -152,7 +152,7 @@ def _say(result: Result) -> None:
     out.print(f"{escape(result.suite)}: {_summary(result)}", soft_wrap=True)
 
 
-def _cells(picture: Compared) -> tuple[str, ...]:
+def _cells(picture: ImageComparison) -> tuple[str, ...]:
     from msd.regress.compare import decibels
 
     share = "" if picture.attributes is None else f"{picture.attributes:.0%}"
