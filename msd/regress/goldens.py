@@ -128,7 +128,7 @@ def read_picture(folder: Path, name: str, goldens: Goldens) -> Pixels:
 
 
 def require_replaceable(folder: Path) -> None:
-    """Raise OutputExists for a folder with anything but goldens: it is replaced as a whole."""
+    """Raise OutputExists for a folder with anything but goldens, since --update replaces it entirely."""
     recover(folder)
     if not folder.exists():
         return

@@ -179,7 +179,7 @@ class Models:
         self.runner: LoadedModel | None = None
 
     def answer(self, request: Request) -> Done:
-        """Load or run; raises whatever the library raises."""
+        """Load or run the model; raises the library's errors."""
         if isinstance(request, RunModel):
             assert self.runner is not None, "the parent loads before it runs"
             start = perf_counter()
