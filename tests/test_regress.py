@@ -125,7 +125,7 @@ def test_a_model_converted_again_is_held_to_limits_of_its_own(origin: dict[str, 
 
 def test_notes_say_what_else_differs() -> None:
     notes = " ".join(judged({}, backend="gpu", precision="fp16").notes)
-    assert "goldens on cpu in fp32, pictures on gpu in fp16" in notes
+    assert "goldens on cpu in fp32, new images on gpu in fp16" in notes
     kept, golden = goldens(replace(SUITE, thresholds=Thresholds(psnr_least=1)))
     notes = " ".join(compare(SUITE, kept, golden, golden, kept.origin, False, 1.0).notes)
     assert "thresholds have changed since the goldens were generated" in notes
