@@ -147,8 +147,8 @@ def test_a_tensor_too_large_for_a_texture_is_slower_and_does_not_fail() -> None:
         (0, "tensor-storage", "degrades", ("t0",), ""),
     ]
     assert found[0].sentence == (
-        "x0 (1x256x256x512) would be a texture 2d of 256 x 32768, more than adreno-740 has: it lies in a"
-        " slower image buffer"
+        "x0 (1x256x256x512) would be a texture 2d of 256 x 32768, more than adreno-740 has: it is"
+        " stored in a slower image buffer"
     )
     assert size_problems(graph, device("mali-valhall")) == []
     assert size_problems(graph, device("apple")) == []
