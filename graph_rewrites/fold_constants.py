@@ -44,5 +44,5 @@ def fold_arithmetic(new: Build, y: Tensor) -> Tensor | Skip:
         return skip("an activation is attached")
     if a.dtype != "FLOAT32":
         return skip(f"{a.dtype} is not folded")
-    what = y.maker.kind.lower()
-    return new.const(a.weights.combine(what, ARITHMETIC[y.maker.kind], b.weights), a.name)
+    name = y.maker.kind.lower()
+    return new.const(a.weights.combine(name, ARITHMETIC[y.maker.kind], b.weights), a.name)

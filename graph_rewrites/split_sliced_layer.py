@@ -10,14 +10,14 @@ MASKS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 @rule("canonicalize", any_op(*PARTS, name="y"))
 def split_sliced_layer(new: Build, y: Tensor) -> Tensor | Skip:
     """SPLIT or SLICE of CONV_2D or FULLY_CONNECTED, by channels  =>  the layer with those channels only"""
-    whole = y.maker.operands[1 if y.maker.kind == "SPLIT" else 0]
-    layer = whole.producer
+    result = y.maker.operands[1 if y.maker.kind == "SPLIT" else 0]
+    layer = result.producer
     if layer is None or layer.kind not in LAYERS or len(layer.operands) != 3:
         return skip("its input is not the result of a layer")
     start = _channel_start(y)
     if start is None:
         return skip("it is not a range of channels")
-    if any(user.kind not in PARTS or _channel_start(user.outputs[0]) is None for user, _ in whole.uses):
+    if any(user.kind not in PARTS or _channel_start(user.outputs[0]) is None for user, _ in result.uses):
         return skip("the layer's whole result is also used")
     x, w, b = layer.operands
     if w.data is None or b.data is None or w.quant or w.shape[-1] != x.shape[-1]:

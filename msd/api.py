@@ -18,7 +18,7 @@ from msd.bundle import Bundle, open_bundle
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from msd.calibration.drawing import Calibration
+    from msd.calibration.generated_inputs import Calibration
     from msd.conversion.convert import OnProgress, Settings
     from msd.encoding.recipe import Recipe
     from msd.ir.weights import Array
@@ -181,7 +181,7 @@ def _rules(recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:
 
 def _pruning(recipe: Recipe, options: ConversionOptions) -> tuple[Pruning | None, Calibration | None]:
     """Return the recipe's pruning as the options change it; raises BadConfig for a calibration alone."""
-    from msd.calibration.drawing import Calibration
+    from msd.calibration.generated_inputs import Calibration
     from msd.errors import BadConfig
     from msd.pruning.settings import Pruning, parse_budget, parse_pruning
 

@@ -27,7 +27,7 @@ import click
 import numpy as np
 
 from msd.bundle import Bundle, open_bundle
-from msd.calibration.drawing import gather
+from msd.calibration.generated_inputs import collect_inputs
 from msd.demo import score
 from msd.demo.captions import captions
 from msd.families.stable_diffusion import STABLE_DIFFUSION
@@ -168,7 +168,7 @@ class Wanted:
 
     def __init__(self, bundle: Bundle, prompts: Sequence[str]) -> None:
         requests = [Request(p, seed=1000 + i, steps=5, guidance=GUIDANCE) for i, p in enumerate(prompts)]
-        self.inputs = gather(bundle, requests)
+        self.inputs = collect_inputs(bundle, requests)
         self.outputs = {name: outputs(bundle, name, self.inputs[name]) for name in STABLE_DIFFUSION.names}
 
 

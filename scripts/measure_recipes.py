@@ -19,7 +19,7 @@ import click
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
-from msd.calibration.drawing import Calibration
+from msd.calibration.generated_inputs import Calibration
 from msd.calibration.inputs import Inputs
 from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT

@@ -114,10 +114,12 @@ def test_numbers_stay_and_rejections_are_named(name: str, subjects: list[Subject
     for subject in fired[:1]:
         verdict = judge(subject.path)
         assert verdict.failure is None
-        assert verdict.whole or verdict.rejected, verdict.objections
-        assert verdict.ok or not verdict.whole or verdict.psnr < verdict.threshold, verdict.objections
+        assert verdict.fully_delegated or verdict.rejected, verdict.objections
+        assert verdict.ok or not verdict.fully_delegated or verdict.psnr < verdict.threshold, (
+            verdict.objections
+        )
         assert {r.kind for r in verdict.rejected} >= REJECTED.get(name, set())
-        assert name not in MISCOMPUTED or (verdict.whole and not verdict.ok)
+        assert name not in MISCOMPUTED or (verdict.fully_delegated and not verdict.ok)
 
 
 def test_rewrites_whose_loss_is_listed_do_fire(subjects: list[Subject]) -> None:

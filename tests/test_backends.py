@@ -41,7 +41,7 @@ def test_a_backend_is_given_the_defaults_of_what_it_does_not_take() -> None:
 
 
 def test_a_backend_that_only_measures_runs_nothing(tmp_path: Path) -> None:
-    with pytest.raises(BadConfig, match="the backend android runs no networks, it only measures them"):
+    with pytest.raises(BadConfig, match="the backend android only measures networks and cannot run them"):
         Engine(find_backend("android")).load(tmp_path / "any.tflite")
 
 

@@ -11,21 +11,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msd.bench.image_time import generate_timed, image_time
 from msd.bench.measure import TimedFile, measure
 from msd.bench.result import (
-    Benched,
     Benchmark,
-    Drawn,
+    BundleMeasurements,
+    ImageGeneration,
+    ImageTime,
     Measurement,
     Ratio,
     Refusal,
-    Whole,
     benchmark_schema,
     dump_benchmark,
     ratios,
 )
-from msd.bench.table import in_words, remarks, tables, to_markdown
-from msd.bench.whole import draw, whole
+from msd.bench.table import duration, remarks, tables, to_markdown
 from msd.bundle import open_bundle
 from msd.errors import DelegateFailed, MsdError
 from msd.files import schema
@@ -125,7 +125,7 @@ def test_the_delegates_own_log_counts(bundle_folder: Path) -> None:
         assert (m.precision, m.notes) == ("fp16", ())
     else:
         assert m.precision == "fp32"
-        assert m.notes == (f"fp16 was asked for, but {adapter.find().name} computes in fp32",)
+        assert m.notes == (f"fp16 was requested, but {adapter.find().name} computes in fp32",)
 
 
 def test_another_runtime_is_measured_too(bundle_folder: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_partial_delegation_is_refused(content: str, words: str | None, tmp_pa
         with TimedFile(path, place) as file:
             assert file.run() > 0
     else:
-        with pytest.raises(DelegateFailed, match=f"refused by litert-gpu: {words}"):
+        with pytest.raises(DelegateFailed, match=f"litert-gpu refuses .*: {words}"):
             TimedFile(path, place)
 
 
@@ -168,25 +168,25 @@ def test_a_picture_is_computed_from_its_networks(
     bundle = open_bundle(request.getfixturevalue(folder))
     seconds = {"text_encoder": 0.5, "unet": 3.0, "vae_decoder": 7.0}
     measured = [measurement(name, taken) for name, taken in seconds.items()]
-    found = whole(bundle, "litert-cpu", measured, 10, None)
+    found = image_time(bundle, "litert-cpu", measured, 10, None)
     assert found is not None
     assert (found.encoding, found.step, found.decoding) == (passes * 0.5, passes * 3.0, 7.0)
     assert found.seconds == passes * (0.5 + 10 * 3.0) + 7.0
-    assert whole(bundle, "litert-cpu", measured[:2], 10, None) is None
+    assert image_time(bundle, "litert-cpu", measured[:2], 10, None) is None
 
 
-def test_the_pipeline_really_draws(bundle_folder: Path) -> None:
-    drawn = draw(open_bundle(bundle_folder), engine("litert-cpu"), 3, "sequential")
+def test_the_pipeline_really_generates_an_image(bundle_folder: Path) -> None:
+    drawn = generate_timed(open_bundle(bundle_folder), engine("litert-cpu"), 3, "sequential")
     assert (drawn.steps, len(drawn.step_seconds), drawn.execution) == (3, 3, "sequential")
     assert drawn.seconds > sum(drawn.step_seconds) > 0
     assert drawn.peak > 1 << 20
 
 
-def test_a_picture_that_cannot_be_drawn_is_a_sentence(tmp_path: Path, bundle_folder: Path) -> None:
+def test_an_image_that_cannot_be_generated_is_a_sentence(tmp_path: Path, bundle_folder: Path) -> None:
     bundle = open_bundle(bundle_folder)
     moved = type(bundle)(tmp_path / "gone", bundle.manifest)
-    with pytest.raises(DelegateFailed, match=r"Drawing with .*gone failed: .*gone is not a folder"):
-        draw(moved, engine("litert-cpu"), 1)
+    with pytest.raises(DelegateFailed, match=r"Generating with .*gone failed: .*gone is not a folder"):
+        generate_timed(moved, engine("litert-cpu"), 1)
 
 
 def measurement(component: str, seconds: float, backend: str = "litert-cpu") -> Measurement:
@@ -210,14 +210,19 @@ def measurement(component: str, seconds: float, backend: str = "litert-cpu") -> 
     )
 
 
-def benched(name: str, seconds: float) -> Benched:
+def benched(name: str, seconds: float) -> BundleMeasurements:
     measured = tuple(
         measurement(c, seconds * i) for i, c in enumerate(("text_encoder", "unet", "vae_decoder"), 1)
     )
-    picture = Whole(
-        "litert-cpu", 20, seconds, 4 * seconds, 3 * seconds, Drawn(2, "resident", 9.0, (0.5, 0.25), 2 * 10**8)
+    picture = ImageTime(
+        "litert-cpu",
+        20,
+        seconds,
+        4 * seconds,
+        3 * seconds,
+        ImageGeneration(2, "resident", 9.0, (0.5, 0.25), 2 * 10**8),
     )
-    return Benched(name, "0" * 64, "gpu-w8", measured, (picture,))
+    return BundleMeasurements(name, "0" * 64, "gpu-w8", measured, (picture,))
 
 
 def example(load: float = 0.1) -> Benchmark:
@@ -232,7 +237,12 @@ def test_two_bundles_are_compared_where_both_were_measured() -> None:
         ("text_encoder", 0.5), ("unet", 0.5), ("vae_decoder", 0.5), ("whole", 0.5)
     ]  # fmt: skip
     assert found[-1] == Ratio("whole", "litert-cpu", 21.0, 42.0, 0.5)
-    assert ratios(benched("a", 0.25), Benched("b", "", "", (measurement("unet", 1.0, "android"),), ())) == ()
+    assert (
+        ratios(
+            benched("a", 0.25), BundleMeasurements("b", "", "", (measurement("unet", 1.0, "android"),), ())
+        )
+        == ()
+    )
 
 
 def test_its_json_form_is_read_again_and_fits_its_schema() -> None:
@@ -267,7 +277,7 @@ def test_stored_results_are_of_this_form(path: Path) -> None:
     ],
 )
 def test_times_have_three_digits(seconds: float | None, words: str) -> None:
-    assert in_words(seconds) == words
+    assert duration(seconds) == words
 
 
 def test_tables_say_what_was_measured() -> None:
@@ -290,13 +300,13 @@ def test_tables_say_what_was_measured() -> None:
         ),
     )
     assert "20 steps, computed" in picture.columns
-    assert compared.rows[-1] == ("picture, computed", "litert-cpu", "21.0 s", "42.0 s", "0.50")
+    assert compared.rows[-1] == ("image, computed", "litert-cpu", "21.0 s", "42.0 s", "0.50")
     assert all(len(row) == len(table.columns) for table in tables(example()) for row in table.rows)
 
 
 def test_a_refusal_has_a_row_and_a_reason() -> None:
     made = example()
-    refused = Benched("b", "", "r", (), (), (Refusal("unet", "litert-gpu", "it is refused"),))
+    refused = BundleMeasurements("b", "", "r", (), (), (Refusal("unet", "litert-gpu", "it is refused"),))
     made = Benchmark(made.command, made.machine, {}, Effort(), (refused,))
     (table,) = tables(made)
     assert table.rows[0][:3] == ("U-Net", "litert-gpu", "refused")
@@ -306,7 +316,7 @@ def test_a_refusal_has_a_row_and_a_reason() -> None:
 
 def test_a_busy_machine_is_said_to_be_one() -> None:
     assert not any("at work" in remark for remark in remarks(example(0.9)))
-    assert "Others were at work: the load average was 1.5 when this began" in remarks(example(1.5))
+    assert "The machine was busy: its load average was 1.5 at the start" in remarks(example(1.5))
 
 
 def test_this_machine_is_described() -> None:

@@ -218,7 +218,7 @@ def test_a_run_that_says_nothing_of_the_delegate_is_not_believed(tmp_path: Path,
     ]
     (tmp_path / "silent.txt").write_text("\n".join(silent))
     stand_in(tmp_path, run=os.path.relpath(tmp_path / "silent", folder))
-    with pytest.raises(PhoneFailed, match="no line says whether the GPU delegate took it"):
+    with pytest.raises(PhoneFailed, match="no line says whether the GPU delegate accepted it"):
         measure(tmp_path, bundle_folder)
 
 

@@ -26,7 +26,7 @@ def test_benchmark_model_counts_in_microseconds() -> None:
         (8.12345, 0.512345, 0.471672, 0.431234, 20, 0.428, 0.441, 0.0029, 0.4309, 0.439)
     )
     assert dataclasses.astuple(log.footprint) == (round(1624.5 * MB), round(1700.25 * MB), round(2048.5 * MB))
-    assert (log.model_megabytes, log.api, log.kernels, log.whole) == (882.428, "OpenCL", 1, True)
+    assert (log.model_megabytes, log.api, log.kernels, log.fully_delegated) == (882.428, "OpenCL", 1, True)
     assert log.native.replaced == ((2020, 2020, 1),)
     assert (log.failure, log.unconsumed) == (None, None)
 
@@ -37,7 +37,7 @@ def test_an_older_one_has_no_percentiles_no_peak_and_no_prefixes() -> None:
         (0.870557, 0.130565, 0.122373, 0.119375, 50, 0.113737, 0.124776, 0.001948, None, None)
     )
     assert dataclasses.astuple(log.footprint) == (round(45.5 * MB), round(61.25 * MB), None)
-    assert (log.whole, log.kernels, log.native.replaced) == (True, 1, ())
+    assert (log.fully_delegated, log.kernels, log.native.replaced) == (True, 1, ())
 
 
 def test_one_run_is_its_own_median() -> None:
@@ -52,7 +52,7 @@ def test_litert_counts_in_milliseconds() -> None:
         (23.74473, 0.74104, 0.6405, 0.4302, 20, 0.4164, 0.44886, 0.00992, None, None)
     )
     assert dataclasses.astuple(log.footprint) == (1391.75 * MB, 1400.5 * MB, 1500.25 * MB)
-    assert (log.api, log.whole, log.native.replaced) == ("OpenCL", True, ((2020, 2020, 1),))
+    assert (log.api, log.fully_delegated, log.native.replaced) == ("OpenCL", True, ((2020, 2020, 1),))
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_litert_counts_in_milliseconds() -> None:
 )
 def test_a_refusal_says_why(name: str, why: str) -> None:
     log = composed(name)
-    assert log.whole is False
+    assert log.fully_delegated is False
     assert log.failure is not None
     assert log.failure.startswith(why)
 
@@ -81,13 +81,13 @@ def test_a_tally_is_read_from_logcat_too() -> None:
 @pytest.mark.parametrize("applied", ["not be", "be partially"])
 def test_a_delegate_that_was_not_used_is_not_whole(applied: str) -> None:
     words = f"INFO: Though it is applied, the model graph will {applied} executed by the delegate."
-    assert parse(words).whole is False
+    assert parse(words).fully_delegated is False
 
 
 @pytest.mark.parametrize(("counts", "whole"), [((9, 9, 1), True), ((8, 9, 1), False), ((9, 9, 2), False)])
 def test_whole_is_every_operation_in_one_piece(counts: tuple[int, int, int], whole: bool) -> None:
     words = "Replacing {} out of {} node(s) with delegate (LITERT_CL) node, yielding {} partitions"
-    assert parse(words.format(*counts)).whole is whole
+    assert parse(words.format(*counts)).fully_delegated is whole
 
 
 def test_flags_that_are_not_known_are_named() -> None:

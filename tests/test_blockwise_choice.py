@@ -24,7 +24,7 @@ from msd.blockwise.choice import (
 from msd.blockwise.mixed_recipe import mixed_recipe
 from msd.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
 from msd.blockwise.target import SizeTarget, Snr
-from msd.calibration.drawing import Calibration
+from msd.calibration.generated_inputs import Calibration
 from msd.encoding.recipe import Line, Recipe, read_recipe
 from msd.errors import BadConfig
 from msd.ledger import PrunedUnit

@@ -99,7 +99,7 @@ def test_what_cannot_be_watched_is_refused() -> None:
     def ignore(tensor: Tensor, value: Array) -> None:
         raise AssertionError("nothing is told")
 
-    with pytest.raises(ValueError, match="does not make kernel0"):
+    with pytest.raises(ValueError, match="does not compute kernel0"):
         watch(graph, [], [graph.ops[0].operands[0]], ignore)
     with pytest.raises(BadModelFile, match=r"takes x as float32\[1, 5, 7, 6\], not float32\[5, 7, 6\]"):
         watch(graph, [{"x": normal(*SHAPE[1:])}], graph.outputs, ignore)

@@ -71,8 +71,8 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
             r"latent as float32\[1, 1, 3, 4\]; .* float32\[1, 2, 3, 4\]",
         ),
         ({"latent": LATENT.astype(np.float64), "tokens": TOKENS}, "latent as float64.*takes float32"),
-        ({"latent": LATENT * np.float32(np.nan), "tokens": TOKENS}, "latent with values that are infinite"),
-        ({"latent": LATENT, "tokens": TOKENS + 1}, "tokens from 1 to 7; it looks up a table of 7 rows"),
+        ({"latent": LATENT * np.float32(np.nan), "tokens": TOKENS}, "latent with NaN or infinite values"),
+        ({"latent": LATENT, "tokens": TOKENS + 1}, "tokens from 1 to 7; it indexes a table of 7 rows"),
         ({"latent": LATENT, "tokens": TOKENS - 1}, "tokens from -1 to 5"),
     ],
 )

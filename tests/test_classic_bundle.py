@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 
 import graph_rewrites
 from msd.bundle import Bundle, Manifest, open_bundle
-from msd.calibration.drawing import draw_inputs, gather
+from msd.calibration.generated_inputs import collect_inputs, record_inputs
 from msd.cli.convert import convert as convert_command
 from msd.cli.report import report as report_command
 from msd.conversion.convert import Settings, convert, plan
@@ -149,12 +149,12 @@ def test_tokens_are_looked_up_on_the_cpu_whatever_the_rest_runs_on(
 
 
 def test_what_networks_are_fed_is_gathered_of_both(cut: Bundle, tmp_path: Path) -> None:
-    found = gather(cut, REQUESTS)
+    found = collect_inputs(cut, REQUESTS)
     assert {name: len(runs) for name, runs in found.items()} == {
         LOOKUP: 2, "text_encoder": 2, "unet": 3, "vae_decoder": 2
     }  # fmt: skip
     assert found[LOOKUP][0]["tokens"].dtype == np.int32
-    filed = draw_inputs(cut, REQUESTS, tmp_path)
+    filed = record_inputs(cut, REQUESTS, tmp_path)
     for name, runs in filed.items():
         for a, b in zip(runs, found[name], strict=True):
             for key, value in b.items():

@@ -72,7 +72,7 @@ def test_several_backends_make_one_table(bundle_folder: Path) -> None:
     backends = "--backend", "litert-cpu", "--backend", "litert-gpu"
     result = run(bundle_folder, *backends, "--draw", 0)
     assert result.exit_code == 0, result.output
-    table, _, picture = result.stdout.partition("a picture with guidance")
+    table, _, picture = result.stdout.partition("an image with guidance")
     assert [table.count(name) for name in ("U-Net", "litert-cpu", "litert-gpu")] == [2, 3, 3]
     assert picture.count("81.5 s") == 2  # 2 · 0.25 + 20 · 2 · 2 + 1
 
@@ -151,12 +151,12 @@ def test_of_two_bundles_one_may_be_refused(
 
 def test_a_missing_adapter_is_a_sentence(bundle_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def find() -> None:
-        raise NoDelegate("no Vulkan adapter here carries the GPU delegate")
+        raise NoDelegate("the GPU delegate runs on no Vulkan adapter here")
 
     monkeypatch.setattr(adapter, "find", find)
     result = run(bundle_folder, "--backend", "litert-gpu")
     assert (result.exit_code, result.stderr.strip()) == (
-        1, "error: no Vulkan adapter here carries the GPU delegate"
+        1, "error: the GPU delegate runs on no Vulkan adapter here"
     )  # fmt: skip
 
 

@@ -83,7 +83,7 @@ def test_update_writes_goldens_and_says_what_changed(suite: Path, bundle_folder:
     }
     assert "fox: new\nowl: new\n" in result.stderr
     assert "mine: 2 goldens written" in result.stderr
-    assert "as it was" in run(suite, bundle_folder, "--update").stderr
+    assert "unchanged" in run(suite, bundle_folder, "--update").stderr
 
 
 def test_the_same_pictures_are_exit_code_0(guarded: Path, bundle_folder: Path, tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ def test_what_is_in_the_way_stays(guarded: Path, bundle_folder: Path, tmp_path: 
     ("edit", "message"),
     [
         (("steps", "step"), "has no step; did you mean steps?"),
-        (('"owl"', '"fox"'), "two pictures are called fox and fox; each needs a name of its own"),
+        (('"owl"', '"fox"'), "two images are called fox and fox; each needs a name of its own"),
         (("steps = 2", "scheduler = 'heun'"), "scheduler is 'heun'; choose from ddim, dpm++, euler, lcm"),
         (("psnr_least = 40", "psnr_least = nan"), "psnr_least is nan; a number 0 or more was expected"),
         (("psnr_least = 40", "attributes_least = 1"), "attributes_least is for the demo checkpoint"),

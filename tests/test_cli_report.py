@@ -86,7 +86,7 @@ def test_a_lost_process_is_a_verdict(tmp_path: Path) -> None:
     result = call("--timeout", "0.01", tiny_models.save("whole", tmp_path))
     assert result.exit_code == 3
     assert "lost: 3 operations undecided" in result.stdout
-    assert "✘ while compiling, its process was stopped after 0.01 s, all it was allowed" in result.stdout
+    assert "✘ while compiling, its process was stopped after 0.01 s, the time allowed" in result.stdout
 
 
 def test_rules_alone_start_no_delegate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

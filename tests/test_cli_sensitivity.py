@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
-from msd.calibration.drawing import draw_inputs
+from msd.calibration.generated_inputs import record_inputs
 from msd.cli.convert import convert
 from msd.cli.sensitivity import sensitivity
 from msd.demo.captions import captions
@@ -41,7 +41,7 @@ def inputs(demo_float: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of captions' tokens, as the text encoder takes them."""
     requests = [Request(caption, steps=1, guidance=1) for caption in captions("train", 6, 0)]
     folder = tmp_path_factory.mktemp("inputs")
-    draw_inputs(open_bundle(demo_float), requests, folder)
+    record_inputs(open_bundle(demo_float), requests, folder)
     return folder / "text_encoder"
 
 

@@ -105,7 +105,7 @@ def test_a_name_that_there_is_not() -> None:
         ("[[line]]\nstore = 'int8'\ncomponent = 'vae'", "component is 'vae'; choose from text_encoder, unet"),
         (
             "[[line]]\nstore = 'int8'\nop = 'ADD'",
-            "ADD takes no weights of int8; CONV_2D and",
+            "ADD does not support int8 weights; CONV_2D and",
         ),
         (
             "[[line]]\nstore = 'int8'\ngranularity = 'row'",
@@ -118,7 +118,7 @@ def test_a_name_that_there_is_not() -> None:
         ("[[line]]\nstore = 'int8'\nexplicit = 1", "explicit is 1; true or false was expected"),
         (
             "[[line]]\nstore = 'float16'\nexplicit = true",
-            "explicit means nothing for float16; it is",
+            "explicit has no effect on float16; it is",
         ),
         ("[[line]]\nstore = ", "is not a recipe: Invalid value"),
     ],

@@ -208,7 +208,7 @@ def test_a_file_larger_than_a_pack_is_refused_before_anything_is_copied(
 def test_more_than_play_takes_in_all_is_refused(bundle: Bundle, tmp_path: Path) -> None:
     size = 1_400_000_000
     large = sparse(bundle, tmp_path / "large", text_encoder=size, unet=size, vae_decoder=size)
-    with pytest.raises(BadBundle, match=r"the model has 4\.2 GB, and Play takes 4 GB in all packs"):
+    with pytest.raises(BadBundle, match=r"the model has 4\.2 GB, and Google Play accepts 4 GB in all packs"):
         plan(large, AndroidSettings())
 
 
@@ -224,11 +224,11 @@ def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> N
         ({"package": "painter"}, "'painter' is not an app's package"),
         ({"package": "com.example.sd; rm -rf"}, "is not an app's package"),
         ({"package": "com.1example"}, "is not an app's package"),
-        ({"package": "com.in.sd"}, "has 'in' in it, a word of Kotlin or Java"),
-        ({"package": "dev.msd.runtime"}, "is where the library's own classes are"),
+        ({"package": "com.in.sd"}, "has 'in' in it, a keyword of Kotlin or Java"),
+        ({"package": "dev.msd.runtime"}, "is the package of the library's own classes"),
         ({"delivery": "pigeon"}, "no delivery is called 'pigeon'; there are asset-pack, ai-pack"),
-        ({"min_ram": 8 * 10**9}, "--min-ram goes with --delivery ai-pack"),
-        ({"min_ram": 0, "delivery": "ai-pack"}, "should be more than nothing"),
+        ({"min_ram": 8 * 10**9}, "use --min-ram with --delivery ai-pack"),
+        ({"min_ram": 0, "delivery": "ai-pack"}, "must be positive"),
         ({"steps": ()}, "at least one number of steps"),
     ],
 )
@@ -247,7 +247,9 @@ def test_refuses_a_bundle_for_another_delegate_and_names_that_mislead(bundle: Bu
     with pytest.raises(BadBundle, match="is for TensorFlow Lite's delegate"):
         plan(with_parts(**{LOOKUP: parts["unet"]}), AndroidSettings())
     named = dataclasses.replace(parts["unet"], file="$(reboot).tflite")
-    with pytest.raises(BadBundle, match=r"is no name for a file of an app; it should be like unet\.tflite"):
+    with pytest.raises(
+        BadBundle, match=r"is not a valid file name in an app; it should look like unet\.tflite"
+    ):
         plan(with_parts(unet=named), AndroidSettings())
 
 

@@ -142,7 +142,7 @@ def test_refuses_what_an_app_cannot_draw_with(bundle: Bundle, tmp_path: Path) ->
     half = dataclasses.replace(parts["unet"].inputs[0], dtype="float16")
     halved = {**parts, "unet": dataclasses.replace(parts["unet"], inputs=(half, *parts["unet"].inputs[1:]))}
     with pytest.raises(
-        BadBundle, match=r"unet\.tflite has latent of type float16; apps give float32 and int32"
+        BadBundle, match=r"unet\.tflite has latent of type float16; apps support float32 and int32"
     ):
         describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=halved)))
     blind = {**parts, "unet": dataclasses.replace(parts["unet"], inputs=parts["unet"].inputs[1:])}
@@ -153,7 +153,7 @@ def test_refuses_what_an_app_cannot_draw_with(bundle: Bundle, tmp_path: Path) ->
         describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=few)))
     alone = {**SD15, "pad_token": added("B", single_word=True)}
     other = open_bundle(write_bundle(tmp_path / "alone", tokenizer=alone))
-    with pytest.raises(BadConfig, match="looks for 'B' as a word of its own; apps do not support that"):
+    with pytest.raises(BadConfig, match="matches 'B' as a word of its own; apps do not support that"):
         describe(other)
 
 

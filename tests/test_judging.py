@@ -53,7 +53,7 @@ def test_a_partial_delegation_says_what_and_why(tmp_path: Path) -> None:
 def test_a_partial_delegation_still_has_numbers(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("cut_off", tmp_path))
     assert verdict.psnr >= 120
-    assert "the numbers are those of GPU and CPU together" in verdict.notes
+    assert "the results are computed by GPU and CPU together" in verdict.notes
 
 
 def test_a_rejected_constant_is_no_error_of_its_own(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_an_operation_version_may_be_too_new(tmp_path: Path) -> None:
 
 def test_infinite_outputs_are_an_objection(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("overflow", tmp_path))
-    assert verdict.whole
+    assert verdict.fully_delegated
     assert verdict.objections == ("y has NaN or infinite values, and on the CPU too",)
     assert math.isnan(verdict.psnr)
 
@@ -104,7 +104,7 @@ def test_a_silently_wrong_operation_is_found_by_its_numbers(tmp_path: Path) -> N
     wrong = judge(path)
     path.write_bytes(edited_models.lookup(scales=23))
     right = judge(path)
-    assert wrong.whole
+    assert wrong.fully_delegated
     assert wrong.psnr < 20
     assert right.ok, right.objections
 
@@ -116,7 +116,7 @@ def test_a_texture_beyond_the_adapter_is_an_objection(tmp_path: Path) -> None:
         pytest.skip("other adapters have other limits")
     too_large = judge(tiny_models.save("winograd_912", tmp_path))
     assert fits.ok, fits.objections
-    assert too_large.whole
+    assert too_large.fully_delegated
     assert "Texture size ([Extent3D width:16, height:8208" in too_large.objections[0]
     assert too_large.psnr < 20
 
@@ -176,7 +176,7 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 def test_half_floats_are_used_or_said_not_to_be(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("whole", tmp_path), precision="fp16")
-    assert verdict.asked == "fp16"
+    assert verdict.requested == "fp16"
     assert verdict.ok, verdict.objections
     if verdict.precision == "fp32":
         assert verdict.precision_note
@@ -203,7 +203,7 @@ def test_a_crash_is_a_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_a_time_out_is_a_verdict(tmp_path: Path) -> None:
     verdict = judge(tiny_models.save("whole", tmp_path), timeout=0.01)
     assert verdict.crashed
-    assert verdict.failure == "while compiling, its process was stopped after 0.01 s, all it was allowed"
+    assert verdict.failure == "while compiling, its process was stopped after 0.01 s, the time allowed"
 
 
 def test_a_lack_of_memory_is_a_verdict(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def verdict(**changes: Any) -> Verdict:
         file=Path("unet.tflite"),
         adapter="Adapter",
         adapter_type="Discrete GPU",
-        asked="fp32",
+        requested="fp32",
         precision="fp32",
         operations=5,
         subgraphs=1,
@@ -85,7 +85,7 @@ def test_psnr_does_not_depend_on_the_scale(reference: Any, scale: float, error: 
 
 def test_a_good_verdict_has_no_objections() -> None:
     assert verdict().ok
-    assert verdict().whole
+    assert verdict().fully_delegated
     assert verdict().psnr == pytest.approx(95.05, abs=0.1)
 
 
@@ -98,11 +98,11 @@ def test_a_good_verdict_has_no_objections() -> None:
         ({"problems": ("Texture size",)}, "the native log has the error “Texture size”"),
         (
             {"reference_failure": "loading failed", "distances": ()},
-            "the CPU gave no numbers to compare with: loading failed",
+            "there are no results of the CPU to compare with: loading failed",
         ),
         (
             {"distances": (distance("y", np.float32([1.0]), np.float32([1.1])),)},
-            "y is only 20.8 dB from the CPU's (wanted: 60 dB)",
+            "y has a PSNR of only 20.8 dB against the CPU's (required: 60 dB)",
         ),
         (
             {"distances": (distance("y", np.float32([np.nan]), np.float32([1.1])),)},
@@ -114,7 +114,7 @@ def test_a_good_verdict_has_no_objections() -> None:
         ),
         (
             {"distances": (distance("y", np.float32([1.0]), np.float32([1.0])),), "confirmed": False},
-            "y is the CPU's to the last bit, and no log line says that the GPU made it",
+            "y equals the CPU's to the last bit, and no log line says that the GPU computed it",
         ),
     ],
 )
@@ -127,19 +127,19 @@ def test_each_objection_is_one_sentence(changes: dict[str, Any], objection: str)
     "changes", [{"delegated": 4}, {"partitions": 2}, {"failure": "no"}, {"operations": 0, "delegated": 0}]
 )
 def test_what_is_not_whole(changes: dict[str, Any]) -> None:
-    assert not verdict(**changes).whole
+    assert not verdict(**changes).fully_delegated
 
 
 def test_half_precision_is_held_to_less() -> None:
     near = (distance("y", np.float32([1.0]), np.float32([1.01])),)
     assert not verdict(distances=near).ok
-    assert verdict(distances=near, asked="fp16", precision="fp16").ok
+    assert verdict(distances=near, requested="fp16", precision="fp16").ok
 
 
 def test_identical_outputs_are_noted_where_the_log_confirms_the_gpu() -> None:
     same = verdict(distances=(distance("y", np.float32([1.0]), np.float32([1.0])),))
     assert same.ok
-    assert same.notes == ("y is the CPU's to the last bit",)
+    assert same.notes == ("y equals the CPU's to the last bit",)
 
 
 def test_json_is_strict_and_says_what_the_properties_say() -> None:
@@ -147,7 +147,7 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
     bad = verdict(
         rejected=rejected,
         delegated=4,
-        asked="fp16",
+        requested="fp16",
         distances=(distance("y", np.float32([np.nan]), np.float32([1.0])),),
     )
     form = json.loads(json.dumps(to_json(delegate_run([bad])), allow_nan=False))
@@ -164,4 +164,4 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
         }
     ]
     assert form["objections"] == list(bad.objections)
-    assert form["notes"][0] == "fp16 was asked for, but Adapter computes in fp32"
+    assert form["notes"][0] == "fp16 was requested, but Adapter computes in fp32"

@@ -147,8 +147,8 @@ def test_a_tensor_too_large_for_a_texture_is_slower_and_does_not_fail() -> None:
         (0, "tensor-storage", "degrades", ("t0",), ""),
     ]
     assert found[0].sentence == (
-        "x0 (1x256x256x512) would be a texture 2d of 256 x 32768, more than adreno-740 has: it lies in a"
-        " slower image buffer"
+        "x0 (1x256x256x512) would be a texture 2d of 256 x 32768, more than adreno-740 has: it is"
+        " stored in a slower image buffer"
     )
     assert size_problems(graph, device("mali-valhall")) == []
     assert size_problems(graph, device("apple")) == []
@@ -156,7 +156,9 @@ def test_a_tensor_too_large_for_a_texture_is_slower_and_does_not_fail() -> None:
 
 def test_an_image_buffer_may_be_too_small_too() -> None:
     (problem, _) = size_problems(single("TANH", (1, 512, 512, 520)), device("mali-valhall"))
-    assert problem.sentence.endswith("of 512 x 66560, more than mali-valhall has: it lies in a slower buffer")
+    assert problem.sentence.endswith(
+        "of 512 x 66560, more than mali-valhall has: it is stored in a slower buffer"
+    )
 
 
 def test_a_tensor_beyond_the_largest_allocation_fails() -> None:
@@ -166,8 +168,8 @@ def test_a_tensor_beyond_the_largest_allocation_fails() -> None:
     both = size_problems(single("SOFTMAX", (2, 5, 9216, 9216)), device("adreno-740"))
     assert [(p.code, p.severity) for p in both] == [("tensor-allocation", "fails")] * 2
     assert both[0].sentence == (
-        "x0 takes 1620.0 MiB in one piece as 2x5x9216x9216 of 2 bytes each; adreno-740 gives at most 932.0"
-        " MiB"
+        "x0 takes 1620.0 MiB in one piece as 2x5x9216x9216 of 2 bytes each; adreno-740 allocates at most"
+        " 932.0 MiB"
     )
     assert size_problems(alone, device("adreno-740"), "fp32")[0].code == "tensor-allocation"
     assert size_problems(single("SOFTMAX", (2, 5, 9216, 9216)), device("mali-valhall")) == []
@@ -180,7 +182,7 @@ def test_weights_beyond_the_largest_allocation_fail() -> None:
     (problem,) = size_problems(graph, device("adreno-740"))
     assert (problem.code, problem.tensors, problem.severity) == ("weights-allocation", ("w",), "fails")
     assert problem.sentence == (
-        "the weights w take 1220.7 MiB in one piece as float16; adreno-740 gives at most 932.0 MiB"
+        "the weights w take 1220.7 MiB in one piece as float16; adreno-740 allocates at most 932.0 MiB"
     )
 
 
@@ -189,7 +191,7 @@ def test_batches_of_a_matmul_lie_under_one_another_in_textures_only() -> None:
     graph = single("BATCH_MATMUL", (5, 64, 1024, 8), (5, 64, 8, 1024))
     found = [p for p in size_problems(graph, device("adreno-740")) if p.severity == "fails"]
     assert [(p.code, p.tensors) for p in found] == [("matmul-texture", ("x1",)), ("matmul-texture", ("t0",))]
-    assert "x1, its 5 batches under one another, needs a texture of 8 x 81920;" in found[0].sentence
+    assert "x1, its 5 batches stacked, needs a texture of 8 x 81920;" in found[0].sentence
     assert size_problems(graph, device("adreno-740", "litert-gpu")) == []
     one = single("BATCH_MATMUL", (1, 64, 1024, 8), (1, 64, 8, 1024))
     assert size_problems(one, device("adreno-740")) == []

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import graph_rewrites
 from msd import tflite
 from msd.bundle import open_bundle
-from msd.calibration.drawing import Calibration, draw_inputs
+from msd.calibration.generated_inputs import Calibration, record_inputs
 from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
@@ -42,7 +42,7 @@ def inputs(demo_float: Path, tmp_path_factory: pytest.TempPathFactory) -> Inputs
     both = [("calibration", captions("train", 12, 2)), ("measured", captions("held-back", 2, 1))]
     for name, prompts in both:
         requests = [Request(p, seed=i, steps=2, guidance=1) for i, p in enumerate(prompts)]
-        drawn = draw_inputs(open_bundle(demo_float), requests, folder / name)
+        drawn = record_inputs(open_bundle(demo_float), requests, folder / name)
     return folder / "calibration", list(drawn["unet"])
 
 

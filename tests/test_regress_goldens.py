@@ -103,7 +103,7 @@ def test_a_damaged_picture(
     with pytest.raises(BadGoldens, match=message):
         regression.guard(SUITE, pipeline(bundle_folder), folder).regress()
     changes = regression.update(SUITE, pipeline(bundle_folder), folder)
-    assert changes == {"fox": "new", "owl": "as it was"}
+    assert changes == {"fox": "new", "owl": "unchanged"}
     assert not regression.guard(SUITE, pipeline(bundle_folder), folder).regress().result.broken
 
 
@@ -145,7 +145,7 @@ def test_a_bundle_of_another_size(bundle_folder: Path, folder: Path, tmp_path: P
     manifest = json.loads(path.read_text())
     manifest["configuration"] |= {"height": 64, "width": 80}
     path.write_text(json.dumps(manifest))
-    message = r"goldens has pictures of 48×32 pixels, and .*other draws 80×64; convert for that size, or .*"
+    message = r"goldens has images of 48×32 pixels, and .*other generates 80×64; convert for that size, or .*"
     with pytest.raises(BadGoldens, match=message):
         regression.guard(SUITE, pipeline(tmp_path / "other"), folder).regress()
 
@@ -156,7 +156,7 @@ def test_update_says_what_changed(bundle_folder: Path, folder: Path) -> None:
     changes = regression.update(other, pipeline(bundle_folder), folder)
     assert list(changes) == ["fox", "yak", "owl"]
     assert changes["fox"].startswith("changed: ")
-    assert changes["fox"].endswith(" dB from what it was")
+    assert changes["fox"].endswith(" dB against the old one")
     assert (changes["yak"], changes["owl"]) == ("new", "gone")
     assert sorted(files(folder)) == ["fox.png", "goldens.json", "yak.png"]
     goldens = store.load(folder)
@@ -168,7 +168,7 @@ def test_update_says_what_changed(bundle_folder: Path, folder: Path) -> None:
 def test_update_keeps_what_is_not_its_own(name: str, bundle_folder: Path, folder: Path) -> None:
     (folder / name).write_text("mine")
     before = files(folder)
-    with pytest.raises(OutputExists, match=f"has {name}, which is no golden; --update would take it away"):
+    with pytest.raises(OutputExists, match=f"has {name}, which is not a golden; --update would remove it"):
         regression.update(SUITE, pipeline(bundle_folder), folder)
     assert files(folder) == before
 

@@ -20,7 +20,7 @@ from PIL import Image
 
 from msd.errors import OutputUnwritable
 from msd.files import schema
-from msd.regress.compare import Compared, Result
+from msd.regress.compare import ImageComparison, Result
 from msd.regress.junit import to_junit
 from msd.regress.page import amplified, to_html
 from msd.regress.regression import Regression
@@ -188,7 +188,7 @@ def test_junit_says_that_all_pictures_together_broke_a_threshold() -> None:
 
 @given(st.text(st.characters() | st.sampled_from(string.printable + NASTY)))
 def test_any_words_survive_in_junit_and_in_the_page(words: str) -> None:
-    compared = Compared("a", words, words, 0, 30.0, 0.5, 40, None, {"psnr_least": words})
+    compared = ImageComparison("a", words, words, 0, 30.0, 0.5, 40, None, {"psnr_least": words})
     result: Result = replace(judged({}), pictures=(compared,), notes=(words,), suite=words)
     (case, _) = cases(to_junit(result))
     plain = re.sub("[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]", "", words)

@@ -18,7 +18,7 @@ from msd.runners.interpreter import Interpreter
 @pytest.fixture
 def bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A machine with no driver, no browser and an empty cache, whose package lists are empty."""
-    for name in adapter.NAMED:
+    for name in adapter.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MSD_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr(swiftshader, "BROWSERS", ())
@@ -123,16 +123,16 @@ def test_a_system_driver_needs_a_gpu(bare: Path, monkeypatch: pytest.MonkeyPatch
     (bare / "lvp_icd.x86_64.json").write_text("{}")
     monkeypatch.setattr(adapter, "ICD_FOLDERS", (str(bare),))
     monkeypatch.setattr(adapter, "_library_path", lambda: {"LD_LIBRARY_PATH": "/lib"})
-    assert adapter._system() is None
+    assert adapter._system_driver() is None
     monkeypatch.setattr(adapter, "DEVICES", ("null",))
-    driver = adapter._system()
+    driver = adapter._system_driver()
     assert driver is not None
     assert driver.environment["VK_ICD_FILENAMES"] == str(bare / "nvidia_icd.json")
 
 
 def test_the_runtime_can_be_made_to_say_its_partitions() -> None:
     """In this process: the level is found in the installed library and is verbose afterwards."""
-    assert verbosity.say_partitions()
+    assert verbosity.log_partitions()
 
 
 def test_a_symbol_that_is_not_there(tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_a_gpu_whose_driver_fails_is_passed_over_in_words(
     (tmp_path / "broken_icd.json").write_text("{}")
     monkeypatch.setattr(adapter, "ICD_FOLDERS", (str(tmp_path),))
     monkeypatch.setattr(adapter, "DEVICES", ("null",))
-    for name in adapter.NAMED:
+    for name in adapter.VARIABLES:
         monkeypatch.delenv(name, raising=False)
     found = adapter.find.__wrapped__()
     assert "SwiftShader" in found.name

@@ -93,7 +93,7 @@ def test_a_load_that_nobody_waits_for_ends(
     monkeypatch.setenv("LOADING", str(tmp_path / "loading"))
     monkeypatch.setattr("msd.runners.process_runner.Child", partial(Child, worker="tests.slow_worker"))
     Timer(0.5, stop.set).start()
-    with pytest.raises(DelegateFailed, match="nobody needs it any more"):
+    with pytest.raises(DelegateFailed, match="its result is no longer needed"):
         CpuProcess(open_bundle(bundle_folder).path("vae_decoder"), replace(DYNAMIC, stop=stop))
 
 

@@ -1,1 +1,1 @@
-"""How long a bundle's networks take and how much memory, each in a process of its own, here or on a phone."""
+"""Latency and memory of a bundle's networks, each in a process of its own, on this machine or a phone."""

@@ -20,21 +20,21 @@ from msd.runners.timings import Effort, interleaved, summarise
 
 
 class TimedFile:
-    """A file loaded where an engine says, to be run on seeded random inputs; a context manager.
+    """A file loaded on an engine, to be run on seeded random inputs; a context manager.
 
-    Raises BadModelFile for a file that is no model, and DelegateFailed where it is refused or its process
-    dies or exceeds its bounds.
+    Raises BadModelFile for a file that is no model, and DelegateFailed where the engine refuses it or its
+    process dies or exceeds its bounds.
     """
 
     def __init__(self, path: Path, engine: Engine) -> None:
         self.path, self.backend = path, engine.backend
-        with _in_words_of(self.backend, path):
+        with _naming_backend(self.backend, path):
             self.runner: Runner = engine.load(path)
         self._inputs = random_inputs(self.runner.inputs.values())
 
     def run(self) -> float:
         """Return the seconds of one run, from inputs in memory to outputs in memory."""
-        with _in_words_of(self.backend, self.path):
+        with _naming_backend(self.backend, self.path):
             self.runner.run(self._inputs)
         return self.runner.run_seconds[-1]
 
@@ -48,9 +48,9 @@ class TimedFile:
 def measure(
     bundles: Sequence[Bundle], component: str, engine: Engine, effort: Effort, report: Report
 ) -> list[Measurement]:
-    """Return a measurement of `component` of each bundle; all are loaded, and their runs take turns.
+    """Return a measurement of `component` in each bundle; all are loaded at once, and their runs take turns.
 
-    Raises BadBundle where a bundle lacks it, and what `TimedFile` raises.
+    Raises BadBundle where a bundle lacks the component, and the errors of `TimedFile`.
     """
     with ExitStack() as stack:
         files: list[TimedFile] = []
@@ -60,8 +60,8 @@ def measure(
             file = TimedFile(path, engine.on(bundle.component(component).runs_on))
             files.append(stack.enter_context(file))
         return [
-            measurement(component, file.backend, file.path, measured)
-            for file, measured in zip(files, _in_turn(files, effort, report), strict=True)
+            measurement(component, file.backend, file.path, result)
+            for file, result in zip(files, _in_turn(files, effort, report), strict=True)
         ]
 
 
@@ -77,9 +77,9 @@ def _in_turn(files: Sequence[TimedFile], effort: Effort, report: Report) -> list
     ]
 
 
-def measurement(component: str, backend: Backend, path: Path, measured: MeasuredFile) -> Measurement:
-    """Return what is stored of a component's file that was measured."""
-    place = measured.placement
+def measurement(component: str, backend: Backend, path: Path, result: MeasuredFile) -> Measurement:
+    """Return the record of one measured file of a component."""
+    place = result.placement
     return Measurement(
         component=component,
         backend=backend.name,
@@ -92,15 +92,15 @@ def measurement(component: str, backend: Backend, path: Path, measured: Measured
         nodes=place.nodes,
         delegated=place.delegated,
         partitions=place.partitions,
-        timings=measured.timings,
-        memory=measured.memory,
+        timings=result.timings,
+        memory=result.memory,
         notes=place.notes,
     )
 
 
 @contextmanager
-def _in_words_of(backend: Backend, path: Path) -> Iterator[None]:
-    """Say of a file that is lost or refused on which of several backends it was."""
+def _naming_backend(backend: Backend, path: Path) -> Iterator[None]:
+    """Add the backend's name to the error for a file that is refused or whose process is lost."""
     try:
         yield
     except (BadModelFile, DelegateFailed) as problem:
@@ -108,5 +108,5 @@ def _in_words_of(backend: Backend, path: Path) -> Iterator[None]:
         if isinstance(cause, ChildLost):
             raise DelegateFailed(f"{path} was lost on {backend.name}: {cause}") from problem
         if isinstance(cause, ChildRefused) and not backend.names_itself:
-            raise DelegateFailed(f"{path} is refused by {backend.name}: {cause.why}") from problem
+            raise DelegateFailed(f"{backend.name} refuses {path}: {cause.why}") from problem
         raise

@@ -1,4 +1,4 @@
-"""All that `msd bench` does, from bundles to a benchmark."""
+"""The steps of `msd bench`, from bundles to a benchmark."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import msd
+from msd.bench.image_time import SECONDS, can_generate, generate_timed, image_time
 from msd.bench.measure import measure, measurement
-from msd.bench.result import Benched, Benchmark, Measurement, Refusal, Whole, ratios
-from msd.bench.whole import SECONDS, can_draw, draw, whole
+from msd.bench.result import Benchmark, BundleMeasurements, ImageTime, Measurement, Refusal, ratios
 from msd.bundle import Bundle
 from msd.errors import BadModelFile, DelegateFailed
 from msd.runners.backend import Backend, Report
@@ -22,19 +22,22 @@ from msd.runners.timings import Effort
 from msd.runtime.execution import Execution
 
 REFUSED = (BadModelFile, DelegateFailed)
-"""What says that one file cannot be run, or was lost, in one place."""
+"""The errors that stop the measurement of one file but not of the others."""
+
+MeasureAll = Callable[[list[Bundle]], list[Measurement]]
+"""Measures one component of several bundles."""
 
 OnProgress = Callable[[str, float], None]
-"""Told what is being done, in a few words, and which part of it all has been done."""
+"""Called with the current activity, in a few words, and the completed fraction of all work."""
 
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """What to measure: `components` are all where none is named; `draw`: steps of a picture really drawn, and
-    `execution` how.
+    """The settings of a benchmark.
 
-    `backends` are names or aliases (msd.runners.registry). `options`: for each backend that measures by
-    itself, the values of its own options by their names.
+    `backends` are names or aliases (msd.runners.registry). No `components` means all of them. The time of an
+    image is computed for `steps` steps, and one image is generated in `draw` steps with this `execution`.
+    `options` holds, for each backend that measures by itself, the values of its own options by name.
     """
 
     backends: tuple[str, ...]
@@ -50,155 +53,154 @@ class BenchSettings:
 def benchmark(
     bundles: Sequence[Bundle], settings: BenchSettings, command: str, on_progress: OnProgress
 ) -> Benchmark:
-    """Return what was measured of one bundle, or of two in turn; `command` is noted in it.
+    """Return the measurements of one bundle, or of two in turn; `command` is recorded in the result.
 
-    A network that a backend refuses or is lost with is among the refusals; the others are measured. Raises
+    A network that a backend refuses or crashes on is among the refusals; the others are measured. Raises
     NoDelegate without an adapter for the GPU, PhoneFailed where a phone cannot be used, BadBundle for a
     component that is missing, BadConfig for a backend that is not installed.
     """
     machine, work = this_machine(), _Bench(bundles, settings, on_progress)
     for backend in dict.fromkeys(map(find_backend, settings.backends)):
         work.measure(backend)
-    benched = tuple(map(work.benched, range(len(bundles))))
-    compared = ratios(*benched) if len(benched) == 2 else ()
+    results = tuple(map(work.result, range(len(bundles))))
     return Benchmark(
         command=command,
         machine=machine,
         versions=_versions(),
         effort=settings.effort,
-        bundles=benched,
-        ratios=compared,
+        bundles=results,
+        ratios=ratios(*results) if len(results) == 2 else (),
         phone=work.phone,
     )
 
 
 class _Bench:
-    """Bundles to be measured, and what has been measured of each."""
+    """The bundles to measure, and the results so far of each."""
 
     def __init__(self, bundles: Sequence[Bundle], settings: BenchSettings, on_progress: OnProgress) -> None:
         self.bundles, self.settings, self.on_progress = bundles, settings, on_progress
         self.measurements: list[list[Measurement]] = [[] for _ in bundles]
-        self.wholes: list[list[Whole]] = [[] for _ in bundles]
+        self.image_times: list[list[ImageTime]] = [[] for _ in bundles]
         self.refusals: list[list[Refusal]] = [[] for _ in bundles]
         self.phone: dict[str, str] | None = None
         listed = settings.components or bundles[0].family.files
         self.components = [c for c in listed if settings.components or c in bundles[0].manifest.components]
         self.done, self.tasks = 0, len(settings.backends) * (len(self.components) + 1)
 
-    def benched(self, i: int) -> Benched:
-        """Return what was measured of bundle `i`."""
+    def result(self, i: int) -> BundleMeasurements:
+        """Return the results of bundle `i`."""
         bundle = self.bundles[i]
-        results = tuple(self.measurements[i]), tuple(self.wholes[i]), tuple(self.refusals[i])
-        recipe = bundle.manifest.configuration.recipe.name
-        return Benched(str(bundle.folder), bundle.model_hash, recipe, *results)
+        return BundleMeasurements(
+            bundle=str(bundle.folder),
+            model_hash=bundle.model_hash,
+            recipe=bundle.manifest.configuration.recipe.name,
+            measurements=tuple(self.measurements[i]),
+            wholes=tuple(self.image_times[i]),
+            refusals=tuple(self.refusals[i]),
+        )
 
     def measure(self, backend: Backend) -> None:
         if backend.connect:
-            self._by_a_device(backend)
+            self._measure_on_device(backend)
             return
         self._report(f"{backend.name}: setting up")
         engine = self._engine(backend)
         for component in self.components:
-            if self._measured(component, engine):
+            if self._is_measured(component, engine):
                 self.done += 1
                 continue
             report = self._reporter(f"{component} on {backend.name}")
 
             def in_turn(
-                parts: list[Bundle], part: str = component, report: Report = report
+                bundles: list[Bundle], name: str = component, report: Report = report
             ) -> list[Measurement]:
-                return measure(parts, part, engine, self.settings.effort, report)
+                return measure(bundles, name, engine, self.settings.effort, report)
 
-            self._keep(component, backend, in_turn)
-        self._whole(engine)
+            self._record(component, backend, in_turn)
+        self._add_image_times(engine)
 
     def _engine(self, backend: Backend) -> Engine:
-        wanted = replace(self.settings.conditions, isolation="process", seconds=SECONDS)
-        return Engine(backend, backend.prepare(wanted))
+        conditions = replace(self.settings.conditions, isolation="process", seconds=SECONDS)
+        return Engine(backend, backend.prepare(conditions))
 
-    def _measured(self, component: str, engine: Engine) -> bool:
-        """Whether a file for the CPU has been measured there for another backend."""
-        there = {(m.component, m.backend) for m in self.measurements[0]}
-        part = self.bundles[0].manifest.components.get(component)
-        return part is not None and (component, engine.on(part.runs_on).backend.name) in there
+    def _is_measured(self, component: str, engine: Engine) -> bool:
+        """Whether a file for the CPU has already been measured there for another backend."""
+        earlier = {(m.component, m.backend) for m in self.measurements[0]}
+        file = self.bundles[0].manifest.components.get(component)
+        return file is not None and (component, engine.on(file.runs_on).backend.name) in earlier
 
-    def _by_a_device(self, backend: Backend) -> None:
-        """Let a phone, say, measure each file by itself."""
-        assert backend.connect is not None, "it was asked for"
+    def _measure_on_device(self, backend: Backend) -> None:
+        """Measure on a device that measures each file by itself, such as a phone."""
+        assert backend.connect is not None, "`measure` calls this for such backends only"
         engine, effort = Engine(backend, self.settings.conditions), self.settings.effort
         with backend.connect(self.settings.options[backend.name], self._reporter("phone")) as device:
             self.phone = device.description
             for component in self.components:
                 report = self._reporter(f"{component} on the phone")
 
-                def there(
-                    parts: list[Bundle], part: str = component, report: Report = report
+                def one_by_one(
+                    bundles: list[Bundle], name: str = component, report: Report = report
                 ) -> list[Measurement]:
                     measurements = []
-                    for path, runs_on in [(b.path(part), b.component(part).runs_on) for b in parts]:
-                        measured = device.measure(path, runs_on, engine.precision, effort, report)
-                        measurements.append(measurement(part, backend, path, measured))
+                    for path, runs_on in [(b.path(name), b.component(name).runs_on) for b in bundles]:
+                        result = device.measure(path, runs_on, engine.precision, effort, report)
+                        measurements.append(measurement(name, backend, path, result))
                     return measurements
 
-                self._keep(component, backend, there)
-        self._whole(engine)
+                self._record(component, backend, one_by_one)
+        self._add_image_times(engine)
 
-    def _whole(self, engine: Engine) -> None:
-        name = engine.backend.name
+    def _add_image_times(self, engine: Engine) -> None:
+        name, steps = engine.backend.name, self.settings.draw
         for i, bundle in enumerate(self.bundles):
-            drawn, refused = None, any(r.backend == name for r in self.refusals[i])
-            wanted = self.settings.draw and not self.settings.components
-            if wanted and not refused and can_draw(bundle, engine):
-                self._report(f"{name}: drawing in {self.settings.draw} steps")
-                drawn = draw(bundle, engine, self.settings.draw, self.settings.execution)
-            computed = whole(bundle, name, self._of(name, i), self.settings.steps, drawn)
-            self.wholes[i] += [computed] if computed else []
+            generation, refused = None, any(r.backend == name for r in self.refusals[i])
+            if steps and not self.settings.components and not refused and can_generate(bundle, engine):
+                self._report(f"{name}: generating an image in {steps} steps")
+                generation = generate_timed(bundle, engine, steps, self.settings.execution)
+            time = image_time(bundle, name, self._on(name, i), self.settings.steps, generation)
+            self.image_times[i] += [time] if time else []
         self.done += 1
 
-    def _of(self, backend: str, i: int) -> list[Measurement]:
-        """Return what was measured of bundle `i` on a backend, its files for the CPU among it."""
-        for_cpu = {n for n, part in self.bundles[i].manifest.components.items() if part.runs_on == "cpu"}
+    def _on(self, backend: str, i: int) -> list[Measurement]:
+        """Return the measurements of bundle `i` on a backend, including its files for the CPU."""
+        for_cpu = {n for n, file in self.bundles[i].manifest.components.items() if file.runs_on == "cpu"}
         return [m for m in self.measurements[i] if m.backend == backend or m.component in for_cpu]
 
     def _having(self, component: str) -> list[int]:
-        """Return which bundles have the component; all of them where that is none, for the complaint."""
-        there = [i for i, b in enumerate(self.bundles) if component in b.manifest.components]
-        return there or list(range(len(self.bundles)))
+        """Return the numbers of the bundles with the component; all if none has it, to raise the error."""
+        having = [i for i, b in enumerate(self.bundles) if component in b.manifest.components]
+        return having or list(range(len(self.bundles)))
 
-    def _keep(
-        self, component: str, backend: Backend, measured: Callable[[list[Bundle]], list[Measurement]]
-    ) -> None:
-        """Keep what is measured of the bundles together; where one is refused, of each of them alone."""
-        together = self._having(component)
+    def _record(self, component: str, backend: Backend, measure_all: MeasureAll) -> None:
+        """Measure the bundles together, or each of them alone where the backend refuses one."""
+        numbers = self._having(component)
         try:
-            measurements = measured([self.bundles[i] for i in together])
+            measurements = measure_all([self.bundles[i] for i in numbers])
         except REFUSED as problem:
-            if len(together) == 1:
-                self._refuse(together[0], component, backend, problem)
+            if len(numbers) == 1:
+                self._refuse(numbers[0], component, backend, problem)
             else:
-                for i in together:
-                    self._keep_one(i, component, backend, measured)
+                for i in numbers:
+                    self._record_one(i, component, backend, measure_all)
         else:
-            for i, measurement in zip(together, measurements, strict=True):
+            for i, measurement in zip(numbers, measurements, strict=True):
                 self.measurements[i].append(measurement)
         self.done += 1
 
-    def _keep_one(
-        self, i: int, component: str, backend: Backend, measured: Callable[[list[Bundle]], list[Measurement]]
-    ) -> None:
+    def _record_one(self, i: int, component: str, backend: Backend, measure_all: MeasureAll) -> None:
         try:
-            self.measurements[i] += measured([self.bundles[i]])
+            self.measurements[i] += measure_all([self.bundles[i]])
         except REFUSED as problem:
             self._refuse(i, component, backend, problem)
 
     def _refuse(self, i: int, component: str, backend: Backend, problem: Exception) -> None:
         self.refusals[i].append(Refusal(component, backend.name, str(problem)))
 
-    def _reporter(self, what: str) -> Report:
-        return lambda words: self._report(f"{what}: {words}")
+    def _reporter(self, task: str) -> Report:
+        return lambda activity: self._report(f"{task}: {activity}")
 
-    def _report(self, words: str) -> None:
-        self.on_progress(words, self.done / self.tasks)
+    def _report(self, activity: str) -> None:
+        self.on_progress(activity, self.done / self.tasks)
 
 
 def _versions() -> dict[str, str]:

@@ -1,6 +1,6 @@
-"""A benchmark as tables: latency of each component, of the whole picture, and two bundles beside each other.
+"""A benchmark as tables: latency of each component and of an image, and two bundles side by side.
 
-Their shape is that of Mobile Stable Diffusion (arXiv 2307.01193) and of "Speed Is All You Need" (arXiv
+The layout follows Mobile Stable Diffusion (arXiv 2307.01193) and of "Speed Is All You Need" (arXiv
 2304.11267): the latency of each component, the total for a number of steps, and memory.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msd.bench.result import Benched, Benchmark, Drawn, Measurement, Ratio, Whole
+from msd.bench.result import Benchmark, BundleMeasurements, ImageGeneration, ImageTime, Measurement, Ratio
 from msd.families import file_names, title_of
 
 NOTHING = "–"
@@ -16,7 +16,7 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class TextTable:
-    """A title, the columns' names, and rows of as many words."""
+    """A title, the columns' names, and rows of as many cells."""
 
     title: str
     columns: tuple[str, ...]
@@ -29,11 +29,11 @@ class TextTable:
 
 
 def tables(benchmark: Benchmark) -> list[TextTable]:
-    """Return what there is to show, the components of each bundle first."""
-    every = [table for benched in benchmark.bundles for table in _of_bundle(benched)]
+    """Return all tables, those of each bundle first."""
+    result = [table for bundle in benchmark.bundles for table in _tables_of(bundle)]
     if benchmark.ratios:
-        every.append(_comparison(benchmark))
-    return every
+        result.append(_comparison(benchmark))
+    return result
 
 
 def to_markdown(benchmark: Benchmark) -> str:
@@ -43,38 +43,38 @@ def to_markdown(benchmark: Benchmark) -> str:
 
 
 def remarks(benchmark: Benchmark) -> list[str]:
-    """Return what a reader should know of the machine and of single rows, a sentence each, without a stop."""
+    """Return remarks on the machine and on single rows, a sentence each, without a full stop."""
     machine = benchmark.machine
     sentences = [f"{machine.processor}, {machine.cores} cores, {machine.system}"]
     if machine.busy:
-        sentences.append(f"Others were at work: the load average was {machine.load:.1f} when this began")
+        sentences.append(f"The machine was busy: its load average was {machine.load:.1f} at the start")
     if benchmark.phone:
         sentences.append("Phone: " + ", ".join(f"{name} {value}" for name, value in benchmark.phone.items()))
-    noted = [
+    notes = [
         f"{title_of(m.component)}, {m.backend}: {note}"
-        for benched in benchmark.bundles
-        for m in benched.measurements
+        for bundle in benchmark.bundles
+        for m in bundle.measurements
         for note in m.notes
     ]
-    refused = [refusal.why for benched in benchmark.bundles for refusal in benched.refusals]
-    return sentences + list(dict.fromkeys(noted + refused))
+    refusals = [refusal.why for bundle in benchmark.bundles for refusal in bundle.refusals]
+    return sentences + list(dict.fromkeys(notes + refusals))
 
 
-def _of_bundle(benched: Benched) -> list[TextTable]:
-    name = f"{benched.bundle}, {benched.recipe}"
-    every = [_components(name, benched)]
-    if benched.wholes:
-        every.append(_whole(name, benched.wholes))
-    return every
+def _tables_of(bundle: BundleMeasurements) -> list[TextTable]:
+    name = f"{bundle.bundle}, {bundle.recipe}"
+    result = [_components(name, bundle)]
+    if bundle.wholes:
+        result.append(_image(name, bundle.wholes))
+    return result
 
 
-def _components(name: str, benched: Benched) -> TextTable:
+def _components(name: str, bundle: BundleMeasurements) -> TextTable:
     columns = (
         *("component", "backend", "on", "delegated", "partitions"),
         *("init", "first run", "median", "90 %", "peak memory"),
     )
-    refused = ((title_of(r.component), r.backend, "refused", *[NOTHING] * 7) for r in benched.refusals)
-    rows = (*map(_row, benched.measurements), *refused)
+    refusals = ((title_of(r.component), r.backend, "refused", *[NOTHING] * 7) for r in bundle.refusals)
+    rows = (*map(_row, bundle.measurements), *refusals)
     order = [title_of(name) for name in file_names()]
     return TextTable(f"{name}: one run", columns, tuple(sorted(rows, key=lambda row: order.index(row[0]))))
 
@@ -86,52 +86,53 @@ def _row(m: Measurement) -> tuple[str, ...]:
     return (
         *(title_of(m.component), m.backend, f"{on}, {m.precision}", delegated),
         NOTHING if m.partitions is None else str(m.partitions),
-        *(in_words(times.init), in_words(times.first)),
-        f"{in_words(times.mean)} (mean)" if times.median is None else in_words(times.median),
-        *(in_words(times.p90), _megabytes(m.memory.peak)),
+        *(duration(times.init), duration(times.first)),
+        f"{duration(times.mean)} (mean)" if times.median is None else duration(times.median),
+        *(duration(times.p90), _megabytes(m.memory.peak)),
     )
 
 
-def _whole(name: str, wholes: tuple[Whole, ...]) -> TextTable:
-    steps = wholes[0].steps
+def _image(name: str, images: tuple[ImageTime, ...]) -> TextTable:
+    steps = images[0].steps
     columns = (
         *("backend", "text encoding", "one step", "decoding", f"{steps} steps, computed"),
-        *("drawn by the pipeline", "in all, with loading", "one step of it", "peak memory"),
+        *("generated by the pipeline", "in all, with loading", "one step of it", "peak memory"),
     )
-    rows = [(w.backend, *map(in_words, (w.encoding, w.step, w.decoding, w.seconds))) for w in wholes]
-    drawn = [_drawn(w.drawn) for w in wholes]
-    title = f"{name}: a picture with guidance"
-    return TextTable(title, columns, tuple(a + b for a, b in zip(rows, drawn, strict=True)))
+    rows = tuple(
+        (i.backend, *map(duration, (i.encoding, i.step, i.decoding, i.seconds)), *_generation(i.drawn))
+        for i in images
+    )
+    return TextTable(f"{name}: an image with guidance", columns, rows)
 
 
-def _drawn(drawn: Drawn | None) -> tuple[str, ...]:
-    if drawn is None:
+def _generation(image: ImageGeneration | None) -> tuple[str, ...]:
+    if image is None:
         return (NOTHING,) * 4
-    step = sorted(drawn.step_seconds)[len(drawn.step_seconds) // 2]
+    step = sorted(image.step_seconds)[len(image.step_seconds) // 2]
     return (
-        f"{drawn.steps} steps, {drawn.execution}",
-        in_words(drawn.seconds),
-        in_words(step),
-        _megabytes(drawn.peak),
+        f"{image.steps} steps, {image.execution}",
+        duration(image.seconds),
+        duration(step),
+        _megabytes(image.peak),
     )
 
 
 def _comparison(benchmark: Benchmark) -> TextTable:
-    first, second = (benched.bundle for benched in benchmark.bundles)
+    first, second = (bundle.bundle for bundle in benchmark.bundles)
     columns = ("", "backend", first, second, f"{first} / {second}")
     return TextTable(
-        f"{first} compared with {second}, in turn", columns, tuple(map(_compared, benchmark.ratios))
+        f"{first} compared with {second}, in turn", columns, tuple(map(_ratio, benchmark.ratios))
     )
 
 
-def _compared(ratio: Ratio) -> tuple[str, ...]:
-    what = title_of(ratio.what) if ratio.what in file_names() else "picture, computed"
-    times = in_words(ratio.seconds), in_words(ratio.other_seconds)
-    return what, ratio.backend, *times, f"{ratio.ratio:.2f}"
+def _ratio(ratio: Ratio) -> tuple[str, ...]:
+    name = title_of(ratio.what) if ratio.what in file_names() else "image, computed"
+    times = duration(ratio.seconds), duration(ratio.other_seconds)
+    return name, ratio.backend, *times, f"{ratio.ratio:.2f}"
 
 
-def in_words(seconds: float | None) -> str:
-    """Return a time to three digits, in milliseconds below a second."""
+def duration(seconds: float | None) -> str:
+    """Return a duration to three digits as text, in milliseconds below a second."""
     if seconds is None:
         return NOTHING
     number, unit = (seconds, "s") if seconds >= 0.9995 else (seconds * 1000, "ms")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from msd.blockwise.labels import parts
-from msd.calibration.drawing import Calibration
+from msd.calibration.generated_inputs import Calibration
 from msd.encoding.recipe import Recipe
 from msd.errors import BadConfig
 from msd.ledger import PrunedUnit

@@ -10,7 +10,7 @@ from pathlib import Path
 from msd.blockwise.measure import measure
 from msd.blockwise.result import BlockReport
 from msd.bundle import Bundle
-from msd.calibration.drawing import Calibration
+from msd.calibration.generated_inputs import Calibration
 from msd.errors import BadBundle
 
 OnProgress = Callable[[str, str, int, int], None]

@@ -15,7 +15,7 @@ from msd.blockwise.choice import Choice, Form, Forms, smallest, total_bytes, wit
 from msd.blockwise.measure import measure, result_snr
 from msd.blockwise.result import ComponentErrors, finite
 from msd.bundle import Bundle, open_bundle
-from msd.calibration.drawing import Calibration
+from msd.calibration.generated_inputs import Calibration
 from msd.calibration.inputs import Runs
 from msd.conversion.convert import convert
 from msd.conversion.job import open_job

@@ -1,1 +1,1 @@
-"""Real inputs for measuring: gathered once, kept in files, read one run at a time."""
+"""Real inputs for calibration: recorded once, kept in files, read one run at a time."""

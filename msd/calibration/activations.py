@@ -1,4 +1,4 @@
-"""The values inside a graph while it runs, for graphs of any size: piece by piece, through files."""
+"""Observe the values of a graph's tensors while it runs, in pieces and through files, at any size."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from msd.calibration.store import Store, Written, opened, write
+from msd.calibration.store import GraphFile, Store, open_graph, write
 from msd.ir import Graph, Model, Op, Tensor
 from msd.ir.interface import Interface
 from msd.ir.split import split_graph
@@ -19,7 +19,7 @@ from msd.ir.weights import Array
 from msd.runners.interpreter import check
 
 PIECE = 64 << 20
-"""The most weights of a piece; as float32 they take four bytes each."""
+"""The most weights of a piece; each occupies four bytes as float32."""
 
 OnValue = Callable[[Tensor, Array], None]
 
@@ -33,91 +33,91 @@ def watch(
 ) -> None:
     """Run `graph` on the CPU over all `inputs`, and call `on_value` with each of `tensors` and its value.
 
-    `inputs` are named as the graph's first signature does, or as its tensors where it has none; they are gone
-    through once. Every tensor's values come in the order of inputs; tensors in about the order in which they
-    are made. Weights stored in fewer bits count as what they mean, in float arithmetic. The graph stays as it
-    is. In memory are one piece of it, of about `piece` weights, and one run's values in that piece; the next
-    piece, and what goes from piece to piece, are kept in temporary files. Raises ValueError for a tensor that
-    the graph does not make, or variables; BadModelFile for inputs that do not fit.
+    `inputs` have the names of the graph's first signature, or of its tensors where it has none, and are
+    iterated once. A tensor's values come in the order of inputs, tensors roughly in that of their operations.
+    Quantised weights are dequantised, and all arithmetic is float. The graph is not changed. Only one piece
+    of about `piece` weights is in memory, with one run's values in it; the next piece and the values that
+    pass between pieces are in temporary files. Raises ValueError for variables, and for a tensor that the
+    graph does not compute; BadModelFile for inputs that do not fit.
     """
     needed = _needed(graph, tensors)
     weights = sum(t.size for t in needed.tensors() if t.data is not None)
     pieces = split_graph(needed, max(1, math.ceil(weights / piece)))
     with tempfile.TemporaryDirectory(prefix="msd-activations-") as folder:
         store = Store(Path(folder))
-        for each in _fed(graph, inputs):
-            for tensor, value in each.items():
+        for run_inputs in _by_tensor(graph, inputs):
+            for tensor, value in run_inputs.items():
                 store.add(tensor, value)
         for tensor in dict.fromkeys(t for t in tensors if t in graph.inputs):
             for run in range(store.runs):
                 on_value(tensor, store.load(run, tensor))
-        with closing(_written(pieces, set(tensors), store.folder)) as parts:
+        with closing(_write_ahead(pieces, set(tensors), store.folder)) as parts:
             for part, later in parts:
                 _run(part, later, set(tensors), store, on_value)
 
 
-def _written(
+def _write_ahead(
     pieces: Sequence[Graph], watched: set[Tensor], folder: Path
-) -> Generator[tuple[Written, set[Tensor]], None, None]:
-    """Yield each piece with the tensors that later ones read; meanwhile another core writes the next."""
+) -> Generator[tuple[GraphFile, set[Tensor]], None, None]:
+    """Yield each piece with the tensors that later ones read, while a thread writes the next piece."""
     parts = []
     for number, piece in enumerate(pieces, 1):
         later = {t for rest in pieces[number:] for t in rest.inputs}
-        given = [t for op in piece.ops for t in op.outputs if t in later or t in watched]
-        parts.append((Graph(piece.inputs, given, piece.ops, f"piece{number}"), later))
-    with ThreadPoolExecutor(1) as ahead:
-        coming = [ahead.submit(write, part, folder) for part, _ in parts[:1]]
+        outputs = [t for op in piece.ops for t in op.outputs if t in later or t in watched]
+        parts.append((Graph(piece.inputs, outputs, piece.ops, f"piece{number}"), later))
+    with ThreadPoolExecutor(1) as pool:
+        futures = [pool.submit(write, part, folder) for part, _ in parts[:1]]
         for number, (_, later) in enumerate(parts, 1):
-            written = coming.pop().result()
-            coming += [ahead.submit(write, part, folder) for part, _ in parts[number : number + 1]]
-            yield written, later
+            file = futures.pop().result()
+            futures += [pool.submit(write, part, folder) for part, _ in parts[number : number + 1]]
+            yield file, later
 
 
-def _fed(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[dict[Tensor, Array]]:
+def _by_tensor(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[dict[Tensor, Array]]:
     """Yield each run's inputs by tensor; raises BadModelFile unless they fit."""
     ports = Interface.of(Model([graph]), Path(graph.name)).inputs
-    named = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
-    for each in inputs:
-        check(each, ports, Path(graph.name))
-        yield {tensor: np.asarray(each[name]) for name, tensor in named.items()}
+    tensors = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
+    for run_inputs in inputs:
+        check(run_inputs, ports, Path(graph.name))
+        yield {tensor: np.asarray(run_inputs[name]) for name, tensor in tensors.items()}
 
 
 def _needed(graph: Graph, tensors: Sequence[Tensor]) -> Graph:
-    """Return the operations that compute `tensors`, those on constants alone just before they are needed.
+    """Return a graph of the operations that compute `tensors`, those on constants alone as late as possible.
 
     Tracing puts such operations before all others, and then all constants would pass through all pieces.
     """
-    inside, wanted = set(graph.ops), list(dict.fromkeys(tensors))
-    for tensor in wanted:
+    inside, targets = set(graph.ops), list(dict.fromkeys(tensors))
+    for tensor in targets:
         if tensor not in graph.inputs and tensor.producer not in inside:
-            raise ValueError(f"the graph does not make {tensor.name}, which cannot be watched")
-    needed = {t.producer for t in wanted}
+            raise ValueError(f"the graph does not compute {tensor.name}, so it cannot be watched")
+    needed = {t.producer for t in targets}
     for op in reversed(graph.ops):
         if op in needed:
             needed.update(t.producer for t in op.operands)
-    fed, ordered = set(graph.inputs), dict[Op, None]()
+    varying, ordered = set(graph.inputs), dict[Op, None]()
     for op in (op for op in graph.ops if op in needed):
-        if fed.intersection(op.operands):
-            fed.update(op.outputs)
+        if varying.intersection(op.operands):
+            varying.update(op.outputs)
             _place(op, ordered)
-    computed = [t for t in wanted if t.producer is not None]
+    computed = [t for t in targets if t.producer is not None]
     for tensor in computed:
         _place(tensor.maker, ordered)
     return Graph(graph.inputs, computed, ordered, graph.name)
 
 
 def _place(op: Op, ordered: dict[Op, None]) -> None:
-    """Append `op` to the order, after the operations it needs."""
+    """Append `op` to the order, after the operations that it depends on."""
     for tensor in op.operands:
         if tensor.producer is not None and tensor.producer not in ordered:
             _place(tensor.producer, ordered)
     ordered[op] = None
 
 
-def _run(part: Written, later: set[Tensor], watched: set[Tensor], store: Store, on_value: OnValue) -> None:
+def _run(part: GraphFile, later: set[Tensor], watched: set[Tensor], store: Store, on_value: OnValue) -> None:
     """Run a piece over all inputs; drop the values that no `later` piece reads."""
     inputs = part.graph.inputs
-    with opened(part) as run:
+    with open_graph(part) as run:
         for number in range(store.runs):
             for tensor, value in run({t: store.load(number, t) for t in inputs}).items():
                 if tensor in watched:

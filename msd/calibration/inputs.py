@@ -18,11 +18,11 @@ Inputs = dict[str, Array]
 
 @dataclass(frozen=True)
 class Runs:
-    """The inputs of several runs, by name, read one at a time, as often as wanted."""
+    """The inputs of several runs, by name; each iteration reads them from files, one run at a time."""
 
     files: tuple[Path, ...]
     ports: Mapping[str, TensorSpec] | None = None
-    """The shape and dtype of each array, where `read_run` must still check them; else None."""
+    """The shape and dtype of each array where every read checks them, else None."""
 
     def __len__(self) -> int:
         return len(self.files)
@@ -36,14 +36,14 @@ class Runs:
 def open_folder(folder: Path, component: str, ports: Mapping[str, TensorSpec]) -> Runs:
     """Return the runs of a network in `folder`/`component` if it exists, else in `folder`.
 
-    Each .npz file is one run and has an array for each input, by its name; a .npy file is the only input of a
-    network that has one, as the latents of a VAE decoder. Files are in the order of their names. Raises
+    Each .npz file is one run with an array for each input, by name; a .npy file is a run of a network with a
+    single input, such as the latents of a VAE decoder. Files are in the order of their names. Raises
     BadCalibration with the file, the array, its shape and dtype, and those of the network's input.
     """
-    place = folder / component if (folder / component).is_dir() else folder
-    files = tuple(sorted(path for path in place.glob("*.np[yz]") if path.is_file()))
+    source = folder / component if (folder / component).is_dir() else folder
+    files = tuple(sorted(path for path in source.glob("*.np[yz]") if path.is_file()))
     if not files:
-        raise BadCalibration(f"{place} has no .npz files with inputs of the {component}")
+        raise BadCalibration(f"{source} has no .npz files with inputs of the {component}")
     for path in files:
         read_run(path, ports)
     return Runs(files, ports)
@@ -55,8 +55,8 @@ def read_run(path: Path, ports: Mapping[str, TensorSpec]) -> Inputs:
     if list(arrays) == [""] and len(ports) == 1:
         arrays = {name: arrays[""] for name in ports}
     if set(arrays) != set(ports):
-        has = "one array without a name" if "" in arrays else f"the arrays {sorted(arrays)}"
-        raise BadCalibration(f"{path} has {has}; the network takes {sorted(ports)}")
+        content = "one array without a name" if "" in arrays else f"the arrays {sorted(arrays)}"
+        raise BadCalibration(f"{path} has {content}; the network takes {sorted(ports)}")
     for name, value in arrays.items():
         _check(path, name, value, ports[name])
     return arrays
@@ -64,15 +64,15 @@ def read_run(path: Path, ports: Mapping[str, TensorSpec]) -> Inputs:
 
 def _check(path: Path, name: str, value: Array, port: TensorSpec) -> None:
     if (value.shape, value.dtype.name) != (port.shape, port.dtype):
-        wanted, got = f"{port.dtype}{list(port.shape)}", f"{value.dtype.name}{list(value.shape)}"
-        raise BadCalibration(f"{path} has {name} as {got}; the network takes {wanted}")
+        expected, actual = f"{port.dtype}{list(port.shape)}", f"{value.dtype.name}{list(value.shape)}"
+        raise BadCalibration(f"{path} has {name} as {actual}; the network takes {expected}")
     if not np.isfinite(value).all():
-        raise BadCalibration(f"{path} has {name} with values that are infinite or no numbers")
+        raise BadCalibration(f"{path} has {name} with NaN or infinite values")
     if port.table_length is not None and value.size:
         least, most = int(value.min()), int(value.max())
         if least < 0 or most >= port.table_length:
             raise BadCalibration(
-                f"{path} has {name} from {least} to {most}; it looks up a table of {port.table_length} rows"
+                f"{path} has {name} from {least} to {most}; it indexes a table of {port.table_length} rows"
             )
 
 
@@ -87,7 +87,7 @@ def read_arrays(path: Path) -> Inputs:
             return {"": np.asarray(stored)}
         with stored:
             return {name: np.asarray(stored[name]) for name in stored.files}
-    except Exception as problem:  # zipfile, zlib, tokenize and struct each have their own for damaged bytes
+    except Exception as problem:  # zipfile, zlib, tokenize and struct raise their own for damaged bytes
         raise BadCalibration(
             f"{path} is not a file of inputs that numpy.savez wrote: {one_line(problem)}"
         ) from problem

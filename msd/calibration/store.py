@@ -1,4 +1,4 @@
-"""Parts of graphs, run on values stored in files."""
+"""Run parts of graphs on values stored in files."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Store:
         self._added: dict[Tensor, int] = {}
 
     def add(self, tensor: Tensor, value: Array) -> None:
-        """Keep a value, of the run after the one that was added last."""
+        """Store a tensor's value in its next run."""
         run = self._added.get(tensor, 0)
         self._added[tensor] = run + 1
         self.runs = max(self.runs, run + 1)
         np.save(self._path(run, tensor), value, allow_pickle=False)
 
     def load(self, run: int, tensor: Tensor) -> Array:
-        """Return a value that was added."""
+        """Return a stored value."""
         value: Array = np.load(self._path(run, tensor), allow_pickle=False)
         return value
 
     def drop(self, tensor: Tensor) -> None:
-        """Forget a tensor's values."""
+        """Delete a tensor's values."""
         for run in range(self._added.pop(tensor, 0)):
             self._path(run, tensor).unlink()
 
@@ -50,48 +50,48 @@ class Store:
 
 @contextmanager
 def running(graph: Graph, folder: Path) -> Iterator[Run]:
-    """Open a graph on the CPU in float arithmetic; the `with` block gets a function from inputs to outputs.
+    """Open a graph on the CPU in float arithmetic and yield a function from inputs to outputs.
 
-    It is written once, to a file in `folder`; the graph stays as it is. Raises BadModelFile.
+    The graph is written to a temporary file in `folder` and is not changed. Raises BadModelFile.
     """
-    with opened(write(graph, folder)) as run:
+    with open_graph(write(graph, folder)) as run:
         yield run
 
 
 @dataclass(frozen=True)
-class Written:
+class GraphFile:
     """A graph in a file; its inputs and outputs are named by their numbers, inputs first."""
 
     graph: Graph
     file: Path
 
 
-def write(graph: Graph, folder: Path) -> Written:
-    """Write a graph, which stays as it is, to a file of its name in `folder`."""
+def write(graph: Graph, folder: Path) -> GraphFile:
+    """Write a graph, which is not changed, to a file of its name in `folder`."""
     part = Graph(graph.inputs, graph.outputs, graph.ops, graph.name)
-    named = [
+    tensors = [
         {name: t for t, name in _names(graph).items() if t in side} for side in (part.inputs, part.outputs)
     ]
-    part.signatures = [Signature("serving_default", *named)]
-    written = Written(graph, folder / f"{graph.name}.tflite")
-    tflite.write(Model([part]), written.file)
-    return written
+    part.signatures = [Signature("serving_default", *tensors)]
+    file = folder / f"{graph.name}.tflite"
+    tflite.write(Model([part]), file)
+    return GraphFile(graph, file)
 
 
 @contextmanager
-def opened(written: Written) -> Iterator[Run]:
-    """Open a written graph as `running` does, and remove the file afterwards."""
-    graph, names = written.graph, _names(written.graph)
+def open_graph(part: GraphFile) -> Iterator[Run]:
+    """Open a graph's file and yield a function from inputs to outputs; the file is removed at the end."""
+    graph, names = part.graph, _names(part.graph)
 
     def run(inputs: Mapping[Tensor, Array]) -> dict[Tensor, Array]:
         results = network.run({names[t]: inputs[t] for t in graph.inputs})
         return {t: results[names[t]] for t in graph.outputs}
 
     try:
-        with Interpreter(written.file, threads=os.cpu_count(), float_weights=True) as network:
+        with Interpreter(part.file, threads=os.cpu_count(), float_weights=True) as network:
             yield run
     finally:
-        written.file.unlink()
+        part.file.unlink()
 
 
 def _names(graph: Graph) -> dict[Tensor, str]:

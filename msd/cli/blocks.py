@@ -62,7 +62,7 @@ def blocks(
     """
     from msd.blockwise.compare import compare
     from msd.bundle import open_bundle
-    from msd.calibration.drawing import Calibration
+    from msd.calibration.generated_inputs import Calibration
     from msd.files.schema import dump
 
     if plot:

@@ -122,7 +122,7 @@ calibration = together(
         "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first image."
     ),
 )
-"""The options for calibration inputs, one for each field of `msd.calibration.drawing.Calibration`."""
+"""The options for calibration inputs, one for each field of `Calibration`."""
 
 export = together(
     click.argument("bundle", type=FOLDER),

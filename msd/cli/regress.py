@@ -16,7 +16,7 @@ from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
-    from msd.regress.compare import Compared, Result
+    from msd.regress.compare import ImageComparison, Result
     from msd.regress.regression import Regression
     from msd.regress.suite import Suite
     from msd.runners.runner import Precision
@@ -152,7 +152,7 @@ def _print_result(result: Result) -> None:
     out.print(f"{escape(result.suite)}: {_summary(result)}", soft_wrap=True)
 
 
-def _cells(image: Compared) -> tuple[str, ...]:
+def _cells(image: ImageComparison) -> tuple[str, ...]:
     from msd.regress.compare import decibels
 
     share = "" if image.attributes is None else f"{image.attributes:.0%}"

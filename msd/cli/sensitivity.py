@@ -20,7 +20,7 @@ from msd.cli.progress import component_progress
 if TYPE_CHECKING:
     from msd.blockwise import target
     from msd.blockwise.sensitivity import OnProgress, Sensitivity, Study
-    from msd.calibration.drawing import Calibration
+    from msd.calibration.generated_inputs import Calibration
     from msd.conversion.convert import Settings
 
 ATTEMPTS = 4
@@ -96,7 +96,7 @@ def sensitivity(
     if (target_size is None) == (target_db is None):
         raise click.UsageError("give one of --target-size and --target-db")
     refuse_existing(output, force)
-    from msd.calibration.drawing import Calibration
+    from msd.calibration.generated_inputs import Calibration
     from msd.demo import CHECKPOINT
     from msd.files.schema import dump
 

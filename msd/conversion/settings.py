@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from msd.calibration.drawing import Calibration
+from msd.calibration.generated_inputs import Calibration
 from msd.encoding.recipe import DEFAULT, Recipe, find_recipe
 from msd.errors import BadConfig
 from msd.families import Family

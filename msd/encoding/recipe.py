@@ -1,7 +1,7 @@
-"""Recipes: how weights are stored, by a named recipe or a TOML file of one's own.
+"""Recipes, which define the storage format of weights: msd's own, or TOML files of users.
 
-A recipe is a list of lines. Each says how the weights it matches are stored; a later line overrides an
-earlier one, and weights that no line matches stay float32. docs/recipes.md is the reference.
+A recipe is a list of lines. Each line sets the storage format of the weights that it matches; a later line
+overrides an earlier one, and weights that no line matches stay float32. docs/recipes.md is the reference.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from msd.files.fingerprint import fingerprint
 from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "recipes"
-"""The recipes that come with msd, in a checkout or beside the installed package."""
+"""The folder of msd's own recipes, in a checkout or inside the installed package."""
 
 DEFAULT = "gpu-w8"
 BITS = {"int4": 4, "int8": 8, "float16": 16, "float32": 32}
@@ -40,13 +40,13 @@ FOR_INTEGERS = ("granularity", "algorithm", "explicit")
 
 @dataclass(frozen=True)
 class Line:
-    """The storage of the weights that a line matches.
+    """The storage format `store` of the weights that a line matches.
 
     `op`: the kinds of operators whose weights match, empty for all. `name`: patterns (`*`, `?`, `[…]`) for
     the checkpoint's tensors behind a weight, empty for all; one match is enough. `component`: empty for all.
     `granularity`: one scale per channel or one for the tensor. `algorithm`: how the scale is chosen
-    (msd/encoding/quantize.py). `explicit`: a DEQUANTIZE in the file converts integers to float32, not the
-    operator that reads them.
+    (msd/encoding/quantize.py). `explicit`: a DEQUANTIZE in the file converts integers to float32, instead of
+    the operator that reads them.
     """
 
     store: str
@@ -64,17 +64,17 @@ class Line:
         return not self.name or any(fnmatchcase(s, pattern) for s in sources for pattern in self.name)
 
     def __str__(self) -> str:
-        said = {"op": self.op, "name": self.name, "component": self.component}
-        narrowed = [f"{key} {', '.join(values)}" for key, values in said.items() if values]
-        return f"{self.store} for {' and '.join(narrowed) or 'all weights'}"
+        conditions = {"op": self.op, "name": self.name, "component": self.component}
+        parts = [f"{key} {', '.join(values)}" for key, values in conditions.items() if values]
+        return f"{self.store} for {' and '.join(parts) or 'all weights'}"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """The storage of all weights. `without`: the rewrites to switch off. `delegate`: the target of the files.
+    """The storage formats of a bundle's weights, by `lines`.
 
-    Encodings that the delegate is known to refuse or to compute wrong are not written. `prune`: the table of
-    that name, unparsed.
+    `without`: the rewrites to switch off. `delegate`: the delegate that runs the files; encodings that it is
+    known to reject or to miscompute are not written. `prune`: the table of that name, unparsed.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Recipe:
 
     @property
     def splits_lookup(self) -> bool:
-        """Whether the files are for a delegate that cannot look up the rows of tokens."""
+        """Whether the token embedding's lookup needs a file of its own, for this delegate."""
         return self.delegate is not None and find_delegate(self.delegate).splits_lookup
 
     @property
@@ -96,7 +96,7 @@ class Recipe:
 
 
 def shipped() -> list[str]:
-    """Return the names of the recipes that come with msd."""
+    """Return the names of msd's own recipes."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -137,11 +137,11 @@ def _line(table: dict[str, Any], where: str) -> Line:
         raise BadConfig(f"{where} lacks store; choose from {', '.join(BITS)}")
     store = _choice(table, "store", where)
     if store not in INTEGERS and (idle := [key for key in FOR_INTEGERS if key in table]):
-        raise BadConfig(f"{where}: {idle[0]} means nothing for {store}; it is for {' and '.join(INTEGERS)}")
+        raise BadConfig(f"{where}: {idle[0]} has no effect on {store}; it is for {' and '.join(INTEGERS)}")
     kinds = _strings(table, "op", where)
     if store in INTEGERS and (others := [kind for kind in kinds if kind not in FILTERS]):
-        raise BadConfig(f"{where}: {others[0]} takes no weights of {store}; {' and '.join(FILTERS)} do")
-    chosen = {key: _choice(table, key, where) for key in ("granularity", "algorithm") if key in table}
+        raise BadConfig(f"{where}: {others[0]} does not support {store} weights; {' and '.join(FILTERS)} do")
+    choices = {key: _choice(table, key, where) for key in ("granularity", "algorithm") if key in table}
     components = _strings(table, "component", where)
     for component in components:
         _require_one_of(component_names(), "component", component, where)
@@ -151,7 +151,7 @@ def _line(table: dict[str, Any], where: str) -> Line:
         _strings(table, "name", where),
         components,
         explicit=_typed(table, "explicit", bool, "true or false", where),
-        **chosen,
+        **choices,
     )
 
 
@@ -179,8 +179,8 @@ def _strings(table: Mapping[str, Any], key: str, where: str) -> tuple[str, ...]:
     return tuple(values)
 
 
-def _typed(table: Mapping[str, Any], key: str, kind: type, what: str, where: str) -> Any:
+def _typed(table: Mapping[str, Any], key: str, kind: type, expected: str, where: str) -> Any:
     value = table.get(key, kind())
     if type(value) is not kind:
-        raise BadConfig(f"{where}: {key} is {value!r}; {what} was expected")
+        raise BadConfig(f"{where}: {key} is {value!r}; {expected} was expected")
     return value

@@ -1,1 +1,1 @@
-"""A bundle as part of an app."""
+"""Export a bundle as a part of an Android or iOS app."""

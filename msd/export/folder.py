@@ -1,4 +1,4 @@
-"""The folder of an export, written atomically, with a note of the files that the export wrote.
+"""The folder of an export, written atomically, with a list of the files that the export wrote.
 
 require_free(out, force)
 with exporting(out) as staging:
@@ -25,7 +25,7 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class ExportNote:
-    """The note of an export of the bundle `model` for `platform`: paths below the folder."""
+    """The content of sd-export.json: `files` are paths in the folder, `model` is the bundle's hash."""
 
     platform: str
     model: str
@@ -34,13 +34,13 @@ class ExportNote:
 
 
 def require_free(out: Path, force: bool) -> None:
-    """Raise OutputExists for a file, and without `force` for a folder that has something in it."""
+    """Raise OutputExists for a file, and without `force` for a folder that is not empty."""
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file; give a folder to write to")
     if force or not out.is_dir() or not any(out.iterdir()):
         return
     if (out / NOTE).is_file():
-        raise OutputExists(f"{out} is an earlier export; --force replaces it, with what was changed in it")
+        raise OutputExists(f"{out} is an earlier export; --force replaces it, including your changes")
     raise OutputExists(f"{out} is not empty and not an export; give another folder, or --force")
 
 
@@ -52,7 +52,7 @@ def exporting(out: Path) -> Iterator[Path]:
 
 
 def finish(staging: Path, out: Path, platform: str, model: str) -> None:
-    """Move all of `staging` to `out`, and remove files of an earlier export that this one lacks."""
+    """Move all files of `staging` to `out`, and remove those of an earlier export that this one lacks."""
     new = {path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()}
     stale = _files(out) - new
     (staging / NOTE).write_text(schema.dump(ExportNote(platform, model, tuple(sorted(new)))))
@@ -71,7 +71,7 @@ def _files(out: Path) -> set[str]:
 
 
 def _remove(out: Path, name: PurePosixPath) -> None:
-    """Remove a file, and the folders around it that become empty."""
+    """Remove a file, and its parent folders that become empty."""
     with suppress(OSError):
         (out / name).unlink()
         for folder in list(name.parents)[:-1]:

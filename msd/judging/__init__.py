@@ -1,4 +1,4 @@
-"""What the real GPU delegate makes of a file: which operations it accepts, and how close its numbers are."""
+"""Judge a file by the real GPU delegate: the operations that it accepts, and the error of its results."""
 
 from msd.judging.judge import judge
 from msd.judging.rejection import Rejection

@@ -1,4 +1,4 @@
-"""Ask the real GPU delegate about one file."""
+"""Compile and run one file on the real GPU delegate, and compare the results with the CPU's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from msd.runners.random_inputs import random_inputs
 from msd.runners.runner import Conditions, Precision
 
 TAIL = 60
-"""How many lines of the native log a verdict keeps."""
+"""The number of lines of the native log that a verdict keeps."""
 
 NOISE = ("_registry.cc:", "compiler_plugin.cc:", "Could not load shared library", "environment.cc:36]")
 """Lines about accelerators and plugins other than the GPU's."""
@@ -45,7 +45,7 @@ class Attempt:
 
     @property
     def facts(self) -> native_log.NativeLog:
-        """What its native log says."""
+        """The facts in its native log."""
         return native_log.parse(self.text)
 
 
@@ -60,23 +60,23 @@ def judge(
 ) -> Verdict:
     """Return the verdict of LiteRT's GPU delegate on the .tflite file at `path`.
 
-    The file is compiled for the GPU alone in a child process and run on `inputs` (else seeded random ones); a
-    second child runs it on the CPU with float arithmetic. Where the delegate rejects operations, it is
-    compiled again with the CPU taking those, for numbers. `timeout` is seconds for each compilation and each
-    run, `memory` bytes for each child. Raises BadModelFile for a file that is no model or does not take
-    `inputs`, NoDelegate without an adapter.
+    A child process compiles the file for the GPU alone and runs it on `inputs` (else seeded random ones); a
+    second child runs it on the CPU with float arithmetic. If the delegate rejects operations, the file is
+    compiled again with those on the CPU, to compare results. `timeout` is in seconds for each compilation and
+    each run, `memory` in bytes for each child. Raises BadModelFile for a file that is no model or does not
+    accept `inputs`, NoDelegate without an adapter.
     """
     start = monotonic()
     model = tflite.read(path)
     ports = Interface.of(model, path)
-    given = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
-    check(given, ports.inputs, path)
+    values = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
+    check(values, ports.inputs, path)
     adapter = adapter or find()
     conditions = Conditions(
         threads=1, precision=precision, isolation="process", seconds=timeout, memory=memory, adapter=adapter
     )
-    gpu = _on_gpu(path, conditions, given)
-    cpu = None if gpu.outputs is None else _try(lambda: CpuProcess(path, conditions), "loading", given)
+    gpu = _on_gpu(path, conditions, values)
+    cpu = None if gpu.outputs is None else _try(lambda: CpuProcess(path, conditions), "loading", values)
     return _verdict(path, model, adapter, precision, gpu, cpu, monotonic() - start)
 
 
@@ -92,7 +92,7 @@ def _on_gpu(path: Path, conditions: Conditions, inputs: dict[str, Array]) -> Att
 
 
 def _try(load: Callable[[], ProcessRunner], loading: str, inputs: dict[str, Array]) -> Attempt:
-    """Load and run in a fresh process; a refusal or a loss becomes the attempt's failure."""
+    """Load and run in a fresh process; a refusal or a crash becomes the attempt's failure."""
     try:
         runner = load()
     except MsdError as problem:
@@ -127,7 +127,7 @@ def _failed(problem: MsdError, doing: str, compile_seconds: float | None) -> Att
 
 
 def _reason(problem: ChildRefused) -> str:
-    """Return the first error of the native log, which is the real one; else what was raised."""
+    """Return the first error in the native log, which is the cause, else the exception's message."""
     return next(iter(native_log.parse(problem.log).problems), one_line(problem).rpartition("└ ")[2])
 
 
@@ -135,7 +135,7 @@ def _verdict(
     path: Path,
     model: Model,
     adapter: VulkanAdapter,
-    asked: Precision,
+    requested: Precision,
     gpu: Attempt,
     cpu: Attempt | None,
     seconds: float,
@@ -143,17 +143,18 @@ def _verdict(
     facts = gpu.facts
     graphs = executed_graphs(model)
     ops = [op for graph in graphs for op in graph.ops]
-    unsaid = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0
+    # The log of a fully delegated graph may lack the line that says so.
+    unlogged = gpu.outputs is not None and not facts.replaced and not facts.rejected and facts.initialised > 0
     return Verdict(
         file=path,
         adapter=facts.adapter or adapter.name,
         adapter_type=facts.adapter_type or adapter.type,
-        asked=asked,
-        precision=asked if adapter.half_floats else "fp32",
+        requested=requested,
+        precision=requested if adapter.half_floats else "fp32",
         operations=len(ops),
         subgraphs=len(graphs),
-        delegated=len(ops) if unsaid else facts.delegated,
-        partitions=facts.initialised if unsaid else facts.partitions,
+        delegated=len(ops) if unlogged else facts.delegated,
+        partitions=facts.initialised if unlogged else facts.partitions,
         confirmed=bool(facts.replaced) and not facts.restored,
         rejected=rejections(facts.rejected, ops),
         distances=_distances(gpu, cpu),

@@ -1,4 +1,4 @@
-"""The real delegate's verdict on a file that is too large for it here, piece by piece."""
+"""Judge a file in pieces where it is too large for the real delegate on this machine."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ def judge_pieces(
 ) -> Iterator[Verdict]:
     """Yield the verdict on each of about `count` pieces of the file's first graph, one after the other.
 
-    Each is fed what those before it make on the CPU in float arithmetic, the first `inputs` or seeded random
-    ones. `judging` goes to `judge`. Raises what `judge` raises, and BadModelFile for a graph that cannot be
-    cut.
+    The first piece runs on `inputs` or seeded random ones, each other on the results of the pieces before it
+    on the CPU in float arithmetic. `judging` are keywords of `judge`. Raises the errors of `judge`, and
+    BadModelFile for a graph that cannot be cut.
     """
     model = tflite.read(path)
     ports = Interface.of(model, path)
-    given = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
-    named = (
+    first = random_inputs(ports.inputs.values()) if inputs is None else dict(inputs)
+    names = (
         model.main.signatures[0].inputs if model.main.signatures else {t.name: t for t in model.main.inputs}
     )
-    known = {tensor.name: given[name] for name, tensor in named.items()}
+    values = {tensor.name: first[name] for name, tensor in names.items()}
     try:
         pieces = split_graph(model.main, count)
     except ValueError as problem:
@@ -45,9 +45,9 @@ def judge_pieces(
         for number, piece in enumerate(pieces, 1):
             file = Path(folder) / f"{path.stem}.{number}-of-{len(pieces)}.tflite"
             tflite.write(Model([piece]), file)
-            fed = {tensor.name: known[tensor.name] for tensor in piece.inputs}
+            of_piece = {tensor.name: values[tensor.name] for tensor in piece.inputs}
             with open_file(file, Conditions()) as network:
-                known |= network.run(fed)
-            verdict = judge(file, inputs=fed, **judging)
+                values |= network.run(of_piece)
+            verdict = judge(file, inputs=of_piece, **judging)
             file.unlink()
             yield replace(verdict, file=path.with_name(file.name))

@@ -1,4 +1,4 @@
-"""Which operations of a file the delegate rejects, as far as its log lets one know."""
+"""The operations of a file that the delegate rejects, as far as its log identifies them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from msd.ir import Op
 class Rejection:
     """A kind of operation that the delegate rejects, with its own reason.
 
-    `operations` are places in the file, from 0, and `of` is how many of that kind there are. Some reasons
-    name a tensor: `operations` are the ones that read or write it, `tensors` the names in the order of these.
-    Others say neither which nor how many are meant: `operations` are then all of that kind, and `exact` is
-    false unless there is only one.
+    `operations` are positions in the file, from 0, and `of` is the number of all operations of that kind.
+    Where reasons name tensors, `operations` are those that read or write them, and `tensors` has the names in
+    the same order. Otherwise the log does not identify the operations: `operations` are then all of that
+    kind, and `exact` is false unless there is only one.
     """
 
     kind: str
@@ -26,43 +26,43 @@ class Rejection:
 
     @property
     def exact(self) -> bool:
-        """Whether it is known which operations are meant."""
+        """Whether the rejected operations are known."""
         return bool(self.tensors) or len(self.operations) == 1
 
 
 def rejections(pairs: Iterable[tuple[str, str]], ops: Sequence[Op]) -> tuple[Rejection, ...]:
-    """Return what the (kind, reason) pairs of a log say of the file's operations, alike reasons together."""
-    named: dict[tuple[str, str], list[str]] = {}
+    """Return the rejections in the (kind, reason) pairs of a log, one for each kind and reason."""
+    by_reason: dict[tuple[str, str], list[str]] = {}
     for kind, words in pairs:
         reason, tensor = _split(words, kind, ops)
-        named.setdefault((kind, reason), []).extend([tensor] * bool(tensor))
-    return tuple(_rejection(kind, reason, tensors, ops) for (kind, reason), tensors in named.items())
+        by_reason.setdefault((kind, reason), []).extend([tensor] * bool(tensor))
+    return tuple(_rejection(kind, reason, tensors, ops) for (kind, reason), tensors in by_reason.items())
 
 
 def _split(words: str, kind: str, ops: Sequence[Op]) -> tuple[str, str]:
     """Return (reason, tensor) of "Tensor dimensions must be less than 5. encoder/add"; "" is no tensor."""
     reason, stop, tensor = words.partition(". ")
-    if stop and _places(kind, [tensor], ops):
+    if stop and _positions(kind, [tensor], ops):
         return f"{reason}.", tensor
     return words, ""
 
 
 def _rejection(kind: str, reason: str, tensors: list[str], ops: Sequence[Op]) -> Rejection:
-    every = _places(kind, None, ops)
-    places = _places(kind, tensors, ops) if tensors else every
-    ordered = sorted(tensors, key=lambda tensor: _places(kind, [tensor], ops))
-    return Rejection(kind, reason, places, len(every), tensors=tuple(ordered))
+    of_kind = _positions(kind, None, ops)
+    rejected = _positions(kind, tensors, ops) if tensors else of_kind
+    ordered = sorted(tensors, key=lambda tensor: _positions(kind, [tensor], ops))
+    return Rejection(kind, reason, rejected, len(of_kind), tensors=tuple(ordered))
 
 
-def _places(kind: str, tensors: Sequence[str] | None, ops: Sequence[Op]) -> tuple[int, ...]:
-    """Return where the operations of `kind` are that touch one of `tensors`, or that there are.
+def _positions(kind: str, tensors: Sequence[str] | None, ops: Sequence[Op]) -> tuple[int, ...]:
+    """Return the positions of the operations of `kind` that read or write one of `tensors`, or of all.
 
-    The log says `CUSTOM FlexErf` where the graph says `CUSTOM:FlexErf`.
+    The log prints `CUSTOM FlexErf` for `CUSTOM:FlexErf`.
     """
-    wanted = None if tensors is None else set(tensors)
+    names = None if tensors is None else set(tensors)
     return tuple(
         i
         for i, op in enumerate(ops)
         if op.kind.replace(":", " ") == kind
-        and (wanted is None or any(t.name in wanted for t in (*op.operands, *op.outputs)))
+        and (names is None or any(t.name in names for t in (*op.operands, *op.outputs)))
     )

@@ -1,4 +1,4 @@
-"""What the real delegate makes of one file, as one object."""
+"""The real delegate's verdict on one file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from msd.parity import psnr
 from msd.runners.runner import Precision
 
 THRESHOLD_DB = {"fp32": 60.0, "fp16": 35.0}
-"""The least PSNR between GPU and CPU that counts as the same numbers, by the precision computed in."""
+"""The least PSNR between GPU and CPU of an acceptable result, by the precision of the arithmetic."""
 
 
 @dataclass(frozen=True)
 class Distance:
-    """How far an output of the GPU is from the CPU's.
+    """The error of one output of the GPU, relative to the CPU's.
 
     `psnr` is 20·log10(max|reference| / rmse) in dB: infinite for equal outputs, NaN where either is not
     finite.
@@ -37,16 +37,16 @@ class Distance:
 
 
 def distance(output: str, value: Array, reference: Array) -> Distance:
-    """Return how far `value` is from `reference`, two arrays of one shape and any real dtype."""
-    got, wanted = np.asarray(value, np.float64), np.asarray(reference, np.float64)
-    finite, reference_finite = bool(np.isfinite(got).all()), bool(np.isfinite(wanted).all())
+    """Return the distance of `value` from `reference`, two arrays of one shape and any real dtype."""
+    actual, expected = np.asarray(value, np.float64), np.asarray(reference, np.float64)
+    finite, reference_finite = bool(np.isfinite(actual).all()), bool(np.isfinite(expected).all())
     identical = value.dtype == reference.dtype and np.array_equal(value, reference)
     known = finite and reference_finite
     return Distance(
         output=output,
-        psnr=psnr(wanted, got) if known else math.nan,
-        max_difference=_greatest(got - wanted) if known else math.nan,
-        max_reference=_greatest(wanted) if known else math.nan,
+        psnr=psnr(expected, actual) if known else math.nan,
+        max_difference=_greatest(actual - expected) if known else math.nan,
+        max_reference=_greatest(expected) if known else math.nan,
         finite=finite,
         reference_finite=reference_finite,
         identical=identical,
@@ -61,18 +61,19 @@ def _greatest(values: npt.NDArray[np.float64]) -> float:
 class Verdict:
     """The delegate's verdict on one file.
 
-    `operations` counts the file's, `delegated` those the GPU got, `partitions` the pieces the graph was cut
-    into (those on the CPU included; 0 where the GPU got nothing), `subgraphs` the graphs in the file: a file
-    that runs whole on the GPU has one piece each. `confirmed` says that the runtime itself stated the
-    replacement. `precision` is the one computed in, `asked` the one asked for. `failure` is why it did not
-    compile or run, `crashed` whether that was a crash, a time-out or a lack of memory. `problems` are the
-    native errors logged. `reference_failure` is why the CPU gave no numbers. Seconds are wall time.
+    `operations` counts the file's operations, `delegated` those on the GPU, `partitions` the pieces that the
+    graphs are cut into (including those on the CPU; 0 where nothing is on the GPU), `subgraphs` the graphs in
+    the file: each graph of a fully delegated file is one piece. `confirmed` says that the runtime logged the
+    replacement. `requested` is the requested precision, `precision` that of the arithmetic. `failure` is the
+    reason why the file did not compile or run, and `crashed` says whether that was a crash, a time-out or a
+    lack of memory. `problems` are the errors in the native log. `reference_failure` is the reason why there
+    are no results of the CPU. Seconds are wall time.
     """
 
     file: Path
     adapter: str
     adapter_type: str
-    asked: Precision
+    requested: Precision
     precision: Precision
     operations: int
     subgraphs: int
@@ -91,8 +92,8 @@ class Verdict:
     log: tuple[str, ...]
 
     @property
-    def whole(self) -> bool:
-        """Whether every operation went to the GPU, in one piece."""
+    def fully_delegated(self) -> bool:
+        """Whether every operation runs on the GPU, in one piece for each graph."""
         return (
             self.failure is None
             and self.delegated == self.operations > 0
@@ -118,25 +119,25 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Whether the file runs whole on the GPU with the CPU's numbers."""
+        """Whether the file is fully delegated and its results match the CPU's."""
         return not self.objections
 
     @property
     def objections(self) -> tuple[str, ...]:
-        """Why the verdict is not ok, a clause each."""
+        """The reasons why the verdict is not ok, a clause each."""
         return tuple(self._objections())
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know even of a good verdict, a clause each."""
+        """Remarks for readers, even on a good verdict, a clause each."""
         return tuple(self._notes())
 
     @property
     def precision_note(self) -> str | None:
-        """That the adapter does not compute in the precision asked for, or None."""
-        if self.asked == self.precision:
+        """A clause where the adapter does not compute in the requested precision, or None."""
+        if self.requested == self.precision:
             return None
-        return f"{self.asked} was asked for, but {self.adapter} computes in {self.precision}"
+        return f"{self.requested} was requested, but {self.adapter} computes in {self.precision}"
 
     def _objections(self) -> Iterator[str]:
         if self.rejected or (self.failure is None and self.delegated != self.operations):
@@ -148,25 +149,26 @@ class Verdict:
         else:
             yield from (f"the native log has the error “{problem}”" for problem in self.problems)
         if self.reference_failure:
-            yield f"the CPU gave no numbers to compare with: {self.reference_failure}"
-        for found in self.distances:
-            yield from self._wrong(found)
+            yield f"there are no results of the CPU to compare with: {self.reference_failure}"
+        for output in self.distances:
+            yield from self._output_objections(output)
 
-    def _wrong(self, found: Distance) -> Iterator[str]:
-        if not found.finite:
-            both = "" if found.reference_finite else ", and on the CPU too"
-            yield f"{found.output} has NaN or infinite values{both}"
-        elif not found.reference_finite:
-            yield f"{found.output} has NaN or infinite values on the CPU"
-        elif found.psnr < self.threshold and self.whole:
-            yield f"{found.output} is only {found.psnr:.1f} dB from the CPU's (wanted: {self.threshold:g} dB)"
-        elif found.identical and not self.confirmed:
-            yield f"{found.output} is the CPU's to the last bit, and no log line says that the GPU made it"
+    def _output_objections(self, output: Distance) -> Iterator[str]:
+        name, least = output.output, f"{self.threshold:g} dB"
+        if not output.finite:
+            both = "" if output.reference_finite else ", and on the CPU too"
+            yield f"{name} has NaN or infinite values{both}"
+        elif not output.reference_finite:
+            yield f"{name} has NaN or infinite values on the CPU"
+        elif output.psnr < self.threshold and self.fully_delegated:
+            yield f"{name} has a PSNR of only {output.psnr:.1f} dB against the CPU's (required: {least})"
+        elif output.identical and not self.confirmed:
+            yield f"{name} equals the CPU's to the last bit, and no log line says that the GPU computed it"
 
     def _notes(self) -> Iterator[str]:
-        if self.distances and not self.whole:
-            yield "the numbers are those of GPU and CPU together"
-            yield "operations with int8 weights round their inputs on the CPU: expect about 50 dB of these"
-        for found in self.distances:
-            if found.identical and self.confirmed:
-                yield f"{found.output} is the CPU's to the last bit"
+        if self.distances and not self.fully_delegated:
+            yield "the results are computed by GPU and CPU together"
+            yield "operations with int8 weights round their inputs on the CPU: expect about 50 dB from these"
+        for output in self.distances:
+            if output.identical and self.confirmed:
+                yield f"{output.output} equals the CPU's to the last bit"

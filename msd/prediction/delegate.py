@@ -1,4 +1,4 @@
-"""What a GPU delegate is: its rules, and how it keeps what a model is made of."""
+"""The description of a GPU delegate: its rules, and how it stores weights and tensors."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 class Delegate:
     """One GPU delegate.
 
-    `title` is what people call it. `rules`: which operations it takes. `worth_winograd`: whether it runs a
-    3x3 convolution as Winograd F(4x4, 3x3), going by its number of tiles, `winograd_tiles`, on a device.
-    `keeps_integers`: weights of fully connected layers and 1x1 convolutions stay in few bits on the GPU.
-    `stacks_batches`: it lays the batches of a BATCH_MATMUL under one another in a texture. `splits_lookup`:
-    it cannot look up the rows of tokens, so a bundle for it has them in a file of their own, for the CPU.
-    `is_judged`: msd.judging asks the real one.
+    `title` is its common name. `rules` decide which operations it accepts. `worth_winograd` says whether it
+    runs a 3x3 convolution as Winograd F(4x4, 3x3) on a device, by the number of tiles, `winograd_tiles`.
+    `keeps_integers`: quantised weights of fully connected layers and 1x1 convolutions stay quantised on the
+    GPU. `stacks_batches`: it stacks the batches of a BATCH_MATMUL vertically in a texture. `splits_lookup`:
+    it does not support the token embedding's lookup, which gets a file of its own for the CPU. `is_judged`:
+    msd.judging can run the real delegate.
     """
 
     name: str

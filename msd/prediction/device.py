@@ -20,7 +20,7 @@ from msd.prediction.delegate import Delegate
 from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "devices"
-"""The device descriptions that come with msd, in a checkout or beside the installed package."""
+"""The folder of msd's own device descriptions, in a checkout or inside the installed package."""
 
 STORAGES = {
     "weights_storage": ("texture_2d", "buffer"),
@@ -46,7 +46,7 @@ Shape = tuple[int, ...]
 
 @dataclass(frozen=True)
 class ConvSize:
-    """A convolution as delegates see it, with `height`, `width` and `batch` of its result.
+    """The size of a convolution; `height`, `width` and `batch` are those of its result.
 
     `inputs` is the number of channels that one filter reads; `plain` means no stride, dilation or groups.
     """
@@ -120,7 +120,7 @@ class Device:
 
     @property
     def delegates(self) -> tuple[Delegate, ...]:
-        """The one that uses the device, or all of which it may be; raises BadConfig for an unknown name."""
+        """The delegate that uses the device, or all of them; raises BadConfig for an unknown name."""
         return (find_delegate(self.delegate),) if self.delegate else tuple(delegates().values())
 
     def uses_winograd(self, conv: ConvSize) -> bool:
@@ -150,12 +150,12 @@ class Device:
 
     def input_split(self, conv: ConvSize) -> int | None:
         """Return the fewest equal slices of the input channels that all fit, or None."""
-        parts = _whole_parts(conv.inputs)
+        parts = _equal_parts(conv.inputs)
         return next((n for n in parts if self.fits(replace(conv, inputs=conv.inputs // n))), None)
 
     def output_split(self, conv: ConvSize) -> int | None:
         """Return the fewest equal slices of the output channels that all fit, or None."""
-        parts = _whole_parts(conv.outputs)
+        parts = _equal_parts(conv.outputs)
         return next((n for n in parts if self.fits(replace(conv, outputs=conv.outputs // n))), None)
 
 
@@ -169,8 +169,8 @@ def slices(channels: int) -> int:
     return -(-channels // 4)
 
 
-def _whole_parts(channels: int) -> list[int]:
-    """Return the numbers of equal parts that channels split into without sharing a pixel."""
+def _equal_parts(channels: int) -> list[int]:
+    """Return all numbers of equal parts that channels can be split into without sharing a pixel."""
     pixels, rest = divmod(channels, 4)
     small = [n for n in range(1, math.isqrt(max(pixels, 0)) + 1) if not rest and pixels % n == 0]
     return sorted({1, *small, *(pixels // n for n in small)})
@@ -185,7 +185,7 @@ class Target:
 
 
 def shipped() -> list[str]:
-    """Return the names of the device descriptions that come with msd."""
+    """Return the names of msd's own device descriptions."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -218,11 +218,11 @@ def read_device(path: Path) -> Device:
 def _value(key: str, value: Any, path: Path) -> Any:
     if key in LIMITS and value == "unknown":
         return None
-    wanted = type(getattr(Device(), key))
+    kind = type(getattr(Device(), key))
     least = 0 if key == "image_buffer_pixels" else 1
-    if type(value) is not wanted or (wanted is int and value < least):
-        what = "a positive integer" if wanted is int else "a string"
-        raise BadConfig(f"{path}: {key} is {value!r}; {what} was expected")
+    if type(value) is not kind or (kind is int and value < least):
+        expected = "a positive integer" if kind is int else "a string"
+        raise BadConfig(f"{path}: {key} is {value!r}; {expected} was expected")
     if key in STORAGES and value not in STORAGES[key]:
         raise BadConfig(f"{path}: {key} is {value!r}; choose from {list(STORAGES[key])}")
     return value

@@ -1,4 +1,4 @@
-"""Every delegate that msd has rules for: the modules of msd/prediction/delegates/."""
+"""All delegates that msd has rules for: the modules of msd/prediction/delegates/."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from msd.prediction.delegate import Delegate
 def delegates() -> dict[str, Delegate]:
     """Return the delegates by name, in the order of their files."""
     names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
-    every: list[Delegate] = [import_module(f"{folder.__name__}.{name}").DELEGATE for name in names]
-    return {delegate.name: delegate for delegate in every}
+    loaded: list[Delegate] = [import_module(f"{folder.__name__}.{name}").DELEGATE for name in names]
+    return {delegate.name: delegate for delegate in loaded}
 
 
 def find_delegate(name: str) -> Delegate:

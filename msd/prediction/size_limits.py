@@ -16,7 +16,7 @@ from msd.prediction.storage import Precision, bhwc, element_bytes, extent, store
 from msd.prediction.stored_constants import constant, convolution, kept_weights
 
 Severity = Literal["fails", "degrades"]
-"""Either the delegate refuses the graph or crashes, or the graph runs with slower storage."""
+"""The effect: the delegate refuses the graph or crashes, or the graph runs with slower storage."""
 
 SMALLER = "smaller images, batch 1, or fewer heads of an attention at a time"
 
@@ -25,8 +25,8 @@ SMALLER = "smaller images, batch 1, or fewer heads of an attention at a time"
 class SizeProblem:
     """A size beyond a limit, in `tensors` of operator number `op`, of `kind`; `sentence` explains it.
 
-    `code` is weights-texture, weights-allocation, tensor-allocation, matmul-texture or tensor-storage; `fix`
-    is the rewrite or the change that helps, "" where none is needed.
+    `code` is weights-texture, weights-allocation, tensor-allocation, matmul-texture or tensor-storage. `fix`
+    is the rewrite or the change that solves it, "" where none is needed.
     """
 
     op: int
@@ -40,7 +40,7 @@ class SizeProblem:
 
 @dataclass(frozen=True)
 class Convolution:
-    """How a CONV_2D runs; `texture` is the width and height of the texture that its weights need."""
+    """The execution of a CONV_2D; `texture` is the width and height of the texture that its weights need."""
 
     op: int
     size: ConvSize
@@ -92,14 +92,14 @@ def _why(conv: Convolution, device: Device) -> str:
     size, (width, height) = conv.size, conv.texture
     kh, kw = size.kernel
     deep, wide = slices(size.inputs), slices(size.outputs)
-    form = f"the {kh}x{kw} convolution of {size.inputs} to {size.outputs} channels"
+    layer = f"the {kh}x{kw} convolution of {size.inputs} to {size.outputs} channels"
     rows = f"{kh * kw} rows for each of {deep} slices of four input channels"
     if conv.winograd:
         tiles = min(delegate.winograd_tiles(size) for delegate in device.delegates)
-        chosen = f"as it runs as Winograd ({tiles} tiles, {deep} and {wide} slices of channels)"
-        rows = f"36 rows for each of {deep} slices of four input channels, {chosen}"
+        winograd = f"as it runs as Winograd ({tiles} tiles, {deep} and {wide} slices of channels)"
+        rows = f"36 rows for each of {deep} slices of four input channels, {winograd}"
     most = f"{device.image2d_width} x {device.image2d_height}"
-    return f"{form} needs a weights texture of {width} x {height}: {rows}; {device.name} has at most {most}"
+    return f"{layer} needs a weights texture of {width} x {height}: {rows}; {device.name} has at most {most}"
 
 
 def _splits(conv: Convolution, device: Device) -> str:
@@ -110,14 +110,14 @@ def _splits(conv: Convolution, device: Device) -> str:
 
 
 def _allocations(graph: Graph, device: Device, precision: Precision) -> Iterator[SizeProblem]:
-    for kept in kept_weights(graph, device, precision):
-        if not within(kept.piece, device.allocation_bytes):
-            kind = graph.ops[kept.op].kind
-            why = f"the weights {kept.tensor} take {_beyond(kept.piece, kept.form, device)}"
+    for weights in kept_weights(graph, device, precision):
+        if not within(weights.piece, device.allocation_bytes):
+            kind = graph.ops[weights.op].kind
+            why = f"the weights {weights.tensor} take {_beyond(weights.piece, weights.form, device)}"
             yield SizeProblem(
-                op=kept.op,
+                op=weights.op,
                 kind=kind,
-                tensors=(kept.tensor,),
+                tensors=(weights.tensor,),
                 code="weights-allocation",
                 severity="fails",
                 sentence=why,
@@ -127,7 +127,7 @@ def _allocations(graph: Graph, device: Device, precision: Precision) -> Iterator
 
 def _beyond(size: int, form: str, device: Device) -> str:
     most = _mib(device.allocation_bytes or 0)
-    return f"{_mib(size)} in one piece as {form}; {device.name} gives at most {most}"
+    return f"{_mib(size)} in one piece as {form}; {device.name} allocates at most {most}"
 
 
 def _mib(size: int) -> str:
@@ -152,10 +152,10 @@ def _tensors(graph: Graph, device: Device, precision: Precision) -> Iterator[Siz
                 fix=SMALLER,
             )
         elif stored.storage != device.activations_storage:
-            wanted = " x ".join(map(str, extent(tensor.shape, device.activations_storage)[:2]))
-            asked, found = (s.replace("_", " ") for s in (device.activations_storage, stored.storage))
-            why = f"{tensor.name} ({shape}) would be a {asked} of {wanted}, more than {device.name} has"
-            why += f": it lies in a slower {found}"
+            size = " x ".join(map(str, extent(tensor.shape, device.activations_storage)[:2]))
+            usual, actual = (s.replace("_", " ") for s in (device.activations_storage, stored.storage))
+            why = f"{tensor.name} ({shape}) would be a {usual} of {size}, more than {device.name} has"
+            why += f": it is stored in a slower {actual}"
             yield SizeProblem(
                 op=i,
                 kind=op.kind,
@@ -179,8 +179,8 @@ def _computed(graph: Graph) -> Iterator[tuple[int, Op, Tensor]]:
 
 def _matmuls(graph: Graph, device: Device) -> Iterator[SizeProblem]:
     """Yield the problems of BATCH_MATMUL, whose batches some delegates stack in a texture."""
-    stacked = any(delegate.stacks_batches for delegate in device.delegates)
-    if not stacked or device.activations_storage != "texture_2d":
+    stacks = any(delegate.stacks_batches for delegate in device.delegates)
+    if not stacks or device.activations_storage != "texture_2d":
         return
     for i, op in enumerate(graph.ops):
         if op.kind != "BATCH_MATMUL" or all(bhwc(t.shape)[0] == 1 for t in op.outputs):
@@ -191,7 +191,7 @@ def _matmuls(graph: Graph, device: Device) -> Iterator[SizeProblem]:
             if within(width, device.image2d_width) and within(height, device.image2d_height):
                 continue
             most = f"{device.image2d_width} x {device.image2d_height}"
-            why = f"{tensor.name}, its {b} batches under one another, needs a texture of {width} x {height}"
+            why = f"{tensor.name}, its {b} batches stacked, needs a texture of {width} x {height}"
             why += f"; {device.name} has at most {most}"
             yield SizeProblem(
                 op=i,

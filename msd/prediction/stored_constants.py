@@ -1,10 +1,10 @@
-"""How a GPU delegate stores constants: as floats, repacked, transformed for Winograd, or in int8.
+"""The constants that a GPU delegate stores: as floats, repacked, transformed for Winograd, or in int8.
 
 The channels of every constant are padded to a multiple of four. TensorFlow Lite's delegate dequantises int8
 when it loads a file (common/model_builder_helper.h, DequantizeConstantTensor). LiteRT's keeps int8 for fully
 connected layers and 1x1 convolutions, which run as such, and nowhere else (ml_drift/common/
-gpu_model_builder.cc, Convolution and GetFloatWeights). How it stores int8 tables of EMBEDDING_LOOKUP is not
-known: they count as float.
+gpu_model_builder.cc, Convolution and GetFloatWeights). Its storage of int8 tables of EMBEDDING_LOOKUP is
+unknown: they count as float.
 """
 
 from __future__ import annotations
@@ -57,10 +57,10 @@ def convolution(op: Op) -> ConvSize | None:
 
 def kept_weights(graph: Graph, device: Device, precision: Precision) -> list[StoredConstant]:
     """Return every constant on the GPU, once for each operator that reads it."""
-    return [kept for i, op in enumerate(graph.ops) for kept in _of(i, op, device, precision)]
+    return [stored for i, op in enumerate(graph.ops) for stored in _constants(i, op, device, precision)]
 
 
-def _of(index: int, op: Op, device: Device, precision: Precision) -> Iterator[StoredConstant]:
+def _constants(index: int, op: Op, device: Device, precision: Precision) -> Iterator[StoredConstant]:
     form = "float16" if precision == "fp16" else "float32"
     element = element_bytes("FLOAT32", precision)
     if op.kind == "DEQUANTIZE":
@@ -89,7 +89,7 @@ def constant(tensor: Tensor) -> Tensor | None:
 
 
 def _float16(tensor: Tensor) -> Tensor | None:
-    """Return the float16 constant behind a DEQUANTIZE: delegates read it and drop the operator."""
+    """Return the float16 constant that a DEQUANTIZE reads: delegates use it and drop the operator."""
     stored = constant(tensor)
     return stored if stored is not None and stored is not tensor and stored.dtype == "FLOAT16" else None
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.bundle import Bundle
-from msd.calibration.drawing import Calibration
+from msd.calibration.generated_inputs import Calibration
 from msd.calibration.inputs import Runs, open_folder
 from msd.ir import Graph, Model
 from msd.ir.interface import Interface

@@ -17,7 +17,7 @@ UNITS = {"kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 @dataclass(frozen=True)
 class Budget:
-    """How much to remove: a `share` of the parameters in percent, or all but `bytes` of the weights."""
+    """The amount to prune: a `share` of the parameters in percent, or all but `bytes` of the weights."""
 
     share: float | None = None
     bytes: int | None = None
@@ -36,9 +36,10 @@ class UnitShare:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What to prune and how.
+    """The settings of pruning.
 
-    `refit` None means where there is a calibration; no `components` mean those that the family prunes.
+    With `refit` None, layers are refitted if there is a calibration; no `components` means those that the
+    family prunes.
     """
 
     budget: Budget | None = None

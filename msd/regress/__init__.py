@@ -1,1 +1,1 @@
-"""Compare the images of a converted bundle with golden ones, and fail when they get worse."""
+"""Compare a bundle's images with golden images, and fail when they get worse."""

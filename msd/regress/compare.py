@@ -1,4 +1,4 @@
-"""Compare new images with golden ones: metrics, thresholds, and a sentence for each broken one."""
+"""Compare new images with golden ones: metrics, thresholds, and a sentence for each broken threshold."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Compared:
-    """One image. `psnr_db` None means equal; `attributes` only for the demo's captions.
+class ImageComparison:
+    """One image. `psnr_db` None means equal to the golden; `attributes` is for the demo's captions only.
 
-    `broken`: each threshold that it breaks, in a sentence, by the threshold's name.
+    `broken` has a sentence for each threshold that the image breaks, by the threshold's name.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Compared:
 
 @dataclass(frozen=True)
 class ThresholdCheck:
-    """A threshold for all images together: its limit, and the value found (None: equal images)."""
+    """A threshold for all images together: its limit, and the measured value (None: equal images)."""
 
     threshold: str
     limit: float
@@ -52,7 +52,7 @@ class ThresholdCheck:
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a run. `reconverted`: the same weights in the same format ran in the same place.
+    """The result of a run. `reconverted`: both images come from the same weights, format and place.
 
     `limits`: the thresholds applied. `pictures`: worst first. `notes`: further remarks, in sentences.
     """
@@ -63,7 +63,7 @@ class Result:
     new: Origin
     reconverted: bool
     limits: Thresholds
-    pictures: tuple[Compared, ...]
+    pictures: tuple[ImageComparison, ...]
     checks: tuple[ThresholdCheck, ...]
     notes: tuple[str, ...]
     seconds: float
@@ -78,8 +78,7 @@ class Result:
 
 def require_scorer(suite: Suite, demo: bool) -> None:
     """Raise BadConfig for a threshold on attributes that msd cannot read from this model's images."""
-    asked = [limits for limits in (suite.thresholds, suite.reconverted) if limits and limits.attributes_least]
-    if not asked:
+    if not any(limits and limits.attributes_least for limits in (suite.thresholds, suite.reconverted)):
         return
     if not demo:
         raise BadConfig(
@@ -104,10 +103,11 @@ def compare(
     """Return the comparison of `new` images with `golden` ones; `demo`: whether captions can be scored."""
     again = goldens.origin.can_be_repeated_by(origin)
     limits = suite.reconverted if again and suite.reconverted else suite.thresholds
-    compared = [
-        _compared(entry, golden[entry.name], new[entry.name], demo) for entry in suite.drawing.pictures
+    images = [
+        _compare_one(image, golden[image.name], new[image.name], demo) for image in suite.drawing.pictures
     ]
-    judged = tuple(_judged(each, limits) for each in sorted(compared, key=lambda each: each.rank))
+    worst_first = sorted(images, key=lambda image: image.rank)
+    checked = tuple(_apply_thresholds(image, limits) for image in worst_first)
     notes = tuple(_notes(suite, goldens, origin, again))
     return Result(
         msd=msd.__version__,
@@ -116,8 +116,8 @@ def compare(
         new=origin,
         reconverted=again,
         limits=limits,
-        pictures=judged,
-        checks=tuple(_checks(judged, limits)),
+        pictures=checked,
+        checks=tuple(_checks(checked, limits)),
         notes=notes,
         seconds=round(seconds, 3),
     )
@@ -128,9 +128,9 @@ def decibels(value: float | None) -> str:
     return "equal" if value is None else f"{value:.1f} dB"
 
 
-def _compared(entry: SuitePicture, golden: Pixels, new: Pixels, demo: bool) -> Compared:
+def _compare_one(entry: SuitePicture, golden: Pixels, new: Pixels, demo: bool) -> ImageComparison:
     ratio = metrics.psnr(golden, new)
-    return Compared(
+    return ImageComparison(
         name=entry.name,
         prompt=entry.prompt,
         negative_prompt=entry.negative_prompt,
@@ -147,8 +147,8 @@ def _stored(ratio: float) -> float | None:
     return None if ratio == math.inf else round(ratio, 3)
 
 
-def _judged(picture: Compared, limits: Thresholds) -> Compared:
-    """Return the image with the thresholds that it breaks."""
+def _apply_thresholds(picture: ImageComparison, limits: Thresholds) -> ImageComparison:
+    """Return the image with a sentence for each threshold that it breaks."""
     broken: dict[str, str] = {}
     if limits.psnr_least is not None and picture.psnr_db is not None and picture.psnr_db < limits.psnr_least:
         broken["psnr_least"] = f"PSNR is {picture.psnr_db:.1f} dB, below {limits.psnr_least:g} dB"
@@ -163,7 +163,7 @@ def _judged(picture: Compared, limits: Thresholds) -> Compared:
     return replace(picture, broken=sentences)
 
 
-def _checks(pictures: Sequence[Compared], limits: Thresholds) -> Iterator[ThresholdCheck]:
+def _checks(pictures: Sequence[ImageComparison], limits: Thresholds) -> Iterator[ThresholdCheck]:
     """Yield the checks of all images together."""
     if (limit := limits.psnr_median) is not None:
         middle = _stored(median(p.rank[0] for p in pictures))
@@ -183,15 +183,15 @@ def _notes(suite: Suite, goldens: Goldens, new: Origin, again: bool) -> Iterator
     if old.model == new.model:
         yield f"Goldens and new images come from the same model, {new.model[:12]}."
     else:
-        was = f"{old.model[:12]} ({old.source}, recipe {old.recipe}, msd {old.msd})"
-        now = f"{new.model[:12]} (recipe {new.recipe}, msd {new.msd})"
-        yield f"Goldens come from model {was}; new images from {now}."
+        of_goldens = f"{old.model[:12]} ({old.source}, recipe {old.recipe}, msd {old.msd})"
+        of_new = f"{new.model[:12]} (recipe {new.recipe}, msd {new.msd})"
+        yield f"Goldens come from model {of_goldens}; new images from {of_new}."
     if again and suite.reconverted:
-        yield "Both have the same weights, stored in the same way: the limits of [reconverted] count."
+        yield "Both have the same weights in the same format: the limits of [reconverted] apply."
     if (old.backend, old.precision) != (new.backend, new.precision):
         places = (
             f"goldens on {old.backend} in {old.precision}, new images on {new.backend} in {new.precision}"
         )
         yield f"Generated in different places: {places}."
     if (goldens.thresholds, goldens.reconverted) != (suite.thresholds, suite.reconverted):
-        yield "The suite's thresholds are not those it had when the goldens were made."
+        yield "The suite's thresholds have changed since the goldens were generated."

@@ -34,15 +34,15 @@ from msd.runtime.pipeline import Pipeline
 FORMAT = 1
 MANIFEST = "goldens.json"
 LIBRARIES = ("ai-edge-litert", "numpy")
-RENEW = "make new ones with --update"
+RENEW = "generate new goldens with --update"
 
 
 @dataclass(frozen=True)
 class Origin:
     """The model that generated images, and the place where it ran.
 
-    `model`: `Bundle.model_hash`. `weights`: the SHA-256 of the checkpoint's files and the recipe's, the same
-    for a model that is converted again.
+    `model`: `Bundle.model_hash`. `weights`: a SHA-256 over the checkpoint's files and the recipe, which stays
+    the same when a model is converted again.
     """
 
     model: str
@@ -56,8 +56,8 @@ class Origin:
 
     def can_be_repeated_by(self, other: Origin) -> bool:
         """Whether the other has the same weights in the same format, and runs in the same place."""
-        places = (self.backend, self.precision), (other.backend, other.precision)
-        return self.weights == other.weights and places[0] == places[1]
+        same_place = (self.backend, self.precision) == (other.backend, other.precision)
+        return self.weights == other.weights and same_place
 
     @staticmethod
     def of(pipeline: Pipeline) -> Origin:
@@ -77,7 +77,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Goldens:
-    """The content of goldens.json. `suite`: the SHA-256 of `drawing`. `pixels`: each image's, by name."""
+    """The content of goldens.json. `suite` is the SHA-256 of `drawing`, `pixels` those of the images."""
 
     suite: str
     drawing: Drawing
@@ -104,7 +104,7 @@ def load(folder: Path) -> Goldens:
 
 
 def require_same_drawing(goldens: Goldens, suite: Suite, folder: Path) -> None:
-    """Raise BadGoldens, naming the first difference, for goldens of other images than the suite's."""
+    """Raise BadGoldens, with the first difference, for goldens of other images than the suite's."""
     if goldens.suite != suite.drawing.digest:
         difference = _difference(goldens.drawing, suite.drawing)
         raise BadGoldens(f"{folder} has the goldens of another suite: {difference}; {RENEW}")
@@ -128,7 +128,7 @@ def read_picture(folder: Path, name: str, goldens: Goldens) -> Pixels:
 
 
 def require_replaceable(folder: Path) -> None:
-    """Raise OutputExists for a folder with anything but goldens: it is replaced as a whole."""
+    """Raise OutputExists for a folder with anything but goldens, since --update replaces it entirely."""
     recover(folder)
     if not folder.exists():
         return
@@ -140,11 +140,11 @@ def require_replaceable(folder: Path) -> None:
     except BadGoldens:
         ours = {name for name in names if name.endswith(".png")} if MANIFEST in names else set()
     if foreign := sorted(names - ours - {MANIFEST}):
-        raise OutputExists(f"{folder} has {foreign[0]}, which is no golden; --update would take it away")
+        raise OutputExists(f"{folder} has {foreign[0]}, which is not a golden; --update would remove it")
 
 
 def write(folder: Path, suite: Suite, pictures: Mapping[str, GeneratedImage], origin: Origin) -> None:
-    """Replace a folder by new goldens, atomically. Raises OutputUnwritable."""
+    """Replace a folder atomically by new goldens. Raises OutputUnwritable."""
     height, width, _ = next(iter(pictures.values())).pixels.shape
     digests = {name: _digest(picture.pixels) for name, picture in pictures.items()}
     goldens = Goldens(
@@ -201,7 +201,7 @@ def _decoded(path: Path) -> Pixels:
     try:
         with Image.open(path, formats=["PNG"]) as image:
             return np.asarray(image.convert("RGB"))
-    except Exception as problem:  # Pillow's readers raise a dozen kinds
+    except Exception as problem:  # Pillow's readers raise a dozen kinds of errors
         raise BadGoldens(f"{path} is damaged ({problem}); restore it, or {RENEW}") from problem
 
 
@@ -216,15 +216,15 @@ def _weights(bundle: Bundle) -> str:
 
 
 def _difference(golden: Drawing, suite: Drawing) -> str:
-    """Return in words where two drawings differ first."""
+    """Return the first difference between two drawings, as a clause."""
     for key in ("steps", "guidance", "scheduler"):
-        if (was := getattr(golden, key)) != (wanted := getattr(suite, key)):
-            return f"their {key} is {was} and the suite's is {wanted}"
-    names, wanted_names = ([entry.name for entry in drawing.pictures] for drawing in (golden, suite))
-    if names != wanted_names:
-        return f"they are of {', '.join(names)} and the suite's of {', '.join(wanted_names)}"
+        if (old_value := getattr(golden, key)) != (value := getattr(suite, key)):
+            return f"their {key} is {old_value} and the suite's is {value}"
+    old_names, names = ([entry.name for entry in drawing.pictures] for drawing in (golden, suite))
+    if old_names != names:
+        return f"they are of {', '.join(old_names)} and the suite's of {', '.join(names)}"
     for old, new in zip(golden.pictures, suite.pictures, strict=True):
         for key, value in asdict(new).items():
-            if (was := getattr(old, key)) != value:
-                return f"the {key} of {old.name} is {was!r} there and {value!r} in the suite"
+            if (old_value := getattr(old, key)) != value:
+                return f"the {key} of {old.name} is {old_value!r} there and {value!r} in the suite"
     return "the two are written in different forms"

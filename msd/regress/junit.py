@@ -12,14 +12,14 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from xml.etree import ElementTree as Xml
 
-from msd.regress.compare import Compared, Result, decibels
+from msd.regress.compare import ImageComparison, Result, decibels
 
 FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """The characters that XML 1.0 cannot represent (section 2.2)."""
 
 
 def to_junit(result: Result) -> str:
-    """Return the XML text, ending in a newline; each case's time is its share of all seconds."""
+    """Return the XML text, ending in a newline; the time of each case is an equal share of all seconds."""
     cases = list(_cases(result))
     root = Xml.Element("testsuites")
     suite = Xml.SubElement(root, "testsuite", _attributes(result, cases))
@@ -75,7 +75,7 @@ def _case(result: Result, name: str, seconds: float, broken: dict[str, str], mor
     return case
 
 
-def _figures(picture: Compared) -> str:
+def _figures(picture: ImageComparison) -> str:
     figures = f"{decibels(picture.psnr_db)}, SSIM {picture.ssim:.4f}, {picture.hash_distance} hash bits apart"
     return f"{picture.prompt!r}, seed {picture.seed}: {figures}"
 

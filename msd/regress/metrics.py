@@ -15,7 +15,7 @@ Pixels = npt.NDArray[np.uint8]
 """An image, (height, width, 3)."""
 
 WINDOW = 11
-"""The pixels that a window of SSIM is high and wide, in Wang et al. and here."""
+"""The height and width of SSIM's window in pixels, as in Wang et al."""
 
 
 def psnr(golden: Pixels, new: Pixels) -> float:
@@ -32,12 +32,12 @@ def ssim(golden: Pixels, new: Pixels) -> float:
     """
     from skimage.metrics import structural_similarity
 
-    how = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
-    return float(structural_similarity(golden, new, channel_axis=2, data_range=255, **how))
+    options = {"gaussian_weights": True, "sigma": 1.5, "use_sample_covariance": False}
+    return float(structural_similarity(golden, new, channel_axis=2, data_range=255, **options))
 
 
 def hash_distance(golden: Pixels, new: Pixels) -> int:
-    """Return in how many of 64 bits the perceptual hashes differ: of low frequencies' signs, by imagehash."""
+    """Return the number of bits, of 64, in which the perceptual hashes differ (imagehash's phash, a DCT)."""
     import imagehash
     from PIL import Image
 

@@ -1,4 +1,4 @@
-"""A regression as one HTML page that needs nothing else: golden, new and difference side by side."""
+"""A regression as one self-contained HTML page: golden, new image and difference side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from importlib.resources import files
 
 import numpy as np
 
-from msd.regress.compare import Compared, Result, decibels
+from msd.regress.compare import ImageComparison, Result, decibels
 from msd.regress.metrics import Pixels
 from msd.regress.regression import Regression
 
@@ -39,7 +39,7 @@ def to_html(regression: Regression) -> str:
         *_sentences(result),
         "<h2>Figures</h2>",
         _table(result),
-        "<h2>Pictures</h2>",
+        "<h2>Images</h2>",
     ]
     for picture in result.pictures:
         golden, new = regression.golden[picture.name], regression.new[picture.name].pixels
@@ -50,11 +50,11 @@ def to_html(regression: Regression) -> str:
 def amplified(golden: Pixels, new: Pixels) -> tuple[Pixels, int]:
     """Return the absolute difference times a power of two, at most 64, and that factor.
 
-    The largest with which all but a thousandth of the values still fit into 8 bits.
+    It is the largest factor with which all but a thousandth of the values fit into 8 bits.
     """
     difference = np.abs(golden.astype(np.int32) - new)
-    reached = max(1.0, float(np.percentile(difference, CLIPPED)))
-    factor = next((f for f in FACTORS if reached * f <= 255), 1)
+    largest = max(1.0, float(np.percentile(difference, CLIPPED)))
+    factor = next((f for f in FACTORS if largest * f <= 255), 1)
     return np.minimum(difference * factor, 255).astype(np.uint8), factor
 
 
@@ -73,41 +73,41 @@ def _sentences(result: Result) -> Iterator[str]:
 
 
 def _cards(result: Result) -> str:
-    """Return a card for each threshold, with the worst value found, and the number of images."""
+    """Return a card for each threshold, with the worst value, and one for the number of images."""
     pictures, limits = result.pictures, result.limits
     broken = {name for picture in pictures for name in picture.broken}
     broken |= {check.threshold for check in result.checks if check.broken}
-    found = {check.threshold: check.found for check in result.checks}
+    measured = {check.threshold: check.found for check in result.checks}
     bits = str(max(p.hash_distance for p in pictures))
     cards = [
         ("psnr_least", "least PSNR", decibels(pictures[0].psnr_db), f"at least {limits.psnr_least} dB"),
         ("ssim_least", "least SSIM", f"{min(p.ssim for p in pictures):.4f}", f"at least {limits.ssim_least}"),
         ("hash_distance_most", "most hash bits apart", bits, f"at most {limits.hash_distance_most}"),
     ]
-    if "psnr_median" in found:
-        middle = decibels(found["psnr_median"])
+    if "psnr_median" in measured:
+        middle = decibels(measured["psnr_median"])
         cards.insert(0, ("psnr_median", "median PSNR", middle, f"at least {limits.psnr_median} dB"))
-    if (share := found.get("attributes_least")) is not None:
-        asked = f"at least {limits.attributes_least:.0%}"
-        cards.append(("attributes_least", "attributes right", f"{share:.0%}", asked))
-    shown = [f'<div class="card"><b>{len(pictures)}</b>pictures</div>']
+    if (share := measured.get("attributes_least")) is not None:
+        least = f"at least {limits.attributes_least:.0%}"
+        cards.append(("attributes_least", "attributes right", f"{share:.0%}", least))
+    html = [f'<div class="card"><b>{len(pictures)}</b>images</div>']
     for threshold, name, value, limit in cards:
-        asked = "no limit" if getattr(limits, threshold) is None else limit
-        shown.append(
+        bound = "no limit" if getattr(limits, threshold) is None else limit
+        html.append(
             f'<div class="card"><b class="{_kind(threshold in broken)}">{escape(value)}</b>{name}'
-            f'<br><span class="dim">{asked}</span></div>'
+            f'<br><span class="dim">{bound}</span></div>'
         )
-    return f'<div class="cards">{"".join(shown)}</div>'
+    return f'<div class="cards">{"".join(html)}</div>'
 
 
 def _table(result: Result) -> str:
-    columns = [("picture", ""), *((name, "right") for name in ("PSNR", "SSIM", "hash bits", "attributes"))]
+    columns = [("image", ""), *((name, "right") for name in ("PSNR", "SSIM", "hash bits", "attributes"))]
     head = "".join(f'<th class="{kind}">{name}</th>' for name, kind in columns)
     rows = "".join(_row(picture) for picture in result.pictures)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
-def _row(picture: Compared) -> str:
+def _row(picture: ImageComparison) -> str:
     name = escape(picture.name)
     cells = [f'<td class="{_kind(picture.broken)}"><a href="#{name}">{name}</a></td>']
     for threshold, value in _figures(picture):
@@ -115,7 +115,7 @@ def _row(picture: Compared) -> str:
     return f"<tr>{''.join(cells)}</tr>"
 
 
-def _figures(picture: Compared) -> list[tuple[str, str]]:
+def _figures(picture: ImageComparison) -> list[tuple[str, str]]:
     """Return each metric of an image as text, with its threshold."""
     return [
         ("psnr_least", decibels(picture.psnr_db)),
@@ -129,7 +129,7 @@ def _kind(broken: object) -> str:
     return "bad" if broken else ""
 
 
-def _section(picture: Compared, golden: Pixels, new: Pixels) -> Iterator[str]:
+def _section(picture: ImageComparison, golden: Pixels, new: Pixels) -> Iterator[str]:
     name = escape(picture.name)
     yield f'<section id="{name}"><h3 class="{_kind(picture.broken)}">{name}</h3>'
     without = f", without “{escape(picture.negative_prompt)}”" if picture.negative_prompt else ""
@@ -137,8 +137,8 @@ def _section(picture: Compared, golden: Pixels, new: Pixels) -> Iterator[str]:
     difference, factor = amplified(golden, new)
     label = f"difference × {factor}" if picture.psnr_db is not None else "no difference"
     small = " small" if new.shape[1] < SMALL else ""
-    shown = (("golden", golden), (f"new, {decibels(picture.psnr_db)}", new), (label, difference))
-    figures = "".join(_figure(caption, pixels) for caption, pixels in shown)
+    trio = (("golden", golden), (f"new, {decibels(picture.psnr_db)}", new), (label, difference))
+    figures = "".join(_figure(caption, pixels) for caption, pixels in trio)
     yield f'<div class="trio{small}">{figures}</div></section>'
 
 

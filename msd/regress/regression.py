@@ -16,7 +16,7 @@ from msd.regress.suite import Suite
 from msd.runtime.image import GeneratedImage
 from msd.runtime.pipeline import OnStep, Pipeline
 
-Named = dict[str, GeneratedImage]
+ByName = dict[str, GeneratedImage]
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,12 @@ class Regression:
 
     result: Result
     golden: dict[str, Pixels]
-    new: Named
+    new: ByName
 
 
 @dataclass(frozen=True)
 class Guard:
-    """A suite, a pipeline and goldens that fit together. `demo`: whether captions can be scored."""
+    """A suite, a pipeline and goldens that match. `demo`: whether captions can be scored."""
 
     suite: Suite
     pipeline: Pipeline
@@ -40,12 +40,12 @@ class Guard:
 
     def regress(self, on_step: OnStep | None = None) -> Regression:
         """Generate the images and compare them with the goldens; raises as `Pipeline.generate_all` does."""
-        begun = time.perf_counter()
-        new = _drawn(self.suite, self.pipeline, on_step)
-        seconds = time.perf_counter() - begun
+        start = time.perf_counter()
+        new = _generate(self.suite, self.pipeline, on_step)
+        seconds = time.perf_counter() - start
         pixels = {name: picture.pixels for name, picture in new.items()}
-        came = Origin.of(self.pipeline)
-        result = compare(self.suite, self.goldens, self.golden, pixels, came, self.demo, seconds)
+        origin = Origin.of(self.pipeline)
+        result = compare(self.suite, self.goldens, self.golden, pixels, origin, self.demo, seconds)
         return Regression(result, self.golden, new)
 
 
@@ -53,62 +53,62 @@ def guard(suite: Suite, pipeline: Pipeline, folder: Path) -> Guard:
     """Return the guard of a pipeline: the suite and the goldens in `folder`, checked.
 
     Raises BadGoldens for goldens that are missing, damaged, another suite's or of another size, and BadConfig
-    or BadCaption for thresholds that this model cannot be held to.
+    or BadCaption for thresholds that do not apply to this model.
     """
-    kept = store.load(folder)
-    store.require_same_drawing(kept, suite, folder)
-    golden = store.read_pictures(folder, kept)
+    goldens = store.load(folder)
+    store.require_same_drawing(goldens, suite, folder)
+    golden = store.read_pictures(folder, goldens)
     demo = metrics.is_demo(pipeline.bundle)
     require_scorer(suite, demo)
-    _require_size(kept, pipeline, folder)
-    return Guard(suite=suite, pipeline=pipeline, goldens=kept, golden=golden, demo=demo)
+    _require_size(goldens, pipeline, folder)
+    return Guard(suite=suite, pipeline=pipeline, goldens=goldens, golden=golden, demo=demo)
 
 
 def require_updatable(suite: Suite, pipeline: Pipeline, folder: Path) -> None:
-    """Raise OutputExists where the folder has other files than goldens, and as `guard` for thresholds."""
+    """Raise OutputExists where the folder has other files, and the errors of `guard` for thresholds."""
     store.require_replaceable(folder)
     require_scorer(suite, metrics.is_demo(pipeline.bundle))
 
 
 def update(suite: Suite, pipeline: Pipeline, folder: Path, on_step: OnStep | None = None) -> dict[str, str]:
-    """Make the pipeline's images the goldens; return a phrase with the change of each, by name.
+    """Replace the goldens by the pipeline's images; return a phrase with the change of each, by name.
 
     Raises OutputExists where the folder has other files, OutputUnwritable, and what `Pipeline.generate_all`
     raises; the old goldens then stay.
     """
     require_updatable(suite, pipeline, folder)
-    new = _drawn(suite, pipeline, on_step)
+    new = _generate(suite, pipeline, on_step)
     old = _earlier(folder)
     store.write(folder, suite, new, Origin.of(pipeline))
     changes = {name: _change(old.get(name), picture.pixels) for name, picture in new.items()}
     return changes | {name: "gone" for name in old if name not in new}
 
 
-def _drawn(suite: Suite, pipeline: Pipeline, on_step: OnStep | None) -> Named:
+def _generate(suite: Suite, pipeline: Pipeline, on_step: OnStep | None) -> ByName:
     pictures = pipeline.generate_all(suite.drawing.requests, on_step)
     return {entry.name: picture for entry, picture in zip(suite.drawing.pictures, pictures, strict=True)}
 
 
-def _require_size(kept: store.Goldens, pipeline: Pipeline, folder: Path) -> None:
+def _require_size(goldens: store.Goldens, pipeline: Pipeline, folder: Path) -> None:
     """Refuse a bundle of another image size before generating takes minutes."""
-    drawn = pipeline.bundle.manifest.configuration
-    if (drawn.height, drawn.width) != (kept.height, kept.width):
+    bundle, size = pipeline.bundle, pipeline.bundle.manifest.configuration
+    if (size.height, size.width) != (goldens.height, goldens.width):
         raise BadGoldens(
-            f"{folder} has pictures of {kept.width}×{kept.height} pixels, and {pipeline.bundle.folder} draws "
-            f"{drawn.width}×{drawn.height}; convert for that size, or {store.RENEW}"
+            f"{folder} has images of {goldens.width}×{goldens.height} pixels, and {bundle.folder} generates "
+            f"{size.width}×{size.height}; convert for that size, or {store.RENEW}"
         )
 
 
 def _earlier(folder: Path) -> dict[str, Pixels]:
     """Return the old goldens that can still be read, by name."""
     try:
-        kept = store.load(folder)
+        goldens = store.load(folder)
     except BadGoldens:
         return {}
     pictures: dict[str, Pixels] = {}
-    for name in kept.pixels:
+    for name in goldens.pixels:
         try:
-            pictures[name] = store.read_picture(folder, name, kept)
+            pictures[name] = store.read_picture(folder, name, goldens)
         except BadGoldens:
             continue
     return pictures
@@ -118,6 +118,6 @@ def _change(old: Pixels | None, new: Pixels) -> str:
     if old is None:
         return "new"
     if old.shape != new.shape:
-        return f"{new.shape[1]}×{new.shape[0]} pixels, was {old.shape[1]}×{old.shape[0]}"
+        return f"{new.shape[1]}×{new.shape[0]} pixels instead of {old.shape[1]}×{old.shape[0]}"
     ratio = metrics.psnr(old, new)
-    return "as it was" if ratio == float("inf") else f"changed: {decibels(ratio)} from what it was"
+    return "unchanged" if ratio == float("inf") else f"changed: PSNR {decibels(ratio)} against the old one"

@@ -1,4 +1,4 @@
-"""A suite of images that guards a model, and how much worse they may be: a TOML file.
+"""A suite of images that guards a model, with thresholds for their quality: a TOML file.
 
     steps = 12
 
@@ -30,7 +30,7 @@ from msd.runtime.pipeline import Request
 from msd.runtime.scheduler import SCHEDULERS
 
 FOLDER = CONFIGS / "suites"
-"""The suites that come with msd: in a checkout, and beside msd where it is installed."""
+"""The folder of msd's own suites, in a checkout or inside the installed package."""
 
 HASH_BITS = 64
 MOST: dict[str, float] = {
@@ -40,15 +40,15 @@ MOST: dict[str, float] = {
     "hash_distance_most": HASH_BITS,
     "attributes_least": 1,
 }
-"""Each threshold's own largest value; none is below 0."""
+"""The largest allowed value of each threshold; the smallest is 0."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""The names that an image may have: its file has the same."""
+"""The allowed names of images, which are also the names of their files."""
 
 
 @dataclass(frozen=True)
 class SuitePicture:
-    """One image: its name, which is also its file's, and its own part of a request."""
+    """One image: its name, which is also that of its file, and its own part of a request."""
 
     name: str
     prompt: str
@@ -58,7 +58,7 @@ class SuitePicture:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Everything that determines the images but the model. `scheduler` None means the checkpoint's own."""
+    """Everything but the model that determines the images. `scheduler` None means the checkpoint's own."""
 
     pictures: tuple[SuitePicture, ...]
     steps: int = 20
@@ -67,7 +67,7 @@ class Drawing:
 
     @property
     def digest(self) -> str:
-        """Its SHA-256: goldens with another one show other images."""
+        """The SHA-256 of all fields: goldens with another digest are of other images."""
         return fingerprint(asdict(self))
 
     @property
@@ -87,11 +87,11 @@ class Drawing:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """How much worse images may be than their goldens; None sets no limit.
+    """The allowed difference between images and their goldens; None sets no limit.
 
-    Of each picture: `psnr_least` in dB, `ssim_least` up to 1, `hash_distance_most` in bits of 64. Of all:
+    For each image: `psnr_least` in dB, `ssim_least` up to 1, `hash_distance_most` in bits of 64. For all:
     `psnr_median` in dB, and `attributes_least`, the mean share of each caption's attributes that the demo's
-    scorer finds.
+    scorer finds in the image.
     """
 
     psnr_least: float | None = None
@@ -116,7 +116,7 @@ class Suite:
 
 
 def shipped() -> list[str]:
-    """Return the names of the suites that come with msd."""
+    """Return the names of msd's own suites."""
     return sorted(path.stem for path in FOLDER.glob("*.toml"))
 
 
@@ -141,21 +141,21 @@ def read_suite(path: Path) -> Suite:
     own = ("steps", "guidance", "scheduler")
     require_known_keys(where, table, ("description", "thresholds", "reconverted", "picture", *own))
     thresholds = _thresholds(table.get("thresholds", {}), f"{where}, [thresholds]")
-    again = table.get("reconverted")
+    reconverted = table.get("reconverted")
     return Suite(
         name=path.stem,
-        drawing=Drawing(_entries(table.get("picture", []), where), **_drawn(table, where)),
+        drawing=Drawing(_entries(table.get("picture", []), where), **_settings(table, where)),
         thresholds=thresholds,
-        reconverted=None if again is None else _thresholds(again, f"{where}, [reconverted]"),
+        reconverted=None if reconverted is None else _thresholds(reconverted, f"{where}, [reconverted]"),
         description=_string(table, "description", where) if "description" in table else "",
     )
 
 
-def _drawn(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return steps, guidance and scheduler, of those that are given."""
+def _settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return steps, guidance and scheduler, without those that the table lacks."""
     values: dict[str, Any] = {}
     if "steps" in table:
-        values["steps"] = _whole(table, "steps", 1, where)
+        values["steps"] = _integer(table, "steps", 1, where)
     if "guidance" in table:
         values["guidance"] = float(_number(table, "guidance", math.inf, where))
     if "scheduler" in table:
@@ -173,9 +173,9 @@ def _thresholds(table: object, where: str) -> Thresholds:
     require_known_keys(where, table, [f.name for f in fields(Thresholds)])
     values: dict[str, Any] = {key: _number(table, key, MOST[key], where) for key in table}
     if "hash_distance_most" in values:
-        values["hash_distance_most"] = _whole(table, "hash_distance_most", 0, where)
+        values["hash_distance_most"] = _integer(table, "hash_distance_most", 0, where)
     if not values:
-        raise BadConfig(f"{where} asks for nothing, so no picture could fail; give psnr_least, for one")
+        raise BadConfig(f"{where} has no threshold, so no image could fail; add psnr_least, for example")
     return Thresholds(**values)
 
 
@@ -183,13 +183,13 @@ def _entries(tables: object, where: str) -> tuple[SuitePicture, ...]:
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise BadConfig(f"{where}: picture is not a list of tables; write [[picture]] above each")
     if not tables:
-        raise BadConfig(f"{where} has no pictures; add [[picture]] entries, each with a name and a prompt")
+        raise BadConfig(f"{where} has no images; add [[picture]] entries, each with a name and a prompt")
     entries = tuple(_entry(table, f"{where}, picture entry {n}") for n, table in enumerate(tables, 1))
     seen: dict[str, str] = {}
     for entry in entries:
         if earlier := seen.get(entry.name.lower()):
             both = f"{earlier} and {entry.name}"
-            raise BadConfig(f"{where}: two pictures are called {both}; each needs a name of its own")
+            raise BadConfig(f"{where}: two images are called {both}; each needs a name of its own")
         seen[entry.name.lower()] = entry.name
     return entries
 
@@ -205,7 +205,7 @@ def _entry(table: dict[str, Any], where: str) -> SuitePicture:
         name,
         _string(table, "prompt", where),
         _string(table, "negative_prompt", where) if "negative_prompt" in table else "",
-        _whole(table, "seed", 0, where) if "seed" in table else 0,
+        _integer(table, "seed", 0, where) if "seed" in table else 0,
     )
 
 
@@ -215,7 +215,7 @@ def _string(table: Mapping[str, Any], key: str, where: str) -> str:
     return str(table[key])
 
 
-def _whole(table: Mapping[str, Any], key: str, least: int, where: str) -> int:
+def _integer(table: Mapping[str, Any], key: str, least: int, where: str) -> int:
     value = table[key]
     if type(value) is not int or value < least:
         raise BadConfig(f"{where}: {key} is {value!r}; a whole number, at least {least}, was expected")

@@ -109,7 +109,7 @@ def _run(verdict: Verdict) -> DelegateRun:
         notes=(*filter(None, [verdict.precision_note]), *verdict.notes),
         adapter=verdict.adapter,
         adapter_type=verdict.adapter_type,
-        precision_asked=verdict.asked,
+        precision_asked=verdict.requested,
         precision=verdict.precision,
         operations=verdict.operations,
         subgraphs=verdict.subgraphs,

@@ -70,8 +70,8 @@ def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str
 
 def draw(bundle: Path) -> Drawn:
     """Generate two images with a bundle, and return the inputs of each network, by component."""
-    from msd.calibration.drawing import gather
+    from msd.calibration.generated_inputs import collect_inputs
     from msd.runtime.pipeline import Request
 
     requests = [Request(prompt, steps=STEPS, seed=i) for i, prompt in enumerate(PROMPTS)]
-    return gather(open_bundle(bundle), requests)
+    return collect_inputs(open_bundle(bundle), requests)

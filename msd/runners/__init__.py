@@ -1,1 +1,1 @@
-"""Where .tflite files run: in this process, in a child process, on a GPU."""
+"""Run .tflite files: in this process, in a child process, on a GPU, on a phone."""

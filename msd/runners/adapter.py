@@ -1,4 +1,4 @@
-"""Find a Vulkan adapter that carries the GPU delegate: a real GPU where there is one, else SwiftShader."""
+"""Find a Vulkan adapter that the GPU delegate runs on: a real GPU where there is one, else SwiftShader."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from msd.errors import NoDelegate
 from msd.runners import swiftshader
 from msd.runners.probe import probe
 
-NAMED = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
-"""Either names the user's choice of drivers to Vulkan's loader; the first is the newer name."""
+VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
+"""Environment variables by which a user chooses drivers for Vulkan's loader; the first is the newer name."""
 
 NVIDIA = Path("/usr/local/nvidia")
-"""Where containers find NVIDIA's driver: a place the loader does not look in by itself."""
+"""The folder of NVIDIA's driver in containers, which Vulkan's loader does not search by itself."""
 
 ICD_FOLDERS = (
     "/etc/vulkan/icd.d",
@@ -31,11 +31,12 @@ DEVICES = ("dri/renderD*", "nvidia[0-9]*", "dxg")
 
 @dataclass(frozen=True)
 class VulkanAdapter:
-    """An adapter on which the delegate has been seen to work.
+    """An adapter on which the delegate has passed the probe.
 
-    `name` and `type` are Dawn's words ("CPU / Software" for SwiftShader), `origin` says where the driver
-    comes from, `half_floats` whether float16 arithmetic is really done, `environment` what a child process
-    needs, `passed_over` which drivers were tried before it and why they would not do.
+    `name` and `type` are as Dawn reports them ("CPU / Software" for SwiftShader), `origin` is the driver's
+    origin in words, `half_floats` says whether the adapter really computes in float16, `environment` has the
+    variables that a child process needs, and `passed_over` a clause for each driver that was tried before it
+    and failed.
     """
 
     name: str
@@ -47,13 +48,13 @@ class VulkanAdapter:
 
     @property
     def software(self) -> bool:
-        """Whether it is no GPU but a processor doing a GPU's work."""
+        """Whether the adapter is software on a CPU, not a GPU."""
         return self.type.startswith("CPU")
 
 
 @dataclass(frozen=True)
 class Driver:
-    """A driver that might do: where it comes from, and the environment that selects it."""
+    """A driver to probe: its origin in words, and the environment that selects it."""
 
     origin: str
     environment: Mapping[str, str]
@@ -61,36 +62,36 @@ class Driver:
 
 @cache
 def find() -> VulkanAdapter:
-    """Return the first adapter on which the delegate works, setting SwiftShader up if it must.
+    """Return the first adapter on which the delegate works, installing SwiftShader if necessary.
 
-    Tried in order: the driver the user names in VK_DRIVER_FILES or VK_ICD_FILENAMES (and then no other), the
-    system's drivers if there is a GPU, SwiftShader. Raises NoDelegate with what was tried and what to
-    install.
+    The order is: the driver that the user names in VK_DRIVER_FILES or VK_ICD_FILENAMES (and then no other),
+    the system's drivers if there is a GPU, SwiftShader. Raises NoDelegate, whose message lists the drivers
+    tried and what to install.
     """
     reasons: list[str] = []
     for driver in _drivers(reasons):
         try:
-            found = probe(driver.environment)
+            probed = probe(driver.environment)
         except NoDelegate as problem:
             reasons.append(f"{driver.origin}: {problem}")
         else:
             return VulkanAdapter(
-                name=found.name,
-                type=found.type,
+                name=probed.name,
+                type=probed.type,
                 origin=driver.origin,
-                half_floats=found.half_floats,
+                half_floats=probed.half_floats,
                 environment=driver.environment,
                 passed_over=tuple(reasons),
             )
     raise NoDelegate(
-        f"no Vulkan adapter here carries the GPU delegate (tried: {'; '.join(reasons)}); install your GPU's "
-        "Vulkan driver, or Debian's chromium-common package, which brings SwiftShader"
+        f"the GPU delegate runs on no Vulkan adapter here (tried: {'; '.join(reasons)}); install your GPU's "
+        "Vulkan driver, or Debian's chromium-common package, which contains SwiftShader"
     )
 
 
 def _drivers(reasons: list[str]) -> Iterator[Driver]:
-    """Yield the drivers to try, adding to `reasons` why one cannot be tried."""
-    for describe in (_named,) if _user_names_one() else (_system, _software):
+    """Yield the drivers to try; add to `reasons` why one cannot be tried."""
+    for describe in (_user_driver,) if _user_variable() else (_system_driver, _swiftshader):
         try:
             driver = describe()
         except NoDelegate as problem:
@@ -100,15 +101,15 @@ def _drivers(reasons: list[str]) -> Iterator[Driver]:
                 yield driver
 
 
-def _user_names_one() -> str | None:
-    return next((name for name in NAMED if os.environ.get(name)), None)
+def _user_variable() -> str | None:
+    return next((name for name in VARIABLES if os.environ.get(name)), None)
 
 
-def _named() -> Driver:
-    return Driver(f"the driver named by {_user_names_one()}", _library_path())
+def _user_driver() -> Driver:
+    return Driver(f"the driver named by {_user_variable()}", _library_path())
 
 
-def _system() -> Driver | None:
+def _system_driver() -> Driver | None:
     files = _system_icds()
     if not files or not _gpus():
         return None
@@ -117,15 +118,13 @@ def _system() -> Driver | None:
     )
 
 
-def _software() -> Driver:
-    software = swiftshader.locate() or swiftshader.install()
-    return Driver(
-        software.origin, {"VK_ICD_FILENAMES": str(software.folder / swiftshader.ICD), **_library_path()}
-    )
+def _swiftshader() -> Driver:
+    copy = swiftshader.locate() or swiftshader.install()
+    return Driver(copy.origin, {"VK_ICD_FILENAMES": str(copy.folder / swiftshader.ICD), **_library_path()})
 
 
 def _system_icds() -> list[str]:
-    """Return the files by which installed drivers name themselves, but those of Mesa's software driver."""
+    """Return the ICD files of installed drivers, except those of Mesa's software driver."""
     files = (file for folder in ICD_FOLDERS for file in sorted(Path(folder).glob("*.json")))
     return [str(file) for file in files if not file.name.startswith("lvp")]
 

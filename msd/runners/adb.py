@@ -1,4 +1,4 @@
-"""One phone over adb: commands that end when we do, and its complaints as sentences."""
+"""One phone over adb: commands that end when this process does, and adb's errors as sentences."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from time import monotonic
 from msd.errors import PhoneFailed
 
 SECONDS = 60.0
-"""All that a command that only asks something may take."""
+"""The most seconds that a query may take."""
 
 PUSH_SECONDS = 1800.0
 LOST = re.compile(
     r"(?:adb|error): (?:device (?:'[^']*' )?(?:not found|offline|unauthorized)|no devices|closed|protocol)"
 )
 STATES = {
-    "unauthorized": "does not trust this computer yet; unlock it and accept the question on its screen",
+    "unauthorized": "does not trust this computer yet; unlock it and allow USB debugging on its screen",
     "offline": "is offline; unplug it and plug it in again",
     "no permissions": "may not be used by this user; add a udev rule for it, or the user to plugdev",
     "recovery": "is in recovery; start Android",
@@ -32,22 +32,22 @@ STATES = {
 
 @dataclass(frozen=True)
 class Answer:
-    """What a command said on both streams, and its exit code."""
+    """The output of a command, both streams together, and its exit code."""
 
     code: int
     text: str
 
     @property
     def first_line(self) -> str:
-        """The first line that says something."""
+        """The first line that is not blank."""
         return next((line.strip() for line in self.text.splitlines() if line.strip()), "no words")
 
 
 class Adb:
     """The phone with that serial number, or the only one there is.
 
-    `program` is adb's name or path. Raises PhoneFailed where there is no adb, no phone or several, or where
-    the one there is cannot be used.
+    `program` is adb's name or path. Raises PhoneFailed where there is no adb, no phone, more than one phone,
+    or a phone that cannot be used.
     """
 
     def __init__(self, program: str = "adb", serial: str | None = None) -> None:
@@ -61,13 +61,13 @@ class Adb:
         self._command = [executable, "-s", self.serial]
 
     def shell(self, *words: str, seconds: float = SECONDS) -> Answer:
-        """Return what a command said on the phone; raises PhoneFailed where the phone was lost."""
+        """Return the answer of a command on the phone; raises PhoneFailed if the phone is disconnected."""
         return self._checked(["shell", shlex.join(words)], seconds)
 
     def script(self, text: str, seconds: float = SECONDS) -> Answer:
-        """The same for a line of the phone's shell; where we are stopped, what it began is stopped too.
+        """Return the answer of a line for the phone's shell, whose process ends if this one is interrupted.
 
-        The line must write "msd-pid=" and its process's number first.
+        The line must print "msd-pid=" and its process number first.
         """
         return self._checked(["shell", text], seconds)
 
@@ -86,7 +86,7 @@ class Adb:
         return answer
 
     def _run(self, words: list[str], seconds: float) -> Answer:
-        """Run adb; nothing of it is left when this ends, however it ends."""
+        """Run adb; its process never outlives this call."""
         with tempfile.TemporaryFile("w+", errors="replace") as output:
             with subprocess.Popen(
                 [*self._command, *words], stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
@@ -105,14 +105,14 @@ class Adb:
             return Answer(code, output.read())
 
     def _stop(self, text: str) -> None:
-        """End on the phone what an interrupted command has begun there."""
-        if found := re.search(r"msd-pid=(\d+)", text):
-            words = [*self._command, "shell", f"kill {found.group(1)}"]
+        """End the process on the phone that an interrupted command has started."""
+        if match := re.search(r"msd-pid=(\d+)", text):
+            words = [*self._command, "shell", f"kill {match.group(1)}"]
             subprocess.run(words, capture_output=True, timeout=5, check=False)
 
 
 def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
-    """Return the exit code; None where it did not end in time, and was ended."""
+    """Return the exit code; None if the process did not end in time and was killed."""
     until = monotonic() + seconds
     while monotonic() < until:
         try:
@@ -125,7 +125,7 @@ def _wait(process: subprocess.Popen[bytes], seconds: float) -> int | None:
 
 
 def _devices(text: str) -> dict[str, str]:
-    """Return the state of each device that `adb devices -l` lists, and its model behind it."""
+    """Return the state of each device that `adb devices -l` lists, followed by its model."""
     states = {}
     for line in text.splitlines():
         match = re.match(r"(\S+)\s+(device|no permissions|[a-z]+)\b(.*)", line)

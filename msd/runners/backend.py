@@ -1,4 +1,4 @@
-"""What a backend is: how it runs files, or measures them, and what it takes."""
+"""The description of a backend: how it runs or measures files, and its conditions and options."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from msd.runners.runner import Conditions, Placement, Precision, ProcessMemory, 
 from msd.runners.timings import Effort, Timings
 
 Report = Callable[[str], None]
-"""Is called with what is being done, in a few words."""
+"""Called with the current activity, in a few words."""
 
 Condition = Literal["threads", "float_weights", "precision"]
-"""A field of `Conditions` that a backend may take."""
+"""A field of `Conditions` that a backend may support."""
 
 
 @dataclass(frozen=True)
 class MeasuredFile:
-    """What a device found out about one file."""
+    """A device's measurement of one file."""
 
     placement: Placement
     timings: Timings
@@ -32,24 +32,24 @@ class MeasuredFile:
 
 
 class MeasuringDevice(Protocol):
-    """Something that measures whole files by itself, and cannot be fed."""
+    """A device that measures files by itself, on inputs of its own."""
 
     @property
     def description(self) -> dict[str, str]:
-        """What it says of itself."""
+        """The device's properties by name, such as its model."""
 
     def measure(
         self, path: Path, runs_on: RunsOn, precision: Precision, effort: Effort, report: Report
     ) -> MeasuredFile:
-        """Return what was measured of a file that is for the GPU, or for the CPU."""
+        """Return the measurement of a file that is for the GPU, or for the CPU."""
 
 
 @dataclass(frozen=True)
 class BackendOption:
-    """An option of `msd bench` for one backend: `name` is the key under which its value comes.
+    """An option of `msd bench` for one backend; `name` is the key of its value.
 
-    `kind`: Path, str, bool (a flag) or float. `needed`: what must be given, where the backend cannot do
-    without.
+    `kind`: Path, str, bool (a flag) or float. `needed` describes the value of a required option; None for
+    the others.
     """
 
     flag: str
@@ -64,12 +64,12 @@ class BackendOption:
 class Backend:
     """One way to run or to measure .tflite files.
 
-    `open` loads a file to be run; `connect` gives, for the values of `options`, a device that measures files
-    by itself: a backend has one of the two, and only the first can generate images. `alias`: what `msd
-    generate` calls it, and pictures' metadata. `takes`: which conditions mean something to it; it is given
-    the defaults of the others. `needs_adapter`: it runs on a GPU. `package`: what must be installed for it,
-    with the module of it to look for. `for_cpu`: which backend runs files that are for the CPU, None for this
-    one. `names_itself`: its sentence for a file that it refuses says who refuses it.
+    `open` loads a file to run it; `connect` returns, for the values of `options`, a device that measures
+    files by itself. A backend has one of the two, and only the first kind can generate images. `alias`: its
+    name in `msd generate` and in the metadata of images. `takes`: the conditions that it supports; the others
+    have their defaults. `needs_adapter`: it runs on a GPU. `package`: the package that it needs, and a module
+    of that. `for_cpu`: the backend for files that are for the CPU, None for this one. `names_itself`: its
+    message for a file that it refuses already names the backend.
     """
 
     name: str
@@ -89,21 +89,16 @@ class Backend:
         return self.alias or self.name
 
     def on(self, runs_on: RunsOn) -> Backend:
-        """Return the backend for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
+        """Return the backend for a file that is for the GPU or for the CPU; the latter run only there."""
         return self.for_cpu if runs_on == "cpu" and self.for_cpu else self
 
     def applicable(self, conditions: Conditions) -> Conditions:
-        """Return conditions with the defaults of what this backend does not take."""
-        usual = Conditions()
-        return replace(
-            conditions,
-            threads=conditions.threads if "threads" in self.takes else usual.threads,
-            float_weights=conditions.float_weights if "float_weights" in self.takes else usual.float_weights,
-            precision=conditions.precision if "precision" in self.takes else usual.precision,
-        )
+        """Return the conditions, with defaults for those that this backend does not support."""
+        ignored = {"threads", "float_weights", "precision"} - self.takes
+        return replace(conditions, **{name: getattr(Conditions(), name) for name in ignored})
 
     def prepare(self, conditions: Conditions) -> Conditions:
-        """Return conditions with the adapter, where it needs one: what takes long once comes before the rest.
+        """Return the conditions with the adapter, if the backend needs one; the first search takes long.
 
         Raises BadConfig for a package that is not installed, NoDelegate without an adapter.
         """

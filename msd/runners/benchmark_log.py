@@ -1,7 +1,7 @@
-"""What TensorFlow Lite's benchmark_model and LiteRT's benchmark_litert_model print on a phone.
+"""Parse the output of TensorFlow Lite's benchmark_model and LiteRT's benchmark_litert_model on a phone.
 
-The lines are those of LiteRT's source: tflite/tools/benchmark/benchmark_model.cc and
-benchmark_tflite_model.cc, tflite/delegates/gpu/delegate.cc, litert/tools/benchmark_litert_model.h, and of
+The lines come from LiteRT's source (tflite/tools/benchmark/benchmark_model.cc and benchmark_tflite_model.cc,
+tflite/delegates/gpu/delegate.cc, litert/tools/benchmark_litert_model.h) and from
 xla/tsl/util/stats_calculator.h. On a terminal they begin with "INFO: " or nothing, in logcat with a date.
 """
 
@@ -40,15 +40,15 @@ FAILURES = (
     "Failed to apply GPU delegate",
     "Benchmarking failed",
 )
-"""What lines of failure have in them, what explains most first."""
+"""Parts of the lines that report a failure; the most informative come first."""
 
 LATENCY = {5: "median", 7: "p95"}
-"""Fields of LatencyMetrics in tflite/tools/benchmark/proto/benchmark_result.proto, milliseconds in float."""
+"""Fields of LatencyMetrics in tflite/tools/benchmark/proto/benchmark_result.proto, floats in ms."""
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds; `init` is loading, `first` and `warmup` (on average) come before the `count` runs."""
+    """Times in seconds: of loading (`init`), the first run, warm-up runs on average, and `count` runs."""
 
     init: float | None
     first: float | None
@@ -64,7 +64,7 @@ class Times:
 
 @dataclass(frozen=True)
 class Footprint:
-    """Bytes that the process grew by while loading, and by the end; the most it held at one time."""
+    """Growth of the process in bytes, while loading (`init`) and `overall`, and its peak memory."""
 
     init: int | None
     overall: int | None
@@ -75,9 +75,9 @@ class Footprint:
 class BenchmarkLog:
     """The facts of one log; None where a line is not there.
 
-    `native` are the delegate's own lines. `whole`: whether the graph runs completely on the delegate, by any
-    of the lines that say so. `kernels`: in how many pieces. `failure` is the line that explains one, if there
-    was one: a delegate that went on without OpenCL has it too. `unconsumed`: flags the program does not know.
+    `native` has the delegate's own lines. `fully_delegated` says whether the graph runs completely on the
+    delegate, `kernels` in how many pieces. `failure` is the line that explains a failure, also one that the
+    delegate recovered from, such as missing OpenCL. `unconsumed` has the flags that the program ignored.
     """
 
     times: Times
@@ -85,14 +85,14 @@ class BenchmarkLog:
     model_megabytes: float | None
     api: str | None
     kernels: int | None
-    whole: bool | None
+    fully_delegated: bool | None
     native: native_log.NativeLog
     failure: str | None
     unconsumed: str | None
 
 
 def parse(text: str) -> BenchmarkLog:
-    """Return the facts in what either program printed."""
+    """Return the facts in the output of either program."""
     text = PLACE.sub(r"\1", LOGCAT.sub("", text.replace("\r\n", "\n")))
     facts = native_log.parse(text)
     litert = "BENCHMARK RESULTS" in text
@@ -103,7 +103,7 @@ def parse(text: str) -> BenchmarkLog:
         model_megabytes=_number(rf"The input model file size \(MB\): {NUMBER}", text),
         api=_word(r"Initializ(?:ed|ing) (\S+)-based API", text),
         kernels=None if kernels is None else int(kernels),
-        whole=_whole(text, facts),
+        fully_delegated=_fully_delegated(text, facts),
         native=facts,
         failure=_failure(text, facts),
         unconsumed=_word(r"Unconsumed cmdline flags:\s*(.+)", text),
@@ -111,7 +111,7 @@ def parse(text: str) -> BenchmarkLog:
 
 
 def read_result(data: bytes) -> dict[str, float]:
-    """Return seconds of "median" and "p95" from a result file (BenchmarkResult); empty where it has none."""
+    """Return the seconds of "median" and "p95" in a result file (BenchmarkResult), if it has them."""
     for number, _, value in _fields(data):
         if number == 2 and isinstance(value, bytes):
             return {
@@ -123,7 +123,7 @@ def read_result(data: bytes) -> dict[str, float]:
 
 
 def _tflite_times(text: str) -> Times:
-    """Return the times of benchmark_model, which counts in microseconds; the last "count=" are the runs."""
+    """Return the times of benchmark_model, which prints microseconds; its last "count=" is of the runs."""
     summary = re.search(
         rf"Inference timings in us: Init: {NUMBER}, First inference: {NUMBER}, Warmup \(avg\): {NUMBER}, "
         rf"Inference \(avg\): {NUMBER}",
@@ -150,7 +150,7 @@ def _tflite_times(text: str) -> Times:
 
 
 def _litert_times(text: str) -> Times:
-    """Return the times of benchmark_litert_model, which counts in milliseconds."""
+    """Return the times of benchmark_litert_model, which prints milliseconds."""
 
     def milli(label: str) -> float | None:
         number = _number(rf"{re.escape(label)}:\s+{NUMBER}", text)
@@ -177,11 +177,11 @@ def _memory(text: str, litert: bool) -> Footprint:
     return Footprint(*(None if megabytes is None else round(megabytes * 2**20) for megabytes in numbers))
 
 
-def _whole(text: str, facts: native_log.NativeLog) -> bool | None:
+def _fully_delegated(text: str, facts: native_log.NativeLog) -> bool | None:
     if facts.restored or facts.rejected:
         return False
     if facts.replaced:
-        return all(taken == every and pieces == 1 for taken, every, pieces in facts.replaced)
+        return all(delegated == nodes and pieces == 1 for delegated, nodes, pieces in facts.replaced)
     applied = _word(
         r"the model graph will (be completely|be partially|not be) executed by the delegate", text
     )
@@ -189,7 +189,7 @@ def _whole(text: str, facts: native_log.NativeLog) -> bool | None:
 
 
 def _failure(text: str, facts: native_log.NativeLog) -> str | None:
-    """Return why it failed: what was rejected, or the first line of the kind that explains most."""
+    """Return the reason of a failure: the rejections, or the first of the most informative lines."""
     reasons = [f"{kind}: {reason.rstrip('.')}" for kind, reason in facts.rejected]
     if reasons:
         return "; ".join(reasons)
@@ -198,26 +198,26 @@ def _failure(text: str, facts: native_log.NativeLog) -> str | None:
 
 
 def _fields(data: bytes) -> list[tuple[int, int, int | float | bytes]]:
-    """Return the (number, wire type, value) of each field of a protocol buffer message that has only such."""
-    found: list[tuple[int, int, int | float | bytes]] = []
+    """Return the (number, wire type, value) of a protocol buffer's fields, up to an unknown wire type."""
+    fields: list[tuple[int, int, int | float | bytes]] = []
     at = 0
     while at < len(data):
         key, at = _varint(data, at)
         number, kind = key >> 3, key & 7
         if kind == 5 and at + 4 <= len(data):
             (value,) = struct.unpack_from("<f", data, at)
-            found.append((number, kind, float(value)))
+            fields.append((number, kind, float(value)))
             at += 4
         elif kind == 2:
             size, at = _varint(data, at)
-            found.append((number, kind, data[at : at + size]))
+            fields.append((number, kind, data[at : at + size]))
             at += size
         elif kind == 0:
             integer, at = _varint(data, at)
-            found.append((number, kind, integer))
+            fields.append((number, kind, integer))
         else:
             break
-    return found
+    return fields
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
@@ -238,13 +238,13 @@ def _micro(word: str) -> float | None:
 
 
 def _number(pattern: str, text: str) -> float | None:
-    found = re.search(pattern, text)
+    match = re.search(pattern, text)
     try:
-        return float(found.group(1)) if found else None
+        return float(match.group(1)) if match else None
     except ValueError:
         return None
 
 
 def _word(pattern: str, text: str) -> str | None:
-    found = re.search(pattern, text)
-    return found.group(1).strip() if found else None
+    match = re.search(pattern, text)
+    return match.group(1).strip() if match else None

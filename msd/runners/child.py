@@ -1,4 +1,4 @@
-"""A child process that loads and runs one model, and may be lost without harm."""
+"""A child process that loads and runs one model; its crashes and hangs become errors here."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from msd.runners.memory_sampler import descendants, resident
 from msd.runners.worker import Done, Refused, Reply
 
 PATIENCE = 0.1
-"""Seconds between two looks at a busy child's memory."""
+"""Seconds between two measurements of a busy child's memory."""
 
 MEMORY_SHARE = 0.8
-"""The part of the available memory that a child may take where nothing else is said."""
+"""The default share of the available memory that a child may use."""
 
 GIGABYTE = 1e9
 
 
 class ChildLost(DelegateFailed):
-    """The child process died, or was ended because it took too long or too much memory.
+    """The child process died, or was killed because it exceeded its time or memory.
 
-    `log`: what it printed before, where whoever runs it has kept that.
+    `log` is its output, where the caller has set it.
     """
 
     log = ""
 
 
 class ChildRefused(DelegateFailed):
-    """The child process lives and says that it cannot do what was asked, in the library's words.
+    """The child process is alive and could not carry out a request; the message is the library's.
 
-    `log` as of ChildLost; `why`: the reason as a clause, where a backend has found it in there.
+    `log` as in ChildLost; `why` is the reason as a clause, where a backend has set it.
     """
 
     log, why = "", ""
@@ -48,7 +48,7 @@ class ChildRefused(DelegateFailed):
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a child may take: seconds for each request, bytes of resident memory, and until `stop` is set."""
+    """The bounds of a child: seconds for each request, bytes of resident memory, an event that ends it."""
 
     seconds: float
     memory: int
@@ -56,15 +56,15 @@ class Bounds:
 
     @staticmethod
     def of(seconds: float, memory: int | None = None, stop: Event | None = None) -> Bounds:
-        """Return bounds of `seconds` and `memory` bytes, or `MEMORY_SHARE` of what the machine has free."""
+        """Return bounds of `seconds` and `memory` bytes, or of `MEMORY_SHARE` of the available memory."""
         return Bounds(seconds, memory or int(_free_memory() * MEMORY_SHARE), stop)
 
 
 class Child:
-    """One child process; `environment` is for it alone, and `log` is all that it and its libraries print.
+    """One child process, with `environment` added to its own, running `main` of the module `worker`.
 
-    `worker` is the module whose `main` serves in it. `peak`: the most resident bytes that it was seen to
-    hold, with the processes it started, at looks `PATIENCE` apart.
+    `log` has all output of it and its libraries. `peak` is the peak resident memory in bytes, of it and the
+    processes it started, sampled every `PATIENCE` seconds.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Child:
 
     @property
     def log(self) -> str:
-        """What the child has printed until now."""
+        """The child's output until now."""
         return self._log.read_text(errors="replace")
 
     def ask(self, request: object) -> Done:
@@ -132,12 +132,10 @@ class Child:
                 )
             if self.bounds.stop is not None and self.bounds.stop.is_set():
                 self._kill()
-                raise ChildLost("its process was stopped: nobody needs it any more")
+                raise ChildLost("its process was stopped because its result is no longer needed")
             if monotonic() > until:
                 self._kill()
-                raise ChildLost(
-                    f"its process was stopped after {self.bounds.seconds:g} s, all it was allowed"
-                )
+                raise ChildLost(f"its process was stopped after {self.bounds.seconds:g} s, the time allowed")
 
     def _cause_of_death(self) -> str:
         try:
@@ -160,7 +158,7 @@ def _environment(extra: Mapping[str, str], folder: Path) -> dict[str, str]:
         **os.environ,
         **extra,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-        "TMPDIR": str(folder),  # what a child that was killed leaves goes with its log
+        "TMPDIR": str(folder),  # so that the files of a killed child are removed with its log
     }
     runtime = environment.get("XDG_RUNTIME_DIR")
     if not runtime or not os.access(runtime, os.W_OK):
@@ -169,8 +167,8 @@ def _environment(extra: Mapping[str, str], folder: Path) -> dict[str, str]:
 
 
 def _free_memory() -> int:
-    """Return the bytes that Linux says a new process can have without swapping."""
+    """Return the bytes that a new process can allocate without swapping, as Linux estimates them."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
-    raise DelegateFailed("/proc/meminfo does not name MemAvailable; say how much memory may be used")
+    raise DelegateFailed("/proc/meminfo does not name MemAvailable; give a limit for memory")

@@ -14,13 +14,13 @@ from msd.runners.runner import Conditions, Precision, Runner
 
 @dataclass(frozen=True)
 class Engine:
-    """Where files run, and how."""
+    """A backend and the conditions for every file on it."""
 
     backend: Backend
     conditions: Conditions = field(default_factory=Conditions)
 
     def on(self, runs_on: RunsOn) -> Engine:
-        """Return the engine for a file that is for the GPU, or for the CPU: that never runs elsewhere."""
+        """Return the engine for a file that is for the GPU or for the CPU; the latter run only there."""
         return replace(self, backend=self.backend.on(runs_on))
 
     def until(self, stop: Event) -> Engine:
@@ -29,14 +29,14 @@ class Engine:
 
     @property
     def precision(self) -> Precision:
-        """What is computed in on the GPU; fp32 on a backend that takes no precision."""
+        """The precision of the GPU's arithmetic; fp32 on a backend without a choice of precision."""
         return self.backend.applicable(self.conditions).precision
 
     def load(self, path: Path) -> Runner:
-        """Return the file, loaded; raises BadModelFile, NoDelegate and DelegateFailed.
+        """Load a file and return its runner.
 
-        BadConfig for a backend that only measures.
+        Raises BadModelFile, NoDelegate and DelegateFailed, and BadConfig for a backend that only measures.
         """
         if self.backend.open is None:
-            raise BadConfig(f"the backend {self.backend.name} runs no networks, it only measures them")
+            raise BadConfig(f"the backend {self.backend.name} only measures networks and cannot run them")
         return self.backend.open(path, self.backend.applicable(self.conditions))

@@ -1,4 +1,4 @@
-"""Run a .tflite file on the CPU with LiteRT's interpreter, or with an older one that has the same calls."""
+"""Run a .tflite file on the CPU with LiteRT's interpreter, or with an older one of the same interface."""
 
 from __future__ import annotations
 
@@ -34,12 +34,11 @@ STARTUP_LINE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate for 
 class Interpreter:
     """A .tflite file loaded on the CPU, to be run many times; a context manager that frees its memory.
 
-    `library` is the package whose interpreter it is. `inputs` and `outputs` are its interface: the names of
-    its (first) signature, or of its tensors where it has none. With `float_weights`, weights stored in fewer
-    bits are brought to float32 and all arithmetic is float32, as on a GPU; without it TensorFlow Lite
-    quantises the inputs of such operations too. `load_seconds` is the time that LiteRT took to load the file,
-    `run_seconds` that of each run until now. Raises BadModelFile for a damaged file and one that the CPU
-    cannot run.
+    `library` is the package that provides the interpreter. `inputs` and `outputs` are named as in the first
+    signature, or as the tensors where there is none. With `float_weights`, weights stored in fewer bits are
+    converted to float32 and all arithmetic is float32, as on a GPU; without it TensorFlow Lite quantises the
+    inputs of such operations too. `load_seconds` is the time that LiteRT took to load the file, `run_seconds`
+    that of each run until now. Raises BadModelFile for a file that is damaged or that the CPU cannot run.
     """
 
     def __init__(
@@ -62,23 +61,23 @@ class Interpreter:
 
     def _load(self, file: Path, threads: int | None, library: str) -> None:
         interpreter = importlib.import_module(f"{library}.interpreter")
-        begun = perf_counter()
+        start = perf_counter()
         try:
             with without_lines(STARTUP_LINE):
                 self._interpreter = interpreter.Interpreter(str(file), num_threads=threads)
                 self._interpreter.allocate_tensors()
         except (ValueError, RuntimeError) as problem:
             raise BadModelFile(f"{self.path} cannot be loaded on the CPU: {one_line(problem)}") from problem
-        self.load_seconds = perf_counter() - begun
+        self.load_seconds = perf_counter() - start
 
     @property
     def memory(self) -> ProcessMemory:
-        """That of this process."""
+        """The memory of this process."""
         return ProcessMemory(self._before, peak_rss())
 
     @property
     def log(self) -> str:
-        """Nothing: what the library prints in this process goes to stderr."""
+        """Empty: the library's output in this process goes to stderr."""
         return ""
 
     def __enter__(self) -> Interpreter:
@@ -87,19 +86,19 @@ class Interpreter:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Free its memory; it cannot be run after it."""
+        """Free the model's memory; it cannot run any more."""
         self._interpreter = None
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name for inputs by name; raises BadModelFile where they do not fit."""
         check(inputs, self.inputs, self.path)
-        begun = perf_counter()
+        start = perf_counter()
         try:
             return self._run(inputs)
         except (ValueError, RuntimeError) as problem:
             raise BadModelFile(f"{self.path} failed on the CPU: {one_line(problem)}") from problem
         finally:
-            self.run_seconds.append(perf_counter() - begun)
+            self.run_seconds.append(perf_counter() - start)
 
     def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         if self.signature is not None:
@@ -115,9 +114,10 @@ class Interpreter:
 
 @contextmanager
 def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path]:
-    """Give the file at `path`, read as `model`, or one with float weights made of it, which changes `model`.
+    """Yield `path`, or with `float_weights` a temporary copy with float weights, which changes `model`.
 
-    Loaded files are mapped into memory: the name of such a temporary one is not needed after it.
+    `model` is the content of the file at `path`. Loaded files are mapped into memory, so the temporary copy
+    can be removed once it is loaded.
     """
     if not (float_weights and dequantize_weights(model)):
         yield path
@@ -128,14 +128,16 @@ def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path
 
 
 def check(inputs: Mapping[str, Array], ports: Mapping[str, TensorSpec], path: Path) -> None:
-    """Raise BadModelFile unless `inputs` are exactly what `ports` ask for: names, shapes and dtypes."""
+    """Raise BadModelFile unless `inputs` have exactly the names, shapes and dtypes of `ports`."""
     if set(inputs) != set(ports):
         raise BadModelFile(f"{path} takes the inputs {sorted(ports)}, not {sorted(inputs)}")
     for name, port in ports.items():
-        given = np.asarray(inputs[name])
-        if (given.shape, given.dtype.name) != (port.shape, port.dtype):
-            wanted = f"{port.dtype}{list(port.shape)}"
-            raise BadModelFile(f"{path} takes {name} as {wanted}, not {given.dtype.name}{list(given.shape)}")
+        value = np.asarray(inputs[name])
+        if (value.shape, value.dtype.name) != (port.shape, port.dtype):
+            expected = f"{port.dtype}{list(port.shape)}"
+            raise BadModelFile(
+                f"{path} takes {name} as {expected}, not {value.dtype.name}{list(value.shape)}"
+            )
 
 
 def require_loadable(path: Path) -> None:
@@ -150,5 +152,5 @@ def require_loadable(path: Path) -> None:
 
 
 def one_line(problem: Exception) -> str:
-    """Return an exception's message as part of a sentence: LiteRT's run over lines and end in full stops."""
+    """Return an exception's message as part of a sentence: without line breaks or a final full stop."""
     return " ".join(str(problem).split()).rstrip(".") or type(problem).__name__

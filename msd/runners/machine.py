@@ -1,4 +1,4 @@
-"""What this machine is, for a stored result."""
+"""A description of this machine, for a stored result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine when it was asked: `load` is its load average of the last minute, `memory_bytes` all it has.
+    """A machine at one moment; `load` is the load average of the last minute.
 
-    `processor` is its model in its maker's words, or only its architecture.
+    `processor` is the vendor's name of the model, or only the architecture.
     """
 
     system: str
@@ -25,12 +25,12 @@ class Machine:
 
     @property
     def busy(self) -> bool:
-        """Whether others were working: measured times are then longer than they need be."""
+        """Whether other processes were running, which lengthens measured times."""
         return self.load > self.cores / 2
 
 
 def this_machine() -> Machine:
-    """Return what this machine is now."""
+    """Return the description of this machine now."""
     architecture, pages = platform.machine(), os.sysconf("SC_PHYS_PAGES")
     return Machine(
         system=platform.system(),
@@ -44,7 +44,7 @@ def this_machine() -> Machine:
 
 def _processor() -> str | None:
     try:
-        found = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
+        match = re.search(r"model name\s*: (.+)", Path("/proc/cpuinfo").read_text())
     except OSError:
         return None
-    return found.group(1).strip() if found else None
+    return match.group(1).strip() if match else None

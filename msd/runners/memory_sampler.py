@@ -1,7 +1,7 @@
 """Sample the resident memory of the parent process and of its other children until standard input closes.
 
-Run as a script with nothing but the standard library, so that it starts fast and stays small. Writes lines of
-three numbers: the monotonic clock's seconds, as `time.perf_counter` has them on Linux, and the two in bytes.
+It runs as a script with the standard library only, so that it starts fast and stays small. It writes lines of
+three numbers: seconds of the monotonic clock, which `time.perf_counter` uses on Linux, and the two in bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def resident(pid: int) -> int:
 
 
 def descendants(pid: int) -> list[int]:
-    """Return what process `pid`, any of its threads, has started, and they: but not this process."""
+    """Return the processes that `pid` has started, and those that they have, except this process."""
     pids: list[int] = []
     for file in Path(f"/proc/{pid}/task").glob("*/children"):
         try:
@@ -39,7 +39,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def main() -> None:
-    """Write samples until the parent closes our standard input, or has died."""
+    """Write samples until the parent closes this process's standard input, or dies."""
     parent = os.getppid()
     while resident(parent):
         children = sum(map(resident, descendants(parent)))

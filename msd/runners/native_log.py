@@ -1,7 +1,7 @@
-"""What LiteRT's native log says about a compilation and its runs.
+"""Parse LiteRT's native log of a compilation and its runs.
 
-The log is the evidence: the runtime's own `is_fully_accelerated()` counts operations on the CPU delegate too.
-The lines read here are printed by LiteRT 2.3.0 (tests/recorded/ holds real logs of each kind).
+The runtime's own `is_fully_accelerated()` counts operations on the CPU delegate too, so only the log tells
+what ran on the GPU. The lines are those of LiteRT 2.3.0 (tests/recorded/ holds real logs of each kind).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CPU_DELEGATES = ("TfLiteXNNPackDelegate", "YNNPackDelegate")
 RESTORED = "Restored original execution plan after delegate application failure"
 CONSEQUENCE = "is invalid due to a previous error"
 REJECTED_CONSTANT = "BHWC-convertible."
-"""Ends a constant of rank 5 or more, printed as an error before its operation is listed as rejected."""
+"""The end of an error about a constant of rank 5 or more, whose operation is then listed as rejected."""
 
 CREATION = re.compile(r"^Failed to create litert::ml_drift::DelegateKernel\w*: ")
 
@@ -31,11 +31,11 @@ CREATION = re.compile(r"^Failed to create litert::ml_drift::DelegateKernel\w*: "
 class NativeLog:
     """The facts of one log.
 
-    `tallies` are the (operations on the GPU, on the CPU) pairs it names, `rejected` the (kind, reason) pairs:
-    the delegate says each pair once, however many operations it holds for. `replaced` are the (delegated,
-    all, partitions) triples of the graphs it took part of, which the runtime says only when it is made to.
-    `initialised` is how many delegate kernels were begun. `problems` are its other errors, in order.
-    `on_cpu` are such triples of the CPU's own delegate, XNNPACK.
+    `tallies` are pairs of the operations on the GPU and on the CPU. `rejected` are pairs of a kind and a
+    reason; the delegate prints each pair once, however many operations it applies to. `replaced` are
+    triples (delegated, all, partitions) of the graphs with delegated operations, which the runtime prints at
+    its verbose level only; `on_cpu` are those of the CPU's delegate, XNNPACK. `initialised` is the number of
+    delegate kernels whose initialisation began. `problems` are the other errors, in order.
     """
 
     adapter: str | None
@@ -50,10 +50,9 @@ class NativeLog:
 
     @property
     def delegated(self) -> int:
-        """How many operations the GPU got; 0 where the delegate gave them back.
+        """The number of operations on the GPU; 0 where the runtime restored the original plan.
 
-        A graph that is taken whole has no tally: without a replacement line nothing is known of it, and 0
-        said.
+        A fully delegated graph has no tally: without a replacement line its number is unknown, and this is 0.
         """
         if self.restored:
             return 0
@@ -63,7 +62,7 @@ class NativeLog:
 
     @property
     def partitions(self) -> int:
-        """Into how many pieces the graphs the GPU got were cut, those left on the CPU included."""
+        """The number of partitions of all graphs with delegated operations, including those on the CPU."""
         return 0 if self.restored else sum(partitions for _, _, partitions in self.replaced)
 
 
@@ -87,13 +86,13 @@ def parse(text: str) -> NativeLog:
 
 
 def _replaced(text: str, cpu: bool) -> Iterator[tuple[int, int, int]]:
-    for delegated, every, delegate, partitions in REPLACING.findall(text):
+    for delegated, nodes, delegate, partitions in REPLACING.findall(text):
         if (delegate in CPU_DELEGATES) == cpu:
-            yield int(delegated), int(every), int(partitions)
+            yield int(delegated), int(nodes), int(partitions)
 
 
 def _rejected(lines: list[str]) -> Iterator[tuple[str, str]]:
-    """Yield what stands between heading and tally; a line that names no kind goes on from the last."""
+    """Yield the (kind, reason) pairs between heading and tally; a line without a kind continues the last."""
     pairs: dict[tuple[str, str], None] = {}
     inside = False
     for line in lines:
@@ -113,21 +112,21 @@ def _rejected(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _problems(lines: list[str]) -> Iterator[str]:
-    """Yield each error once: of Dawn's validation errors the first line, and no mere consequences."""
+    """Yield each error once: the first line of Dawn's validation errors, and no consequences of others."""
     problems: dict[str, None] = {}
     rejecting = any(HEADING in line for line in lines)
     for i, line in enumerate(lines):
         match = PROBLEM.match(line)
         if not match or HEADING in line or CONSEQUENCE in line:
             continue
-        words = _whole(match["words"], lines[i + 1 :])
+        words = _joined(match["words"], lines[i + 1 :])
         if not (rejecting and words.endswith(REJECTED_CONSTANT)):
             problems[CREATION.sub("", words).strip()] = None
     return iter(problems)
 
 
-def _whole(words: str, following: list[str]) -> str:
-    """Return an error that begins with a structure, printed over several lines, as one line."""
+def _joined(words: str, following: list[str]) -> str:
+    """Return an error as one line, even if a structure in it is printed over several."""
     if not words.endswith("{"):
         return words
     end = next((i for i, line in enumerate(following) if line.startswith("}")), len(following) - 1)

@@ -1,4 +1,4 @@
-"""How much memory this process has taken at most."""
+"""The peak memory of this process."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from pathlib import Path
 
 
 def peak_rss() -> int:
-    """Return the peak resident memory of this program in bytes.
+    """Return the peak resident memory of this process in bytes.
 
-    On Linux from /proc: what getrusage says is inherited from whoever started the program.
+    On Linux it comes from /proc, because a process inherits getrusage's value from its parent.
     """
     status = Path("/proc/self/status")
-    if status.exists() and (found := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
-        return int(found.group(1)) * 1024
+    if status.exists() and (match := re.search(r"VmHWM:\s+(\d+) kB", status.read_text())):
+        return int(match.group(1)) * 1024
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024

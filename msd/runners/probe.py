@@ -1,4 +1,4 @@
-"""The smallest model that shows whether a Vulkan driver carries the GPU delegate, and in which precision."""
+"""Probe a Vulkan driver with a tiny model: whether the GPU delegate runs on it, and in which precision."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from msd.runners.worker import LoadOnGpu, RunModel
 SECONDS = 60.0
 SHAPE = (1, 5, 3, 8)
 TOLERANCE = 1e-2
-"""Relative to the largest product: coarse enough for float16, too fine for a wrong answer."""
+"""The tolerance relative to the largest product: float16 rounding passes, a wrong result does not."""
 
 
 @dataclass(frozen=True)
-class Probed:
-    """The adapter's name and type as Dawn gives them, and whether it really computes in float16."""
+class ProbeResult:
+    """The adapter's name and type as Dawn reports them, and whether it really computes in float16."""
 
     name: str
     type: str
     half_floats: bool
 
 
-def probe(environment: Mapping[str, str]) -> Probed:
-    """Multiply two tensors on the GPU under `environment`; raises NoDelegate when that does not work."""
+def probe(environment: Mapping[str, str]) -> ProbeResult:
+    """Multiply two tensors on the GPU under `environment`; raises NoDelegate when that fails."""
     values = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
     with tempfile.TemporaryDirectory() as folder, Child(environment, Bounds.of(SECONDS)) as child:
         path = Path(folder) / "probe.tflite"
@@ -45,10 +45,10 @@ def probe(environment: Mapping[str, str]) -> Probed:
             raise NoDelegate((_first_problem(child.log) or str(problem)).rstrip(".")) from problem
         facts = native_log.parse(child.log)
     if facts.adapter is None or facts.adapter_type is None:
-        raise NoDelegate("the delegate did not say which adapter it runs on")
+        raise NoDelegate("the delegate did not name the adapter that it runs on")
     if not np.allclose(full, values * values, atol=TOLERANCE * float(np.max(values * values))):
-        raise NoDelegate(f"{facts.adapter} multiplies wrongly")
-    return Probed(facts.adapter, facts.adapter_type, not np.array_equal(full, half))
+        raise NoDelegate(f"{facts.adapter} computes wrong products")
+    return ProbeResult(facts.adapter, facts.adapter_type, not np.array_equal(full, half))
 
 
 def _run(child: Child, path: Path, precision: Precision, values: Any) -> Any:

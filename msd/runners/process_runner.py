@@ -1,4 +1,4 @@
-"""A .tflite file loaded in a process of its own: what the backends that need one have in common."""
+"""A .tflite file loaded in a process of its own: the common part of the backends that need one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from msd.runners.worker import Done, Load, RunModel
 class ProcessRunner(ABC):
     """A file loaded by a child process, to be run many times; a context manager that ends the process.
 
-    A backend's subclass says where it runs, and in which sentence it is lost or refused. `load` makes the
-    request that loads it, given the key of the file's signature; `environment` is the child's alone. Raises
-    BadModelFile for a file that is no model, and the subclass's errors.
+    Each backend's subclass describes the placement, and words the errors for a lost process and a refused
+    file. `load` makes the request that loads the file, given the key of its signature; `environment` is for
+    the child only. Raises BadModelFile for a file that is no model, and the subclass's errors.
     """
 
     def __init__(
@@ -47,28 +47,28 @@ class ProcessRunner(ABC):
 
     @property
     def log(self) -> str:
-        """What the child has printed until now."""
+        """The child's output until now."""
         return self._child.log
 
     @property
     @abstractmethod
     def placement(self) -> Placement:
-        """Where the file runs, as the log says."""
+        """The placement of the file, as reported by the log."""
 
     @abstractmethod
     def lost(self, problem: ChildLost) -> MsdError:
-        """Return the sentence for a process that died or exceeded its bounds."""
+        """Return the error for a process that died or exceeded its bounds."""
 
     @abstractmethod
     def refused(self, why: str, loading: bool) -> MsdError:
-        """Return the sentence for a file that was not loaded, or not run."""
+        """Return the error for a file that could not be loaded, or not be run."""
 
     def why(self, problem: ChildRefused) -> str:
-        """Return why the file is refused, as a clause."""
+        """Return the reason of a refusal, as a clause."""
         return one_line(problem)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the outputs by name; raises BadModelFile where `inputs` do not fit, and the subclass's."""
+        """Return the outputs by name; raises BadModelFile if `inputs` do not fit, or as the subclass says."""
         check(inputs, self.inputs, self.path)
         done = self._ask(RunModel(dict(inputs)))
         self.run_seconds.append(done.seconds)

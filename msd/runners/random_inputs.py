@@ -10,20 +10,20 @@ from msd.ir.weights import Array
 from msd.tensor_spec import TensorSpec
 
 SMALL_INTEGERS = 10
-"""Integers that look nothing up are drawn below this."""
+"""Integers that are not indices of a table are sampled below this."""
 
 
 def random_inputs(ports: Iterable[TensorSpec], seed: int = 0) -> dict[str, Array]:
     """Return one array for each port, the same for the same seed.
 
-    Floats are drawn from N(0, 1); int8 and uint8 from their whole range; other integers from the rows of the
-    table they look up, or below `SMALL_INTEGERS`; booleans evenly.
+    Floats are sampled from N(0, 1), int8 and uint8 from their full range, other integers from the rows of the
+    table that they index or below `SMALL_INTEGERS`, booleans evenly.
     """
     generator = np.random.default_rng(seed)
-    return {port.name: _draw(port, generator) for port in ports}
+    return {port.name: _sample(port, generator) for port in ports}
 
 
-def _draw(port: TensorSpec, generator: np.random.Generator) -> Array:
+def _sample(port: TensorSpec, generator: np.random.Generator) -> Array:
     dtype = np.dtype(port.dtype)
     if dtype.kind == "f":
         return np.asarray(generator.standard_normal(port.shape)).astype(dtype)

@@ -1,4 +1,4 @@
-"""Every backend there is: the modules of msd/runners/backends/."""
+"""All backends: the modules of msd/runners/backends/."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from msd.runners.backend import Backend
 def backends() -> dict[str, Backend]:
     """Return the backends by name, in the order of their files; those that only measure come last."""
     names = sorted(module.name for module in pkgutil.iter_modules(folder.__path__))
-    every: list[Backend] = [import_module(f"{folder.__name__}.{name}").BACKEND for name in names]
-    return {backend.name: backend for backend in sorted(every, key=lambda backend: backend.open is None)}
+    loaded: list[Backend] = [import_module(f"{folder.__name__}.{name}").BACKEND for name in names]
+    return {backend.name: backend for backend in sorted(loaded, key=lambda backend: backend.open is None)}
 
 
 def find_backend(name: str) -> Backend:

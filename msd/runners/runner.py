@@ -1,4 +1,4 @@
-"""A .tflite file that is ready to run, wherever it runs, and how it is to run there."""
+"""The interface of a loaded .tflite file on any backend, and the conditions of its runs."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from msd.runners.adapter import VulkanAdapter
 
 Precision = Literal["fp32", "fp16"]
-"""What a GPU computes in."""
+"""The precision of a GPU's arithmetic."""
 
 Arithmetic = Literal["fp32", "fp16", "dynamic range"]
-"""What was computed in; the last is the CPU's, whose int8 weights meet inputs rounded to 8 bits."""
+"""The arithmetic of a run; "dynamic range" is the CPU's with int8 weights and inputs rounded to 8 bits."""
 
 Isolation = Literal["none", "process", "mapped"]
-"""In this process where the backend can; in its own; or there, with packed weights in a mapped file.
+"""The process of a run: this one where the backend can, one of its own, or that with packed weights mapped.
 
-The last takes the least memory; the second is what `msd bench` measures.
+The last needs the least memory; `msd bench` measures the second.
 """
 
 
 @dataclass(frozen=True)
 class Conditions:
-    """How a file runs. A backend is given only those of the first three that it takes.
+    """The conditions under which a file runs; a backend may ignore some of the first three.
 
-    `threads` of the CPU: None is one per core. `float_weights`: on the CPU, weights stored in fewer bits are
-    brought to float32 and all arithmetic is float32, as on a GPU; without it, TensorFlow Lite rounds the
-    inputs of such operations to 8 bits too. `precision`: what a GPU computes in. `seconds` bounds the loading
-    and each run of a file in a process of its own (None: the backend's own bound), `memory` that process's
-    resident bytes, and `stop`, when set, ends it. `adapter`: the GPU, None for the one that is found.
+    `threads` of the CPU: None means one per core. `float_weights`: on the CPU, weights stored in fewer bits
+    are converted to float32 and all arithmetic is float32, as on a GPU; without it, TensorFlow Lite rounds
+    the inputs of such operations to 8 bits too. `precision` of a GPU's arithmetic. For a file in a process of
+    its own, `seconds` bounds loading and each run (None: the backend's default), `memory` bounds the resident
+    bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that works.
     """
 
     threads: int | None = None
@@ -56,18 +56,17 @@ class Conditions:
 
     @property
     def cpu_arithmetic(self) -> Arithmetic:
-        """What `Placement.precision` says of the CPU under these conditions."""
+        """The `Placement.precision` of the CPU under these conditions."""
         return "fp32" if self.float_weights else "dynamic range"
 
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a file ran, and which part of it a delegate took.
+    """The processor that ran a file, and the part of it that a delegate accepted.
 
-    `processor`: "CPU", or the adapter's name. `precision`: "fp32", "fp16", or "dynamic range" of the CPU.
-    `threads` are the CPU's. `nodes` are those of the graph that was run, of which the `delegate` took
-    `delegated` in `partitions` pieces, as the native log says; None where it does not say. `notes`: what a
-    reader should know, a clause each.
+    `processor`: "CPU", or the adapter's name. `threads` are the CPU's. `nodes` counts the nodes of the graph
+    that ran, of which the `delegate` accepted `delegated` in `partitions` pieces, by the native log; None
+    where the log does not tell. `notes`: remarks for readers, a clause each.
     """
 
     processor: str
@@ -82,10 +81,10 @@ class Placement:
 
 @dataclass(frozen=True)
 class ProcessMemory:
-    """Resident memory of a process in bytes: before the library began to load, and the highest of all.
+    """Resident memory of a process in bytes: before the library began to load, and at its peak.
 
-    None where it is not known. A GPU's own memory is not in it. On a phone `peak` is what benchmark_model
-    says of itself.
+    None where it is unknown. A GPU's own memory does not count. On a phone, `peak` is benchmark_model's own
+    figure.
     """
 
     before: int | None
@@ -93,14 +92,14 @@ class ProcessMemory:
 
 
 class Runnable(Protocol):
-    """Something that runs on named arrays, as a loaded file does."""
+    """Anything that runs on named arrays, as a loaded file does."""
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name; raises BadModelFile where `inputs` do not fit, and DelegateFailed."""
 
 
 class Runner(Runnable, Protocol):
-    """A loaded .tflite file; a context manager that frees what it holds."""
+    """A loaded .tflite file; a context manager that frees its memory."""
 
     @property
     def path(self) -> Path:
@@ -124,15 +123,15 @@ class Runner(Runnable, Protocol):
 
     @property
     def memory(self) -> ProcessMemory:
-        """The memory of the process that runs it, until now."""
+        """The memory, until now, of the process that runs the file."""
 
     @property
     def log(self) -> str:
-        """What native libraries have printed until now; empty where that is not kept."""
+        """The native libraries' output until now; empty where it is not captured."""
 
     @property
     def placement(self) -> Placement:
-        """Where it runs."""
+        """The placement of the file."""
 
     def __enter__(self) -> Runner: ...
 

@@ -1,4 +1,4 @@
-"""Native libraries write to stderr past every log level; this keeps what they always say from the user."""
+"""Filter stderr: native libraries write some lines there at every log level."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def without_lines(pattern: re.Pattern[bytes]) -> Iterator[None]:
-    """Hold back what is written to stderr within, then write all of it but the lines that match `pattern`."""
+    """Hold back what the `with` block writes to stderr, then write the lines that do not match `pattern`."""
     sys.stderr.flush()
     kept = os.dup(2)
     with tempfile.TemporaryFile() as output:

@@ -1,8 +1,8 @@
 """SwiftShader: a Vulkan device in software, so that the GPU delegate runs on a machine without a GPU.
 
-Chromium brings it: `libvk_swiftshader.so`, the file that names it to Vulkan's loader, and a loader. An
-installed browser's copy is used where there is one; else Debian's `chromium-common` package is fetched with
-the system's own package manager, as an ordinary user, and those three files are kept in the user's cache.
+Chromium contains it: `libvk_swiftshader.so`, its ICD file for Vulkan's loader, and a loader. An installed
+browser's copy is used where there is one; else the system's package manager downloads Debian's
+`chromium-common` package, without root's rights, and those three files are kept in the user's cache.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class SwiftShader:
 
 
 def cache_folder() -> Path:
-    """Return the folder where an unpacked copy is kept, which MSD_CACHE moves."""
+    """Return the folder of an unpacked copy, inside the cache folder that MSD_CACHE moves."""
     return cache_root() / "swiftshader"
 
 
 def locate() -> SwiftShader | None:
-    """Return a copy that is on this machine already, or None."""
+    """Return a copy that is already on this machine, or None."""
     for folder in map(Path, BROWSERS):
         if _complete(folder):
             return SwiftShader(folder, f"SwiftShader of the browser in {folder}")
@@ -53,7 +53,7 @@ def locate() -> SwiftShader | None:
 
 
 def install() -> SwiftShader:
-    """Fetch a copy into the user's cache and return it; raises NoDelegate with the reason."""
+    """Download a copy into the user's cache and return it; raises NoDelegate with the reason."""
     missing = [tool for tool in ("apt-get", "dpkg-deb") if shutil.which(tool) is None]
     if missing:
         raise NoDelegate(f"SwiftShader cannot be fetched: this system has no {' and no '.join(missing)}")
@@ -91,20 +91,20 @@ def _download(scratch: Path) -> Path:
 
 
 def _apt(scratch: Path, *arguments: str) -> str | None:
-    """Run apt-get in `scratch`; returns None when it worked, else its last words."""
+    """Run apt-get in `scratch`; returns None if it succeeds, else its last line of output."""
     command = ["apt-get", "-qq", "-o", "APT::Sandbox::User=root", *arguments]
     done = subprocess.run(command, cwd=scratch, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     if done.returncode == 0:
         return None
-    return next(_last_words(done.stderr), f"exit code {done.returncode}")
+    return next(_lines_from_last(done.stderr), f"exit code {done.returncode}")
 
 
-def _last_words(text: str) -> Iterator[str]:
+def _lines_from_last(text: str) -> Iterator[str]:
     yield from (line.removeprefix("E: ").strip() for line in reversed(text.splitlines()) if line.strip())
 
 
 def _unpack(package: Path, folder: Path) -> None:
-    """Take the three files out of the Debian `package` and note where they come from."""
+    """Extract the three files from the Debian `package` and record their origin."""
     folder.mkdir()
     command = ["dpkg-deb", "--fsys-tarfile", str(package)]
     with (

@@ -1,4 +1,4 @@
-"""Runs of one network, timed: how many there are to be, and what is said of them."""
+"""Timed runs of one network: their number, and their statistics."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 MOST = 1000
-"""No more runs than this, however short they are."""
+"""The most runs, however short they are."""
 
 Run = Callable[[], float]
 """Runs something once and returns the seconds it took."""
@@ -16,10 +16,10 @@ Run = Callable[[], float]
 
 @dataclass(frozen=True)
 class Effort:
-    """How often to run, as TensorFlow Lite's benchmark_model understands its flags of these names.
+    """The number of runs, by the rules of TensorFlow Lite's benchmark_model for its flags of these names.
 
-    At least `repeats` runs and at least `min_seconds` of them, but none begins after `max_seconds` of runs;
-    before them the first run, and `warmups` that do not count.
+    There are at least `repeats` runs that take at least `min_seconds`, but none starts after `max_seconds`.
+    The first run and `warmups` more come before them and do not count.
     """
 
     repeats: int = 20
@@ -30,7 +30,10 @@ class Effort:
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds of loading, of the first run, and of those that count: `runs` has each, where each is known."""
+    """Seconds of loading (`init`), of the first run, and of the `count` runs that count.
+
+    `runs` has the seconds of each, where they are known.
+    """
 
     init: float
     first: float
@@ -50,7 +53,7 @@ class Timings:
 
 
 def summarise(init: float, first: float, warmups: Sequence[float], runs: Sequence[float]) -> Timings:
-    """Return the timings of `runs`, of which there is one at least; percentiles are interpolated linearly."""
+    """Return the timings of at least one of `runs`; percentiles are interpolated linearly."""
     median, p90 = (float(np.percentile(runs, part)) for part in (50, 90))
     return Timings(
         init=init,
@@ -69,10 +72,10 @@ def summarise(init: float, first: float, warmups: Sequence[float], runs: Sequenc
 def interleaved(
     runs: Sequence[Run], effort: Effort, on_turn: Callable[[int, float], None]
 ) -> list[list[float]]:
-    """Return the seconds of each of `runs`, made in turn: one of each, then in the other order, and so on.
+    """Call `runs` in turn, in alternating order, and return the seconds of every call for each of them.
 
-    What slows this machine down for a while then slows down all of them. `on_turn` gets, after each turn, how
-    many there were and the seconds of one run.
+    A temporary slowdown of the machine then affects all of them. After each turn, `on_turn` is called with
+    the number of turns and the seconds of one run.
     """
     durations: list[list[float]] = [[] for _ in runs]
     while not _enough(durations, effort):

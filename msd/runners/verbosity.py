@@ -1,8 +1,8 @@
-"""Make the LiteRT runtime say how it partitions a graph.
+"""Make the LiteRT runtime log how it partitions a graph.
 
-"Replacing X out of Y node(s) …" is the one positive statement that operations moved to a delegate, and it is
-logged at TensorFlow Lite's verbose level. The Python package has no way to ask for that level (no option, no
-environment variable), but its library keeps its symbol table, so the level is found there and lowered.
+Only the line "Replacing X out of Y node(s) …" confirms that operations moved to a delegate, and it appears at
+TensorFlow Lite's verbose level. The Python package has no option and no environment variable for that level,
+but its library has a symbol table: the level's address is looked up there, and the level lowered.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ VERBOSE, SILENT = 0, 4
 SYMTAB = 2
 
 
-def say_partitions() -> bool:
-    """Lower this process's TensorFlow Lite log level to verbose; returns whether the level was found."""
+def log_partitions() -> bool:
+    """Lower this process's TensorFlow Lite log level to verbose; returns whether that succeeded."""
     import ai_edge_litert
     import ai_edge_litert.compiled_model
 
@@ -66,9 +66,9 @@ def _sections(elf: mmap.mmap) -> Iterator[tuple[int, ...]]:
 
 
 def _value(elf: mmap.mmap, symtab: tuple[int, ...], name: int) -> int | None:
-    """Return the value of the four-byte symbol whose name stands at offset `name` of the string table."""
+    """Return the value of the four-byte symbol whose name is at offset `name` of the string table."""
     for at in range(symtab[4], symtab[4] + symtab[5], 24):
-        found, _, _, _, value, size = struct.unpack_from("<IBBHQQ", elf, at)
-        if found == name and size == 4:
+        symbol, _, _, _, value, size = struct.unpack_from("<IBBHQQ", elf, at)
+        if symbol == name and size == 4:
             return int(value)
     return None

@@ -1,7 +1,7 @@
-"""The child process: it loads one model, on the GPU delegate or on the CPU, and runs it when asked.
+"""The child process: it loads one model, on the GPU delegate or on the CPU, and runs it on request.
 
-The delegate may crash or hang and take this process with it; `msd.runners.child` is the other end.
-Everything the native libraries print goes to standard error, which the parent keeps as the log.
+The delegate may crash or hang this process; `msd.runners.child` is the parent's side. The native libraries
+print to standard error, which the parent captures as the log.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from msd.runners.runner import Precision
 
 @dataclass(frozen=True)
 class LoadOnGpu:
-    """Compile the file for the GPU; with `cpu_too`, what the GPU rejects goes to the CPU.
+    """Compile the file for the GPU; with `cpu_too`, operations that the GPU rejects run on the CPU.
 
-    `signature` is the key of the one to run, None where the file has none.
+    `signature` is the key of the signature to run, None where the file has none.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class LoadOnGpu:
 
 @dataclass(frozen=True)
 class LoadOnCpu:
-    """Load the file on the CPU; the rest is as `msd.runners.interpreter.Interpreter` takes it."""
+    """Load the file on the CPU; the fields are arguments of `msd.runners.interpreter.Interpreter`."""
 
     path: Path
     threads: int | None = None
@@ -50,7 +50,7 @@ class LoadOnCpu:
 
 @dataclass(frozen=True)
 class CompileForCpu:
-    """Load the file on the CPU as LiteRT's compiled model, its packed weights in a file that is mapped.
+    """Load the file on the CPU as LiteRT's compiled model, with its packed weights in a mapped file.
 
     `threads` and `float_weights` as in LoadOnCpu, `signature` as in LoadOnGpu.
     """
@@ -70,10 +70,10 @@ class RunModel:
 
 @dataclass(frozen=True)
 class Done:
-    """What was asked is done; `outputs` are those of a run.
+    """The reply to a request that succeeded; `outputs` are those of a run.
 
-    `seconds` are the library's own: what is imported, or made of the file for it, is not counted. `peak` is
-    the peak resident memory of the process in bytes, `before` what it was when the library began to load.
+    `seconds` is the library's time alone, without imports and preparing the file. `peak` is the peak resident
+    memory of the process in bytes, `before` its value when the library began to load.
     """
 
     seconds: float
@@ -84,7 +84,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Refused:
-    """What was asked could not be done, in the library's words."""
+    """The reply to a request that failed, in the library's words."""
 
     words: str
 
@@ -114,17 +114,17 @@ class Compiled:
 
     @cached_property
     def buffers(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Those of inputs and outputs; on the CPU, what is computed with is allocated with them."""
+        """The buffers of inputs and of outputs; on the CPU, working memory is allocated with them."""
         inputs = {name: self._input(name) for name in self._details("input")}
         return inputs, {name: self._output(name) for name in self._details("output")}
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        given, made = self.buffers
+        sources, results = self.buffers
         for name, value in inputs.items():
-            given[name].write(value)
-        self.model.run_by_name(self.signature, given, made)
+            sources[name].write(value)
+        self.model.run_by_name(self.signature, sources, results)
         details = self._details("output").items()
-        return {name: self._read(made[name], detail) for name, detail in details}
+        return {name: self._read(results[name], detail) for name, detail in details}
 
     def _details(self, side: str) -> dict[str, Any]:
         details: dict[str, Any] = getattr(self.model, f"get_{side}_tensor_details")(self.signature)
@@ -146,21 +146,21 @@ def compile_for_gpu(request: LoadOnGpu) -> Compiled:
     """Return the model as LiteRT's GPU accelerator compiles it."""
     from ai_edge_litert.compiled_model import GpuOptions, HardwareAccelerator, Options
 
-    wanted = HardwareAccelerator.GPU
+    accelerators = HardwareAccelerator.GPU
     if request.cpu_too:
-        wanted |= HardwareAccelerator.CPU
+        accelerators |= HardwareAccelerator.CPU
     gpu = GpuOptions(enforce_f32=request.precision == "fp32")
-    compiled = Compiled(request.path, Options(wanted, gpu_options=gpu), request.signature)
-    assert compiled.buffers, "made now: what the GPU refuses, it refuses when it loads"
+    compiled = Compiled(request.path, Options(accelerators, gpu_options=gpu), request.signature)
+    assert compiled.buffers, "allocated now, so that a refusal of the GPU is one to load"
     return compiled
 
 
 def compile_for_cpu(request: CompileForCpu) -> Compiled:
-    """Return the model as XNNPACK runs it: the same numbers as those of the interpreter, in less memory.
+    """Return the model as XNNPACK runs it: with the interpreter's numbers, in less memory.
 
-    XNNPACK packs each weight into a file as it loads, which the model maps: neither the weights as they were
-    nor two copies of a packed one stay in memory. What is computed with is allocated in the first run only.
-    Where the weights are given as floats, the file would be four times as large as the model; it is left out.
+    XNNPACK packs each weight into a file while it loads, and the model maps that file: neither the original
+    weights nor second copies of packed ones stay in memory. Working memory is allocated in the first run.
+    With float weights the file would be four times as large as the model, so there is none.
     """
     from ai_edge_litert.compiled_model import CpuOptions, HardwareAccelerator, Options
 
@@ -173,13 +173,13 @@ def compile_for_cpu(request: CompileForCpu) -> Compiled:
 
 
 class Models:
-    """The loaded model, once there is one: what this process answers its parent."""
+    """The loaded model, if any, which answers the parent's requests."""
 
     def __init__(self) -> None:
         self.runner: LoadedModel | None = None
 
     def answer(self, request: Request) -> Done:
-        """Load or run; raises whatever the library raises."""
+        """Load or run the model; raises the library's errors."""
         if isinstance(request, RunModel):
             assert self.runner is not None, "the parent loads before it runs"
             start = perf_counter()
@@ -199,7 +199,7 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
         reply: Reply
         try:
             reply = answer(request)
-        except Exception as problem:  # whatever it is, the parent is to know
+        except Exception as problem:  # the parent reports every error
             reply = Refused(str(problem))
         connection.send(reply)
 
@@ -207,9 +207,9 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
 def _load(request: Load) -> tuple[int, LoadedModel, float]:
     """Return the peak memory before, the model, and the seconds that the library took to load it."""
     if not isinstance(request, LoadOnCpu) or request.library == LITERT:
-        from msd.runners.verbosity import say_partitions
+        from msd.runners.verbosity import log_partitions
 
-        say_partitions()
+        log_partitions()
     before, start = peak_rss(), perf_counter()
     if isinstance(request, LoadOnGpu):
         return before, compile_for_gpu(request), perf_counter() - start
@@ -227,5 +227,5 @@ def _load(request: Load) -> tuple[int, LoadedModel, float]:
 def main(handle: int) -> None:
     """Serve the parent over the inherited socket `handle`."""
     serve(Connection(handle), Models().answer)
-    # The drivers' own clean-up has nothing left to save and has been seen to crash.
+    # The drivers' own clean-up has nothing left to save, and it can crash.
     os._exit(0)

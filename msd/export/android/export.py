@@ -1,10 +1,10 @@
-"""A bundle as part of an Android project: a library, packs with the model, a sample, and how to join them.
+"""A bundle as parts of an Android project: a library, packs with the model, a sample app, and a README.
 
 sd-runtime/                      the library
-sd-models/, sd-models-2/ …       packs of Play's; or download/, or assets of the library
-sample/                          an app of one screen
+sd-models/, sd-models-2/ …       packs for Google Play; or download/, or assets of the library
+sample/                          an app with one screen
 settings.snippet.gradle.kts  README.md  NOTICE  install-to-device.sh
-sd-export.json                   which files are ours
+sd-export.json                   the list of exported files
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ DOWNLOAD = Path("download")
 
 @dataclass(frozen=True)
 class ExportPlan:
-    """The content of an export: the app's manifest, and the packs, none where Play does not deliver them."""
+    """The content of an export: the app's manifest, and the packs, if Google Play delivers the model."""
 
     manifest: AppManifest
     packs: tuple[Pack, ...]
@@ -35,8 +35,8 @@ class ExportPlan:
 def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
     """Return the plan of an export.
 
-    Raises BadConfig for impossible settings, and BadBundle for a bundle that an app cannot use or whose files
-    exceed Play's limits.
+    Raises BadConfig for impossible settings, and BadBundle for a bundle that an app cannot use or that
+    exceeds Google Play's limits.
     """
     check(settings)
     manifest = describe(
@@ -66,8 +66,8 @@ def export_android(
 ) -> ExportPlan:
     """Write the project to the folder `out`, with `force` over an existing one, and return its plan.
 
-    Raises what `plan` raises, BadBundle for a file whose SHA-256 is not the manifest's, OutputExists and
-    OutputUnwritable. The export is atomic: no file has its final name before all are written.
+    Raises the errors of `plan`, BadBundle for a file whose SHA-256 differs from the manifest's, OutputExists
+    and OutputUnwritable. No file gets its final name before all are written.
     """
     contents = plan(bundle, settings)
     require_free(out, force)

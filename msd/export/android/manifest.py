@@ -3,7 +3,7 @@
     manifest = describe(bundle, steps=(20, 25))
     write_manifest(manifest, bundle, folder)        # sd-manifest.json, vocab.json, merges.txt
 
-The Kotlin sources beside this module read it (kotlin/Manifest.kt). It has every coefficient of a scheduler,
+The Kotlin sources beside this module read it (kotlin/Manifest.kt). It has all coefficients of the scheduler,
 so that a phone only multiplies and adds.
 """
 
@@ -42,7 +42,7 @@ RUNTIME = "2.3.0"
 class ModelFile:
     """A file of the app: its `role` is a component's name, or "vocabulary" or "merges".
 
-    `signature`: by which a .tflite file's inputs and outputs are called; None of the tokenizer's files.
+    `signature` is the key of a .tflite file's signature, None for the tokenizer's files.
     """
 
     name: str
@@ -58,7 +58,7 @@ class ModelFile:
 class Sinusoids:
     """An input of the U-Net computed from one number t: the cosines and sines of t times each frequency.
 
-    `frequencies` are float32, from 1 downwards; `input` has `width` elements, the last 0 where that is odd.
+    `frequencies` are float32, descending from 1; `input` has `width` elements, the last 0 if `width` is odd.
     """
 
     input: str
@@ -69,7 +69,7 @@ class Sinusoids:
 
 @dataclass(frozen=True)
 class GuidanceFacts:
-    """The guidance mode at `scale`, the app's default; `embedding` where the U-Net takes one."""
+    """The guidance mode at `scale`, the app's default; `embedding` if the U-Net has that input."""
 
     mode: Mode
     scale: float
@@ -78,7 +78,7 @@ class GuidanceFacts:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The steps of one image, as in `msd.runtime.step.StepTable`, for one number of steps."""
+    """The schedule for one number of steps, as in `msd.runtime.step.StepTable`."""
 
     count: int
     start: float
@@ -87,7 +87,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class SpecialToken:
-    """A token that is matched before the text is split into words; after lower-casing if `normalized`."""
+    """A token that is matched before the text is split into words, after lower-casing it if `normalized`."""
 
     content: str
     id: int
@@ -96,7 +96,7 @@ class SpecialToken:
 
 @dataclass(frozen=True)
 class TokenizerFacts:
-    """Token ids with a meaning, how many tokens a text has, and the special tokens."""
+    """The ids of the start, end, unknown and padding tokens, the sequence length, and the special tokens."""
 
     start: int
     end: int
@@ -108,7 +108,7 @@ class TokenizerFacts:
 
 @dataclass(frozen=True)
 class Delegation:
-    """The real delegate's verdict on one file, as delegation-report measured it; `psnr_db` to the CPU."""
+    """The real delegate's verdict on one file, from delegation-report; `psnr_db` is against the CPU."""
 
     role: str
     adapter: str
@@ -133,9 +133,9 @@ class WeightsOrigin:
 class AppManifest:
     """The content of sd-manifest.json; `height` and `width` in pixels, `latent` NHWC.
 
-    `timestep`: None where the U-Net takes the number itself. `precision` is the one a phone should compute
-    in, "fp16" or "fp32". `runtime`: the oldest supported version of LiteRT. `versions`: of the converter and
-    its libraries.
+    `timestep`: None where the U-Net's input is the number itself. `precision`, "fp16" or "fp32", is for the
+    phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter and its
+    libraries.
     """
 
     model: str
@@ -170,7 +170,7 @@ def describe(
     """Return the app's manifest of a bundle, with a schedule for each number of `steps`, the default first.
 
     `report`: a delegation report of the bundle's files. Raises BadBundle for a bundle that lacks a file or is
-    for TensorFlow Lite's delegate, BadReport for a report of none of its files, and BadConfig for an
+    for TensorFlow Lite's delegate, BadReport for a report without any of its files, and BadConfig for an
     impossible number of steps, precision or tokenizer.
     """
     _check(bundle, steps, precision)
@@ -224,7 +224,7 @@ def dump_manifest(manifest: AppManifest) -> str:
 
 
 def load_manifest(path: Path) -> AppManifest:
-    """Return the manifest in a file; raises BadBundle for one that is missing, newer or malformed."""
+    """Return the manifest in a file; raises BadBundle for a file that is missing, newer or malformed."""
     try:
         manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest")
     except OSError as problem:
@@ -261,7 +261,9 @@ def _check(bundle: Bundle, steps: Sequence[int], precision: str) -> None:
 def _file(role: str, part: ConvertedFile) -> ModelFile:
     for port in (*part.inputs, *part.outputs):
         if port.dtype not in ("float32", "int32"):
-            raise BadBundle(f"{part.file} has {port.name} of type {port.dtype}; apps give float32 and int32")
+            raise BadBundle(
+                f"{part.file} has {port.name} of type {port.dtype}; apps support float32 and int32"
+            )
     return ModelFile(
         name=part.file,
         role=role,
@@ -275,10 +277,10 @@ def _file(role: str, part: ConvertedFile) -> ModelFile:
 
 def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
     roles = {VOCABULARY: "vocabulary", MERGES: "merges"}
-    written = {name: text.encode() for name, text in tokenizer_texts(tokenizer).items()}
+    contents = {name: text.encode() for name, text in tokenizer_texts(tokenizer).items()}
     return [
-        ModelFile(name, roles[name], len(text), hashlib.sha256(text).hexdigest())
-        for name, text in written.items()
+        ModelFile(name, roles[name], len(content), hashlib.sha256(content).hexdigest())
+        for name, content in contents.items()
     ]
 
 
@@ -297,13 +299,13 @@ def _sinusoids(denoiser: ConvertedFile, name: str, cosine_first: bool, shift: fl
 
 
 def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
-    alone = [special.content for special in tokenizer.specials if special.single_word]
-    if alone:
+    single_words = [special.content for special in tokenizer.specials if special.single_word]
+    if single_words:
         raise BadConfig(
-            f"the tokenizer looks for {alone[0]!r} as a word of its own; apps do not support that"
+            f"the tokenizer matches {single_words[0]!r} as a word of its own; apps do not support that"
         )
-    spelled = ((normalize(s.content) if s.normalized else s.content, s) for s in tokenizer.specials)
-    specials = (SpecialToken(text, tokenizer.vocabulary[text], s.normalized) for text, s in spelled)
+    texts = ((normalize(s.content) if s.normalized else s.content, s) for s in tokenizer.specials)
+    specials = (SpecialToken(text, tokenizer.vocabulary[text], s.normalized) for text, s in texts)
     return TokenizerFacts(
         start=tokenizer.start,
         end=tokenizer.end,
@@ -315,19 +317,19 @@ def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
 
 
 def _delegation(bundle: Bundle, report: Report | None) -> tuple[Delegation, ...]:
-    """Return the runs in a report of this bundle's files, identified by their SHA-256."""
+    """Return the verdicts in a report on this bundle's files, identified by their SHA-256."""
     roles = {
         part.sha256: bundle.family.component_of(name).name
         for name, part in bundle.manifest.components.items()
     }
     files = report.files if report else ()
-    judged = tuple(_judged(roles[f.sha256], f.run) for f in files if f.sha256 in roles and f.run)
-    if report and not judged:
+    verdicts = tuple(_verdict(roles[f.sha256], f.run) for f in files if f.sha256 in roles and f.run)
+    if report and not verdicts:
         raise BadReport(f"the report has no run of a file of {bundle.folder}; delegation-report makes one")
-    return judged
+    return verdicts
 
 
-def _judged(role: str, run: DelegateRun) -> Delegation:
+def _verdict(role: str, run: DelegateRun) -> Delegation:
     return Delegation(
         role=role,
         adapter=run.adapter,

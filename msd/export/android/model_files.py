@@ -1,4 +1,4 @@
-"""Place the model's files where an app reads them."""
+"""Copy the model's files to the folders from which an app reads them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ def networks(manifest: AppManifest) -> tuple[ModelFile, ...]:
     models = tuple(file for file in manifest.files if file.signature is not None)
     for file in models:
         if not PLAIN.fullmatch(file.name):
-            raise BadBundle(f"{file.name!r} is no name for a file of an app; it should be like unet.tflite")
+            raise BadBundle(
+                f"{file.name!r} is not a valid file name in an app; it should look like unet.tflite"
+            )
     return models
 
 
@@ -30,9 +32,9 @@ def place(
     first: Path,
     on_progress: OnProgress | None = None,
 ) -> None:
-    """Copy each network to its folder of `folders`, by file name; the manifest and the tokenizer to `first`.
+    """Copy each network to its folder in `folders`, by file name, and manifest and tokenizer to `first`.
 
-    Raises BadBundle for a file whose SHA-256 is not the manifest's, and OSError.
+    Raises BadBundle for a file whose SHA-256 differs from the manifest's, and OSError.
     """
     for file in networks(manifest):
         folder = folders[file.name]

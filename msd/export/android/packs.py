@@ -1,4 +1,4 @@
-"""Divide the files among packs: no file is split, and no pack exceeds Play's limit."""
+"""Divide the files among packs: no file is split, and no pack exceeds Google Play's limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CURE = "convert with a recipe that makes smaller files, or export with --deliver
 
 @dataclass(frozen=True)
 class Pack:
-    """A pack of Play's: its name there, and the names of its files; `folder` is its Gradle module."""
+    """A pack for Google Play: its name there, and the names of its files; `folder` is its Gradle module."""
 
     name: str
     files: tuple[str, ...]
@@ -26,9 +26,9 @@ class Pack:
 
 
 def divide(files: Iterable[ModelFile], others: int = 0) -> tuple[Pack, ...]:
-    """Return the fewest packs that hold `files` in their order; the first also holds `others` more bytes.
+    """Return the fewest packs for `files` in their order; the first also holds `others` more bytes.
 
-    Sizes count uncompressed: weights hardly compress. Raises BadBundle for files beyond Play's limits.
+    Sizes are uncompressed, as weights hardly compress. Raises BadBundle for files beyond the limits.
     """
     groups: list[list[str]] = [[]]
     total = filled = others
@@ -41,7 +41,7 @@ def divide(files: Iterable[ModelFile], others: int = 0) -> tuple[Pack, ...]:
         filled, total = filled + file.bytes, total + file.bytes
     if total > LIMITS.packs:
         raise BadBundle(
-            f"the model has {size(total)}, and Play takes {size(LIMITS.packs)} in all packs; {CURE}"
+            f"the model has {size(total)}, and Google Play accepts {size(LIMITS.packs)} in all packs; {CURE}"
         )
     return tuple(Pack(f"sd_models_{i}" if i > 1 else "sd_models", tuple(g)) for i, g in enumerate(groups, 1))
 

@@ -25,14 +25,14 @@ EXAMPLE = "https://example.com/sd-models/"
 
 
 def folder_of(pack: Pack, settings: AndroidSettings, group: str = GROUP) -> Path:
-    """Return the folder of a pack's files, below the pack's name: packs need different paths."""
+    """Return the folder of a pack's files, which includes its name: packs must not share paths."""
     targeted = f"#group_{group}" if settings.min_ram else ""
     return Path(pack.folder) / "src/main/assets" / (pack.name + targeted)
 
 
 @dataclass(frozen=True)
 class Project:
-    """Everything that the project's texts depend on; `folder` is the name of the project's folder."""
+    """An exported project: everything that its texts depend on; `folder` is the name of its folder."""
 
     folder: str
     settings: AndroidSettings
@@ -50,7 +50,7 @@ class Project:
                 "whole/settings.snippet.gradle.kts", folder=_kotlin(self.folder), modules=self._modules()
             ),
             "install-to-device.sh": fill(
-                "whole/install-to-device.sh", package=self.settings.package, files=self._pushed()
+                "whole/install-to-device.sh", package=self.settings.package, files=self._shell_words()
             ),
             "NOTICE": self._notice(),
             "README.md": self._readme(),
@@ -61,13 +61,13 @@ class Project:
             "asset-pack": f"com.google.android.play:asset-delivery:{VERSIONS.asset_delivery}",
             "ai-pack": f"com.google.android.play:ai-delivery:{VERSIONS.ai_delivery}",
         }.get(self.settings.delivery)
-        added = f'\n    implementation("{library}")' if library else ""
+        dependency = f'\n    implementation("{library}")' if library else ""
         internet = '\n    <uses-permission android:name="android.permission.INTERNET" />\n'
         permission = internet if self.settings.delivery == "download" else ""
         sources = files("msd.export.android").joinpath("kotlin")
         return {
             f"{RUNTIME}/build.gradle.kts": fill(
-                "runtime/build.gradle.kts", **asdict(VERSIONS), dependency=added
+                "runtime/build.gradle.kts", **asdict(VERSIONS), dependency=dependency
             ),
             f"{RUNTIME}/consumer-rules.pro": fill("runtime/consumer-rules.pro"),
             f"{RUNTIME}/src/main/AndroidManifest.xml": fill(
@@ -87,8 +87,8 @@ class Project:
         texts = {}
         if kind in PACKS:
             prefix = "Asset" if kind == "asset-pack" else "Ai"
-            listed = ", ".join(f'"{pack.name}"' for pack in self.packs)
-            gaps = {"kind": prefix, "library": f"{prefix.lower()}packs", "packs": listed}
+            names_of_packs = ", ".join(f'"{pack.name}"' for pack in self.packs)
+            gaps = {"kind": prefix, "library": f"{prefix.lower()}packs", "packs": names_of_packs}
             texts[f"{folder}/Models.kt"] = fill("delivery/packs.kt", **gaps)
         else:
             names.append("Install.kt")
@@ -120,7 +120,7 @@ class Project:
         res = ("layout/draw.xml", "values/strings.xml")
         return {
             f"{SAMPLE}/build.gradle.kts": fill(
-                "sample/build.gradle.kts", **asdict(VERSIONS), package=package, packs=self._listed()
+                "sample/build.gradle.kts", **asdict(VERSIONS), package=package, packs=self._pack_lines()
             ),
             f"{SAMPLE}/src/main/AndroidManifest.xml": fill("sample/AndroidManifest.xml"),
             **{f"{SAMPLE}/src/main/res/{name}": fill(f"sample/res/{name}") for name in res},
@@ -139,7 +139,7 @@ class Project:
         names = (RUNTIME.name, *(pack.folder for pack in self.packs), SAMPLE.name)
         return ", ".join(f'"{name}"' for name in names)
 
-    def _listed(self) -> str:
+    def _pack_lines(self) -> str:
         """Return the lines about packs in an app's Gradle file, inside `android { }`."""
         lines = []
         if self.packs:
@@ -154,8 +154,8 @@ class Project:
             ]
         return "".join(f"\n    {line}" for line in lines)
 
-    def _pushed(self) -> str:
-        """Return the model's files as words of a shell's `for`, the manifest last: with it all are there."""
+    def _shell_words(self) -> str:
+        """Return the model's files as words of a shell's `for`; the manifest is last and completes them."""
         small = (VOCABULARY, MERGES, NAME)
         if self.packs:
             first = folder_of(self.packs[0], self.settings)
@@ -200,8 +200,8 @@ class Project:
             folders=self._folders(),
             package=self.settings.package,
             plugins="\n".join(lines),
-            packs=self._listed().replace("\n", "\n       "),
-            delivery=self._delivered(),
+            packs=self._pack_lines().replace("\n", "\n       "),
+            delivery=self._delivery_section(),
             address=self._address,
         )
 
@@ -213,7 +213,7 @@ class Project:
             rows = [f"| `{ASSETS}/` | the model |"]
         return "\n".join(rows)
 
-    def _delivered(self) -> str:
+    def _delivery_section(self) -> str:
         gaps = {"pack_limit": size(LIMITS.pack), "total_limit": size(LIMITS.packs), "targeting": ""}
         if self.settings.min_ram:
             gaps["targeting"] = fill("delivery/targeting.md", memory=size(self.settings.min_ram)).rstrip()
@@ -221,7 +221,7 @@ class Project:
 
 
 def _kotlin(text: str) -> str:
-    """Return `text` as it stands inside a string of Kotlin."""
+    """Return `text` escaped for a Kotlin string."""
     return re.sub(r'([\\"$])', r"\\\1", _line(text))
 
 

@@ -20,15 +20,16 @@ KEYWORDS = """
     native new null object package private protected public return short static strictfp super switch
     synchronized this throw throws transient true try typealias typeof val var void volatile when while
 """
-"""Keywords of Java or Kotlin, which no part of a package may be."""
+"""Keywords of Java or Kotlin, which may not be parts of a package's name."""
 
 
 @dataclass(frozen=True)
 class AndroidSettings:
-    """How to export for Android; `package` is the app's, `min_ram` the bytes of memory of a device at least.
+    """The settings of an export for Android.
 
-    `steps`, `scheduler`, `guidance` and `report` as in `msd.export.android.manifest.describe`; `licence`: of
-    the weights.
+    `package` is the app's package, `min_ram` the least memory of a device in bytes, `licence` that of the
+    weights; `steps`, `scheduler`, `guidance` and `report` are arguments of
+    `msd.export.android.manifest.describe`.
     """
 
     delivery: Delivery = "asset-pack"
@@ -47,15 +48,13 @@ def check(settings: AndroidSettings) -> None:
         raise BadConfig(f"no delivery is called {settings.delivery!r}; there are {', '.join(DELIVERIES)}")
     if not PACKAGE.fullmatch(settings.package):
         raise BadConfig(f"{settings.package!r} is not an app's package; it should look like com.example.sd")
-    if taken := sorted(set(settings.package.split(".")) & set(KEYWORDS.split())):
+    if keywords := sorted(set(settings.package.split(".")) & set(KEYWORDS.split())):
         raise BadConfig(
-            f"{settings.package} has {taken[0]!r} in it, a word of Kotlin or Java; choose another"
+            f"{settings.package} has {keywords[0]!r} in it, a keyword of Kotlin or Java; choose another"
         )
     if settings.package.startswith("dev.msd.") or settings.package == "dev.msd":
-        raise BadConfig(f"{settings.package} is where the library's own classes are; choose another package")
+        raise BadConfig(f"{settings.package} is the package of the library's own classes; choose another")
     if settings.min_ram is not None and settings.delivery != "ai-pack":
-        raise BadConfig(
-            "only AI packs choose devices by their memory; --min-ram goes with --delivery ai-pack"
-        )
+        raise BadConfig("only AI packs select devices by memory; use --min-ram with --delivery ai-pack")
     if settings.min_ram is not None and settings.min_ram < 1:
-        raise BadConfig("the least memory of a device should be more than nothing")
+        raise BadConfig("the least memory of a device must be positive")

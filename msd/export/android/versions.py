@@ -9,7 +9,7 @@ from msd.export.android.manifest import RUNTIME
 
 @dataclass(frozen=True)
 class Versions:
-    """Versions `as_of` a release of LiteRT; device targeting needs `gradle_plugin` 8.10 or later."""
+    """The versions that fit LiteRT `as_of`; device targeting needs `gradle_plugin` 8.10 or later."""
 
     as_of: str = "LiteRT 2.3.0"
     gradle_plugin: str = "8.10.1"
@@ -23,7 +23,7 @@ class Versions:
 
 @dataclass(frozen=True)
 class Limits:
-    """Google Play's limits in bytes of compressed download: of a pack, all packs, and the app itself."""
+    """Google Play's limits of the compressed download in bytes: of a pack, all packs, and the app itself."""
 
     pack: int = 1_500_000_000
     packs: int = 4_000_000_000

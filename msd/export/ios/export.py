@@ -1,4 +1,4 @@
-"""A bundle as a folder of resources for an iOS app: the files and the manifest that Android apps get too."""
+"""A bundle as a folder of resources for an iOS app, with the same files and manifest as in Android apps."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def export_ios(
 ) -> None:
     """Write the folder `out`: SDModels/ with the model, its manifest and checksums, and README.md.
 
-    `manifest` is the result of `describe` for the bundle. Raises BadBundle for a file whose SHA-256 is not
-    the manifest's, OutputExists and OutputUnwritable.
+    `manifest` is the result of `describe` for the bundle. Raises BadBundle for a file whose SHA-256 differs
+    from the manifest's, OutputExists and OutputUnwritable.
     """
     folders = {file.name: MODELS for file in networks(manifest)}
     require_free(out, force)

@@ -1,1 +1,1 @@
-"""The delegates that msd has rules for, one file each; a module's `DELEGATE` describes it."""
+"""The delegates that msd has rules for, one module each, whose `DELEGATE` is the description."""

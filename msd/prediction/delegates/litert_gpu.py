@@ -1,7 +1,7 @@
 """The operators that LiteRT 2.3.0's GPU accelerator supports: ML Drift's default front end.
 
-The rows follow `IsSupported` of each parser in `SOURCE`, and the shared file `SHARED` where that calls it.
-MEASURED marks checks without a place in the source: the delegate accepts the operator, then fails as a whole.
+The rows follow `IsSupported` of each parser in `SOURCE`, and the file `SHARED` that some of them call.
+MEASURED marks checks that are not in the source: the delegate accepts the operator, then rejects the graph.
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ MOVES: dict[str, Row] = {
         attribute("new_axis_mask", [0]),
         attribute("shrink_axis_mask", [0]),
         at_least(4),
-        *(is_constant(i, what, {"INT32"}) for i, what in enumerate(["begin", "end", "strides"], 1)),
+        *(is_constant(i, name, {"INT32"}) for i, name in enumerate(["begin", "end", "strides"], 1)),
         forward_strides(),
         LIMIT,
         slices_to_its_result(),
@@ -284,7 +284,7 @@ RULES = RuleSet(
 
 
 def winograd_tiles(conv: ConvSize) -> int:
-    """Return the tiles that count: those of all results of a batch (ml_drift/common/winograd_util.cc)."""
+    """Return the number of tiles of a batch's results together (ml_drift/common/winograd_util.cc)."""
     return conv.tiles * conv.batch
 
 

@@ -2,7 +2,7 @@
 
 A row has the conditions of `IsSupported` in the operator's parser (the highest version, then the rules of
 `SHARED` with its flag kStandard), then those of its `Parse`. The latter are worse: the delegate accepts the
-operator, then gives up the whole graph. These checks have the code "graph".
+operator, then rejects the entire graph. These checks have the code "graph".
 """
 
 from __future__ import annotations
@@ -69,12 +69,12 @@ Row = tuple[Check, ...]
 
 
 def graph(*checks: Check) -> Row:
-    """Return the checks with the code "graph": the delegate gives up the whole graph."""
+    """Return the checks with the code "graph": the delegate rejects the entire graph."""
     return tuple(replace(check, code="graph", source=f"{SOURCE}: Parse") for check in checks)
 
 
 def shared(*checks: Check) -> Row:
-    """Return the checks with their source, which the Analyzer uses too."""
+    """Return the checks with their source, a function that the Analyzer uses too."""
     return tuple(check.at(f"{SHARED}: CheckGpuDelegateCompatibility") for check in checks)
 
 
@@ -179,7 +179,7 @@ MOVES: dict[str, Row] = {
         *shared(*(attribute(f"{name}_mask", [0]) for name in ("ellipsis", "new_axis", "shrink_axis"))),
         *shared(at_least(4), rank(0, "an input", [3, 4])),
         *graph(
-            *(is_constant(i, what, {"INT32"}) for i, what in enumerate(["begin", "end", "strides"], 1)),
+            *(is_constant(i, name, {"INT32"}) for i, name in enumerate(["begin", "end", "strides"], 1)),
             forward_strides(),
             slices_to_its_result(),
         ),
@@ -258,7 +258,7 @@ RULES = RuleSet(
 
 
 def winograd_tiles(conv: ConvSize) -> int:
-    """Return the tiles that count: those of one result, whatever the batch."""
+    """Return the number of tiles of one result, whatever the batch."""
     return conv.tiles
 
 

@@ -1,1 +1,1 @@
-"""The backends, a file each, found by being there: a module's `BACKEND` describes it."""
+"""The backends, one module each, whose `BACKEND` is the description; the registry loads all of them."""

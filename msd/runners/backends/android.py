@@ -24,7 +24,7 @@ from msd.runners.runner import Placement, Precision, ProcessMemory
 from msd.runners.timings import Effort, Timings
 
 PATIENCE = 5.0
-"""Seconds between two looks at a phone that is too warm."""
+"""Seconds between two queries of a phone that is too warm."""
 
 LOADING = 900.0
 """Seconds that loading and warming up may take, besides the runs."""
@@ -36,10 +36,10 @@ COOL_SECONDS = 300.0
 
 @dataclass(frozen=True)
 class PhoneSettings:
-    """How to reach a phone, and the program to run there: `binary`, with the .so files that lie beside it.
+    """The settings of a phone, and the benchmark program `binary`, copied with the .so files beside it.
 
-    `folder` is where files go on the phone; with `keep` they stay there. `cool_seconds`: how long to wait for
-    a phone that says it is warm.
+    `folder` is the phone's folder for files; with `keep` they stay there. `cool_seconds` is the longest wait
+    for a warm phone to cool.
     """
 
     binary: Path
@@ -51,7 +51,7 @@ class PhoneSettings:
 
 
 class Phone:
-    """A phone with the program on it; a context manager that removes what it has put there.
+    """A phone with the program on it; a context manager that removes the files it has copied.
 
     `description`: model, platform, Android version, GPU. Raises PhoneFailed.
     """
@@ -71,7 +71,7 @@ class Phone:
 
     @property
     def litert(self) -> bool:
-        """Whether the program is LiteRT's: by its flags, else by its name."""
+        """Whether the program is LiteRT's, judging by its flags, else by its name."""
         if "--use_npu" in self._help or "--gpu_precision_loss_allowed" in self._help:
             return "--use_npu" in self._help
         return "litert" in self.settings.binary.name
@@ -79,7 +79,7 @@ class Phone:
     def measure(
         self, path: Path, runs_on: RunsOn, precision: Precision, effort: Effort, report: Report
     ) -> MeasuredFile:
-        """Return what the program measures of a file, on the phone's GPU unless it is for the CPU."""
+        """Return the program's measurement of a file, on the phone's GPU unless the file is for the CPU."""
         on_gpu = runs_on == "gpu"
         report("copying the model")
         remote = self._put(path)
@@ -109,14 +109,14 @@ class Phone:
     def _put(self, local: Path) -> str:
         """Copy a file to the phone unless it is there already; returns its path there."""
         remote = self._at(local.name)
-        there = self._adb.shell("sha256sum", remote, seconds=600).text.split()
-        if there[:1] != [file_facts(local).sha256]:
+        words = self._adb.shell("sha256sum", remote, seconds=600).text.split()
+        if words[:1] != [file_facts(local).sha256]:
             self._pushed.append(remote)
             self._require(self._adb.push(local, remote), f"{local} cannot be copied to the phone")
         return remote
 
     def _cool(self, report: Report) -> None:
-        """Wait until the phone says that it throttles nothing; one that says nothing is not waited for."""
+        """Wait until the phone reports no throttling; a phone that reports nothing counts as cool."""
         waited = 0.0
         while status := _thermal_status(self._adb):
             if waited >= self.settings.cool_seconds:
@@ -145,9 +145,9 @@ class Phone:
         flags += ["--use_gpu=true", "--require_full_delegation=true"]
         if not self.litert:
             return [*flags, f"--gpu_precision_loss_allowed={str(half).lower()}"]
-        named = re.search(r"--(gpu[-_]precision)\b", self._help)
-        precisely = f"--{named[1]}={precision}" if named else f"--allow_fp16={str(half).lower()}"
-        return [*flags, "--use_cpu=false", precisely]
+        match = re.search(r"--(gpu[-_]precision)\b", self._help)
+        flag = f"--{match[1]}={precision}" if match else f"--allow_fp16={str(half).lower()}"
+        return [*flags, "--use_cpu=false", flag]
 
     def _run(self, flags: Sequence[str], seconds: float) -> Answer:
         folder = shlex.quote(self.settings.folder)
@@ -156,13 +156,13 @@ class Phone:
         return self._adb.script(f"{line} && exec {program} {shlex.join(flags)}", seconds)
 
     def _result(self) -> dict[str, float]:
-        """Return what the program wrote into its result file, and remove that."""
+        """Return the seconds in the program's result file, and remove the file."""
         with tempfile.TemporaryDirectory(prefix="msd-phone-") as folder:
             local = Path(folder) / RESULT
-            pulled = self._adb.pull(self._at(RESULT), local)
+            answer = self._adb.pull(self._at(RESULT), local)
             self._adb.shell("rm", "-f", self._at(RESULT))
-            there = pulled.code == 0 and local.is_file()
-            return benchmark_log.read_result(local.read_bytes()) if there else {}
+            exists = answer.code == 0 and local.is_file()
+            return benchmark_log.read_result(local.read_bytes()) if exists else {}
 
     def _placement(
         self, path: Path, precision: Precision, on_gpu: bool, facts: BenchmarkLog, p95: float | None
@@ -184,9 +184,9 @@ class Phone:
         )
 
     def _require_success(self, path: Path, answer: Answer, facts: BenchmarkLog, on_gpu: bool) -> None:
-        """Raise DelegateFailed for a file that is not taken whole, PhoneFailed for a run that went wrong."""
+        """Raise DelegateFailed for a file that is not fully delegated, PhoneFailed for a run that failed."""
         self._require_runnable(answer)
-        refused = on_gpu and facts.whole is False
+        refused = on_gpu and facts.fully_delegated is False
         if refused or (answer.code and facts.failure):
             raise DelegateFailed(
                 f"the phone's GPU delegate refuses {path}: {facts.failure or answer.first_line}"
@@ -194,31 +194,33 @@ class Phone:
         if answer.code or facts.times.init is None or facts.times.mean is None:
             last = ([line for line in answer.text.splitlines() if line.strip()] or ["no words"])[-1].strip()
             raise PhoneFailed(f"{path} was not measured: the program ended with {answer.code}, “{last}”")
-        if on_gpu and facts.whole is None:
-            raise PhoneFailed(f"{path} ran, but no line says whether the GPU delegate took it")
+        if on_gpu and facts.fully_delegated is None:
+            raise PhoneFailed(f"{path} ran, but no line says whether the GPU delegate accepted it")
 
     def _require_runnable(self, answer: Answer) -> None:
         name, text = self.settings.binary.name, answer.text
-        if found := re.search(r"not executable: (.*)|Exec format error|unexpected e_machine", text):
+        if match := re.search(r"not executable: (.*)|Exec format error|unexpected e_machine", text):
             raise PhoneFailed(
-                f"{name} does not run on the phone ({found[0].strip()}); "
+                f"{name} does not run on the phone ({match[0].strip()}); "
                 f"one for {self.description.get('ABI', 'its processor')} is needed"
             )
-        if found := re.search(r'library "([^"]+)" not found', text):
-            raise PhoneFailed(f"{name} needs {found[1]}; put it beside {name}, and it is copied too")
+        if match := re.search(r'library "([^"]+)" not found', text):
+            raise PhoneFailed(f"{name} needs {match[1]}; put it beside {name}, and it is copied too")
 
-    def _require(self, answer: Answer, what: str) -> None:
+    def _require(self, answer: Answer, failure: str) -> None:
         if answer.code == 0:
             return
         if "No space left on device" in answer.text:
-            raise PhoneFailed(f"{what}: no space is left in {self.settings.folder}; free some on the phone")
-        raise PhoneFailed(f"{what}: {answer.first_line}")
+            raise PhoneFailed(
+                f"{failure}: no space is left in {self.settings.folder}; free some on the phone"
+            )
+        raise PhoneFailed(f"{failure}: {answer.first_line}")
 
     def _at(self, name: str) -> str:
         return f"{self.settings.folder}/{name}"
 
     def _remove(self) -> None:
-        """Remove what was put on the phone, as far as it still can be reached."""
+        """Remove the copied files from the phone, if it can still be reached."""
         if self.settings.keep or not self._pushed:
             return
         try:
@@ -237,15 +239,15 @@ class Phone:
 
 
 def _describe(adb: Adb) -> dict[str, str]:
-    """Return what the phone says of itself; what it does not say is left out."""
-    asked = {
+    """Return the phone's properties by name, without those that it does not report."""
+    keys = {
         "model": "ro.product.model",
         "platform": "ro.board.platform",
         "Android": "ro.build.version.release",
         "ABI": "ro.product.cpu.abilist",
     }
     properties = dict(re.findall(r"^\[(.+?)\]: \[(.*?)\]", adb.shell("getprop").text, re.MULTILINE))
-    description = {name: properties.get(key, "") for name, key in asked.items()}
+    description = {name: properties.get(key, "") for name, key in keys.items()}
     gles = re.search(r"GLES: (.*)", adb.shell("dumpsys", "SurfaceFlinger").text)
     parts = [part.strip() for part in gles.group(1).split(",")] if gles else []
     description["GPU"] = parts[1] if len(parts) > 1 else ""
@@ -253,13 +255,13 @@ def _describe(adb: Adb) -> dict[str, str]:
 
 
 def _thermal_status(adb: Adb) -> int:
-    """Return Android's thermal status, 0 (none) to 6 (shutdown); 0 where it is not said (Android 9)."""
-    found = re.search(r"Thermal Status: (\d+)", adb.shell("dumpsys", "thermalservice").text)
-    return int(found.group(1)) if found else 0
+    """Return Android's thermal status, 0 (none) to 6 (shutdown); 0 where there is none (Android 9)."""
+    match = re.search(r"Thermal Status: (\d+)", adb.shell("dumpsys", "thermalservice").text)
+    return int(match.group(1)) if match else 0
 
 
 def _delegated(facts: BenchmarkLog, operations: int) -> tuple[int, int, int]:
-    """Return (delegated, of so many, pieces) of a graph that runs whole on the delegate."""
+    """Return (delegated, nodes, partitions) of a fully delegated graph."""
     if facts.native.replaced:
         return facts.native.replaced[0]
     return operations, operations, facts.kernels or 1
@@ -290,7 +292,7 @@ def _notes(facts: BenchmarkLog, p95: float | None) -> list[str]:
 
 
 def connect(options: Mapping[str, Any], report: Report) -> Phone:
-    """Return the phone that the values of `OPTIONS` describe; raises PhoneFailed."""
+    """Return the phone for values of `OPTIONS`, by name; raises PhoneFailed."""
     return Phone(PhoneSettings(**options), report)
 
 

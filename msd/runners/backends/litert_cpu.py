@@ -1,7 +1,7 @@
 """LiteRT on the CPU (XNNPACK), in this process or in one of its own.
 
-Large files are for a process of their own, whose memory is to come back whole: LiteRT's interpreter in this
-process would hold Python's lock while it loads, and leave freed memory in its heap.
+Large files run in a process of their own, which returns all its memory when it ends: LiteRT's interpreter in
+this process would hold Python's lock while it loads, and leave freed memory in the heap.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from msd.runners.runner import Conditions, Placement, Runner
 from msd.runners.worker import CompileForCpu, Load, LoadOnCpu
 
 SECONDS = 3600.0
-"""All that one loading, or one run, may take in a process of its own."""
+"""The most seconds that loading, or one run, may take in a process of its own."""
 
 DELEGATE = "XNNPACK"
 
@@ -38,24 +38,24 @@ class CpuProcess(ProcessRunner):
 
     @property
     def placement(self) -> Placement:
-        """Where the file runs; XNNPACK's operations as the log counts them."""
+        """The placement of the file, with XNNPACK's operations by the log."""
         counts = native_log.parse(self.log).on_cpu[:1] or ((None, None, None),)
         return on_cpu(self.conditions, *counts[0])
 
     def lost(self, problem: ChildLost) -> MsdError:
-        """Return the sentence for a process that died or exceeded its bounds."""
+        """Return the error for a process that died or exceeded its bounds."""
         return DelegateFailed(f"{self.path} was lost on the CPU: {problem}")
 
     def refused(self, why: str, loading: bool) -> MsdError:
-        """Return the sentence for a file that was not loaded, or not run."""
+        """Return the error for a file that could not be loaded, or not be run."""
         verdict = "cannot be loaded" if loading else "failed"
         return BadModelFile(f"{self.path} {verdict} on the CPU: {why}")
 
     def _load(self, path: Path) -> Callable[[str | None], Load]:
-        wanted = self.conditions
-        if wanted.isolation == "mapped":
-            return lambda signature: CompileForCpu(path, wanted.cores, wanted.float_weights, signature)
-        return lambda signature: LoadOnCpu(path, wanted.cores, wanted.float_weights)
+        cores, float_weights = self.conditions.cores, self.conditions.float_weights
+        if self.conditions.isolation == "mapped":
+            return lambda signature: CompileForCpu(path, cores, float_weights, signature)
+        return lambda signature: LoadOnCpu(path, cores, float_weights)
 
 
 def on_cpu(
@@ -77,7 +77,7 @@ def on_cpu(
 
 
 def open_file(path: Path, conditions: Conditions) -> Runner:
-    """Return the file, loaded; raises BadModelFile and DelegateFailed."""
+    """Load a file and return its runner; raises BadModelFile and DelegateFailed."""
     if conditions.isolation == "none":
         return Interpreter(path, threads=conditions.cores, float_weights=conditions.float_weights)
     return CpuProcess(path, conditions)

@@ -1,4 +1,4 @@
-"""LiteRT's GPU delegate (ML Drift), in a process of its own: it may crash or hang."""
+"""LiteRT's GPU delegate (ML Drift), in a process of its own because it may crash or hang."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from msd.runners.runner import Conditions, Placement
 from msd.runners.worker import LoadOnGpu
 
 SECONDS = 600.0
-"""All that one compilation, or one run, may take."""
+"""The most seconds that compiling, or one run, may take."""
 
 
 class GpuProcess(ProcessRunner):
-    """A file compiled whole for the GPU; with `cpu_too`, what the GPU rejects goes to the CPU.
+    """A file compiled for the GPU alone; with `cpu_too`, operations that the GPU rejects run on the CPU.
 
     Raises BadModelFile for a file that is no model, NoDelegate without an adapter, and DelegateFailed when an
     operation is rejected, or when the process dies or exceeds its bounds.
@@ -34,12 +34,12 @@ class GpuProcess(ProcessRunner):
 
     @property
     def placement(self) -> Placement:
-        """Where the file runs, and the operations on the GPU, as the log says."""
+        """The placement of the file, with the operations on the GPU by the log."""
         facts = native_log.parse(self.log)
         delegated, nodes, partitions = (*facts.replaced, (None, None, None))[0]
         half = self.precision == "fp16" and self.adapter.half_floats
         name = self.adapter.name
-        unlike = self.precision == "fp16" and not half
+        differs = self.precision == "fp16" and not half
         return Placement(
             processor=facts.adapter or name,
             precision="fp16" if half else "fp32",
@@ -47,19 +47,19 @@ class GpuProcess(ProcessRunner):
             nodes=nodes,
             delegated=delegated,
             partitions=partitions,
-            notes=(f"fp16 was asked for, but {name} computes in fp32",) if unlike else (),
+            notes=(f"fp16 was requested, but {name} computes in fp32",) if differs else (),
         )
 
     def lost(self, problem: ChildLost) -> MsdError:
-        """Return the sentence for a process that died or exceeded its bounds."""
+        """Return the error for a process that died or exceeded its bounds."""
         return DelegateFailed(f"The GPU delegate was lost with {self.path}: {problem}")
 
     def refused(self, why: str, loading: bool) -> MsdError:
-        """Return the sentence for a file that was not compiled, or not run."""
+        """Return the error for a file that could not be compiled, or not be run."""
         return DelegateFailed(f"The GPU delegate refuses {self.path}: {why}")
 
     def why(self, problem: ChildRefused) -> str:
-        """Return the delegate's reasons from its native log; else what was raised."""
+        """Return the delegate's reasons in the native log, else the error's message."""
         facts = native_log.parse(problem.log)
         reasons = [f"{kind}: {reason.rstrip('.')}" for kind, reason in facts.rejected] or list(facts.problems)
         return "; ".join(reasons) or one_line(problem)

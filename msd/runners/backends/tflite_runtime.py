@@ -1,4 +1,4 @@
-"""TensorFlow Lite's own last runtime on the CPU, the package tflite-runtime 2.14.
+"""The last release of TensorFlow Lite's own runtime on the CPU, the package tflite-runtime 2.14.
 
 It runs in a process of its own: the library cannot be loaded beside LiteRT's or TensorFlow's.
 """
@@ -21,7 +21,7 @@ from msd.runners.worker import LoadOnCpu
 NAME = "tflite-runtime 2.14"
 PACKAGE = "tflite_runtime"
 UNKNOWN_OP = re.compile(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'")
-RECIPES = "files of the recipes cpu-w8, float16 and float32 run there whole"
+RECIPES = "it runs files of the recipes cpu-w8, float16 and float32"
 
 
 class TfliteRuntime(ProcessRunner):
@@ -41,17 +41,17 @@ class TfliteRuntime(ProcessRunner):
 
     @property
     def placement(self) -> Placement:
-        """Where the file runs; 2.14 does not say what XNNPACK took."""
+        """The placement of the file; 2.14 does not log the operations that XNNPACK accepted."""
         return on_cpu(self.conditions)
 
     def lost(self, problem: ChildLost) -> MsdError:
-        """Return the sentence for a process that died or exceeded its bounds."""
+        """Return the error for a process that died or exceeded its bounds."""
         return DelegateFailed(f"{NAME} was lost with {self.path}: {problem}")
 
     def refused(self, why: str, loading: bool) -> MsdError:
-        """Return why 2.14 does not run a file, from its own words."""
-        if found := UNKNOWN_OP.search(why):
-            kind, version = found.groups()
+        """Return the error for a file that 2.14 could not load, or not run."""
+        if match := UNKNOWN_OP.search(why):
+            kind, version = match.groups()
             return BadModelFile(
                 f"{NAME} cannot run {self.path}: it has no {kind} of version {version}; {RECIPES}"
             )
@@ -59,13 +59,13 @@ class TfliteRuntime(ProcessRunner):
 
 
 def refuse_int4(model: Model, path: Path) -> None:
-    """Raise BadModelFile for int4 filters, which 2.14 takes for something else."""
-    if named := int4_filter(model):
-        raise BadModelFile(f"{NAME} takes the int4 weights {named} of {path} for float32; {RECIPES}")
+    """Raise BadModelFile for int4 filters, which 2.14 misreads as float32."""
+    if name := int4_filter(model):
+        raise BadModelFile(f"{NAME} misreads the int4 weights {name} of {path} as float32; {RECIPES}")
 
 
 def int4_filter(model: Model) -> str | None:
-    """Return the first int4 filter of a convolution: 2.14 does not know them, and does not look."""
+    """Return the name of the first int4 filter of a convolution, whose type 2.14 does not check."""
     ops = [op for graph in model.graphs for op in graph.ops if op.kind == "CONV_2D"]
     return next((op.operands[1].name for op in ops if op.operands[1].dtype == "INT4"), None)
 

@@ -1,4 +1,4 @@
-"""The texts of an exported project, as files that can be read by themselves, and their gaps filled."""
+"""The text templates of an exported project, as files beside this module."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import string
 from importlib.resources import files
 
 
-class Text(string.Template):
-    """A text with gaps such as @@{package}: Kotlin, Gradle, XML and shells have no use for @@."""
+class TextTemplate(string.Template):
+    """A template with gaps such as @@{package}, since @@ occurs in no Kotlin, Gradle, XML or shell."""
 
     delimiter = "@@"
 
 
 def fill(name: str, /, **gaps: object) -> str:
-    """Return the text of a file such as "runtime/build.gradle.kts"; raises KeyError for a gap left."""
-    return Text(files(__name__).joinpath(name).read_text("utf-8")).substitute(gaps)
+    """Return the filled text of a file such as "runtime/build.gradle.kts"; raises KeyError for a gap left."""
+    return TextTemplate(files(__name__).joinpath(name).read_text("utf-8")).substitute(gaps)

@@ -1,4 +1,4 @@
-"""A child process that draws one picture with the real pipeline, so that its memory is its own."""
+"""A child process that generates one image with the real pipeline, so that its memory can be measured."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ PROMPT = "two red circles on the left over a striped blue background"
 
 
 @dataclass(frozen=True)
-class Draw:
-    """Draw a picture in so many steps, with guidance; the rest is as `Pipeline` takes it."""
+class GenerateImage:
+    """Generate an image in `steps` steps, with guidance; the other fields are arguments of `Pipeline`."""
 
     folder: Path
     steps: int
@@ -33,16 +33,16 @@ class Draw:
     execution: Execution
 
 
-def answer(request: Draw) -> Done:
-    """Draw; the seconds are those from the prompt to the picture, the output `steps` those of each step."""
+def answer(request: GenerateImage) -> Done:
+    """Generate an image; `seconds` run from the prompt to the image, the output `steps` has each step's."""
     bundle = open_bundle(request.folder)
     engine = request.backend, request.threads, request.precision, request.float_weights
-    find_backend(request.backend).prepare(Conditions())  # what takes long once, before the clock starts
+    find_backend(request.backend).prepare(Conditions())  # slow the first time, so before the clock starts
     steps: list[float] = []
-    begun = perf_counter()
+    start = perf_counter()
     with Pipeline(bundle, *engine, execution=request.execution) as pipeline:
-        pipeline.generate(PROMPT, steps=request.steps, on_step=lambda done, total, taken: steps.append(taken))
-        seconds = perf_counter() - begun
+        pipeline.generate(PROMPT, steps=request.steps, on_step=lambda done, total, last: steps.append(last))
+        seconds = perf_counter() - start
     return Done(seconds, {"steps": np.array(steps)}, peak_rss())
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from msd.bundle import open_bundle
-from msd.calibration.drawing import draw_inputs, gather, read_prompts
+from msd.calibration.generated_inputs import collect_inputs, read_prompts, record_inputs
 from msd.errors import BadCalibration
 from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline, Request
@@ -19,7 +19,7 @@ REQUESTS = [Request("a", steps=3, seed=1), Request("b", steps=2, seed=2, guidanc
 
 def test_every_run_is_kept(bundle_folder: Path) -> None:
     bundle = open_bundle(bundle_folder)
-    found = gather(bundle, REQUESTS)
+    found = collect_inputs(bundle, REQUESTS)
     # With guidance each step runs twice, and the negative prompt is read too.
     assert {name: len(runs) for name, runs in found.items()} == {
         "text_encoder": 3,
@@ -35,13 +35,13 @@ def test_every_run_is_kept(bundle_folder: Path) -> None:
 
 def test_the_last_latents_are_the_pictures(bundle_folder: Path) -> None:
     bundle = open_bundle(bundle_folder)
-    found = gather(bundle, REQUESTS)["vae_decoder"]
+    found = collect_inputs(bundle, REQUESTS)["vae_decoder"]
     for inputs, picture in zip(found, Pipeline(bundle).generate_all(REQUESTS), strict=True):
         np.testing.assert_array_equal(inputs["latent"].reshape(picture.latents.shape), picture.latents)
 
 
 def test_it_is_deterministic(bundle_folder: Path) -> None:
-    first, second = (gather(open_bundle(bundle_folder), REQUESTS) for _ in range(2))
+    first, second = (collect_inputs(open_bundle(bundle_folder), REQUESTS) for _ in range(2))
     for name, runs in first.items():
         for a, b in zip(runs, second[name], strict=True):
             for key, value in a.items():
@@ -52,7 +52,7 @@ def test_it_is_deterministic(bundle_folder: Path) -> None:
 
 def test_files_hold_what_is_gathered(bundle_folder: Path, tmp_path: Path) -> None:
     bundle = open_bundle(bundle_folder)
-    wanted, found = gather(bundle, REQUESTS), draw_inputs(bundle, REQUESTS, tmp_path)
+    wanted, found = collect_inputs(bundle, REQUESTS), record_inputs(bundle, REQUESTS, tmp_path)
     assert set(found) == set(wanted) == set(COMPONENTS)
     for name, runs in found.items():
         # They can be gone through again.
@@ -67,15 +67,15 @@ def test_files_hold_what_is_gathered(bundle_folder: Path, tmp_path: Path) -> Non
 def test_steps_are_kept_evenly_along_each_trajectory(bundle_folder: Path, tmp_path: Path) -> None:
     bundle = open_bundle(bundle_folder)
     requests = [Request("a", steps=7, seed=1), Request("b", steps=2, seed=2, guidance=1)]
-    every = gather(bundle, requests)["unet"]
-    found = list(draw_inputs(bundle, requests, tmp_path, steps=3)["unet"])
+    every = collect_inputs(bundle, requests)["unet"]
+    found = list(record_inputs(bundle, requests, tmp_path, steps=3)["unet"])
     # Steps 0, 3 and 6 of the first, twice each because of guidance; both of the second.
     for inputs, number in zip(found, [0, 1, 6, 7, 12, 13, 14, 15], strict=True):
         np.testing.assert_array_equal(inputs["latent"], every[number]["latent"])
 
 
 def test_two_rows_of_guidance_fit_one_run_of_two(batch_two_folder: Path, tmp_path: Path) -> None:
-    found = draw_inputs(open_bundle(batch_two_folder), [Request("a", steps=5)], tmp_path, steps=2)
+    found = record_inputs(open_bundle(batch_two_folder), [Request("a", steps=5)], tmp_path, steps=2)
     assert {name: len(runs) for name, runs in found.items()} == {
         "text_encoder": 1,
         "unet": 2,
@@ -85,7 +85,7 @@ def test_two_rows_of_guidance_fit_one_run_of_two(batch_two_folder: Path, tmp_pat
 
 def test_the_same_requests_give_the_same_bytes(bundle_folder: Path, tmp_path: Path) -> None:
     bundle = open_bundle(bundle_folder)
-    first, second = (draw_inputs(bundle, REQUESTS, tmp_path / name) for name in "ab")
+    first, second = (record_inputs(bundle, REQUESTS, tmp_path / name) for name in "ab")
     for name, runs in first.items():
         assert [f.read_bytes() for f in runs.files] == [f.read_bytes() for f in second[name].files]
 

@@ -1,11 +1,11 @@
-"""A whole picture: computed from its networks' times, and drawn by the real pipeline in a few steps."""
+"""The time of an image: computed from its networks' times, and measured by generating one in a few steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msd.bench.drawer import Draw
-from msd.bench.result import Drawn, Measurement, Whole
+from msd.bench.image_worker import GenerateImage
+from msd.bench.result import ImageGeneration, ImageTime, Measurement
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig, DelegateFailed
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
@@ -16,35 +16,39 @@ from msd.runtime.guidance import Guidance
 from msd.runtime.pipeline import require_prompts_suffice
 
 SCALE = 7.5
-"""How strong guidance is; what matters is whether a U-Net needs two rows for it."""
+"""The guidance scale; any value above 1 gives the same times."""
 
 SECONDS = 600.0
-"""All that one step may take, or one network to load."""
+"""The most seconds that one step, or loading one network, may take."""
 
 
-def whole(
-    bundle: Bundle, backend: str, measured: Sequence[Measurement], steps: int, drawn: Drawn | None
-) -> Whole | None:
-    """Return the whole picture of `steps` steps; None where not all of its networks were measured."""
-    seconds = {m.component: m.timings.typical for m in measured}
+def image_time(
+    bundle: Bundle,
+    backend: str,
+    measurements: Sequence[Measurement],
+    steps: int,
+    generation: ImageGeneration | None,
+) -> ImageTime | None:
+    """Return the time of an image of `steps` steps; None unless all of its networks were measured."""
+    seconds = {m.component: m.timings.typical for m in measurements}
     if not set(bundle.manifest.components) <= set(seconds):
         return None
     family = bundle.family
     rows = Guidance.of(bundle.component(family.denoiser.name), SCALE).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
     encoding = sum(seconds.get(file, 0.0) for encoder in family.encoders for file in encoder.files)
-    return Whole(
+    return ImageTime(
         backend=backend,
         steps=steps,
         encoding=passes * encoding,
         step=passes * seconds[family.denoiser.name],
         decoding=seconds[family.decoder.name],
-        drawn=drawn,
+        drawn=generation,
     )
 
 
-def can_draw(bundle: Bundle, engine: Engine) -> bool:
-    """Return whether the pipeline draws there."""
+def can_generate(bundle: Bundle, engine: Engine) -> bool:
+    """Whether the pipeline can generate images with the bundle there."""
     if engine.backend.open is None:
         return False
     try:
@@ -54,9 +58,11 @@ def can_draw(bundle: Bundle, engine: Engine) -> bool:
     return True
 
 
-def draw(bundle: Bundle, engine: Engine, steps: int, execution: Execution = "pipelined") -> Drawn:
-    """Return what drawing a picture took, in a process of its own; raises DelegateFailed."""
-    request = Draw(
+def generate_timed(
+    bundle: Bundle, engine: Engine, steps: int, execution: Execution = "pipelined"
+) -> ImageGeneration:
+    """Return the time and memory of generating an image in a process of its own; raises DelegateFailed."""
+    request = GenerateImage(
         folder=bundle.folder,
         steps=steps,
         backend=engine.backend.name,
@@ -65,15 +71,15 @@ def draw(bundle: Bundle, engine: Engine, steps: int, execution: Execution = "pip
         float_weights=engine.conditions.float_weights,
         execution=execution,
     )
-    with Child({}, Bounds.of(SECONDS * (steps + 2)), "msd.bench.drawer") as child:
+    with Child({}, Bounds.of(SECONDS * (steps + 2)), "msd.bench.image_worker") as child:
         try:
             done = child.ask(request)
         except ChildLost as problem:
-            raise DelegateFailed(f"Drawing with {bundle.folder} was lost: {problem}") from problem
+            raise DelegateFailed(f"Generating with {bundle.folder} failed: {problem}") from problem
         except ChildRefused as problem:
-            raise DelegateFailed(f"Drawing with {bundle.folder} failed: {one_line(problem)}") from problem
+            raise DelegateFailed(f"Generating with {bundle.folder} failed: {one_line(problem)}") from problem
         peak = max(done.peak, child.peak)
-    return Drawn(
+    return ImageGeneration(
         steps=steps,
         execution=execution,
         seconds=done.seconds,

@@ -1,4 +1,4 @@
-"""What the networks of a bundle are fed while pictures are drawn: real inputs, for measuring."""
+"""Record the inputs of a bundle's networks while images are generated, as calibration inputs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from msd.runtime.guidance import Guidance
 from msd.runtime.pipeline import OnStep, Pipeline, Request
 
 CAPTIONS = 4
-"""How many of the demo's held-back captions are drawn where no prompts are given."""
+"""The number of the demo's held-back captions that replace missing prompts."""
 
 OnRun = Callable[[str, Inputs], None]
-"""Called before every run with the network's name and the inputs, which may change afterwards."""
+"""Called before every run with the network's name and its inputs, which may change after the call."""
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Where inputs come from: a file of prompts or a folder of inputs is `given`, or the demo's captions.
+    """The origin of inputs: a file of prompts, a folder of inputs, or with None the demo's captions.
 
-    For prompts: how many denoising `steps`, of which `kept` are used, what `guidance`, and the first `seed`.
+    Images of prompts have `steps` denoising steps, of which `kept` are recorded, this `guidance`, and seeds
+    from `seed` upwards.
     """
 
     given: Path | None = None
@@ -43,28 +44,28 @@ class Calibration:
 
     def __str__(self) -> str:
         kept = f"{min(self.kept, self.steps)} of {self.steps} steps"
-        drawn = f"{kept}, guidance {self.guidance:g}, seed {self.seed}"
+        settings = f"{kept}, guidance {self.guidance:g}, seed {self.seed}"
         if self.given is None:
-            return f"{CAPTIONS} captions of the demo, {drawn}"
-        return self.given.name if self.given.is_dir() else f"{self.given.name}, {drawn}"
+            return f"{CAPTIONS} captions of the demo, {settings}"
+        return self.given.name if self.given.is_dir() else f"{self.given.name}, {settings}"
 
     def facts(self) -> list[object]:
-        """Return what decides the inputs: numbers, and the SHA-256 of each file; raises BadCalibration."""
-        chosen: list[object] = [self.steps, self.kept, self.guidance, self.seed]
+        """Return all that determines the inputs: numbers, and the SHA-256 of files; raises BadCalibration."""
+        settings: list[object] = [self.steps, self.kept, self.guidance, self.seed]
         if self.given is None:
-            return chosen
+            return settings
         files = sorted(self.given.rglob("*.np[yz]")) if self.given.is_dir() else [self.given]
         try:
-            return [*chosen, [(path.name, file_facts(path).sha256) for path in files]]
+            return [*settings, [(path.name, file_facts(path).sha256) for path in files]]
         except OSError as problem:
             raise BadCalibration(f"{self.given} cannot be read: {problem.strerror}") from problem
 
     def runs(
         self, bundle: Bundle, components: Sequence[str], folder: Path, on_step: OnStep | None = None
     ) -> dict[str, Runs]:
-        """Return the inputs of each of `components` of `bundle`; what is drawn is kept in `folder`.
+        """Return the inputs of each of `components` of `bundle`; recorded inputs go to files in `folder`.
 
-        Raises BadCalibration for what is no such file or folder, or does not fit the networks.
+        Raises BadCalibration for a file or folder that cannot be read or does not fit the networks.
         """
         if self.given is not None and self.given.is_dir():
             paths = {name: bundle.path(name) for name in components}
@@ -75,12 +76,12 @@ class Calibration:
             Request(prompt, seed=self.seed + i, steps=self.steps, guidance=self.guidance)
             for i, prompt in enumerate(prompts)
         ]
-        drawn = draw_inputs(bundle, requests, folder, self.kept, on_step)
-        return {name: drawn[name] for name in components}
+        recorded = record_inputs(bundle, requests, folder, self.kept, on_step)
+        return {name: recorded[name] for name in components}
 
 
 class ObservedRunner:
-    """A runner of which `on_run` is told the inputs, before each run, with the network's name."""
+    """A runner that calls `on_run` with the network's name and the inputs before each run."""
 
     def __init__(self, name: str, runner: Runnable, on_run: OnRun) -> None:
         self._name, self._runner, self._on_run = name, runner, on_run
@@ -91,79 +92,81 @@ class ObservedRunner:
         return self._runner.run(inputs)
 
 
-def gather(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
-    """Return the inputs of each network, by component, while `requests` are drawn on the CPU.
+def collect_inputs(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
+    """Return the inputs of each network, by component, for generating `requests` on the CPU.
 
     All are in memory; the same requests give the same inputs. Raises what `Pipeline.generate_all` raises.
     """
-    found: dict[str, list[Inputs]] = {}
+    runs: dict[str, list[Inputs]] = {}
 
     def keep(name: str, inputs: Inputs) -> None:
-        found.setdefault(name, []).append({key: value.copy() for key, value in inputs.items()})
+        runs.setdefault(name, []).append({key: value.copy() for key, value in inputs.items()})
 
-    _draw(bundle, requests, keep)
-    return found
+    _observe(bundle, requests, keep)
+    return runs
 
 
-def draw_inputs(
+def record_inputs(
     bundle: Bundle,
     requests: Sequence[Request],
     folder: Path,
     steps: int | None = None,
     on_step: OnStep | None = None,
 ) -> dict[str, Runs]:
-    """Return what `gather` does, in files.
+    """Return the inputs of `collect_inputs`, stored in files.
 
-    Each run is a file COMPONENT/NUMBER.npz under `folder`, so that one is in memory at a time. Of each
-    image's denoiser runs those of `steps` steps are kept, evenly along its trajectory from the first to the
-    last; None for all. The same requests give the same files. Raises what `Pipeline.generate_all` raises.
+    Each run is a file COMPONENT/NUMBER.npz under `folder`, so that one is in memory at a time. The denoiser's
+    runs are kept for `steps` steps of each image, spaced evenly from the first to the last; None keeps all.
+
+    The same requests give the same files. Raises what `Pipeline.generate_all` raises.
     """
     denoiser = bundle.family.denoiser.name
-    wanted = _wanted(requests, bundle.component(denoiser), steps)
+    numbers = _denoiser_runs(requests, bundle.component(denoiser), steps)
     seen, kept = Counter[str](), {name: list[Path]() for name in bundle.manifest.components}
     for name in kept:
         (folder / name).mkdir(parents=True)
 
     def keep(name: str, inputs: Inputs) -> None:
         number, seen[name] = seen[name], seen[name] + 1
-        if name != denoiser or number in wanted:
+        if name != denoiser or number in numbers:
             kept[name].append(folder / name / f"{number:05}.npz")
             np.savez(kept[name][-1], **inputs)
 
-    _draw(bundle, requests, keep, on_step)
+    _observe(bundle, requests, keep, on_step)
     return {name: Runs(tuple(files)) for name, files in kept.items()}
 
 
-def _draw(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
-    """Draw, and tell the inputs of every run."""
-    pipeline = Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep))
-    pipeline.generate_all(requests, on_step)
+def _observe(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
+    """Generate images, and call `keep` with the inputs of every run."""
+    Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep)).generate_all(
+        requests, on_step
+    )
 
 
-def _wanted(requests: Sequence[Request], denoiser: ConvertedFile, steps: int | None) -> set[int]:
-    """Return the numbers of the denoiser's runs that are kept, counted over all requests."""
-    wanted, start = set[int](), 0
+def _denoiser_runs(requests: Sequence[Request], denoiser: ConvertedFile, steps: int | None) -> set[int]:
+    """Return the numbers of the denoiser's runs to keep, counted over all requests."""
+    numbers, start = set[int](), 0
     for request in requests:
         each = math.ceil(Guidance.of(denoiser, request.guidance).rows / denoiser.inputs[0].shape[0])
         count = request.steps if steps is None else min(steps, request.steps)
         for step in np.linspace(0, request.steps - 1, count).round().astype(int):
-            wanted.update(range(start + step * each, start + (step + 1) * each))
+            numbers.update(range(start + step * each, start + (step + 1) * each))
         start += request.steps * each
-    return wanted
+    return numbers
 
 
 def read_prompts(path: Path) -> tuple[str, ...]:
-    """Return the prompts in a UTF-8 text file, one a line; lines that are empty or begin with # are left out.
+    """Return the prompts in a UTF-8 text file, one per line, without empty lines and those that begin with #.
 
-    Raises BadCalibration for a file that is missing, no text, or without a prompt.
+    Raises BadCalibration for a file that is missing, is not text, or has no prompt.
     """
     try:
         lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
     except (OSError, UnicodeDecodeError) as problem:
         raise BadCalibration(
-            f"{path} cannot be read as UTF-8 text of one prompt a line: {problem}"
+            f"{path} cannot be read as UTF-8 text of one prompt per line: {problem}"
         ) from problem
     prompts = tuple(line for line in lines if line and not line.startswith("#"))
     if not prompts:
-        raise BadCalibration(f"{path} has no prompt; it should have one a line")
+        raise BadCalibration(f"{path} has no prompt; it should have one per line")
     return prompts
