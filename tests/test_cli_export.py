@@ -100,7 +100,7 @@ def test_ios_gets_the_same_files_and_manifest(folder: Path, tmp_path: Path) -> N
         (["--min-ram", "0"], 2, "0.0 is not in the range"),
         (["--steps", "0"], 2, "0 is not in the range"),
         (["--package", "painter"], 1, "error: 'painter' is not an app's package"),
-        (["--min-ram", "8"], 1, "error: only AI packs choose devices by their memory"),
+        (["--min-ram", "8"], 1, "error: only AI packs select devices by memory"),
         (["--steps", "1001"], 1, "can take 1 to 1000"),
         (["--scheduler", "pndm"], 1, "pndm"),
     ],
