@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from msd.cli.options import LateChoice
 from msd.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -22,31 +22,24 @@ KINDS: Mapping[type, click.ParamType[Any]] = {
 }
 
 
-class BackendChoice(click.ParamType[str]):
+class BackendChoice(LateChoice):
     """One of the backends, by its name or its alias; its value is the spelling that --help shows.
 
     The registry is imported when a command is parsed: it loads NumPy, which `msd --help` does not need.
     """
 
-    name = "backend"
-
     def __init__(self, generating: bool) -> None:
+        super().__init__(self._spellings)
         self.generating = generating
 
-    @cached_property
-    def choice(self) -> click.Choice[str]:
-        """The spellings: aliases of the backends that generate images, or the names of all."""
+    def _spellings(self) -> list[str]:
+        """Return the aliases of the backends that generate images, or the names of all."""
         from msd.runners.registry import backends
 
-        all_backends = backends().values()
-        return click.Choice([self._spelling(b) for b in all_backends if b.open or not self.generating])
+        return [self._spelling(b) for b in backends().values() if b.open or not self.generating]
 
     def _spelling(self, backend: Backend) -> str:
         return backend.spelling if self.generating else backend.name
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
-        """Return the spellings for --help."""
-        return self.choice.get_metavar(param, ctx)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the spelling that --help shows; fails for a name that no backend has."""
@@ -54,11 +47,7 @@ class BackendChoice(click.ParamType[str]):
 
         with suppress(BadConfig):  # click lists the choices
             value = self._spelling(find_backend(value))
-        return self.choice.convert(value, param, ctx)
-
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
-        """Return the spellings that begin with `incomplete`."""
-        return self.choice.shell_complete(ctx, param, incomplete)
+        return super().convert(value, param, ctx)
 
 
 GENERATING = BackendChoice(generating=True)

@@ -48,7 +48,7 @@ Examples:
 @click.option(
     "--component",
     "components",
-    type=options.ComponentChoice(files=True),
+    type=options.FILE_NAME,
     multiple=True,
     help="Measure only this one; may be repeated.",
 )

@@ -64,7 +64,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     "--component",
     "components",
     multiple=True,
-    type=options.ComponentChoice(),
+    type=options.COMPONENT,
     help="Convert only this component; may be repeated.  [default: all]",
 )
 @click.option(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,30 +16,37 @@ FILE = click.Path(path_type=Path, dir_okay=False)
 FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
-class ComponentChoice(click.ParamType[str]):
-    """A component, or with `files` a file, of any family; families are looked up when a command is parsed."""
+class LateChoice(click.ParamType[str]):
+    """One of the names that `names` returns when a command is parsed, not when it is imported."""
 
-    name = "component"
+    name = "choice"
 
-    def __init__(self, files: bool = False) -> None:
-        self.files = files
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self.names = names
 
     @property
     def choice(self) -> click.Choice[str]:
-        """The names that there are."""
-        return click.Choice(file_names() if self.files else component_names())
+        """The names that there are now."""
+        return click.Choice(list(self.names()))
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str | None:
         """Return the names for --help."""
         return self.choice.get_metavar(param, ctx)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the name; fails for one that no family has."""
+        """Return the name; fails for one that is not among them."""
         return self.choice.convert(value, param, ctx)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Return the names that begin with `incomplete`."""
         return self.choice.shell_complete(ctx, param, incomplete)
+
+
+COMPONENT = LateChoice(component_names)
+"""A component of any family."""
+
+FILE_NAME = LateChoice(file_names)
+"""A file of any family, by its name without ending."""
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
@@ -63,7 +70,7 @@ def components() -> Callable[[Decorated], Decorated]:
     return click.option(
         "--component",
         "components",
-        type=ComponentChoice(),
+        type=COMPONENT,
         multiple=True,
         help="Measure only this one; may be repeated.",
     )
