@@ -33,7 +33,8 @@ from msd.demo.captions import captions
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Pipeline, Request
+from msd.runtime.pipeline import Pipeline
+from msd.runtime.request import Request
 from scripts.measured import machine
 
 FLOAT = "float32"

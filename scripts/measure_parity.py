@@ -27,7 +27,9 @@ from msd.demo.captions import captions
 from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Pipeline, Request, noise
+from msd.runtime.noise import noise
+from msd.runtime.pipeline import Pipeline
+from msd.runtime.request import Request
 from msd.runtime.timestep import embed_timestep
 
 VARIANTS = {

@@ -25,7 +25,7 @@ from msd.demo import CHECKPOINT
 from msd.demo.captions import captions
 from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
-from msd.runtime.pipeline import noise
+from msd.runtime.noise import noise
 from scripts.measured import machine
 from tests import checkpoints
 from tests.drawings import KINDS, Drawing

@@ -11,7 +11,8 @@ from unittest import mock
 import numpy as np
 
 from msd.bundle import Bundle
-from msd.runtime.pipeline import Pipeline, noise
+from msd.runtime.noise import noise
+from msd.runtime.pipeline import Pipeline
 from msd.runtime.scheduler import BY_CLASS, make_scheduler
 
 KINDS = {name: kind for kind, name in BY_CLASS.items()}

@@ -11,7 +11,8 @@ from msd.bundle import open_bundle
 from msd.calibration.generated_inputs import collect_inputs, read_prompts, record_inputs
 from msd.errors import BadCalibration
 from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Pipeline, Request
+from msd.runtime.pipeline import Pipeline
+from msd.runtime.request import Request
 from tests.stable_diffusion import COMPONENTS
 
 REQUESTS = [Request("a", steps=3, seed=1), Request("b", steps=2, seed=2, guidance=1)]

@@ -29,7 +29,8 @@ from msd.report.phrases import fails
 from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
 from msd.runners.registry import find_backend
-from msd.runtime.pipeline import Pipeline, Request
+from msd.runtime.pipeline import Pipeline
+from msd.runtime.request import Request
 from tests import checkpoints
 from tests.stable_diffusion import COMPONENTS, FILES, LOOKUP
 

@@ -16,7 +16,7 @@ from msd.cli.convert import convert
 from msd.cli.sensitivity import sensitivity
 from msd.demo.captions import captions
 from msd.encoding.recipe import read_recipe
-from msd.runtime.pipeline import Request
+from msd.runtime.request import Request
 
 ONLY = ("--component", "text_encoder")
 PRUNED = """

@@ -14,7 +14,8 @@ import pytest
 from msd.bundle import open_bundle
 from msd.export.android.manifest import NAME, Schedule, dump_manifest, load_manifest
 from msd.runtime.image import pixels
-from msd.runtime.pipeline import Pipeline, noise
+from msd.runtime.noise import noise
+from msd.runtime.pipeline import Pipeline
 from msd.runtime.step import Step
 from msd.runtime.timestep import embed_timestep
 from tests.app_bundles import STEPS, write_app

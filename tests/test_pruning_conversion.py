@@ -27,7 +27,7 @@ from msd.ir.weights import Array
 from msd.parity import psnr
 from msd.pruning.settings import Budget, Pruning, UnitShare
 from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Request
+from msd.runtime.request import Request
 
 WIDE = ("up_blocks.0.resnets.0", "up_blocks.0.resnets.1", "up_blocks.0.resnets.2",
         "up_blocks.1.resnets.0", "up_blocks.1.resnets.1")  # fmt: skip

@@ -18,7 +18,7 @@ from msd.regress.suite import (
     read_suite,
     shipped,
 )
-from msd.runtime.pipeline import Request
+from msd.runtime.request import Request
 
 PICTURE = '[[picture]]\nname = "a"\nprompt = "a fox"\n'
 LIMITS = "[thresholds]\npsnr_least = 40\n"

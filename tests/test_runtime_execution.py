@@ -15,7 +15,8 @@ import pytest
 from msd.bundle import open_bundle
 from msd.errors import BadModelFile
 from msd.runtime.execution import EXECUTIONS, Execution, NetworksInMemory
-from msd.runtime.pipeline import LARGE, Pipeline, Request
+from msd.runtime.pipeline import LARGE, Pipeline
+from msd.runtime.request import Request
 from msd.runtime.timeline import Timeline, TimelineRecorder
 
 REQUESTS = [Request("three red circles", seed=1, steps=4), Request("dogs", "grey", 2, 3, guidance=1.0)]

@@ -14,7 +14,7 @@ from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
-from msd.runtime.pipeline import noise
+from msd.runtime.noise import noise
 from tests import checkpoints
 from tests.drawings import KINDS, Drawing
 

@@ -13,7 +13,9 @@ import pytest
 from msd.bundle import Bundle, open_bundle
 from msd.errors import BadBundle, BadConfig
 from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Pipeline, Request, noise
+from msd.runtime.noise import noise
+from msd.runtime.pipeline import Pipeline
+from msd.runtime.request import Request
 from msd.runtime.tokenizer import open_tokenizer
 from tests import stand_in
 

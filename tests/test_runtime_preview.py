@@ -9,7 +9,8 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.runtime.execution import EXECUTIONS, Execution
-from msd.runtime.pipeline import Pipeline, noise
+from msd.runtime.noise import noise
+from msd.runtime.pipeline import Pipeline
 from msd.runtime.preview import Preview
 from msd.runtime.scheduler import make_scheduler
 from tests import stand_in

@@ -19,7 +19,8 @@ from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners.runner import Runnable
 from msd.runtime.guidance import Guidance
-from msd.runtime.pipeline import OnStep, Pipeline, Request
+from msd.runtime.pipeline import OnStep, Pipeline
+from msd.runtime.request import Request
 
 CAPTIONS = 4
 """The number of the demo's held-back captions that replace missing prompts."""

@@ -8,85 +8,30 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from msd.cli import options
-from msd.cli.backend_choice import GENERATING
 from msd.cli.command import Command, refuse_existing
+from msd.cli.generate_options import pipeline_options, request_options
 from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
-    from msd.runners.runner import Precision
-    from msd.runtime.execution import Execution
-    from msd.runtime.guidance import Guidance
     from msd.runtime.image import GeneratedImage
-    from msd.runtime.pipeline import Request
+    from msd.runtime.pipeline import Pipeline
     from msd.runtime.preview import OnPreview, Preview
+    from msd.runtime.request import Request
     from msd.runtime.timeline import TimelineRecorder
-
-
-def _known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse an unknown scheduler."""
-    from msd.runtime.scheduler import SCHEDULERS
-
-    if value is not None and value not in SCHEDULERS:
-        raise click.BadParameter(f"{value!r} is none of {', '.join(SCHEDULERS)}")
-    return value
-
-
-def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse text that the shell passed as bytes outside UTF-8."""
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise click.BadParameter("is not valid UTF-8") from error
-    return value
-
-
-PRECISIONS = click.Choice(["fp32", "fp16"])
-EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
 
 @click.command(cls=Command)
 @click.argument("out", type=FOLDER)
-@click.option("--prompt", callback=_utf8, required=True, help="What the image should show.")
-@click.option("--negative-prompt", callback=_utf8, default="", help="What it should not show.")
-@click.option(
-    "--seed", type=click.IntRange(0), default=0, show_default=True, help="The same seed gives the same image."
-)
-@click.option(
-    "--images",
-    type=click.IntRange(1),
-    default=1,
-    show_default=True,
-    help="Number of images, with consecutive seeds.",
-)
-@click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps.")
-@click.option("--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none.")
-@options.scheduler(_known_scheduler)
+@request_options
+@pipeline_options
 @click.option(
     "-o", "--output", type=FILE, required=True, help="The PNG file to write; {seed} stands for the seed."
-)
-@click.option("--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run.")
-@click.option(
-    "--precision", type=PRECISIONS, default="fp32", show_default=True, help="Precision of a GPU's arithmetic."
-)
-@click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
-@click.option(
-    "--float-weights/--dynamic-range",
-    default=True,
-    show_default=True,
-    help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits.",
-)
-@click.option(
-    "--execution",
-    type=EXECUTIONS,
-    default="pipelined",
-    show_default=True,
-    help="Load the next network while one runs, one at a time, or all at the start.",
 )
 @click.option(
     "--timeline",
@@ -109,19 +54,9 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 @options.force("Replace existing images.")
 def generate(
     out: Path,
-    prompt: str,
-    negative_prompt: str,
-    seed: int,
-    images: int,
-    steps: int,
-    guidance: float,
-    scheduler: str | None,
+    requests: list[Request],
+    settings: dict[str, Any],
     output: Path,
-    backend: str,
-    precision: Precision,
-    threads: int | None,
-    float_weights: bool,
-    execution: Execution,
     timeline: Path | None,
     previews: Path | None,
     preview_every: int,
@@ -138,37 +73,18 @@ def generate(
     """
     from msd.bundle import open_bundle
     from msd.runtime.image import check_output, image_paths, save_image
-    from msd.runtime.pipeline import Pipeline, Request
+    from msd.runtime.pipeline import Pipeline
 
-    requests = [
-        Request(
-            prompt=prompt,
-            negative_prompt=negative_prompt,
-            seed=seed + i,
-            steps=steps,
-            guidance=guidance,
-        )
-        for i in range(images)
-    ]
     paths = image_paths(output, [request.seed for request in requests])
     for path in paths:
         check_output(path, force)
     on_preview = _preview_writer(previews, preview_every, requests, force) if previews else None
     start = time.perf_counter()
     with (
-        _record(execution, timeline, force) as recorder,
-        Pipeline(
-            open_bundle(out, verify),
-            backend=backend,
-            threads=threads,
-            precision=precision,
-            float_weights=float_weights,
-            scheduler=scheduler,
-            execution=execution,
-            recorder=recorder,
-        ) as pipeline,
+        _record(settings["execution"], timeline, force) as recorder,
+        Pipeline(open_bundle(out, verify), recorder=recorder, **settings) as pipeline,
     ):
-        _warn_about_unused(pipeline.guidance(guidance), negative_prompt)
+        _warn_about_unused(pipeline, requests[0])
         with step_progress() as on_step:
             results = pipeline.generate_all(requests, on_step, on_preview=on_preview)
     for path, image in zip(paths, results, strict=True):
@@ -216,8 +132,9 @@ def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force
     return write
 
 
-def _warn_about_unused(guidance: Guidance, negative_prompt: str) -> None:
-    if negative_prompt and guidance.rows == 1:
+def _warn_about_unused(pipeline: Pipeline, request: Request) -> None:
+    guidance = pipeline.guidance(request.guidance)
+    if request.negative_prompt and guidance.rows == 1:
         is_embedded = guidance.mode == "embedding"
         reason = "this U-Net has its guidance built in" if is_embedded else "guidance of 1 or less needs none"
         click.echo(f"warning: the negative prompt is not used: {reason}", err=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,6 +59,34 @@ def together(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]
         return command
 
     return add
+
+
+def gathered(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any]
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return a decorator that adds `options` and passes make(**their values) as the argument `name`."""
+
+    def add(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def call(**values: Any) -> Any:
+            own = {option: values.pop(option) for option in names}
+            return command(**values, **{name: make(**own)})
+
+        return together(*options)(call)
+
+    names = _names(options)
+    return add
+
+
+def _names(options: Iterable[Callable[[Any], Any]]) -> list[str]:
+    """Return the names of the arguments that options pass."""
+
+    @click.command()
+    @together(*options)
+    def command() -> None:
+        """Only carries the options."""
+
+    return [str(param.name) for param in command.params]
 
 
 def output_folder() -> Callable[[Decorated], Decorated]:

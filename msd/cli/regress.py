@@ -11,7 +11,7 @@ import click
 from msd.cli import options
 from msd.cli.backend_choice import GENERATING
 from msd.cli.command import CHECK_FAILED, Command, console, refuse_existing
-from msd.cli.generate import PRECISIONS
+from msd.cli.generate_options import PRECISIONS
 from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
 

@@ -26,7 +26,7 @@ from msd.errors import BadConfig
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
 from msd.files.toml_keys import require_known_keys
-from msd.runtime.pipeline import Request
+from msd.runtime.request import Request
 from msd.runtime.scheduler import SCHEDULERS
 
 FOLDER = CONFIGS / "suites"

@@ -71,7 +71,7 @@ def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str
 def draw(bundle: Path) -> Drawn:
     """Generate two images with a bundle, and return the inputs of each network, by component."""
     from msd.calibration.generated_inputs import collect_inputs
-    from msd.runtime.pipeline import Request
+    from msd.runtime.request import Request
 
     requests = [Request(prompt, steps=STEPS, seed=i) for i, prompt in enumerate(PROMPTS)]
     return collect_inputs(open_bundle(bundle), requests)

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from threading import Event
 from types import TracebackType
@@ -24,20 +24,22 @@ import numpy.typing as npt
 import msd
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
-from msd.families import Component, Family, Feed
+from msd.families import Component, Family
 from msd.ir.weights import Array
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions, Precision
 from msd.runtime.components import LoadedNetwork, Wrap, open_component
+from msd.runtime.denoiser import Denoiser
 from msd.runtime.execution import Execution, NetworksInMemory
-from msd.runtime.guidance import EMBEDDING, Guidance
+from msd.runtime.guidance import Guidance
 from msd.runtime.image import GeneratedImage, pixels
+from msd.runtime.noise import noise
 from msd.runtime.preview import OnPreview, Preview
+from msd.runtime.request import Request
 from msd.runtime.scheduler import name_of_kind, open_scheduler
-from msd.runtime.step import Step
+from msd.runtime.text import Context, encode_tokens, required_files
 from msd.runtime.timeline import TimelineRecorder, unwatched
-from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
 
 Float = npt.NDArray[np.float32]
@@ -48,20 +50,6 @@ OnStep = Callable[[int, int, float], None]
 """Called after each step with the number of steps done, the number of all, and the seconds of this one."""
 
 _Show = Callable[[Any, int, float, Float], None]
-
-_Inputs = dict[str, Float]
-"""Rows for the denoiser's inputs that encoders compute, by name."""
-
-
-@dataclass(frozen=True)
-class Request:
-    """One image to generate. The negative prompt is used where guidance has a pass for it (`Guidance.of`)."""
-
-    prompt: str
-    negative_prompt: str = ""
-    seed: int = 0
-    steps: int = 20
-    guidance: float = 7.5
 
 
 class Pipeline:
@@ -151,9 +139,9 @@ class Pipeline:
         for request in requests:
             self.scheduler.table(request.steps)
         with self._networks() as networks:
-            contexts = self._encode(networks, requests)
-            denoiser = networks.take(self.family.denoiser.name)
-            shape = (1, *denoiser.shape("latent")[1:])
+            contexts = encode_tokens(self.bundle, networks, [*map(self._tokens, requests)])
+            denoiser = Denoiser(self.bundle, networks.take(self.family.denoiser.name))
+            shape = denoiser.latent_shape
             starts = [noise(request.seed, shape) for request in requests] if latents is None else latents
             counter = _Counter(sum(r.steps for r in requests), on_step, networks, self.family.decoder.name)
             show = on_preview and partial(self._show, on_preview, networks)
@@ -161,7 +149,7 @@ class Pipeline:
                 self._denoise(denoiser, request, context, _require_shape(latent, shape), counter, show)
                 for request, context, latent in zip(requests, contexts, starts, strict=True)
             ]
-            networks.release(denoiser.name)
+            networks.release(self.family.denoiser.name)
             decoder = networks.take(self.family.decoder.name)
             images = [self._decode(decoder, latent) for latent in final_latents]
             networks.release(decoder.name)
@@ -193,7 +181,7 @@ class Pipeline:
     def _load_all(self) -> NetworksInMemory:
         networks = self._no_networks()
         try:
-            for name in self._files:
+            for name in required_files(self.bundle):
                 networks.take(name)
         except BaseException:
             networks.close()
@@ -205,46 +193,16 @@ class Pipeline:
         """The family of the bundle's model."""
         return self.bundle.family
 
-    @property
-    def _files(self) -> list[str]:
-        """The files that generating an image from a prompt needs, in the order in which they run."""
-        needed = (file for name in self.family.required for file in self.family.component(name).files)
-        return [file for file in needed if file in self.bundle.manifest.components]
-
-    def _encode(self, networks: NetworksInMemory, requests: Sequence[Request]) -> list[_Inputs]:
-        """Return the inputs of the denoiser that encoders compute for each request, by name."""
-        texts = [self.guidance(r.guidance).prompts(r.prompt, r.negative_prompt) for r in requests]
-        tokens: list[Array] = [np.stack([*map(self.tokenizer.encode, each)]) for each in texts]
-        outputs: dict[Feed, list[Float]] = {}
-        for encoder in self.family.encoders:
-            if not encoder.optional:
-                outputs[Feed(encoder.name, encoder.output)] = self._run_encoder(networks, encoder, tokens)
-        feeds = self.family.denoiser.feeds.items()
-        return [
-            {name: np.concatenate([outputs[feed][i] for feed in sources], -1) for name, sources in feeds}
-            for i in range(len(requests))
-        ]
-
-    def _run_encoder(
-        self, networks: NetworksInMemory, encoder: Component, tokens: Sequence[Array]
-    ) -> list[Float]:
-        """Return an encoder's output for each of `tokens`, whose rows a separate file may look up first."""
-        name, values = "tokens", list(tokens)
-        for file in filter(self._files.__contains__, encoder.files):
-            network = networks.take(file)
-            networks.prefetch(self._files[self._files.index(file) + 1])
-            output = encoder.output if file == encoder.name else network.outputs[0]
-            shape = network.shape(output)[1:]
-            values = [network.rows(output, {name: value}).reshape(-1, *shape) for value in values]
-            networks.release(file)
-            name = output
-        return values
+    def _tokens(self, request: Request) -> Array:
+        """Return the tokens of a request's prompts, int32 (rows, length): one row, or two for guidance."""
+        prompts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
+        return np.stack([*map(self.tokenizer.encode, prompts)])
 
     def _denoise(
         self,
-        denoiser: LoadedNetwork,
+        denoiser: Denoiser,
         request: Request,
-        context: _Inputs,
+        context: Context,
         latent: Float,
         counter: _Counter,
         show: _Show | None,
@@ -254,7 +212,7 @@ class Pipeline:
         latent = latent * np.float32(table.start)
         for i, step in enumerate(table.steps, 1):
             start = time.perf_counter()
-            output = self._predict(denoiser, latent, step, context, guidance)
+            output = denoiser.predict(latent, step, context, guidance)
             added = noise(request.seed, latent.shape, i) if step.noise else None
             latent, clean = step.apply(latent, output, clean, added)
             seconds = time.perf_counter() - start
@@ -288,28 +246,6 @@ class Pipeline:
             decode=decode,
         )
         on_preview(preview)
-
-    def _predict(
-        self, denoiser: LoadedNetwork, latent: Float, step: Step, context: _Inputs, guidance: Guidance
-    ) -> Float:
-        """Return the denoiser's output for one step, guided."""
-        scaled = np.float32(step.scale) * latent
-        inputs = {"latent": np.repeat(scaled, guidance.rows, 0), **context}
-        shared = self._timestep_input(denoiser, step.timestep)
-        if guidance.mode == "embedding":
-            shared[EMBEDDING] = guidance.embedding(denoiser.shape(EMBEDDING)[-1])
-        rows = denoiser.rows(self.family.denoiser.output, inputs, shared)
-        outputs: Float = rows.reshape(-1, *latent.shape[1:])
-        return guidance.combine(outputs)
-
-    def _timestep_input(self, denoiser: LoadedNetwork, timestep: float) -> dict[str, Float]:
-        """Return the timestep as this denoiser takes it: a number, or its sinusoidal embedding."""
-        if not denoiser.takes("timestep_embedding"):
-            return {"timestep": np.array(timestep, np.float32)}
-        settings = self.bundle.manifest.configuration.components[self.family.denoiser.name]
-        order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
-        width = denoiser.shape("timestep_embedding")[-1]
-        return {"timestep_embedding": embed_timestep(timestep, width, order, shift)}
 
     def _decode(self, decoder: LoadedNetwork, latent: Float) -> Float:
         output = self.family.decoder.output
@@ -345,16 +281,6 @@ def _require_prompt_suffices(bundle: Bundle, encoder: Component) -> None:
             raise BadBundle(f"{bundle.folder} has no {encoder.lookup}; its {takes}")
         if tensor.name not in available:
             raise BadConfig(f"the {takes}, and images are generated from a prompt alone ({bundle.folder})")
-
-
-def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
-    """Return float32 normal noise: the same numbers for a seed, and a step, on every platform.
-
-    NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory. Step 0 is
-    the noise that an image starts from; the noise that a scheduler adds after a step has a stream of its own.
-    """
-    stream = np.random.PCG64(np.random.SeedSequence([seed, step]) if step else seed)
-    return np.random.Generator(stream).standard_normal(shape, dtype=np.float32)
 
 
 def _require_shape(latent: Float, shape: tuple[int, ...]) -> Float:

@@ -1,0 +1,18 @@
+"""Normal noise that is the same on every platform."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+Float = npt.NDArray[np.float32]
+
+
+def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
+    """Return float32 normal noise: the same numbers for a seed, and a step, on every platform.
+
+    NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory. Step 0 is
+    the noise that an image starts from; the noise that a scheduler adds after a step has a stream of its own.
+    """
+    stream = np.random.PCG64(np.random.SeedSequence([seed, step]) if step else seed)
+    return np.random.Generator(stream).standard_normal(shape, dtype=np.float32)

@@ -1,0 +1,16 @@
+"""One image to generate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Request:
+    """One image to generate. The negative prompt is used where guidance has a pass for it (`Guidance.of`)."""
+
+    prompt: str
+    negative_prompt: str = ""
+    seed: int = 0
+    steps: int = 20
+    guidance: float = 7.5
