@@ -10,6 +10,7 @@
     ├── OutputExists         the output exists already and --force was not given
     ├── OutputUnwritable     the disk is full, or the folder is not writable
     ├── BadReport            a stored report is missing, damaged or newer than this program
+    ├── BadImage             an image or a mask to begin from cannot be read or does not fit
     ├── BadCaption           a caption describes no scene of the demo (msd/demo/captions.py)
     ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
     ├── PhoneFailed          a phone could not be reached over adb, or a command failed on it
@@ -47,6 +48,10 @@ class BadConfig(MsdError):
 
 class BadGoldens(MsdError):
     """Golden images are missing, damaged, or those of another suite."""
+
+
+class BadImage(MsdError):
+    """An image or a mask to begin from cannot be read or does not fit."""
 
 
 class OutputExists(MsdError):

@@ -13,7 +13,7 @@ from msd.runners.engine import Engine
 from msd.runners.interpreter import one_line
 from msd.runtime.execution import Execution
 from msd.runtime.guidance import Guidance
-from msd.runtime.pipeline import require_prompts_suffice
+from msd.runtime.needs import require_prompts_suffice
 
 SCALE = 7.5
 """The guidance scale; any value above 1 gives the same times."""

@@ -19,6 +19,7 @@ from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
+    from msd.cli.generate_options import MakeRequests
     from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import Pipeline
     from msd.runtime.preview import OnPreview, Preview
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 @options.force("Replace existing images.")
 def generate(
     out: Path,
-    requests: list[Request],
+    make_requests: MakeRequests,
     settings: dict[str, Any],
     output: Path,
     timeline: Path | None,
@@ -70,11 +71,14 @@ def generate(
     Examples:
       msd generate demo-out --prompt "two red circles over a plain green background" -o image.png
       msd generate demo-out --prompt "one blue star" --scheduler dpm++ --steps 10 -o star.png
+      msd generate out --prompt "a watercolour" --image photo.jpg --strength 0.6 -o watercolour.png
     """
     from msd.bundle import open_bundle
     from msd.runtime.image import check_output, image_paths, save_image
     from msd.runtime.pipeline import Pipeline
 
+    bundle = open_bundle(out, verify)
+    requests = make_requests(bundle)
     paths = image_paths(output, [request.seed for request in requests])
     for path in paths:
         check_output(path, force)
@@ -82,9 +86,10 @@ def generate(
     start = time.perf_counter()
     with (
         _record(settings["execution"], timeline, force) as recorder,
-        Pipeline(open_bundle(out, verify), recorder=recorder, **settings) as pipeline,
+        Pipeline(bundle, recorder=recorder, **settings) as pipeline,
     ):
         _warn_about_unused(pipeline, requests[0])
+        _say_what_is_read(requests[0])
         with step_progress() as on_step:
             results = pipeline.generate_all(requests, on_step, on_preview=on_preview)
     for path, image in zip(paths, results, strict=True):
@@ -138,6 +143,11 @@ def _warn_about_unused(pipeline: Pipeline, request: Request) -> None:
         is_embedded = guidance.mode == "embedding"
         reason = "this U-Net has its guidance built in" if is_embedded else "guidance of 1 or less needs none"
         click.echo(f"warning: the negative prompt is not used: {reason}", err=True)
+
+
+def _say_what_is_read(request: Request) -> None:
+    if request.image:
+        click.echo(request.image.description, err=True)
 
 
 def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from msd.cli import options
 from msd.cli.backend_choice import GENERATING
+from msd.cli.options import FILE
+from msd.errors import BadConfig
 
 if TYPE_CHECKING:
+    from msd.bundle import Bundle
+    from msd.runtime.initial_image import Fit
     from msd.runtime.request import Request
+
+    MakeRequests: TypeAlias = Callable[[Bundle], list[Request]]
+    """Returns the requests for images of a bundle."""
 
 PRECISIONS = click.Choice(["fp32", "fp16"])
 EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
@@ -34,15 +43,26 @@ def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-def _requests(seed: int, images: int, **settings: Any) -> list[Request]:
-    """Return a request for each image, with consecutive seeds."""
-    from msd.runtime.request import Request
+def _requests(
+    image: Path | None, mask: Path | None, fit: Fit, seed: int, images: int, **settings: Any
+) -> MakeRequests:
+    """Return a function that returns a request for each image, with consecutive seeds."""
 
-    return [Request(seed=seed + i, **settings) for i in range(images)]
+    def make(bundle: Bundle) -> list[Request]:
+        from msd.runtime.initial_image import open_initial_image
+        from msd.runtime.needs import image_size
+        from msd.runtime.request import Request
+
+        start = open_initial_image(image, *image_size(bundle), fit, mask) if image else None
+        return [Request(seed=seed + i, image=start, **settings) for i in range(images)]
+
+    if mask and not image:
+        raise BadConfig(f"the mask {mask} says what to repaint of an image; give --image too")
+    return make
 
 
 request_options = options.gathered(
-    "requests",
+    "make_requests",
     _requests,
     click.option("--prompt", callback=_utf8, required=True, help="What the image should show."),
     click.option("--negative-prompt", callback=_utf8, default="", help="What it should not show."),
@@ -60,12 +80,26 @@ request_options = options.gathered(
         show_default=True,
         help="Number of images, with consecutive seeds.",
     ),
+    click.option("--image", type=FILE, help="Begin from this image: PNG, JPEG, WebP …"),
+    click.option("--mask", type=FILE, help="Repaint the image only where this one is white."),
+    click.option(
+        "--strength",
+        type=click.FloatRange(0, 1, min_open=True),
+        help="How much of the image changes.  [default: 0.8; 1 with a mask]",
+    ),
+    click.option(
+        "--fit",
+        type=click.Choice(["crop", "stretch"]),
+        default="crop",
+        show_default=True,
+        help="Crop the centre of the image to the model's aspect ratio, or distort the image.",
+    ),
     click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps."),
     click.option(
         "--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none."
     ),
 )
-"""The options of the images; they become the argument `requests`, a list of `Request`."""
+"""The options of the images; they become the argument `make_requests`, a `MakeRequests`."""
 
 pipeline_options = options.gathered(
     "settings",

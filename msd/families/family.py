@@ -77,14 +77,16 @@ def _accept(configs: Mapping[str, Any]) -> None:
 class Family:
     """A kind of model. `components` are in the order in which they run; one denoises and one decodes.
 
-    `pipelines` are the classes that a model_index.json of diffusers names. `require_fit`
-    raises BadCheckpoint for configurations, by component, that cannot work together.
+    `pipelines` are the classes that a model_index.json of diffusers names. `image_encoder` is the component
+    that encodes an image to begin from, where there is one. `require_fit` raises BadCheckpoint for
+    configurations, by component, that cannot work together.
     """
 
     name: str
     title: str
     components: tuple[Component, ...]
     pipelines: tuple[str, ...]
+    image_encoder: str | None = None
     require_fit: Callable[[Mapping[str, Any]], None] = _accept
 
     @property

@@ -25,11 +25,23 @@ class Denoiser:
     @property
     def latent_shape(self) -> tuple[int, ...]:
         """The shape of one image's latents: (1, rows, columns, channels)."""
-        return (1, *self._network.shape("latent")[1:])
+        return (1, *self._network.shape(self._output)[1:])
 
-    def predict(self, latent: Float, step: Step, context: Context, guidance: Guidance) -> Float:
-        """Return the guided output for `latent` (1, …) in a step; float32 of the same shape."""
+    def predict(
+        self,
+        latent: Float,
+        step: Step,
+        context: Context,
+        guidance: Guidance,
+        condition: Float | None = None,
+    ) -> Float:
+        """Return the guided output for `latent` (1, …) in a step; float32 of the same shape.
+
+        `condition` (1, …) are further channels of the network's input, which no step scales.
+        """
         scaled = np.float32(step.scale) * latent
+        if condition is not None:
+            scaled = np.concatenate([scaled, condition], -1)
         inputs = {"latent": np.repeat(scaled, guidance.rows, 0), **context}
         shared = self._timestep_input(step.timestep)
         if guidance.mode == "embedding":

@@ -14,5 +14,14 @@ def noise(seed: int, shape: tuple[int, ...], step: int = 0) -> Float:
     NumPy's PCG64 stream through its ziggurat `standard_normal`, filled in the order of NHWC memory. Step 0 is
     the noise that an image starts from; the noise that a scheduler adds after a step has a stream of its own.
     """
-    stream = np.random.PCG64(np.random.SeedSequence([seed, step]) if step else seed)
-    return np.random.Generator(stream).standard_normal(shape, dtype=np.float32)
+    return _normal(np.random.SeedSequence([seed, step]) if step else np.random.SeedSequence(seed), shape)
+
+
+def posterior_noise(seed: int, shape: tuple[int, ...], stream: int) -> Float:
+    """Return float32 normal noise for latents of an encoded image; a seed has several `stream`s."""
+    return _normal(np.random.SeedSequence([seed, 0, stream]), shape)
+
+
+def _normal(seeds: np.random.SeedSequence, shape: tuple[int, ...]) -> Float:
+    generator = np.random.Generator(np.random.PCG64(seeds))
+    return generator.standard_normal(shape, dtype=np.float32)

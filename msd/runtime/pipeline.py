@@ -12,7 +12,6 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import asdict
 from functools import partial
 from threading import Event
 from types import TracebackType
@@ -23,8 +22,8 @@ import numpy.typing as npt
 
 import msd
 from msd.bundle import Bundle
-from msd.errors import BadBundle, BadConfig
-from msd.families import Component, Family
+from msd.errors import BadConfig
+from msd.families import Family
 from msd.ir.weights import Array
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
@@ -34,11 +33,23 @@ from msd.runtime.denoiser import Denoiser
 from msd.runtime.execution import Execution, NetworksInMemory
 from msd.runtime.guidance import Guidance
 from msd.runtime.image import GeneratedImage, pixels
-from msd.runtime.noise import noise
+from msd.runtime.image_encoder import encode_image
+from msd.runtime.initial_image import InitialImage
+from msd.runtime.needs import (
+    files_in_order,
+    inpaints,
+    latent_shape,
+    require_image,
+    require_image_encoder,
+    require_prompts_suffice,
+)
+from msd.runtime.noise import noise, posterior_noise
 from msd.runtime.preview import OnPreview, Preview
 from msd.runtime.request import Request
 from msd.runtime.scheduler import name_of_kind, open_scheduler
-from msd.runtime.text import Context, encode_tokens, required_files
+from msd.runtime.start import Start, start_from
+from msd.runtime.step import StepTable
+from msd.runtime.text import Context, encode_tokens
 from msd.runtime.timeline import TimelineRecorder, unwatched
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -49,7 +60,7 @@ LARGE = 1 << 28
 OnStep = Callable[[int, int, float], None]
 """Called after each step with the number of steps done, the number of all, and the seconds of this one."""
 
-_Show = Callable[[Any, int, float, Float], None]
+_Show = Callable[[Any, int, int, float, Float], None]
 
 
 class Pipeline:
@@ -111,11 +122,15 @@ class Pipeline:
         seed: int = 0,
         steps: int = 20,
         guidance: float = 7.5,
+        image: InitialImage | None = None,
+        strength: float | None = None,
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
     ) -> GeneratedImage:
-        """Return one image. `latents` replace the initial `noise(seed, …)` and have its shape.
+        """Return one image; the arguments up to `strength` are those of `Request`.
+
+        `latents` replace the initial `noise(seed, …)` and have its shape.
 
         With `on_preview`, the decoder is loaded when the pixels of the first preview are requested. It then
         stays in memory beside the denoiser, unless execution is sequential.
@@ -124,7 +139,13 @@ class Pipeline:
         fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
         request = Request(
-            prompt=prompt, negative_prompt=negative_prompt, seed=seed, steps=steps, guidance=guidance
+            prompt=prompt,
+            negative_prompt=negative_prompt,
+            seed=seed,
+            steps=steps,
+            guidance=guidance,
+            image=image,
+            strength=strength,
         )
         return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
@@ -136,18 +157,22 @@ class Pipeline:
         on_preview: OnPreview | None = None,
     ) -> list[GeneratedImage]:
         """Return an image for each request; each network is loaded once for all of them."""
+        tables = [self.scheduler.table(r.steps, r.effective_strength) for r in requests]
         for request in requests:
-            self.scheduler.table(request.steps)
+            require_image(self.bundle, request)
         with self._networks() as networks:
-            contexts = encode_tokens(self.bundle, networks, [*map(self._tokens, requests)])
+            contexts = encode_tokens(
+                self.bundle, networks, [*map(self._tokens, requests)], self._files_for(requests)
+            )
+            starts = self._starts(networks, requests, latents)
             denoiser = Denoiser(self.bundle, networks.take(self.family.denoiser.name))
-            shape = denoiser.latent_shape
-            starts = [noise(request.seed, shape) for request in requests] if latents is None else latents
-            counter = _Counter(sum(r.steps for r in requests), on_step, networks, self.family.decoder.name)
+            counter = _Counter(
+                sum(len(table.steps) for table in tables), on_step, networks, self.family.decoder.name
+            )
             show = on_preview and partial(self._show, on_preview, networks)
             final_latents = [
-                self._denoise(denoiser, request, context, _require_shape(latent, shape), counter, show)
-                for request, context, latent in zip(requests, contexts, starts, strict=True)
+                self._denoise(denoiser, request, table, context, start, counter, show)
+                for request, table, context, start in zip(requests, tables, contexts, starts, strict=True)
             ]
             networks.release(self.family.denoiser.name)
             decoder = networks.take(self.family.decoder.name)
@@ -181,7 +206,7 @@ class Pipeline:
     def _load_all(self) -> NetworksInMemory:
         networks = self._no_networks()
         try:
-            for name in required_files(self.bundle):
+            for name in files_in_order(self.bundle):
                 networks.take(name)
         except BaseException:
             networks.close()
@@ -198,26 +223,58 @@ class Pipeline:
         prompts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
         return np.stack([*map(self.tokenizer.encode, prompts)])
 
+    def _files_for(self, requests: Sequence[Request]) -> list[str]:
+        """Return the files that the requests need, in the order in which they run."""
+        return files_in_order(self.bundle, any(request.image is not None for request in requests))
+
+    def _starts(
+        self, networks: NetworksInMemory, requests: Sequence[Request], latents: Sequence[Float] | None
+    ) -> list[Start]:
+        """Return the start of each image; encodes initial images, and releases the network that does."""
+        shape = latent_shape(self.bundle)
+        if latents is None:
+            latents = [noise(request.seed, shape) for request in requests]
+        noises = [_require_shape(latent, shape) for latent in latents]
+        if all(request.image is None for request in requests):
+            return [Start(each) for each in noises]
+        encoder = networks.take(require_image_encoder(self.bundle))
+        networks.prefetch(self.family.denoiser.name)
+        starts = [self._start(encoder, request, each) for request, each in zip(requests, noises, strict=True)]
+        networks.release(encoder.name)
+        return starts
+
+    def _start(self, encoder: LoadedNetwork, request: Request, initial_noise: Float) -> Start:
+        if request.image is None:
+            return Start(initial_noise)
+
+        def encode(image: Float, stream: int) -> Float:
+            settings = self.bundle.manifest.configuration.components[encoder.name]
+            random = posterior_noise(request.seed, initial_noise.shape, stream)
+            return encode_image(encoder, settings, image, random)
+
+        return start_from(request.image, initial_noise, encode, inpaints(self.bundle))
+
     def _denoise(
         self,
         denoiser: Denoiser,
         request: Request,
+        table: StepTable,
         context: Context,
-        latent: Float,
+        start: Start,
         counter: _Counter,
         show: _Show | None,
     ) -> Float:
-        table, clean = self.scheduler.table(request.steps), None
-        guidance = self.guidance(request.guidance)
-        latent = latent * np.float32(table.start)
+        clean, guidance = None, self.guidance(request.guidance)
+        latent = start.latent(table, request.effective_strength)
         for i, step in enumerate(table.steps, 1):
-            start = time.perf_counter()
-            output = denoiser.predict(latent, step, context, guidance)
+            begin = time.perf_counter()
+            output = denoiser.predict(latent, step, context, guidance, start.condition)
             added = noise(request.seed, latent.shape, i) if step.noise else None
             latent, clean = step.apply(latent, output, clean, added)
-            seconds = time.perf_counter() - start
+            latent = start.keep(latent, table, i)
+            seconds = time.perf_counter() - begin
             if show:
-                show(request, i, seconds, clean)
+                show(request, i, len(table.steps), seconds, clean)
             counter.add(seconds)
         return latent
 
@@ -227,6 +284,7 @@ class Pipeline:
         networks: NetworksInMemory,
         request: Request,
         number: int,
+        total: int,
         seconds: float,
         clean: Float,
     ) -> None:
@@ -240,7 +298,7 @@ class Pipeline:
         preview = Preview(
             seed=request.seed,
             number=number,
-            total=request.steps,
+            total=total,
             seconds=seconds,
             latents=clean,
             decode=decode,
@@ -254,33 +312,13 @@ class Pipeline:
 
     def _metadata(self, request: Request) -> dict[str, Any]:
         return {
-            **asdict(request),
+            **request.metadata(),
             "guidance_mode": self.guidance(request.guidance).mode,
             "scheduler": f"{name_of_kind(self.scheduler)}, {self.scheduler.diffusion.prediction_type}",
             "model": self.bundle.model_hash,
             "backend": self.engine.backend.spelling,
             "software": f"msd {msd.__version__}",
         }
-
-
-def require_prompts_suffice(bundle: Bundle) -> None:
-    """Raise BadBundle for a bundle that lacks a network, BadConfig where encoders need more than a prompt."""
-    for name in bundle.family.required:
-        bundle.component(name)
-    for encoder in bundle.family.encoders:
-        if not encoder.optional:
-            _require_prompt_suffices(bundle, encoder)
-
-
-def _require_prompt_suffices(bundle: Bundle, encoder: Component) -> None:
-    lookup = bundle.manifest.components.get(encoder.lookup or "")
-    available = {"tokens", *(output.name for output in lookup.outputs)} if lookup else {"tokens"}
-    for tensor in bundle.component(encoder.name).inputs:
-        takes = f"{encoder.title} takes {tensor.name!r}"
-        if tensor.name not in available and encoder.lookup and not lookup:
-            raise BadBundle(f"{bundle.folder} has no {encoder.lookup}; its {takes}")
-        if tensor.name not in available:
-            raise BadConfig(f"the {takes}, and images are generated from a prompt alone ({bundle.folder})")
 
 
 def _require_shape(latent: Float, shape: tuple[int, ...]) -> Float:

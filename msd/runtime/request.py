@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
+
+from msd.errors import BadConfig
+from msd.runtime.initial_image import InitialImage
+
+STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
+"""The strengths of diffusers' image-to-image and inpainting pipelines where none is given."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """One image to generate. The negative prompt is used where guidance has a pass for it (`Guidance.of`)."""
+    """One image to generate. The negative prompt is used where guidance has a pass for it (`Guidance.of`).
+
+    With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
+    By default that is 0.8, and 1 where a mask says what to repaint. Raises BadConfig for a strength without
+    an image.
+    """
 
     prompt: str
     negative_prompt: str = ""
     seed: int = 0
     steps: int = 20
     guidance: float = 7.5
+    image: InitialImage | None = None
+    strength: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.image is None and self.strength is not None:
+            raise BadConfig("a strength says how much of an image changes; give the image too")
+
+    @property
+    def effective_strength(self) -> float | None:
+        """The strength; None without an image."""
+        if self.image is None or self.strength is not None:
+            return self.strength
+        return STRENGTH if self.image.mask is None else INPAINTING_STRENGTH
+
+    def metadata(self) -> dict[str, Any]:
+        """Return all that is set, as JSON values."""
+        names = [field.name for field in fields(self) if field.name not in ("image", "strength")]
+        values = {name: getattr(self, name) for name in names}
+        if self.image is None:
+            return values
+        return {**values, "image": self.image.description, "strength": self.effective_strength}

@@ -18,23 +18,18 @@ Context = Mapping[str, Float]
 """Rows for the denoiser's inputs that encoders compute, by name."""
 
 
-def required_files(bundle: Bundle) -> list[str]:
-    """Return the files that generating an image from a prompt needs, in the order in which they run."""
-    family = bundle.family
-    needed = (file for name in family.required for file in family.component(name).files)
-    return [file for file in needed if file in bundle.manifest.components]
-
-
-def encode_tokens(bundle: Bundle, networks: NetworksInMemory, tokens: Sequence[Array]) -> list[Context]:
+def encode_tokens(
+    bundle: Bundle, networks: NetworksInMemory, tokens: Sequence[Array], order: Sequence[str]
+) -> list[Context]:
     """Return the denoiser's inputs that encoders compute, for each of `tokens`, int32 (rows, length).
 
-    Each encoder is released after it has run, and the next network that is needed is prefetched meanwhile.
+    Each encoder is released after it has run, and the next network in `order` is prefetched meanwhile.
     """
     family = bundle.family
     outputs: dict[Feed, list[Float]] = {}
     for encoder in family.encoders:
         if not encoder.optional:
-            outputs[Feed(encoder.name, encoder.output)] = _run_encoder(bundle, networks, encoder, tokens)
+            outputs[Feed(encoder.name, encoder.output)] = _run_encoder(networks, encoder, tokens, order)
     feeds = family.denoiser.feeds.items()
     return [
         {name: np.concatenate([outputs[feed][i] for feed in sources], -1) for name, sources in feeds}
@@ -43,10 +38,10 @@ def encode_tokens(bundle: Bundle, networks: NetworksInMemory, tokens: Sequence[A
 
 
 def _run_encoder(
-    bundle: Bundle, networks: NetworksInMemory, encoder: Component, tokens: Sequence[Array]
+    networks: NetworksInMemory, encoder: Component, tokens: Sequence[Array], order: Sequence[str]
 ) -> list[Float]:
     """Return an encoder's output for each of `tokens`, whose rows a separate file may look up first."""
-    name, values, order = "tokens", list(tokens), required_files(bundle)
+    name, values = "tokens", list(tokens)
     for file in filter(order.__contains__, encoder.files):
         network = networks.take(file)
         networks.prefetch(order[order.index(file) + 1])

@@ -1,0 +1,134 @@
+"""The image that generation begins from, and the mask of what to repaint, fitted to a model's size.
+
+Pixels and masks become what diffusers' VaeImageProcessor makes of them for its image-to-image and inpainting
+pipelines: Lanczos resampling, values in [-1, 1], a mask of zeros and ones.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from msd.errors import BadImage
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Float = npt.NDArray[np.float32]
+Fit = Literal["crop", "stretch"]
+"""Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it."""
+
+SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I")
+"""Pillow's modes for images of 16 bits per pixel; it opens those of 16 bits per channel as 8 bits."""
+
+UNSUPPORTED = ("F",)
+
+
+@dataclass(frozen=True, eq=False)
+class InitialImage:
+    """`pixels`: float32 (1, height, width, 3) in [-1, 1]. `mask`: float32 (1, height, width, 1), or None.
+
+    The mask is 1 where the image is repainted and 0 where it is kept. `description` says what was done to the
+    file.
+    """
+
+    pixels: Float
+    mask: Float | None
+    description: str
+
+
+def open_initial_image(
+    path: Path, height: int, width: int, fit: Fit = "crop", mask: Path | None = None
+) -> InitialImage:
+    """Read an image file, and a mask for it, fitted to `height` by `width` pixels; raises BadImage.
+
+    The image is turned as its EXIF orientation says; transparent pixels are laid over white. The mask has
+    the image's size, counts by its brightness, and is fitted in the same way.
+    """
+    image = _read(path)
+    box = _box(image.size, (width, height), fit)
+    pixels = np.asarray(_resize(_rgb(image, path), box, (width, height)), np.float32) / 127.5 - 1
+    area = None if mask is None else _mask(mask, path, image.size, box, (width, height))
+    description = _description(path, image.size, box, (width, height))
+    return InitialImage(pixels[None], area, f"{description}; mask {mask.name}" if mask else description)
+
+
+def _mask(
+    path: Path, of: Path, size: tuple[int, int], box: tuple[int, int, int, int], target: tuple[int, int]
+) -> Float:
+    image = _read(path)
+    if image.size != size:
+        raise BadImage(f"{path} has {_pixels(image.size)} and {of} has {_pixels(size)}; they should be equal")
+    grey = _resize(_rgb(image, path).convert("L"), box, target)
+    mask = (np.asarray(grey, np.float32) / 255 >= 0.5).astype(np.float32)
+    if not mask.any():
+        raise BadImage(f"{path} has no white pixel where the image is used; white says what to repaint")
+    return mask[None, ..., None]
+
+
+def _read(path: Path) -> Image:
+    """Return the first frame of an image file, upright."""
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings(), Image.open(path) as image:
+            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            image.load()
+            return ImageOps.exif_transpose(image)
+    except UnidentifiedImageError as error:
+        raise BadImage(f"{path} is no image that can be read; PNG, JPEG and WebP can") from error
+    except Image.DecompressionBombError as error:
+        raise BadImage(f"{path} has too many pixels: {error}") from error
+    except (OSError, ValueError, SyntaxError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise BadImage(f"{path} cannot be read: {reason}") from error
+
+
+def _rgb(image: Image, path: Path) -> Image:
+    """Return an image of 8 bits per channel in RGB; transparent pixels are laid over white."""
+    from PIL import Image
+
+    if image.mode in UNSUPPORTED:
+        raise BadImage(f"{path} has pixels of mode {image.mode}; it should have 8 or 16 bits per channel")
+    if image.mode in SIXTEEN_BIT:
+        grey = np.asarray(image).astype(np.float32) / 257
+        image = Image.fromarray(np.clip(np.round(grey), 0, 255).astype(np.uint8))
+    if image.has_transparency_data:
+        layer = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+    return image.convert("RGB")
+
+
+def _box(size: tuple[int, int], target: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
+    """Return the part (left, top, right, bottom) of an image of `size` that is resized to `target`."""
+    (width, height), (wide, high) = size, target
+    if fit == "stretch":
+        return (0, 0, width, height)
+    scale = min(width / wide, height / high)
+    across, down = max(1, round(wide * scale)), max(1, round(high * scale))
+    left, top = (width - across) // 2, (height - down) // 2
+    return (left, top, left + across, top + down)
+
+
+def _resize(image: Image, box: tuple[int, int, int, int], target: tuple[int, int]) -> Image:
+    from PIL import Image
+
+    return image.crop(box).resize(target, Image.Resampling.LANCZOS)
+
+
+def _description(
+    path: Path, size: tuple[int, int], box: tuple[int, int, int, int], target: tuple[int, int]
+) -> str:
+    part = box[2] - box[0], box[3] - box[1]
+    cropped = "" if part == size else f", cropped to {_pixels(part)}"
+    resized = "" if part == target else f", resized to {_pixels(target)}"
+    return f"{path.name}: {_pixels(size)}{cropped}{resized}"
+
+
+def _pixels(size: tuple[int, int]) -> str:
+    return f"{size[0]}×{size[1]} pixels"

@@ -1,0 +1,170 @@
+"""Images to begin from: any file of a camera or an editor becomes the pixels and the mask that diffusers feeds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from diffusers.image_processor import VaeImageProcessor
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from msd.errors import BadImage
+from msd.runtime.initial_image import open_initial_image
+
+HEIGHT, WIDTH = 24, 40
+
+
+def colours(height: int, width: int, channels: int = 3, seed: int = 0) -> np.ndarray:
+    """Return smooth uint8 pixels, so that resampling does not hide a shift."""
+    rows, columns = np.mgrid[:height, :width]
+    waves = [np.sin(rows / (3 + c + seed)) + np.cos(columns / (5 - c + seed)) for c in range(channels)]
+    return np.stack([(wave + 2) * 63.75 for wave in waves], -1).astype(np.uint8)
+
+
+def write(pixels: np.ndarray, path: Path, **settings: object) -> Path:
+    Image.fromarray(pixels).save(path, **settings)
+    return path
+
+
+def by_diffusers(path: Path, height: int = HEIGHT, width: int = WIDTH) -> np.ndarray:
+    processed = VaeImageProcessor(vae_scale_factor=8).preprocess(Image.open(path), height, width)
+    return processed.permute(0, 2, 3, 1).numpy()
+
+
+@pytest.mark.parametrize("size", [(HEIGHT, WIDTH), (HEIGHT * 3, WIDTH * 3), (HEIGHT * 2, WIDTH * 2)])
+def test_pixels_are_those_that_diffusers_feeds(size: tuple[int, int], tmp_path: Path) -> None:
+    path = write(colours(*size), tmp_path / "a.png")
+    image = open_initial_image(path, HEIGHT, WIDTH)
+    assert image.pixels.dtype == np.float32
+    np.testing.assert_allclose(image.pixels, by_diffusers(path), atol=1e-6)
+
+
+def test_stretching_is_what_diffusers_does_to_another_aspect_ratio(tmp_path: Path) -> None:
+    path = write(colours(90, 50), tmp_path / "a.png")
+    image = open_initial_image(path, HEIGHT, WIDTH, "stretch")
+    np.testing.assert_allclose(image.pixels, by_diffusers(path), atol=1e-6)
+    assert image.description == "a.png: 50×90 pixels, resized to 40×24 pixels"
+
+
+def test_cropping_keeps_the_centre_at_its_aspect_ratio(tmp_path: Path) -> None:
+    pixels = colours(HEIGHT * 2, WIDTH * 3)
+    image = open_initial_image(write(pixels, tmp_path / "wide.png"), HEIGHT, WIDTH)
+    centre = write(pixels[:, WIDTH // 2 : -WIDTH // 2], tmp_path / "centre.png")
+    np.testing.assert_allclose(image.pixels, by_diffusers(centre), atol=1e-6)
+    assert image.description == "wide.png: 120×48 pixels, cropped to 80×48 pixels, resized to 40×24 pixels"
+
+
+@given(st.tuples(st.integers(1, 90), st.integers(1, 90)), st.sampled_from(["crop", "stretch"]))
+def test_every_size_fits(size: tuple[int, int], fit: str) -> None:
+    from tempfile import TemporaryDirectory
+
+    with TemporaryDirectory() as folder:
+        path = write(colours(*size), Path(folder) / "a.png")
+        image = open_initial_image(path, HEIGHT, WIDTH, fit)  # type: ignore[arg-type]
+    assert image.pixels.shape == (1, HEIGHT, WIDTH, 3)
+    assert image.pixels.min() >= -1
+    assert image.pixels.max() <= 1
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_a_photo_is_turned_as_its_camera_was_held(orientation: int, tmp_path: Path) -> None:
+    turns = {2: (Image.Transpose.FLIP_LEFT_RIGHT,), 3: (Image.Transpose.ROTATE_180,)}
+    turns |= {4: (Image.Transpose.FLIP_TOP_BOTTOM,), 5: (Image.Transpose.TRANSPOSE,)}
+    turns |= {6: (Image.Transpose.ROTATE_270,), 7: (Image.Transpose.TRANSVERSE,)}
+    turns |= {8: (Image.Transpose.ROTATE_90,)}
+    stored = Image.fromarray(colours(30, 50))
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    stored.save(tmp_path / "photo.png", exif=exif)
+    upright = stored
+    for turn in turns.get(orientation, ()):
+        upright = upright.transpose(turn)
+    upright.save(tmp_path / "upright.png")
+    found = open_initial_image(tmp_path / "photo.png", HEIGHT, WIDTH)
+    np.testing.assert_array_equal(
+        found.pixels, open_initial_image(tmp_path / "upright.png", HEIGHT, WIDTH).pixels
+    )
+
+
+def test_transparent_pixels_are_white(tmp_path: Path) -> None:
+    pixels = np.dstack([colours(HEIGHT, WIDTH), np.full((HEIGHT, WIDTH), 255, np.uint8)])
+    pixels[:, :20, 3] = 0
+    pixels[:, 20:30, 3] = 128
+    image = open_initial_image(write(pixels, tmp_path / "a.png"), HEIGHT, WIDTH).pixels[0]
+    np.testing.assert_array_equal(image[:, :20], 1)
+    half = (pixels[:, 20:30, :3] * 128.0 + 255 * 127) / 255
+    np.testing.assert_allclose((image[:, 20:30] + 1) * 127.5, half, atol=1)
+    np.testing.assert_allclose((image[:, 30:] + 1) * 127.5, pixels[:, 30:, :3], atol=1e-4)
+
+
+def test_sixteen_bit_grey_keeps_its_tones(tmp_path: Path) -> None:
+    grey = colours(HEIGHT, WIDTH, 1)[..., 0]
+    path = tmp_path / "a.png"
+    Image.fromarray(grey.astype(np.uint16) * 257).save(path)
+    image = open_initial_image(path, HEIGHT, WIDTH).pixels[0]
+    for channel in range(3):
+        np.testing.assert_allclose((image[..., channel] + 1) * 127.5, grey, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["L", "LA", "P", "CMYK", "1", "RGBA"])
+def test_every_mode_is_read_as_pillow_shows_it(mode: str, tmp_path: Path) -> None:
+    shown = Image.fromarray(colours(HEIGHT, WIDTH)).convert(mode)
+    path = tmp_path / ("a.tiff" if mode == "CMYK" else "a.png")
+    shown.save(path)
+    image = open_initial_image(path, HEIGHT, WIDTH).pixels[0]
+    expected = np.asarray(Image.open(path).convert("RGB"), np.float32)
+    np.testing.assert_allclose((image + 1) * 127.5, expected, atol=1e-4)
+
+
+def test_the_mask_is_the_one_that_diffusers_makes(tmp_path: Path) -> None:
+    path = write(colours(72, 120), tmp_path / "a.png")
+    mask = write(colours(72, 120, 1, seed=2)[..., 0], tmp_path / "m.png")
+    image = open_initial_image(path, HEIGHT, WIDTH, mask=mask)
+    processor = VaeImageProcessor(
+        vae_scale_factor=8, do_normalize=False, do_binarize=True, do_convert_grayscale=True
+    )
+    expected = processor.preprocess(Image.open(mask), HEIGHT, WIDTH).permute(0, 2, 3, 1).numpy()
+    assert 0 < expected.mean() < 1
+    assert image.mask is not None
+    np.testing.assert_array_equal(image.mask, expected)
+    assert image.description.endswith("; mask m.png")
+
+
+def test_files_that_are_no_images_are_refused(tmp_path: Path) -> None:
+    good = write(colours(30, 30), tmp_path / "good.png")
+    text = tmp_path / "a.txt"
+    text.write_text("no image")
+    cut = tmp_path / "cut.png"
+    cut.write_bytes(good.read_bytes()[:200])
+    floats = tmp_path / "floats.tiff"
+    Image.fromarray(np.zeros((9, 9), np.float32)).save(floats)
+    refusals = {
+        text: "no image that can be read",
+        cut: "cannot be read",
+        tmp_path: "cannot be read",
+        tmp_path / "nowhere.png": "cannot be read: No such file",
+        floats: "mode F",
+    }
+    for path, words in refusals.items():
+        with pytest.raises(BadImage, match=words):
+            open_initial_image(path, HEIGHT, WIDTH)
+
+
+def test_an_image_of_too_many_pixels_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(colours(30, 30), tmp_path / "a.png")
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 400)
+    with pytest.raises(BadImage, match="too many pixels"):
+        open_initial_image(path, HEIGHT, WIDTH)
+
+
+def test_masks_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    path = write(colours(30, 30), tmp_path / "a.png")
+    other = write(colours(30, 31), tmp_path / "m.png")
+    with pytest.raises(BadImage, match=r"m.png has 31×30 pixels and .*a.png has 30×30 pixels"):
+        open_initial_image(path, HEIGHT, WIDTH, mask=other)
+    black = write(np.zeros((30, 30), np.uint8), tmp_path / "black.png")
+    with pytest.raises(BadImage, match="no white pixel"):
+        open_initial_image(path, HEIGHT, WIDTH, mask=black)
