@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from msd.errors import BadConfig
 from msd.runtime.ddim import Ddim
 from msd.runtime.scheduler import SCHEDULERS, make_scheduler, open_scheduler
+from tests.schedulers import KINDS, worst_difference
 
 SD21 = {
     "_class_name": "PNDMScheduler",
@@ -45,51 +45,6 @@ CONFIGS = st.fixed_dictionaries(
         "clip_sample_range": st.sampled_from([0.7, 1.0]),
     },
 )
-
-
-KINDS = {
-    "ddim": "DDIMScheduler",
-    "dpm++": "DPMSolverMultistepScheduler",
-    "euler": "EulerDiscreteScheduler",
-    "lcm": "LCMScheduler",
-}
-
-
-def worst_difference(config: dict[str, Any], steps: int, kind: str = "ddim") -> float:
-    """Return how far any step of ours is from diffusers', relative to the largest number in that step.
-
-    Each step goes on from where diffusers' step before has ended.
-    """
-    import diffusers
-    import torch
-
-    theirs = getattr(diffusers, KINDS[kind]).from_config(config)
-    theirs.set_timesteps(steps)
-    table = SCHEDULERS[kind].from_config(config).table(steps)
-    assert [step.timestep for step in table.steps] == pytest.approx(theirs.timesteps.tolist(), abs=1e-3)
-    assert table.start == pytest.approx(float(theirs.init_noise_sigma), rel=1e-6)
-    random = np.random.default_rng(steps)
-    latent, clean, worst = (
-        random.standard_normal((1, 5, 3, 4), np.float32) * np.float32(table.start),
-        None,
-        0.0,
-    )
-    for step, timestep in zip(table.steps, theirs.timesteps, strict=True):
-        output, added = random.standard_normal((2, *latent.shape), np.float32)
-        scaled = theirs.scale_model_input(torch.from_numpy(latent), timestep).numpy()
-        fed = np.float32(step.scale) * latent
-        worst = max(worst, float(np.abs(fed - scaled).max() / max(1, np.abs(scaled).max())))
-        with mock.patch(
-            "diffusers.schedulers.scheduling_lcm.randn_tensor", return_value=torch.from_numpy(added)
-        ):
-            given = torch.from_numpy(output), timestep, torch.from_numpy(latent)
-            expected = theirs.step(*given).prev_sample.numpy()
-        got, clean = step.apply(latent, output, clean, added)
-        assert (got.dtype, got.shape) == (np.float32, expected.shape)
-        largest = max(1, np.abs(expected).max(), np.abs(latent).max())
-        worst = max(worst, float(np.abs(got - expected).max() / largest))
-        latent = expected
-    return worst
 
 
 @settings(max_examples=120, deadline=None, derandomize=True)

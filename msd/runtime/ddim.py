@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion, require, settings_in
-from msd.runtime.step import Step, StepTable
+from msd.runtime.step import Step, StepTable, first_step
 
 
 @dataclass(frozen=True)
@@ -50,32 +50,32 @@ class Ddim:
             )
         return [int(t) for t in timesteps]
 
-    def table(self, steps: int) -> StepTable:
-        """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
+    def table(self, steps: int, strength: float | None = None) -> StepTable:
+        """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
         timesteps, alphas = self.timesteps(steps), self.diffusion.alphas()
         last = 1.0 if self.set_alpha_to_one else float(alphas[0])
         stride = self.diffusion.num_train_timesteps // steps
         next_alphas = [float(alphas[t - stride]) if t >= stride else last for t in timesteps]
-        return StepTable(
-            [self._step(t, float(alphas[t]), f) for t, f in zip(timesteps, next_alphas, strict=True)]
-        )
+        pairs = [*zip(timesteps, next_alphas, strict=True)][first_step(steps, strength) :]
+        return StepTable([self._step(t, float(alphas[t]), f) for t, f in pairs])
 
     def _step(self, timestep: int, alpha: float, next_alpha: float) -> Step:
         (clean_x, clean_o), (noise_x, noise_o) = self.diffusion.clean_and_noise(alpha, timestep)
         clean, noise = math.sqrt(next_alpha), math.sqrt(1 - next_alpha)
-        if self.clip_sample:
-            clip = self.clip_sample_range
-            return Step(
-                timestep=timestep,
-                latent=noise * noise_x,
-                output=noise * noise_o,
-                clean=clean,
-                clean_latent=clean_x,
-                clean_output=clean_o,
-                clip=clip,
-            )
-        coefficients = clean * clean_x + noise * noise_x, clean * clean_o + noise * noise_o
-        return Step(timestep, *coefficients, clean_latent=clean_x, clean_output=clean_o)
+        latent, output = noise * noise_x, noise * noise_o
+        if not self.clip_sample:
+            latent, output, clean = latent + clean * clean_x, output + clean * clean_o, 0.0
+        return Step(
+            timestep=timestep,
+            latent=latent,
+            output=output,
+            clean=clean,
+            clean_latent=clean_x,
+            clean_output=clean_o,
+            clip=self.clip_sample_range if self.clip_sample else None,
+            signal=math.sqrt(alpha),
+            sigma=math.sqrt(1 - alpha),
+        )
 
 
 def _leading(total: int, steps: int) -> npt.NDArray[np.int64]:

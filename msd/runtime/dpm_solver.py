@@ -11,7 +11,7 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion, Double, karras_sigmas, refuse, require, settings_in, timesteps_of
-from msd.runtime.step import Step, StepTable
+from msd.runtime.step import Step, StepTable, first_step
 
 FEW = 15
 """With fewer steps than this, the last one is of order one if lower_order_final is set."""
@@ -51,12 +51,13 @@ class DpmSolver:
         """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
         return DpmSolver(Diffusion.from_config(config), **settings_in(DpmSolver, config))
 
-    def table(self, steps: int) -> StepTable:
-        """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
+    def table(self, steps: int, strength: float | None = None) -> StepTable:
+        """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
         self.diffusion.require_steps(steps)
         timesteps, sigmas = self._timesteps_and_sigmas(steps)
         points = [_point(sigma) for sigma in sigmas]
-        return StepTable([self._step(t, points, i) for i, t in enumerate(timesteps)])
+        first = first_step(steps, strength)
+        return StepTable([self._step(timesteps[i], points, i, i == first) for i in range(first, steps)])
 
     def _timesteps_and_sigmas(self, steps: int) -> tuple[list[int], list[float]]:
         """Return the timesteps, and their sigmas followed by the final one."""
@@ -82,24 +83,31 @@ class DpmSolver:
             return np.arange(steps, 0, -1.0) * (last // (steps + 1)) + self.steps_offset
         return np.linspace(0, last - 1, steps + 1).round()[:0:-1]
 
-    def _step(self, timestep: int, points: Sequence[_Point], i: int) -> Step:
+    def _step(self, timestep: int, points: Sequence[_Point], i: int, is_first: bool) -> Step:
         """Return a step by the paper's formula (9) if it is of order one, else by (13)."""
         here, there = points[i], points[i + 1]
         (clean_x, clean_o), _ = self.diffusion.clean_and_noise(here.alpha**2, timestep)
         h = there.logsnr - here.logsnr
         growth = -there.alpha * math.expm1(-h)
         clean, previous = growth, 0.0
-        if self.solver_order == 2 and i > 0 and h > 0 and not self._is_order_one_end(i, len(points) - 1):
+        if (
+            self.solver_order == 2
+            and not is_first
+            and h > 0
+            and not self._is_order_one_end(i, len(points) - 1)
+        ):
             ratio = (here.logsnr - points[i - 1].logsnr) / h
             correction = self._correction(there.alpha, h) / ratio
             clean, previous = growth + correction, -correction
         return Step(
-            timestep,
-            there.sigma / here.sigma,
+            timestep=timestep,
+            latent=there.sigma / here.sigma,
             clean=clean,
             clean_latent=clean_x,
             clean_output=clean_o,
             previous=previous,
+            signal=here.alpha,
+            sigma=here.sigma,
         )
 
     def _correction(self, alpha: float, h: float) -> float:

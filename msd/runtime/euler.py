@@ -14,7 +14,7 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion, Double, karras_sigmas, refuse, require, settings_in, timesteps_of
-from msd.runtime.step import Step, StepTable
+from msd.runtime.step import Step, StepTable, first_step
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,15 @@ class Euler:
         """Return Euler's method with a configuration's settings, whatever class wrote it; ignores others."""
         return Euler(Diffusion.from_config(config), **settings_in(Euler, config))
 
-    def table(self, steps: int) -> StepTable:
-        """Return the `steps` steps. Raises BadConfig where the schedule makes a step impossible."""
+    def table(self, steps: int, strength: float | None = None) -> StepTable:
+        """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
         self.diffusion.require_steps(steps)
         timesteps, sigmas = self._timesteps_and_sigmas(steps)
         pairs = zip(timesteps, sigmas, sigmas[1:], strict=False)
         steps_in_order = [self._step(float(t), *pair) for t, *pair in pairs]
         largest = max(sigmas)
         start = math.sqrt(largest**2 + 1) if self.timestep_spacing == "leading" else largest
-        return StepTable(steps_in_order, start)
+        return StepTable(steps_in_order[first_step(steps, strength) :], start)
 
     def _timesteps_and_sigmas(self, steps: int) -> tuple[Double, list[float]]:
         """Return the timesteps, and their sigmas followed by the final one."""
@@ -81,10 +81,11 @@ class Euler:
         (clean_x, clean_o), _ = self.diffusion.clean_and_noise(scale**2, timestep)
         share = next_sigma / sigma
         return Step(
-            timestep,
-            share + (1 - share) * clean_x * scale,
-            (1 - share) * clean_o,
+            timestep=timestep,
+            latent=share + (1 - share) * clean_x * scale,
+            output=(1 - share) * clean_o,
             clean_latent=clean_x * scale,
             clean_output=clean_o,
             scale=scale,
+            sigma=sigma,
         )

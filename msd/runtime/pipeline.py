@@ -46,7 +46,7 @@ from msd.runtime.needs import (
 from msd.runtime.noise import noise, posterior_noise
 from msd.runtime.preview import OnPreview, Preview
 from msd.runtime.request import Request
-from msd.runtime.scheduler import name_of_kind, open_scheduler
+from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.start import Start, start_from
 from msd.runtime.step import StepTable
 from msd.runtime.text import Context, encode_tokens
@@ -97,7 +97,7 @@ class Pipeline:
         )
         self.engine, self._wrap = Engine(find_backend(backend), conditions), wrap
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
-        self.scheduler = open_scheduler(bundle.folder / "scheduler", scheduler)
+        self.scheduler = bundle_scheduler(bundle, scheduler)
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched
         self._resident = self._load_all() if execution == "resident" else None
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from msd.bundle import Bundle
 from msd.errors import BadConfig
 from msd.runtime.ddim import Ddim
 from msd.runtime.dpm_solver import DpmSolver
 from msd.runtime.euler import Euler
+from msd.runtime.guidance import EMBEDDING
 from msd.runtime.lcm import Lcm
 
 Scheduler = Ddim | DpmSolver | Euler | Lcm
@@ -65,3 +68,16 @@ def open_scheduler(folder: Path, name: str | None = None) -> Scheduler:
         raise BadConfig(f"{path}: {error}") from error
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise BadConfig(f"cannot read {path}: {error}") from error
+
+
+def bundle_scheduler(bundle: Bundle, name: str | None = None) -> Scheduler:
+    """Return the scheduler of a bundle, or `name` in its place; raises BadBundle and BadConfig.
+
+    A U-Net that takes the guidance scale is a whole latent consistency model, for which diffusers has a
+    pipeline of its own: it keeps all steps when it begins with an image.
+    """
+    scheduler = open_scheduler(bundle.folder / "scheduler", name)
+    inputs = bundle.component(bundle.family.denoiser.name).inputs
+    if isinstance(scheduler, Lcm) and any(spec.name == EMBEDDING for spec in inputs):
+        return replace(scheduler, keeps_all_steps=True)
+    return scheduler

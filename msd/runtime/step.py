@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from msd.errors import BadConfig
+
 Float = npt.NDArray[np.float32]
 
 
@@ -18,6 +20,8 @@ class Step:
     The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped
     to ±`clip` where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
     `noise`·n, with normal noise n.
+
+    Latents before this step are `signal`·k + `sigma`·n for known clean latents k: an image to begin with.
     """
 
     timestep: float
@@ -30,6 +34,8 @@ class Step:
     previous: float = 0.0
     noise: float = 0.0
     scale: float = 1.0
+    signal: float = 1.0
+    sigma: float = 0.0
 
     def apply(
         self, latent: Float, output: Float, previous: Float | None = None, noise: Float | None = None
@@ -53,3 +59,36 @@ class StepTable:
 
     steps: Sequence[Step]
     start: float = 1.0
+
+    def noised(self, index: int, clean: Float, noise: Float) -> Float:
+        """Return known clean latents as they are before step `index`; after the last one, without noise.
+
+        This is diffusers' `scheduler.add_noise`. Float32 of the shape of `clean`.
+        """
+        if index == len(self.steps):
+            return clean.astype(np.float32)
+        step = self.steps[index]
+        noised: Float = np.float32(step.signal) * clean + np.float32(step.sigma) * noise
+        return noised
+
+
+def first_step(steps: int, strength: float | None) -> int:
+    """Return the index of the step that an image of this `strength` begins with; None: no image, the first.
+
+    After `get_timesteps` of diffusers' StableDiffusionImg2ImgPipeline. Raises BadConfig for a strength that
+    is not above 0 and at most 1, or leaves no step.
+    """
+    if strength is None:
+        return 0
+    require_strength(strength)
+    if int(steps * strength) < 1:
+        raise BadConfig(
+            f"strength {strength:g} leaves none of {steps} steps; it should be at least {1 / steps:.3g}"
+        )
+    return steps - int(steps * strength)
+
+
+def require_strength(strength: float) -> None:
+    """Raise BadConfig for a strength that is not above 0 and at most 1."""
+    if not 0 < strength <= 1:
+        raise BadConfig(f"strength {strength:g} should be above 0 and at most 1")

@@ -25,7 +25,7 @@ from msd.files.atomic import atomic_write
 from msd.report.delegate_run import DelegateRun
 from msd.report.report import Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
-from msd.runtime.scheduler import name_of_kind, open_scheduler
+from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.step import Step
 from msd.runtime.timestep import frequencies
 from msd.runtime.tokenizer import Tokenizer, normalize, open_tokenizer
@@ -175,7 +175,7 @@ def describe(
     """
     _check(bundle, steps, precision)
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
-    chosen = open_scheduler(bundle.folder / "scheduler", scheduler)
+    chosen = bundle_scheduler(bundle, scheduler)
     tokenizer = open_tokenizer(bundle.folder / "tokenizer")
     family = bundle.family
     denoiser = bundle.component(family.denoiser.name)
