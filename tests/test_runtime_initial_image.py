@@ -1,4 +1,4 @@
-"""Images to begin from: any file of a camera or an editor becomes the pixels and the mask that diffusers feeds."""
+"""An image file of a camera or an editor becomes the pixels and the mask that diffusers feeds."""
 
 from __future__ import annotations
 

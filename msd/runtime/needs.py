@@ -56,7 +56,7 @@ def inpaints(bundle: Bundle) -> bool:
 
 
 def require_image(bundle: Bundle, request: Request) -> None:
-    """Raise BadConfig where a request's image does not fit the bundle, or it needs an image that is not there.
+    """Raise BadConfig where a request's image does not fit the bundle, or there is none and it needs one.
 
     Raises BadBundle where no network encodes the image.
     """

@@ -244,15 +244,12 @@ class Pipeline:
         return starts
 
     def _start(self, encoder: LoadedNetwork, request: Request, initial_noise: Float) -> Start:
-        if request.image is None:
-            return Start(initial_noise)
-
         def encode(image: Float, stream: int) -> Float:
             settings = self.bundle.manifest.configuration.components[encoder.name]
             random = posterior_noise(request.seed, initial_noise.shape, stream)
             return encode_image(encoder, settings, image, random)
 
-        return start_from(request.image, initial_noise, encode, inpaints(self.bundle))
+        return start_from(request, initial_noise, encode, inpaints(self.bundle))
 
     def _denoise(
         self,

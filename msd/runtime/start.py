@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from msd.runtime.initial_image import InitialImage
+from msd.runtime.request import Request
 from msd.runtime.step import StepTable
 
 Float = npt.NDArray[np.float32]
@@ -52,17 +52,20 @@ class Start:
         return kept
 
 
-def start_from(image: InitialImage, noise: Float, encode: Encode, inpaints: bool) -> Start:
-    """Return the start of an image; `inpaints` says that the denoiser takes the masked image.
+def start_from(request: Request, noise: Float, encode: Encode, inpaints: bool) -> Start:
+    """Return the start of a request's image; `inpaints` says that the denoiser takes the masked image.
 
     The mask of the latents is the mask's pixel at the top left of each cell.
     """
-    clean = encode(image.pixels, IMAGE_STREAM)
+    image = request.image
+    if image is None:
+        return Start(noise)
     if image.mask is None:
-        return Start(noise, clean)
+        return Start(noise, encode(image.pixels, IMAGE_STREAM))
     cell = image.mask.shape[1] // noise.shape[1], image.mask.shape[2] // noise.shape[2]
     mask = np.ascontiguousarray(image.mask[:, :: cell[0], :: cell[1]])
     if not inpaints:
-        return Start(noise, clean, mask)
-    masked = encode(image.pixels * (image.mask < 0.5), MASKED_STREAM)
+        return Start(noise, encode(image.pixels, IMAGE_STREAM), mask)
+    clean = encode(image.pixels, IMAGE_STREAM) if request.effective_strength != 1 else None
+    masked = encode(image.pixels * (1 - image.mask), MASKED_STREAM)
     return Start(noise, clean, mask, np.concatenate([mask, masked], -1))
