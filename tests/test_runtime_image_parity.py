@@ -1,6 +1,6 @@
 """Images that begin from an image, against diffusers' image-to-image and inpainting pipelines.
 
-Both sides get the same pixels, the same posterior's noise, the same initial noise, and the same noise in every
+Both sides get the same pixels, the same noise of the posterior and to begin with, and the same noise in every
 step of a scheduler that adds some.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,22 +20,28 @@ from PIL import Image
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
 from msd.conversion.convert import Settings, convert
+from msd.demo import CHECKPOINT
 from msd.demo.captions import scenes
 from msd.demo.scenes import draw
 from msd.encoding.recipe import find_recipe
+from msd.errors import BadBundle, BadConfig
 from msd.parity import psnr
 from msd.runtime.initial_image import InitialImage, open_initial_image
 from msd.runtime.noise import noise, posterior_noise
 from msd.runtime.pipeline import Pipeline
+from msd.runtime.request import Request
 from msd.runtime.scheduler import make_scheduler
 from tests import checkpoints
 from tests.drawings import KINDS, nchw, nhwc, opened
 
 STEPS, SEED = 6, 5
+FLOAT, INT8 = (60.0, 50.0), (30.0, 30.0)
+"""The least PSNR of latents and of images in dB."""
+
 WITH_ENCODER = ("text_encoder", "vae_encoder", "unet", "vae_decoder")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Case:
     """A bundle and the checkpoint it comes from; `size` is the height and width of its images."""
 
@@ -47,27 +53,41 @@ class Case:
     def shape(self) -> tuple[int, int, int, int]:
         return (1, self.size[0] // 8, self.size[1] // 8, 4)
 
+    @cached_property
+    def pipeline(self) -> Pipeline:
+        """Our pipeline, its networks loaded once."""
+        return Pipeline(self.bundle, execution="resident")
 
-def converted(checkpoint: Path, out: Path, recipe: str, size: tuple[int, int]) -> Case:
+
+@cache
+def converted(checkpoint: Path, recipe: str) -> Case:
+    height, width = (64, 128) if checkpoint.name == "sd21" else (64, 64)
     settings = Settings(
-        graph_rewrites.load(), find_recipe(recipe), components=WITH_ENCODER, height=size[0], width=size[1]
+        graph_rewrites.load(), find_recipe(recipe), components=WITH_ENCODER, height=height, width=width
     )
-    convert(checkpoint, out, settings)
-    return Case(checkpoint, open_bundle(out), size)
+    convert(checkpoint, checkpoint.parent / recipe, settings)
+    return Case(checkpoint, open_bundle(checkpoint.parent / recipe), (height, width))
 
 
-@pytest.fixture(scope="module", params=["float32", "gpu-w8"])
-def ordinary(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    folder = tmp_path_factory.mktemp("ordinary")
-    checkpoints.write(folder / "sd21", checkpoints.SD21)
-    return converted(folder / "sd21", folder / request.param, request.param, (64, 128))
+@pytest.fixture(scope="module")
+def ordinary(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ordinary") / "sd21"
+    checkpoints.write(folder, checkpoints.SD21)
+    return folder
 
 
-@pytest.fixture(scope="module", params=["float32", "gpu-w8"])
-def inpainting(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Case:
-    folder = tmp_path_factory.mktemp("inpainting")
-    checkpoints.write(folder / "inpainting", checkpoints.INPAINTING)
-    return converted(folder / "inpainting", folder / request.param, request.param, (64, 64))
+@pytest.fixture(scope="module")
+def inpainting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("inpainting") / "inpainting"
+    checkpoints.write(folder, checkpoints.INPAINTING)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def demo_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("demo") / "float32"
+    convert(CHECKPOINT, out, Settings(graph_rewrites.load(), find_recipe("float32"), components=WITH_ENCODER))
+    return out
 
 
 def source(folder: Path, size: tuple[int, int]) -> tuple[Path, Path]:
@@ -82,9 +102,8 @@ def source(folder: Path, size: tuple[int, int]) -> tuple[Path, Path]:
 
 def ours(case: Case, image: InitialImage, strength: float, scheduler: str) -> tuple[np.ndarray, np.ndarray]:
     """Return our last latents, NHWC, and our image in [0, 1]."""
-    pipeline = Pipeline(case.bundle)
-    pipeline.scheduler = make_scheduler(case.bundle.manifest.scheduler, scheduler)
-    image = pipeline.generate("a red dog!", image=image, strength=strength, seed=SEED, steps=STEPS)
+    case.pipeline.scheduler = make_scheduler(case.bundle.manifest.scheduler, scheduler)
+    image = case.pipeline.generate("a red dog!", image=image, strength=strength, seed=SEED, steps=STEPS)
     return image.latents, image.pixels / 255
 
 
@@ -130,40 +149,89 @@ def same_noise(case: Case, kind: str, only_masked: bool) -> ExitStack:
     return stack
 
 
-@cache
-def least(recipe: str) -> tuple[float, float]:
-    """Return the least PSNR of latents and of images, in dB, for how weights are stored."""
-    return (60.0, 50.0) if recipe == "float32" else (30.0, 30.0)
-
-
-def assert_same(case: Case, files: tuple[Path, Path | None], strength: float, scheduler: str) -> None:
-    image = open_initial_image(files[0], *case.size, mask=files[1])
-    latents, picture = ours(case, image, strength, scheduler)
+def assert_same(
+    case: Case, folder: Path, masked: bool, strength: float, scheduler: str, least: tuple[float, float]
+) -> None:
+    """Compare last latents and images; `least` is the PSNR that each must have, in dB."""
+    image, mask = source(folder, case.size)
+    files = image, mask if masked else None
+    latents, picture = ours(case, open_initial_image(image, *case.size, mask=files[1]), strength, scheduler)
     wanted, shown = theirs(case, files, strength, scheduler)
-    of_latents, of_images = least(case.bundle.folder.name)
-    assert psnr(wanted, latents) >= of_latents
-    assert psnr(shown, picture) >= of_images
+    assert psnr(wanted, latents) >= least[0]
+    assert psnr(shown, picture) >= least[1]
 
 
 @pytest.mark.parametrize("strength", [0.3, 0.6, 1.0])
 @pytest.mark.parametrize("scheduler", list(KINDS))
 def test_image_to_image_is_that_of_diffusers(
-    ordinary: Case, scheduler: str, strength: float, tmp_path: Path
+    ordinary: Path, scheduler: str, strength: float, tmp_path: Path
 ) -> None:
-    assert_same(ordinary, (source(tmp_path, ordinary.size)[0], None), strength, scheduler)
+    assert_same(converted(ordinary, "float32"), tmp_path, False, strength, scheduler, FLOAT)
 
 
-@pytest.mark.parametrize("strength", [0.3, 0.6, 1.0])
-@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "euler"])
-def test_an_ordinary_model_repaints_by_blending(
-    ordinary: Case, scheduler: str, strength: float, tmp_path: Path
+@pytest.mark.parametrize(
+    ("scheduler", "strength"), [("ddim", 0.3), ("dpm++", 0.6), ("euler", 0.6), ("euler", 1.0)]
+)
+@pytest.mark.parametrize("kind", ["ordinary", "inpainting"])
+def test_inpainting_is_that_of_diffusers(
+    kind: str, scheduler: str, strength: float, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    assert_same(ordinary, source(tmp_path, ordinary.size), strength, scheduler)
+    case = converted(request.getfixturevalue(kind), "float32")
+    assert_same(case, tmp_path, True, strength, scheduler, FLOAT)
 
 
-@pytest.mark.parametrize("strength", [0.3, 0.6, 1.0])
-@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "euler"])
-def test_an_inpainting_model_is_given_the_masked_image(
-    inpainting: Case, scheduler: str, strength: float, tmp_path: Path
+@pytest.mark.parametrize(("kind", "masked"), [("ordinary", False), ("ordinary", True), ("inpainting", True)])
+def test_int8_weights_keep_the_image(
+    kind: str, masked: bool, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    assert_same(inpainting, source(tmp_path, inpainting.size), strength, scheduler)
+    case = converted(request.getfixturevalue(kind), "gpu-w8")
+    assert_same(case, tmp_path, masked, 0.6, "ddim", INT8)
+
+
+def test_the_demo_repaints_a_scene_as_diffusers_does(tmp_path: Path, demo_encoder: Path) -> None:
+    case = Case(CHECKPOINT, open_bundle(demo_encoder), (128, 128))
+    assert_same(case, tmp_path, False, 0.6, "ddim", FLOAT)
+    assert_same(case, tmp_path, True, 0.6, "ddim", FLOAT)
+
+
+def test_the_same_seed_gives_the_same_image(ordinary: Path, tmp_path: Path) -> None:
+    case = converted(ordinary, "float32")
+    image = open_initial_image(source(tmp_path, case.size)[0], *case.size)
+    first, second = (ours(case, image, 0.6, "ddim")[0] for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    other = case.pipeline.generate("a red dog!", image=image, strength=0.6, seed=SEED + 1, steps=STEPS)
+    assert psnr(first, other.latents) < 40
+
+
+def test_one_call_mixes_images_with_and_without_a_source(ordinary: Path, tmp_path: Path) -> None:
+    case = converted(ordinary, "float32")
+    image = open_initial_image(source(tmp_path, case.size)[0], *case.size)
+    case.pipeline.scheduler = make_scheduler(case.bundle.manifest.scheduler, "ddim")
+    asked = [Request("a dog", steps=3), Request("a dog", steps=3, image=image)]
+    together = case.pipeline.generate_all(asked)
+    for request, found in zip(asked, together, strict=True):
+        alone = case.pipeline.generate_all([request])[0]
+        np.testing.assert_array_equal(found.latents, alone.latents)
+    assert "image" not in together[0].metadata
+    assert together[1].metadata["image"] == image.description
+    assert together[1].metadata["strength"] == 0.8
+
+
+def test_what_does_not_fit_is_refused(
+    ordinary: Path, inpainting: Path, tmp_path: Path, demo_float: Path
+) -> None:
+    case, repainting = converted(ordinary, "float32"), converted(inpainting, "float32")
+    file, mask = source(tmp_path, case.size)
+    image = open_initial_image(file, *case.size)
+    with pytest.raises(BadConfig, match="give an image and a mask"):
+        repainting.pipeline.generate("a dog")
+    with pytest.raises(BadConfig, match="give an image and a mask"):
+        repainting.pipeline.generate("a dog", image=open_initial_image(file, *repainting.size))
+    with pytest.raises(BadConfig, match=r"should be \(1, 64, 64, 3\)"):
+        repainting.pipeline.generate("a dog", image=open_initial_image(file, *case.size, mask=mask))
+    with pytest.raises(BadConfig, match="give the image too"):
+        case.pipeline.generate("a dog", strength=0.5)
+    with pytest.raises(BadConfig, match="leaves none of 4 steps"):
+        case.pipeline.generate("a dog", image=image, strength=0.2, steps=4)
+    with pytest.raises(BadBundle, match="no network that encodes images"):
+        Pipeline(open_bundle(demo_float)).generate("a dog", image=open_initial_image(file, 128, 128))
