@@ -19,9 +19,10 @@ from msd.bundle import load_manifest
 from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert
 from msd.errors import BadCheckpoint
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.networks import size_of
 from msd.models.trace import trace, unallocated
+from msd.models.vae_config import VaeDecoderConfig
 from msd.sources.formats import open_checkpoint
 from msd.sources.keras_cv import networks as keras_cv
 from msd.sources.keras_cv.order import ORDERS, Slot

@@ -26,7 +26,8 @@ from safetensors.torch import load_file, save_file
 from transformers import CLIPTextConfig, CLIPTextModel
 
 from msd.errors import BadCheckpoint
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.config import TextEncoderConfig, UNetConfig
+from msd.models.vae_config import VaeDecoderConfig
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.compvis.ema import dotted
 from msd.sources.formats import open_checkpoint

@@ -37,7 +37,7 @@ VAE_DECODER = Component(
     name="vae_decoder",
     title="VAE decoder",
     part=Part("vae", prefixes=("decoder.", "post_quant_conv.")),
-    config="msd.models.config:VaeDecoderConfig",
+    config="msd.models.vae_config:VaeDecoderConfig",
     network="msd.models.vae_decoder:vae_decoder",
     stage="decode",
     output="image",

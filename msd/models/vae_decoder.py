@@ -7,8 +7,8 @@ from keras import ops
 
 from msd.families.stable_diffusion import VAE_DECODER
 from msd.models.blocks import Tensor, conv, group_norm, resnet, spatial_attention, upsample
-from msd.models.config import VaeDecoderConfig
 from msd.models.networks import Size
+from msd.models.vae_config import VaeDecoderConfig
 
 EPSILON = 1e-6
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from msd.errors import BadCheckpoint
 from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
 from msd.ir.weights import Weights
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.config import TextEncoderConfig, UNetConfig
+from msd.models.vae_config import VaeDecoderConfig
 from msd.runtime.tokenizer import LENGTH
 from msd.sources import h5
 from msd.sources.checkpoint import SCHEDULER, Checkpoint

@@ -14,8 +14,9 @@ from typing import Any
 from msd.errors import BadCheckpoint
 from msd.families import Family
 from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.networks import Configs, Network, Size
+from msd.models.vae_config import VaeDecoderConfig
 from msd.sources.keras_cv import order as keras_cv_order
 from msd.sources.keras_cv.order import Slot
 

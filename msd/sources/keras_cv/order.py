@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.config import TextEncoderConfig, UNetConfig
+from msd.models.vae_config import VaeDecoderConfig
 
 
 @dataclass(frozen=True)
