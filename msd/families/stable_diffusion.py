@@ -22,6 +22,16 @@ TEXT_ENCODER = Component(
     output="context",
     lookup="token_embedding",
 )
+VAE_ENCODER = Component(
+    name="vae_encoder",
+    title="VAE encoder",
+    part=Part("vae", prefixes=("encoder.", "quant_conv.")),
+    config="msd.models.vae_config:VaeEncoderConfig",
+    network="msd.models.vae_encoder:vae_encoder",
+    stage="encode",
+    output="moments",
+    optional=True,
+)
 UNET = Component(
     name="unet",
     title="U-Net",
@@ -62,7 +72,7 @@ def require_fit(configs: Mapping[str, Any]) -> None:
 STABLE_DIFFUSION = Family(
     name="stable-diffusion",
     title="Stable Diffusion 1.x and 2.x",
-    components=(TEXT_ENCODER, UNET, VAE_DECODER),
+    components=(TEXT_ENCODER, VAE_ENCODER, UNET, VAE_DECODER),
     pipelines=(
         "StableDiffusionPipeline",
         "StableDiffusionImg2ImgPipeline",
