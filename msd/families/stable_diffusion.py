@@ -1,4 +1,4 @@
-"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and the decoder of an AutoencoderKL.
+"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and an AutoencoderKL.
 
 Latent diffusion after Rombach et al. (2022, arXiv 2112.10752); the components are those that diffusers'
 StableDiffusionPipeline loads.
@@ -25,7 +25,7 @@ TEXT_ENCODER = Component(
 VAE_ENCODER = Component(
     name="vae_encoder",
     title="VAE encoder",
-    part=Part("vae", prefixes=("encoder.", "quant_conv.")),
+    part=Part("vae", prefixes=("encoder.conv_in.", "encoder.", "quant_conv.")),
     config="msd.models.vae_config:VaeEncoderConfig",
     network="msd.models.vae_encoder:vae_encoder",
     stage="encode",
@@ -69,6 +69,12 @@ def require_fit(configs: Mapping[str, Any]) -> None:
         )
 
 
+def needs(configs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the encoder for a U-Net that takes an image beside its latents, as those for inpainting do."""
+    more = configs[UNET.name].in_channels > configs[VAE_DECODER.name].latent_channels
+    return (VAE_ENCODER.name,) if more else ()
+
+
 STABLE_DIFFUSION = Family(
     name="stable-diffusion",
     title="Stable Diffusion 1.x and 2.x",
@@ -80,4 +86,5 @@ STABLE_DIFFUSION = Family(
         "LatentConsistencyModelPipeline",
     ),
     require_fit=require_fit,
+    needs=needs,
 )

@@ -13,6 +13,12 @@ from msd.runtime.components import LoadedNetwork
 Float = npt.NDArray[np.float32]
 
 
+def image_of(pixels: npt.NDArray[np.uint8]) -> Float:
+    """Return `pixels` (height, width, 3) as float32 (1, height, width, 3) in [-1, 1], as diffusers does."""
+    image: Float = pixels[None] / np.float32(127.5) - np.float32(1)
+    return image
+
+
 def encode_image(network: LoadedNetwork, settings: Mapping[str, Any], image: Float, noise: Float) -> Float:
     """Return the latents of `image`, float32 (1, rows, columns, channels), as the denoiser takes them.
 
