@@ -43,6 +43,7 @@ class ConversionOptions(TypedDict, total=False):
 
     recipe: str
     components: Sequence[str]
+    also: Sequence[str]
     batch: int
     height: int | None
     width: int | None
@@ -152,6 +153,7 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         rules=_rules(recipe, options.get("without", ())),
         recipe=recipe,
         components=tuple(options.get("components", ())),
+        also=tuple(options.get("also", ())),
         batch=options.get("batch", 1),
         height=options.get("height"),
         width=options.get("width"),

@@ -106,12 +106,14 @@ class ConvertedFile:
 class Conversion:
     """The cost of a conversion: wall seconds and the peak resident memory of the process in bytes.
 
-    `stages` has the seconds of each stage of the components that this run converted.
+    `stages` has the seconds of each stage of the components that this run converted. `left_out` are
+    components that the model needs, and of which the checkpoint has no weights.
     """
 
     seconds: float
     peak_rss_bytes: int
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,6 +155,9 @@ class Bundle:
     def component(self, name: str) -> ConvertedFile:
         """Return the manifest's entry for a component; raises BadBundle if there is no such component."""
         if name not in self.manifest.components:
+            is_known = name in self.family.names
+            if is_known and self.family.component(name).optional:
+                raise BadBundle(f"{self.folder} has no {name}; msd convert --also {name} writes one")
             raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(self.family.required)}")
         return self.manifest.components[name]
 

@@ -15,13 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import BadCheckpoint, BadConfig, MsdError
-from msd.models.config import (
-    UNET_ONLY,
-    VAE_ONLY,
-    TextEncoderConfig,
-    UNetConfig,
-    VaeDecoderConfig,
-)
+from msd.models.config import UNET_ONLY, TextEncoderConfig, UNetConfig
+from msd.models.vae_config import VAE_ONLY, VaeDecoderConfig
 from tests.stable_diffusion import networks_for, public_configs
 
 PUBLIC = sorted((Path(__file__).parent.parent / "configs" / "models").glob("*.toml"))

@@ -17,10 +17,11 @@ from hypothesis import strategies as st
 
 from msd.errors import BadModelFile
 from msd.models import structure_cache
-from msd.models.config import TextEncoderConfig, UNetConfig, VaeDecoderConfig
+from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.networks import Network
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.models.structure_cache import is_cached, network_key, structure_of
+from msd.models.vae_config import VaeDecoderConfig
 from tests import checkpoints
 from tests.stable_diffusion import networks_for
 

@@ -36,7 +36,8 @@ def image_time(
     family = bundle.family
     rows = Guidance.of(bundle.component(family.denoiser.name), SCALE).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
-    encoding = sum(seconds.get(file, 0.0) for encoder in family.encoders for file in encoder.files)
+    encoders = (encoder for encoder in family.encoders if not encoder.optional)
+    encoding = sum(seconds.get(file, 0.0) for encoder in encoders for file in encoder.files)
     return ImageTime(
         backend=backend,
         steps=steps,

@@ -62,6 +62,12 @@ def compare(
     )
 
 
+def components_of_both(one: Bundle, other: Bundle) -> tuple[str, ...]:
+    """Return the components that a bundle should have, and those optional ones that both have."""
+    shared = {*one.manifest.components} & {*other.manifest.components}
+    return one.family.ordered({*one.family.required, *shared})
+
+
 def require_same_checkpoint(reference: Bundle, compressed: Bundle) -> None:
     """Raise BadBundle for bundles of different checkpoint files, or with different LoRA files merged."""
     ours, theirs = reference.manifest.source, compressed.manifest.source

@@ -111,9 +111,10 @@ def study(
     require_mixable(candidates, calibration)
     in_files = _in_files(calibration, folder)
     on_conversion = _converting(on_progress)
-    names = open_job(source, settings).components
-    # Generating images needs all networks, inputs in files none.
-    needed = names if in_files is calibration else ()
+    job = open_job(source, settings)
+    names, required = job.components, job.family.required
+    # Generating images needs all required networks, inputs in files none.
+    needed = names if in_files is calibration else job.family.ordered({*required, *names})
     exact = Recipe(REFERENCE, (), without=candidates[0].without)
     convert(source, folder / REFERENCE, replace(settings, recipe=exact, components=needed), on_conversion)
     reference = open_bundle(folder / REFERENCE)

@@ -12,6 +12,7 @@ import numpy as np
 
 from msd import tflite
 from msd.bundle import Bundle, ConvertedFile, file_facts
+from msd.calibration.image_inputs import image_inputs, image_port
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
@@ -19,6 +20,7 @@ from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners.runner import Runnable
 from msd.runtime.guidance import Guidance
+from msd.runtime.needs import files_in_order
 from msd.runtime.pipeline import OnStep, Pipeline
 from msd.runtime.request import Request
 
@@ -96,7 +98,8 @@ class ObservedRunner:
 def collect_inputs(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
     """Return the inputs of each network, by component, for generating `requests` on the CPU.
 
-    All are in memory; the same requests give the same inputs. Raises what `Pipeline.generate_all` raises.
+    A network that reads images, and that generating them does without, reads those that are generated. All
+    are in memory; the same requests give the same inputs. Raises what `Pipeline.generate_all` raises.
     """
     runs: dict[str, list[Inputs]] = {}
 
@@ -138,10 +141,14 @@ def record_inputs(
 
 
 def _observe(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
-    """Generate images, and call `keep` with the inputs of every run."""
-    Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep)).generate_all(
-        requests, on_step
-    )
+    """Generate images; call `keep` with the inputs of every run, and with the images for their readers."""
+    pipeline = Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep))
+    images = pipeline.generate_all(requests, on_step)
+    for name in (name for name in bundle.manifest.components if name not in files_in_order(bundle)):
+        port = image_port(bundle.component(name).inputs)
+        if port:
+            for image in images:
+                keep(name, image_inputs(port, image.pixels))
 
 
 def _denoiser_runs(requests: Sequence[Request], denoiser: ConvertedFile, steps: int | None) -> set[int]:

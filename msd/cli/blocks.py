@@ -60,7 +60,7 @@ def blocks(
 
     The inputs come from real denoising runs. docs/blockwise.md explains the measurement.
     """
-    from msd.blockwise.compare import compare
+    from msd.blockwise.compare import compare, components_of_both
     from msd.bundle import open_bundle
     from msd.calibration.generated_inputs import Calibration
     from msd.files.schema import dump
@@ -71,12 +71,12 @@ def blocks(
         check_plot(plot)
         refuse_existing(plot, force)
     calibration = Calibration(given=given, steps=steps, kept=kept, guidance=guidance, seed=seed)
-    opened = open_bundle(bundle)
+    opened, other = open_bundle(bundle), open_bundle(reference)
     with component_progress() as on_progress:
         report = compare(
-            open_bundle(reference),
+            other,
             opened,
-            components or opened.family.required,
+            components or components_of_both(opened, other),
             calibration,
             final,
             on_progress,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from msd.cli.command import Command, refuse_existing
 from msd.cli.options import FILE
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
-from msd.families import find_family
+from msd.families import find_family, title_of
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
@@ -65,7 +65,13 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     "components",
     multiple=True,
     type=options.COMPONENT,
-    help="Convert only this component; may be repeated.  [default: all]",
+    help="Convert only this component; may be repeated.  [default: all that the model needs]",
+)
+@click.option(
+    "--also",
+    multiple=True,
+    type=options.OPTIONAL_COMPONENT,
+    help="Convert this optional component too; may be repeated.",
 )
 @click.option(
     "--recipe",
@@ -130,6 +136,7 @@ def convert(
     lora: tuple[str, ...],
     networks: str,
     components: tuple[str, ...],
+    also: tuple[str, ...],
     recipe: str,
     batch: int,
     height: int | None,
@@ -150,13 +157,14 @@ def convert(
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
     SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, or
-    a folder with keras-cv's three .h5 files. Nothing in a .ckpt is executed. Without SOURCE, the demo
+    a folder with keras-cv's .h5 files. Nothing in a .ckpt is executed. Without SOURCE, the demo
     checkpoint that comes with msd is converted.
 
     \b
     Examples:
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
+        msd-convert stable-diffusion-2-1-base -o sd21-images --also vae_encoder
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
     from msd.api import conversion_settings
@@ -167,6 +175,7 @@ def convert(
     settings = conversion_settings(
         recipe=recipe,
         components=components,
+        also=also,
         batch=batch,
         height=height,
         width=width,
@@ -185,11 +194,14 @@ def convert(
         refuse_existing(prune_report, force)
     source = source or _demo_checkpoint()
     if dry_run:
-        _print_plan(conversion.plan(source, settings), settings, as_json)
+        planned = conversion.plan(source, settings)
+        _report_left_out(source, planned.left_out)
+        _print_plan(planned, settings, as_json)
         return
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress)
+    _report_left_out(source, manifest.conversion.left_out)
     if prune_report:
         save_report(manifest, prune_report)
     if as_json:
@@ -205,6 +217,16 @@ def _demo_checkpoint() -> Path:
     from msd.demo import CHECKPOINT
 
     return CHECKPOINT
+
+
+def _report_left_out(source: Path, names: Sequence[str]) -> None:
+    """Print on stderr that the checkpoint lacks components that its model needs."""
+    for name in names:
+        click.echo(
+            f"{source} has no weights of the {title_of(name)}, which this model needs for its images; "
+            "the bundle is without it",
+            err=True,
+        )
 
 
 def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from msd.families import component_names, file_names
+from msd.families import component_names, file_names, optional_names
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -45,6 +45,9 @@ class LateChoice(click.ParamType[str]):
 
 COMPONENT = LateChoice(component_names)
 """A component of any family."""
+
+OPTIONAL_COMPONENT = LateChoice(optional_names)
+"""A component of any family that is not converted unless the model needs it."""
 
 FILE_NAME = LateChoice(file_names)
 """A file of any family, by its name without ending."""

@@ -64,7 +64,7 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
             return previous
         with staged(out) as staging, TemporaryDirectory(prefix="msd-convert-") as scratch:
             pruned = PrunedModels()
-            if set(remaining) & set(settings.pruned_components(job.family)):
+            if set(remaining) & set(job.pruned_components):
                 _report_pruning(job, on_progress)
                 pruned = prune_components(job, Path(scratch), partial(write_unpruned, job, source_files))
             written = write_components(job, remaining, staging, source_files, pruned, on_progress)
@@ -121,7 +121,7 @@ def manifest_of(
         source=source,
         configuration=configuration_of(job),
         components=in_order(files, job.family.files),
-        conversion=Conversion(round(time.perf_counter() - started, 2), peak_rss(), seconds),
+        conversion=Conversion(round(time.perf_counter() - started, 2), peak_rss(), seconds, job.left_out),
         ledger=in_order(ledger, job.family.names),
         scheduler=dict(job.checkpoint.scheduler),
         versions=versions(),
@@ -141,7 +141,7 @@ def finish_bundle(checkpoint: Checkpoint, manifest: Manifest, folder: Path) -> N
 
 
 def _report_pruning(job: Job, on_progress: OnProgress | None) -> None:
-    for name in job.settings.pruned_components(job.family):
+    for name in job.pruned_components:
         _on_stage(on_progress, name)("pruning", 0, 1)
 
 

@@ -24,12 +24,16 @@ NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = 
 
 @dataclass(frozen=True)
 class Job:
-    """A checkpoint, the settings and size of its conversion, and the `components` to convert, in order."""
+    """A checkpoint, the settings and size of its conversion, and the `components` to convert, in order.
+
+    `left_out` are components that the model needs, and of which the checkpoint has no weights.
+    """
 
     checkpoint: Checkpoint
     settings: Settings
     size: Size
     components: tuple[str, ...]
+    left_out: tuple[str, ...] = ()
 
     @property
     def family(self) -> Family:
@@ -43,18 +47,28 @@ class Job:
         return make(self.family, self.checkpoint.configs, self.size)
 
     @property
+    def pruned_components(self) -> tuple[str, ...]:
+        """The components to prune, in order."""
+        pruning = self.settings.pruning_of(self.family)
+        return self.family.ordered({*self.components} & {*pruning.components}) if pruning else ()
+
+    @property
     def unpruned(self) -> Job:
         """The same checkpoint with nothing pruned, with which calibration generates images."""
-        return replace(self, settings=self.settings.unpruned, components=self.family.required)
+        components = self.family.ordered({*self.family.required, *self.pruned_components})
+        return replace(self, settings=self.settings.unpruned, components=components)
 
 
 def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
     checkpoint = merge(checkpoint, settings.lora)
-    components = settings.selected_components(checkpoint.family)
+    needed = checkpoint.family.needs(checkpoint.configs)
+    available = [name for name in needed if name in checkpoint.weights]
+    components = settings.selected_components(checkpoint.family, available)
     for name in components:
         if name not in checkpoint.weights:
             raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
     size = size_of(checkpoint.family, checkpoint.configs, settings.height, settings.width, settings.batch)
-    return Job(checkpoint, settings, size, components)
+    left_out = () if settings.components else tuple(name for name in needed if name not in components)
+    return Job(checkpoint=checkpoint, settings=settings, size=size, components=components, left_out=left_out)

@@ -90,7 +90,7 @@ def fingerprints(job: Job, source: Source) -> dict[str, str]:
 def _facts(job: Job, name: str, source: Source) -> list[Any]:
     settings, network, adapters = job.settings, job.networks[name], job.checkpoint.adapters
     calibration = settings.calibration.facts() if settings.calibration else None
-    is_pruned = name in settings.pruned_components(job.family)
+    is_pruned = name in job.pruned_components
     return [
         [(source.files[f].sha256, adapters.get(f)) for f in job.checkpoint.weight_files[name]],
         [network.description, network.inputs],

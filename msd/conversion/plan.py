@@ -13,12 +13,16 @@ from msd.encoding.encode import is_table, stored_bits
 
 @dataclass(frozen=True)
 class Plan:
-    """The files that a conversion would write, with parameters and approximate bytes, and the image size."""
+    """The files that a conversion would write, with parameters and approximate bytes, and the image size.
+
+    `left_out` are components that the model needs, and of which the checkpoint has no weights.
+    """
 
     parameters: dict[str, int]
     bytes: dict[str, int]
     height: int
     width: int
+    left_out: tuple[str, ...] = ()
 
 
 def plan(source: Path, settings: Settings) -> Plan:
@@ -32,4 +36,10 @@ def plan(source: Path, settings: Settings) -> Plan:
             sizes[file] += weights.size
             bits[file] += stored_bits(settings.recipe, name, tensor, weights)
     height, width = job.size.pixels
-    return Plan(dict(sizes), {file: n // 8 for file, n in bits.items()}, height, width)
+    return Plan(
+        parameters=dict(sizes),
+        bytes={file: n // 8 for file, n in bits.items()},
+        height=height,
+        width=width,
+        left_out=job.left_out,
+    )

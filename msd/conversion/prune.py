@@ -37,7 +37,7 @@ def prune_components(job: Job, scratch: Path, write_unpruned: WriteUnpruned) -> 
     """
     started = time.perf_counter()
     settings, pruning = job.settings, job.settings.pruning_of(job.family)
-    names = settings.pruned_components(job.family)
+    names = job.pruned_components
     if pruning is None or not names:
         return PrunedModels()
     models = {name: traced_model(job, name) for name in names}

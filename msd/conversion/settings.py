@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,7 +16,9 @@ from msd.rewrite import Rewrite, Target
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings of a conversion. `components` are by default those that the family requires.
+    """The settings of a conversion. `components` are by default those that the model needs.
+
+    `also` are optional components to add to them.
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
     files to merge into the weights, each with its scale. `pruning` overrides the recipe's own, and uses a
@@ -26,6 +28,7 @@ class Settings:
     rules: Sequence[Rewrite]
     recipe: Recipe = field(default_factory=lambda: find_recipe(DEFAULT))
     components: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     batch: int = 1
     height: int | None = None
     width: int | None = None
@@ -53,11 +56,14 @@ class Settings:
             return self.target
         return replace(self.target, device=device.under(delegate))
 
-    def selected_components(self, family: Family) -> tuple[str, ...]:
-        """Return the components to convert, in order; raises BadConfig for one that the family lacks."""
-        if unknown := set(self.components) - set(family.names):
+    def selected_components(self, family: Family, needed: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the components to convert, in order; raises BadConfig for one that the family lacks.
+
+        `needed` are optional components that the model needs.
+        """
+        if unknown := {*self.components, *self.also} - {*family.names}:
             raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
-        return family.ordered(self.components or family.required)
+        return family.ordered({*(self.components or (*family.required, *needed)), *self.also})
 
     def pruning_of(self, family: Family) -> Pruning | None:
         """Return the pruning, with its components named, or None."""
@@ -66,16 +72,15 @@ class Settings:
             pruning = parse_pruning(self.recipe.prune)
         return pruning and replace(pruning, components=pruning.components or family.prunable)
 
-    def pruned_components(self, family: Family) -> tuple[str, ...]:
-        """Return the components to prune, in order."""
-        pruning = self.pruning_of(family)
-        if not pruning:
-            return ()
-        return family.ordered(set(pruning.components) & set(self.selected_components(family)))
-
     @property
     def unpruned(self) -> Settings:
         """The same settings without pruning and with the default recipe, for calibration."""
         return replace(
-            self, recipe=find_recipe(DEFAULT), components=(), pruning=None, calibration=None, force=False
+            self,
+            recipe=find_recipe(DEFAULT),
+            components=(),
+            also=(),
+            pruning=None,
+            calibration=None,
+            force=False,
         )

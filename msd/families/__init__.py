@@ -20,6 +20,7 @@ __all__ = [
     "families",
     "file_names",
     "find_family",
+    "optional_names",
     "title_of",
 ]
 
@@ -43,6 +44,12 @@ def find_family(name: str) -> Family:
 def component_names() -> tuple[str, ...]:
     """Return the names of the components of all families, each once."""
     return _each_once(name for family in families().values() for name in family.names)
+
+
+def optional_names() -> tuple[str, ...]:
+    """Return the names of the optional components of all families, each once."""
+    every = (component for family in families().values() for component in family.components)
+    return _each_once(component.name for component in every if component.optional)
 
 
 def file_names() -> tuple[str, ...]:

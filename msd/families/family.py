@@ -20,12 +20,17 @@ class Part:
     """The place of a component's weights and configuration in a folder of diffusers' layout.
 
     `folder` holds config.json and the weights in the file `stem`.safetensors, whole or in shards. `prefixes`
-    are those of the component's tensors where the folder holds more than one component; () for all.
+    are those of the component's tensors where the folder holds more than one component; () for all. The
+    first is that of a tensor without which the folder lacks the component.
     """
 
     folder: str
     stem: str = "diffusion_pytorch_model"
     prefixes: tuple[str, ...] = ()
+
+    def is_among(self, tensors: Iterable[str]) -> bool:
+        """Whether the names of tensors include the component's own: any, or one with the first prefix."""
+        return any(name.startswith(self.prefixes[:1] or "") for name in tensors)
 
 
 @dataclass(frozen=True)
@@ -47,8 +52,8 @@ class Component:
     timestep_embedding, guidance_embedding.
 
     `lookup` names a second file, for the CPU, with the rows of its tokens, for delegates without a table
-    lookup. Pruning applies to it by default if `prunable`. An `optional` component is converted only on
-    request, and generating an image from a prompt does without it.
+    lookup. Pruning applies to it by default if `prunable`. An `optional` component is converted on
+    request or where `Family.needs` names it, and generating an image from a prompt does without it.
     """
 
     name: str
@@ -73,13 +78,19 @@ def _accept(configs: Mapping[str, Any]) -> None:
     """Accept all configurations."""
 
 
+def _nothing(configs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the components that a model needs beside the required ones: none."""
+    return ()
+
+
 @dataclass(frozen=True, eq=False)
 class Family:
     """A kind of model. `components` are in the order in which they run; one denoises and one decodes.
 
     `pipelines` are the classes that a model_index.json of diffusers names. `image_encoder` is the component
     that encodes an image to begin from, where there is one. `require_fit` raises BadCheckpoint for
-    configurations, by component, that cannot work together.
+    configurations, by component, that cannot work together; `needs` returns the names of the optional
+    components that a model with such configurations cannot do without.
     """
 
     name: str
@@ -88,6 +99,7 @@ class Family:
     pipelines: tuple[str, ...]
     image_encoder: str | None = None
     require_fit: Callable[[Mapping[str, Any]], None] = _accept
+    needs: Callable[[Mapping[str, Any]], tuple[str, ...]] = _nothing
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and the decoder of an AutoencoderKL.
+"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and an AutoencoderKL.
 
 Latent diffusion after Rombach et al. (2022, arXiv 2112.10752); the components are those that diffusers'
 StableDiffusionPipeline loads.
@@ -22,6 +22,16 @@ TEXT_ENCODER = Component(
     output="context",
     lookup="token_embedding",
 )
+VAE_ENCODER = Component(
+    name="vae_encoder",
+    title="VAE encoder",
+    part=Part("vae", prefixes=("encoder.conv_in.", "encoder.", "quant_conv.")),
+    config="msd.models.vae_config:VaeEncoderConfig",
+    network="msd.models.vae_encoder:vae_encoder",
+    stage="encode",
+    output="moments",
+    optional=True,
+)
 UNET = Component(
     name="unet",
     title="U-Net",
@@ -37,7 +47,7 @@ VAE_DECODER = Component(
     name="vae_decoder",
     title="VAE decoder",
     part=Part("vae", prefixes=("decoder.", "post_quant_conv.")),
-    config="msd.models.config:VaeDecoderConfig",
+    config="msd.models.vae_config:VaeDecoderConfig",
     network="msd.models.vae_decoder:vae_decoder",
     stage="decode",
     output="image",
@@ -59,15 +69,23 @@ def require_fit(configs: Mapping[str, Any]) -> None:
         )
 
 
+def needs(configs: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the encoder for a U-Net that takes an image beside its latents, as those for inpainting do."""
+    more = configs[UNET.name].in_channels > configs[VAE_DECODER.name].latent_channels
+    return (VAE_ENCODER.name,) if more else ()
+
+
 STABLE_DIFFUSION = Family(
     name="stable-diffusion",
     title="Stable Diffusion 1.x and 2.x",
-    components=(TEXT_ENCODER, UNET, VAE_DECODER),
+    components=(TEXT_ENCODER, VAE_ENCODER, UNET, VAE_DECODER),
     pipelines=(
         "StableDiffusionPipeline",
         "StableDiffusionImg2ImgPipeline",
         "StableDiffusionInpaintPipeline",
         "LatentConsistencyModelPipeline",
     ),
+    image_encoder=VAE_ENCODER.name,
     require_fit=require_fit,
+    needs=needs,
 )

@@ -1,4 +1,4 @@
-"""The configurations of Stable Diffusion's networks, read from diffusers' config.json files."""
+"""The configurations of the text encoder and the U-Net, read from diffusers' config.json files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
+from msd.families.stable_diffusion import TEXT_ENCODER, UNET
 from msd.models import settings
 from msd.models.networks import Size
 from msd.models.trace import InputSpecs
@@ -133,51 +133,6 @@ class UNetConfig:
         )
 
 
-@dataclass(frozen=True)
-class VaeDecoderConfig:
-    """The decoding half of an AutoencoderKL; `channels` from the full resolution to that of the latent."""
-
-    latent_channels: int
-    out_channels: int
-    channels: tuple[int, ...]
-    resnets: int
-    groups: int
-    scaling_factor: float
-    post_quant_conv: bool
-    mid_attention: bool
-
-    @property
-    def scale(self) -> int:
-        """The number of pixels along the side of a latent cell."""
-        return int(2 ** (len(self.channels) - 1))
-
-    def inputs(self, size: Size) -> InputSpecs:
-        """Return the shape and dtype of `latent`."""
-        return {"latent": ((size.batch, size.rows, size.columns, self.latent_channels), "float32")}
-
-    @staticmethod
-    def from_diffusers(config: Settings) -> VaeDecoderConfig:
-        """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
-        read = settings.Reader(VAE_DECODER.part.folder, config)
-        read.refuse_other(VAE_ONLY)
-        read.refuse_unknown({*VAE_ONLY, *VAE_READ, *VAE_UNUSED})
-        channels = read.counts("block_out_channels", (64,))
-        read.blocks("up_block_types", ("UpDecoderBlock2D",), len(channels), "UpDecoderBlock2D")
-        groups = read.count("norm_num_groups", 32)
-        for width in channels:
-            read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
-        return VaeDecoderConfig(
-            latent_channels=read.count("latent_channels", 4),
-            out_channels=read.count("out_channels", 3),
-            channels=channels,
-            resnets=read.count("layers_per_block", 1, most=64),
-            groups=groups,
-            scaling_factor=read.positive("scaling_factor", 0.18215),
-            post_quant_conv=read.flag("use_post_quant_conv", True),
-            mid_attention=read.flag("mid_block_add_attention", True),
-        )
-
-
 TEXT_ACTIVATIONS = ("quick_gelu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "swish")
 TEXT_ENCODER_ONLY: dict[str, tuple[Any, ...]] = {
     "model_type": ("clip_text_model",),
@@ -246,23 +201,3 @@ UNET_UNUSED = (
     "upcast_attention",
 )
 """Without effect on a float32 result, given `UNET_ONLY`."""
-
-VAE_ONLY: dict[str, tuple[Any, ...]] = {
-    "_class_name": ("AutoencoderKL",),
-    "act_fn": ("silu", "swish"),
-    "latents_mean": (None,),
-    "latents_std": (None,),
-    "shift_factor": (None,),
-}
-VAE_READ = (
-    "block_out_channels",
-    "latent_channels",
-    "layers_per_block",
-    "mid_block_add_attention",
-    "norm_num_groups",
-    "out_channels",
-    "scaling_factor",
-    "up_block_types",
-    "use_post_quant_conv",
-)
-VAE_UNUSED = ("down_block_types", "force_upcast", "in_channels", "sample_size", "use_quant_conv")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from msd.bundle import open_bundle
+from msd.calibration.image_inputs import image_port, scene_inputs
 from msd.calibration.inputs import read_arrays
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
@@ -30,7 +31,8 @@ Drawn = Mapping[str, Sequence[Mapping[str, Array]]]
 def audited(file: Path, drawn: Drawn | None = None, given: Sequence[Path] = ()) -> Audit:
     """Return the file's results that are out of range for float16.
 
-    The inputs are those of the .npz files `given`; else those `drawn` by its bundle; else random. Raises
+    The inputs are those of the .npz files `given`; else those `drawn` by its bundle; else, for a network that
+    reads an image alone, the demo's scenes; else random. Raises
     BadCalibration for damaged inputs, BadModelFile for those that do not fit and for files that cannot run.
     """
     description, runs = _inputs(file, drawn, given)
@@ -65,6 +67,8 @@ def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str
         return ", ".join(path.name for path in given), list(runs)
     if drawn is not None and file.stem in drawn:
         return "pictures drawn", list(drawn[file.stem])
+    if port := image_port(ports.values()):
+        return "the demo's scenes", list(scene_inputs(port))
     return "random numbers", [random_inputs(ports.values(), seed) for seed in range(RANDOM_RUNS)]
 
 

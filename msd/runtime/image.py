@@ -46,6 +46,12 @@ def pixels(image: Float) -> npt.NDArray[np.uint8]:
     return rounded
 
 
+def image_of(pixels: npt.NDArray[np.uint8]) -> Float:
+    """Return pixels (height, width, 3) as float32 (1, height, width, 3) in [-1, 1], as diffusers does."""
+    image: Float = pixels[None] / np.float32(127.5) - np.float32(1)
+    return image
+
+
 def save_image(image: GeneratedImage, path: Path, force: bool = False) -> None:
     """Write a PNG atomically, with each item of the metadata as a text chunk.
 

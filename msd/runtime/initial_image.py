@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadImage
+from msd.runtime.image import image_of
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -52,10 +53,10 @@ def open_initial_image(
     """
     image = _read(path)
     box = _box(image.size, (width, height), fit)
-    pixels = np.asarray(_resize(_rgb(image, path), box, (width, height)), np.float32) / 127.5 - 1
+    pixels = image_of(np.asarray(_resize(_rgb(image, path), box, (width, height))))
     area = None if mask is None else _mask(mask, path, image.size, box, (width, height))
     description = _description(path, image.size, box, (width, height))
-    return InitialImage(pixels[None], area, f"{description}; mask {mask.name}" if mask else description)
+    return InitialImage(pixels, area, f"{description}; mask {mask.name}" if mask else description)
 
 
 def _mask(

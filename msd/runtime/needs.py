@@ -33,7 +33,7 @@ def require_image_encoder(bundle: Bundle) -> str:
     """Return the name of the component that encodes images; raises BadBundle where the bundle has none."""
     name = bundle.family.image_encoder
     if name is None or name not in bundle.manifest.components:
-        remedy = f"; convert again with --with {name}" if name else ""
+        remedy = f"; convert again with --also {name}" if name else ""
         raise BadBundle(f"{bundle.folder} has no network that encodes images to begin from{remedy}")
     return name
 

@@ -181,7 +181,8 @@ def describe(
     denoiser = bundle.component(family.denoiser.name)
     settings = configuration.components[family.denoiser.name]
     order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
-    networks = [_file(name, bundle.component(name)) for name in family.required]
+    roles = family.ordered({*family.required, *bundle.manifest.components})
+    networks = [_file(name, bundle.component(name)) for name in roles]
     tables = {count: chosen.table(count) for count in dict.fromkeys(steps)}
     hashes = {name: file.sha256 for name, file in source.files.items()}
     return AppManifest(
