@@ -84,8 +84,8 @@ def generate(
     *,
     negative_prompt: str = "",
     seed: int = 0,
-    steps: int = 20,
-    guidance: float = 7.5,
+    steps: int | None = None,
+    guidance: float | None = None,
     scheduler: str | None = None,
     backend: str = "cpu",
     precision: Precision = "fp32",
@@ -93,8 +93,9 @@ def generate(
 ) -> GeneratedImage:
     """Generate one image: `pixels` uint8 (height, width, 3), `latents`, and `metadata`.
 
-    The same seed gives the same image. For several images with the networks loaded once, use
-    `msd.runtime.pipeline.Pipeline`. Raises msd.errors.MsdError.
+    The same seed gives the same image. `steps` and `guidance` are by default those of the bundle's manifest.
+    For several images with the networks loaded once, use `msd.runtime.pipeline.Pipeline`. Raises
+    msd.errors.MsdError.
     """
     from msd.runtime.pipeline import Pipeline
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
+    from msd.bundle import ImageDefaults
     from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import Pipeline
     from msd.runtime.preview import OnPreview, Preview
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 @options.force("Replace existing images.")
 def generate(
     out: Path,
-    requests: list[Request],
+    requests: Callable[[ImageDefaults], list[Request]],
     settings: dict[str, Any],
     output: Path,
     timeline: Path | None,
@@ -75,18 +76,20 @@ def generate(
     from msd.runtime.image import check_output, image_paths, save_image
     from msd.runtime.pipeline import Pipeline
 
-    paths = image_paths(output, [request.seed for request in requests])
+    bundle = open_bundle(out, verify)
+    wanted = requests(bundle.manifest.images)
+    paths = image_paths(output, [request.seed for request in wanted])
     for path in paths:
         check_output(path, force)
-    on_preview = _preview_writer(previews, preview_every, requests, force) if previews else None
+    on_preview = _preview_writer(previews, preview_every, wanted, force) if previews else None
     start = time.perf_counter()
     with (
         _record(settings["execution"], timeline, force) as recorder,
-        Pipeline(open_bundle(out, verify), recorder=recorder, **settings) as pipeline,
+        Pipeline(bundle, recorder=recorder, **settings) as pipeline,
     ):
-        _warn_about_unused(pipeline, requests[0])
+        _warn_about_unused(pipeline, wanted[0])
         with step_progress() as on_step:
-            results = pipeline.generate_all(requests, on_step, on_preview=on_preview)
+            results = pipeline.generate_all(wanted, on_step, on_preview=on_preview)
     for path, image in zip(paths, results, strict=True):
         save_image(image, path, force)
     seconds = round(time.perf_counter() - start, 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ from msd.cli import options
 from msd.cli.backend_choice import GENERATING
 
 if TYPE_CHECKING:
+    from msd.bundle import ImageDefaults
     from msd.runtime.request import Request
 
 PRECISIONS = click.Choice(["fp32", "fp16"])
@@ -34,11 +36,19 @@ def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
     return value
 
 
-def _requests(seed: int, images: int, **settings: Any) -> list[Request]:
-    """Return a request for each image, with consecutive seeds."""
+def _requests(
+    seed: int, images: int, steps: int | None, guidance: float | None, **settings: Any
+) -> Callable[[ImageDefaults], list[Request]]:
+    """Return a function of a bundle's defaults: a request for each image, with consecutive seeds."""
     from msd.runtime.request import Request
 
-    return [Request(seed=seed + i, **settings) for i in range(images)]
+    def requests(defaults: ImageDefaults) -> list[Request]:
+        own = defaults.unless(steps, guidance)
+        return [
+            Request(seed=seed + i, steps=own.steps, guidance=own.guidance, **settings) for i in range(images)
+        ]
+
+    return requests
 
 
 request_options = options.gathered(
@@ -60,12 +70,10 @@ request_options = options.gathered(
         show_default=True,
         help="Number of images, with consecutive seeds.",
     ),
-    click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps."),
-    click.option(
-        "--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none."
-    ),
+    options.steps(help="Denoising steps."),
+    options.guidance(),
 )
-"""The options of the images; they become the argument `requests`, a list of `Request`."""
+"""The options of the images; they become the argument `requests`, which returns a list of `Request`."""
 
 pipeline_options = options.gathered(
     "settings",

@@ -115,6 +115,26 @@ def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated
     )
 
 
+def steps(help: str) -> Callable[[Decorated], Decorated]:
+    """Return --steps, None where the manifest of the converted files decides."""
+    return click.option(
+        "--steps",
+        type=click.IntRange(1),
+        show_default="the model's own, mostly 20",
+        help=help,
+    )
+
+
+def guidance() -> Callable[[Decorated], Decorated]:
+    """Return --guidance, None where the manifest of the converted files decides."""
+    return click.option(
+        "--guidance",
+        type=click.FloatRange(0),
+        show_default="the model's own, mostly 7.5",
+        help="1 or less: none.",
+    )
+
+
 def json_result() -> Callable[[Decorated], Decorated]:
     """Return --json, which prints the result for programs."""
     return click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON on stdout.")

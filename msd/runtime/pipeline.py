@@ -109,13 +109,15 @@ class Pipeline:
         *,
         negative_prompt: str = "",
         seed: int = 0,
-        steps: int = 20,
-        guidance: float = 7.5,
+        steps: int | None = None,
+        guidance: float | None = None,
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
     ) -> GeneratedImage:
         """Return one image. `latents` replace the initial `noise(seed, …)` and have its shape.
+
+        Without `steps` or `guidance`, those of the bundle's manifest are used.
 
         With `on_preview`, the decoder is loaded when the pixels of the first preview are requested. It then
         stays in memory beside the denoiser, unless execution is sequential.
@@ -123,8 +125,13 @@ class Pipeline:
         Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
         fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
+        image = self.bundle.manifest.images.unless(steps, guidance)
         request = Request(
-            prompt=prompt, negative_prompt=negative_prompt, seed=seed, steps=steps, guidance=guidance
+            prompt=prompt,
+            negative_prompt=negative_prompt,
+            seed=seed,
+            steps=image.steps,
+            guidance=image.guidance,
         )
         return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
