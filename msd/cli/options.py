@@ -111,7 +111,7 @@ def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated
         "--scheduler",
         callback=callback,
         metavar="NAME",
-        help="ddim, dpm++, euler or lcm.  [default: the checkpoint's own, else ddim]",
+        help="ddim, dpm++, euler, euler-a, lcm or tcd.  [default: the checkpoint's own, else ddim]",
     )
 
 
@@ -160,9 +160,7 @@ calibration = together(
         metavar="PROMPTS.txt|FOLDER",
         help="Prompts, one per line, or a folder of .npz inputs.  [default: the demo's captions]",
     ),
-    click.option(
-        "--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps of an image."
-    ),
+    steps(help="Denoising steps of an image."),
     click.option(
         "--kept-steps",
         "kept",
@@ -171,9 +169,7 @@ calibration = together(
         show_default=True,
         help="Steps to measure on, spaced evenly.",
     ),
-    click.option(
-        "--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none."
-    ),
+    guidance(),
     click.option(
         "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first image."
     ),
@@ -187,16 +183,14 @@ export = together(
         "--steps",
         type=click.IntRange(1),
         multiple=True,
-        default=(20,),
-        show_default=True,
+        show_default="the model's own, mostly 20",
         help="Denoising steps that the app offers; may be repeated, the first is its default.",
     ),
     scheduler(),
     click.option(
         "--guidance",
         type=click.FloatRange(0),
-        default=7.5,
-        show_default=True,
+        show_default="the model's own, mostly 7.5",
         help="The app's default; 1 or less: none.",
     ),
     click.option("--licence", metavar="TEXT", help="The licence of the weights."),
