@@ -36,9 +36,10 @@ __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_
 class ConversionOptions(TypedDict, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
-    `height` and `width` are in pixels; `lora` are files with their scales; `prune` is a budget such as "15%"
-    or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights
-    around pruned units as they are; `force` replaces what the output folder holds.
+    `height` and `width` are in pixels; `lora` are files with their scales; `scheduler` is written as in
+    "tcd:eta=1"; `steps` and `guidance` are those of images by default; `prune` is a budget such as "15%" or
+    "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights around
+    pruned units as they are; `force` replaces what the output folder holds.
     """
 
     recipe: str
@@ -51,6 +52,9 @@ class ConversionOptions(TypedDict, total=False):
     gelu_clip: float
     without: Sequence[str]
     lora: Sequence[tuple[Path, float]]
+    scheduler: str | None
+    steps: int | None
+    guidance: float | None
     prediction_type: str | None
     networks: str
     prune: str | None
@@ -85,8 +89,8 @@ def generate(
     *,
     negative_prompt: str = "",
     seed: int = 0,
-    steps: int = 20,
-    guidance: float = 7.5,
+    steps: int | None = None,
+    guidance: float | None = None,
     scheduler: str | None = None,
     backend: str = "cpu",
     precision: Precision = "fp32",
@@ -94,8 +98,9 @@ def generate(
 ) -> GeneratedImage:
     """Generate one image: `pixels` uint8 (height, width, 3), `latents`, and `metadata`.
 
-    The same seed gives the same image. For several images with the networks loaded once, use
-    `msd.runtime.pipeline.Pipeline`. Raises msd.errors.MsdError.
+    The same seed gives the same image. `steps` and `guidance` are by default those of the bundle's manifest.
+    For several images with the networks loaded once, use `msd.runtime.pipeline.Pipeline`. Raises
+    msd.errors.MsdError.
     """
     from msd.runtime.pipeline import Pipeline
 
@@ -161,6 +166,9 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),
         lora=options.get("lora", ()),
+        scheduler=options.get("scheduler"),
+        steps=options.get("steps"),
+        guidance=options.get("guidance"),
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,

@@ -117,11 +117,26 @@ class Conversion:
 
 
 @dataclass(frozen=True)
+class ImageDefaults:
+    """The denoising steps and the guidance of an image for which nothing else is said."""
+
+    steps: int = 20
+    guidance: float = 7.5
+
+    def unless(self, steps: int | None, guidance: float | None) -> ImageDefaults:
+        """Return these, or in the place of each what is given."""
+        return ImageDefaults(
+            self.steps if steps is None else steps, self.guidance if guidance is None else guidance
+        )
+
+
+@dataclass(frozen=True)
 class Manifest:
     """The contents of manifest.json.
 
     `family` names the kind of model (msd/families). `ledger`: the effect of each rewrite, by component.
-    `scheduler`: its configuration. `versions`: of libraries.
+    `scheduler`: its configuration. `images`: how many steps, and how much guidance, images take by default.
+    `versions`: of libraries.
     """
 
     msd: str
@@ -131,6 +146,7 @@ class Manifest:
     conversion: Conversion
     ledger: dict[str, ComponentLedger] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
+    images: ImageDefaults = ImageDefaults()
     versions: dict[str, str] = field(default_factory=dict)
     family: str = STABLE_DIFFUSION.name
     format: int = FORMAT

@@ -41,7 +41,7 @@ class Drawing:
         return picture.latents, picture.pixels / 255, picture.metadata["guidance_mode"]
 
     def theirs(self, checkpoint: Path, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The same of diffusers, whose LCM is given our noise."""
+        """The same of diffusers, whose scheduler is given our noise."""
         import diffusers
 
         pipeline, config = opened(checkpoint)
@@ -49,8 +49,9 @@ class Drawing:
         pipeline.scheduler = kind.from_config(config, **dict(self.changes))
         settings: dict[str, Any] = {"negative_prompt": self.negative_prompt, "guidance_scale": self.guidance}
         settings |= {"num_inference_steps": self.steps, "output_type": "latent"}
-        added = [nchw(noise(self.seed, start.shape, i)) for i in range(1, self.steps)]
-        with mock.patch("diffusers.schedulers.scheduling_lcm.randn_tensor", side_effect=added):
+        settings |= {"eta": dict(self.changes).get("eta", 0.3)} if self.scheduler == "tcd" else {}
+        added = [nchw(noise(self.seed, start.shape, i)) for i in range(1, self.steps + 1)]
+        with mock.patch(f"{kind.__module__}.randn_tensor", side_effect=added, create=True):
             latents = pipeline(self.prompt, latents=nchw(start), **settings).images
         image = pipeline.vae.decode(latents / pipeline.vae.config.scaling_factor).sample
         return nhwc(latents), (nhwc(image.detach())[0] / 2 + 0.5).clip(0, 1)

@@ -16,7 +16,9 @@ KINDS = {
     "ddim": "DDIMScheduler",
     "dpm++": "DPMSolverMultistepScheduler",
     "euler": "EulerDiscreteScheduler",
+    "euler-a": "EulerAncestralDiscreteScheduler",
     "lcm": "LCMScheduler",
+    "tcd": "TCDScheduler",
 }
 
 
@@ -34,6 +36,7 @@ def worst_difference(
     table = SCHEDULERS[kind].from_config(config).table(steps, strength)
     assert table.start == pytest.approx(float(theirs.init_noise_sigma), rel=1e-6)
     assert [step.timestep for step in table.steps] == pytest.approx(timesteps.tolist(), abs=1e-3)
+    eta = {"eta": config.get("eta", 0.3)} if kind == "tcd" else {}
     random = np.random.default_rng(steps)
     image, added = random.standard_normal((2, 1, 5, 3, 4), np.float32)
     latent, clean, worst = added * np.float32(table.start), None, 0.0
@@ -53,7 +56,7 @@ def worst_difference(
         output, added = random.standard_normal((2, *latent.shape), np.float32)
         scaled = theirs.scale_model_input(torch.from_numpy(latent), timestep).numpy()
         worst = max(worst, difference(np.float32(step.scale) * latent, scaled))
-        expected = stepped(theirs, output, timestep, latent, added)
+        expected = stepped(theirs, output, timestep, latent, added, **eta)
         got, clean = step.apply(latent, output, clean, added)
         worst = max(worst, difference(got, expected, latent))
         if strength is not None:
@@ -80,14 +83,14 @@ def diffusers_scheduler(
     return theirs, kept[0]
 
 
-def stepped(theirs: Any, output: Float, timestep: Any, latent: Float, added: Float) -> Float:
+def stepped(theirs: Any, output: Float, timestep: Any, latent: Float, added: Float, **eta: float) -> Float:
     """Return the next latents by a scheduler of diffusers, which adds the noise `added` where it adds any."""
     import torch
 
     module = type(theirs).__module__
     noise = mock.patch(f"{module}.randn_tensor", return_value=torch.from_numpy(added), create=True)
     with noise:
-        step = theirs.step(torch.from_numpy(output), timestep, torch.from_numpy(latent))
+        step = theirs.step(torch.from_numpy(output), timestep, torch.from_numpy(latent), **eta)
     result: Float = step.prev_sample.numpy()
     return result
 

@@ -72,7 +72,7 @@ def test_several_backends_make_one_table(bundle_folder: Path) -> None:
     backends = "--backend", "litert-cpu", "--backend", "litert-gpu"
     result = run(bundle_folder, *backends, "--draw", 0)
     assert result.exit_code == 0, result.output
-    table, _, picture = result.stdout.partition("an image with guidance")
+    table, _, picture = result.stdout.partition("an image")
     assert [table.count(name) for name in ("U-Net", "litert-cpu", "litert-gpu")] == [2, 3, 3]
     assert picture.count("81.5 s") == 2  # 2 · 0.25 + 20 · 2 · 2 + 1
 

@@ -44,7 +44,7 @@ def test_the_examples_in_the_help_work(bundle_folder: Path, tmp_path: Path) -> N
 def test_an_unknown_scheduler_is_refused(bundle_folder: Path, tmp_path: Path) -> None:
     result = run(bundle_folder, "--prompt", "a", "--scheduler", "heun", "-o", tmp_path / "a.png")
     assert result.exit_code == 2
-    assert "'heun' is none of ddim, dpm++, euler, lcm" in result.stderr
+    assert "'heun' is none of ddim, dpm++, euler, euler-a, lcm, tcd" in result.stderr
 
 
 def test_draws_the_picture_it_was_asked_for(bundle_folder: Path, tmp_path: Path) -> None:

@@ -229,7 +229,6 @@ def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> N
         ({"delivery": "pigeon"}, "no delivery is called 'pigeon'; there are asset-pack, ai-pack"),
         ({"min_ram": 8 * 10**9}, "use --min-ram with --delivery ai-pack"),
         ({"min_ram": 0, "delivery": "ai-pack"}, "must be positive"),
-        ({"steps": ()}, "at least one number of steps"),
     ],
 )
 def test_refuses_settings_that_no_app_can_have(changes: dict[str, Any], message: str, bundle: Bundle) -> None:

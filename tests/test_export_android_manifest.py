@@ -158,8 +158,6 @@ def test_refuses_what_an_app_cannot_draw_with(bundle: Bundle, tmp_path: Path) ->
 
 
 def test_refuses_impossible_settings(bundle: Bundle) -> None:
-    with pytest.raises(BadConfig, match="needs a schedule for at least one number of steps"):
-        describe(bundle, ())
     with pytest.raises(BadConfig, match="can take 1 to 1000"):
         describe(bundle, (20, 0))
     with pytest.raises(BadConfig, match="precision 'int8' is not known; there are fp16 and fp32"):

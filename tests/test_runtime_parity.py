@@ -87,7 +87,9 @@ def test_a_distilled_model_is_told_its_guidance(guidance: float, distilled: Path
     assert mode == "embedding"
 
 
-@pytest.mark.parametrize(("scheduler", "steps"), [("ddim", 4), ("dpm++", 4), ("euler", 4), ("lcm", 2)])
+@pytest.mark.parametrize(
+    ("scheduler", "steps"), [("ddim", 4), ("dpm++", 4), ("euler", 4), ("euler-a", 4), ("lcm", 2), ("tcd", 3)]
+)
 def test_the_demo_s_pictures_are_diffusers(scheduler: str, steps: int, demo_float: Path) -> None:
     drawing = Drawing(scheduler, steps, prompt="two red circles over a plain green background")
     latents, picture, _ = drawing.ours(open_bundle(demo_float), noise(3, (1, 16, 16, 4)))

@@ -108,7 +108,40 @@ def test_every_step_of_lcm_is_diffusers(config: dict[str, Any], steps: int) -> N
     assert worst_difference(config, steps, "lcm") <= 1e-5
 
 
-@pytest.mark.parametrize("kind", ["dpm++", "euler"])
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    config=st.fixed_dictionaries(
+        SHARED,
+        optional={
+            "original_inference_steps": st.sampled_from([50, 100]),
+            "eta": st.floats(0, 1) | st.sampled_from([0.0, 0.3, 0.7, 1.0]),
+        },
+    ),
+    steps=st.integers(1, 50),
+)
+def test_every_step_of_tcd_is_diffusers(config: dict[str, Any], steps: int) -> None:
+    assert worst_difference(config, steps, "tcd") <= 1e-5
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    config=st.fixed_dictionaries(
+        SHARED | {"prediction_type": st.sampled_from(["epsilon", "v_prediction"])},
+    ),
+    steps=st.integers(2, 60),
+)
+def test_every_step_of_euler_ancestral_is_diffusers(config: dict[str, Any], steps: int) -> None:
+    assert worst_difference(config, steps, "euler-a") <= 1e-5
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4])
+@pytest.mark.parametrize("kind", ["euler", "euler-a", "ddim"])
+def test_a_turbo_model_s_few_trailing_steps_are_diffusers(kind: str, steps: int) -> None:
+    turbo = SD21 | {"prediction_type": "epsilon", "timestep_spacing": "trailing"}
+    assert worst_difference(turbo, steps, kind) <= 1e-5
+
+
+@pytest.mark.parametrize("kind", ["dpm++", "euler", "euler-a"])
 @pytest.mark.parametrize("spacing", ["leading", "trailing", "linspace"])
 def test_zero_terminal_snr_of_the_others_is_diffusers(kind: str, spacing: str) -> None:
     changes = {"rescale_betas_zero_snr": True, "timestep_spacing": spacing}
@@ -202,7 +235,7 @@ def test_refuses_what_it_cannot_do(change: dict[str, Any], sentence: str, tmp_pa
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        ("heun", {}, "no scheduler is called 'heun'; there are ddim, dpm\\+\\+, euler, lcm"),
+        ("heun", {}, "no scheduler is called 'heun'; there are ddim, dpm\\+\\+, euler, euler-a, lcm, tcd"),
         ("dpm++", {"algorithm_type": "sde-dpmsolver++"}, "algorithm_type 'sde-dpmsolver\\+\\+' is not known"),
         ("dpm++", {"solver_order": 3}, "of order 3 is not supported; 1 and 2 are"),
         ("dpm++", {"use_lu_lambdas": True}, "use_lu_lambdas is not supported; it should be false"),
@@ -210,6 +243,8 @@ def test_refuses_what_it_cannot_do(change: dict[str, Any], sentence: str, tmp_pa
         ("euler", {"interpolation_type": "log_linear"}, "interpolation_type 'log_linear' is not known"),
         ("euler", {"timestep_type": "continuous"}, "timestep_type 'continuous' is not known"),
         ("euler", {"use_beta_sigmas": True}, "use_beta_sigmas is not supported"),
+        ("euler-a", {"timestep_spacing": "random"}, "timestep_spacing 'random' is not known"),
+        ("tcd", {"eta": 1.5}, "eta 1.5 should be from 0 to 1"),
         ("euler", {"final_sigmas_type": "one"}, "final_sigmas_type 'one' is not known"),
     ],
 )

@@ -15,9 +15,6 @@ from msd.runtime.execution import Execution
 from msd.runtime.guidance import Guidance
 from msd.runtime.needs import require_prompts_suffice
 
-SCALE = 7.5
-"""The guidance scale; any value above 1 gives the same times."""
-
 SECONDS = 600.0
 """The most seconds that one step, or loading one network, may take."""
 
@@ -26,21 +23,25 @@ def image_time(
     bundle: Bundle,
     backend: str,
     measurements: Sequence[Measurement],
-    steps: int,
+    steps: int | None,
     generation: ImageGeneration | None,
 ) -> ImageTime | None:
-    """Return the time of an image of `steps` steps; None unless all of its networks were measured."""
+    """Return the time of an image of `steps` steps; None unless all of its networks were measured.
+
+    The bundle's manifest decides the guidance, and without `steps` their number.
+    """
+    images = bundle.manifest.images.unless(steps, None)
     seconds = {m.component: m.timings.typical for m in measurements}
     if not set(bundle.manifest.components) <= set(seconds):
         return None
     family = bundle.family
-    rows = Guidance.of(bundle.component(family.denoiser.name), SCALE).rows
+    rows = Guidance.of(bundle.component(family.denoiser.name), images.guidance).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
     encoders = (encoder for encoder in family.encoders if not encoder.optional)
     encoding = sum(seconds.get(file, 0.0) for encoder in encoders for file in encoder.files)
     return ImageTime(
         backend=backend,
-        steps=steps,
+        steps=images.steps,
         encoding=passes * encoding,
         step=passes * seconds[family.denoiser.name],
         decoding=seconds[family.decoder.name],

@@ -22,7 +22,7 @@ PROMPT = "two red circles on the left over a striped blue background"
 
 @dataclass(frozen=True)
 class GenerateImage:
-    """Generate an image in `steps` steps, with guidance; the other fields are arguments of `Pipeline`."""
+    """Generate an image in `steps` steps; the other fields are arguments of `Pipeline`."""
 
     folder: Path
     steps: int

@@ -36,13 +36,14 @@ class BenchSettings:
     """The settings of a benchmark.
 
     `backends` are names or aliases (msd.runners.registry). No `components` means all of them. The time of an
-    image is computed for `steps` steps, and one image is generated in `draw` steps with this `execution`.
+    image is computed for `steps` steps, None for each bundle's own number, and one image is generated in
+    `draw` steps with this `execution`.
     `options` holds, for each backend that measures by itself, the values of its own options by name.
     """
 
     backends: tuple[str, ...]
     components: tuple[str, ...] = ()
-    steps: int = 20
+    steps: int | None = None
     draw: int = 2
     conditions: Conditions = field(default_factory=Conditions)
     execution: Execution = "pipelined"

@@ -102,7 +102,7 @@ def _image(name: str, images: tuple[ImageTime, ...]) -> TextTable:
         (i.backend, *map(duration, (i.encoding, i.step, i.decoding, i.seconds)), *_generation(i.drawn))
         for i in images
     )
-    return TextTable(f"{name}: an image with guidance", columns, rows)
+    return TextTable(f"{name}: an image", columns, rows)
 
 
 def _generation(image: ImageGeneration | None) -> tuple[str, ...]:

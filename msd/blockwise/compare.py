@@ -57,7 +57,7 @@ def compare(
         reference_hash=reference.model_hash,
         compressed=compressed.folder.name,
         compressed_hash=compressed.model_hash,
-        calibration=str(calibration),
+        calibration=str(calibration.completed(reference.manifest.images)),
         components=measured,
     )
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from msd import tflite
-from msd.bundle import Bundle, ConvertedFile, file_facts
+from msd.bundle import Bundle, ConvertedFile, ImageDefaults, file_facts
 from msd.calibration.image_inputs import image_inputs, image_port
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.demo.captions import captions
@@ -36,21 +36,27 @@ class Calibration:
     """The origin of inputs: a file of prompts, a folder of inputs, or with None the demo's captions.
 
     Images of prompts have `steps` denoising steps, of which `kept` are recorded, this `guidance`, and seeds
-    from `seed` upwards.
+    from `seed` upwards. Without `steps` or `guidance`, the bundle's manifest decides.
     """
 
     given: Path | None = None
-    steps: int = 20
+    steps: int | None = None
     kept: int = 4
-    guidance: float = 7.5
+    guidance: float | None = None
     seed: int = 0
 
     def __str__(self) -> str:
-        kept = f"{min(self.kept, self.steps)} of {self.steps} steps"
-        settings = f"{kept}, guidance {self.guidance:g}, seed {self.seed}"
+        images = ImageDefaults().unless(self.steps, self.guidance)
+        kept = f"{min(self.kept, images.steps)} of {images.steps} steps"
+        settings = f"{kept}, guidance {images.guidance:g}, seed {self.seed}"
         if self.given is None:
             return f"{CAPTIONS} captions of the demo, {settings}"
         return self.given.name if self.given.is_dir() else f"{self.given.name}, {settings}"
+
+    def completed(self, images: ImageDefaults) -> Calibration:
+        """Return this calibration with the steps and the guidance that it lacks."""
+        own = images.unless(self.steps, self.guidance)
+        return replace(self, steps=own.steps, guidance=own.guidance)
 
     def facts(self) -> list[object]:
         """Return all that determines the inputs: numbers, and the SHA-256 of files; raises BadCalibration."""
@@ -75,8 +81,9 @@ class Calibration:
             inputs = {name: Interface.of(tflite.read(path), path).inputs for name, path in paths.items()}
             return {name: open_folder(self.given, name, inputs[name]) for name in components}
         prompts = captions("held-back", CAPTIONS, 0) if self.given is None else read_prompts(self.given)
+        images = bundle.manifest.images.unless(self.steps, self.guidance)
         requests = [
-            Request(prompt, seed=self.seed + i, steps=self.steps, guidance=self.guidance)
+            Request(prompt, seed=self.seed + i, steps=images.steps, guidance=images.guidance)
             for i, prompt in enumerate(prompts)
         ]
         recorded = record_inputs(bundle, requests, folder, self.kept, on_step)

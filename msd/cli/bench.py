@@ -52,9 +52,7 @@ Examples:
     multiple=True,
     help="Measure only this one; may be repeated.",
 )
-@click.option(
-    "--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps of an image."
-)
+@options.steps(help="Denoising steps of an image.")
 @click.option(
     "--draw",
     type=click.IntRange(0),
@@ -123,7 +121,7 @@ def bench(
     bundle: Path,
     backends: tuple[str, ...],
     components: tuple[str, ...],
-    steps: int,
+    steps: int | None,
     draw: int,
     precision: Precision,
     threads: int | None,

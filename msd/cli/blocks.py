@@ -51,9 +51,9 @@ def blocks(
     fail_below: float | None,
     force: bool,
     given: Path | None,
-    steps: int,
+    steps: int | None,
     kept: int,
-    guidance: float,
+    guidance: float | None,
     seed: int,
 ) -> None:
     """Compare each block of BUNDLE, alone, with a reference's, on the same inputs.

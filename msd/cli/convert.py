@@ -53,6 +53,22 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
 )
 @click.option(
+    "--scheduler",
+    metavar="NAME[:SETTING=VALUE,…]",
+    help="The scheduler of the model, for one with a few-step LoRA: lcm, tcd:eta=1, euler or"
+    " ddim:timestep_spacing=trailing.  [default: the checkpoint's own]",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(1),
+    help="Denoising steps of images by default.  [default: 4 for a few-step model, else 20]",
+)
+@click.option(
+    "--guidance",
+    type=click.FloatRange(0),
+    help="Guidance of images by default.  [default: 1, none, for a few-step model, else 7.5]",
+)
+@click.option(
     "--source",
     "networks",
     type=click.Choice(["auto", "keras-cv"]),
@@ -134,6 +150,9 @@ def convert(
     source: Path | None,
     output: Path,
     lora: tuple[str, ...],
+    scheduler: str | None,
+    steps: int | None,
+    guidance: float | None,
     networks: str,
     components: tuple[str, ...],
     also: tuple[str, ...],
@@ -183,6 +202,9 @@ def convert(
         gelu_clip=gelu_clip,
         without=without,
         lora=[adapters.parse(text) for text in lora],
+        scheduler=scheduler,
+        steps=steps,
+        guidance=guidance,
         prediction_type=prediction_type,
         networks=networks,
         prune=prune,
@@ -251,6 +273,7 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         )
     if because := manifest.scheduler.get("_prediction_type_because"):
         click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
+    _print_images(manifest)
     for name, title in manifest.source.published.items():
         click.echo(f"{name} is {title} as published")
     if not converted:
@@ -258,6 +281,15 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         return
     cost = manifest.conversion
     click.echo(f"{cost.seconds:.1f} s, peak memory {_size(cost.peak_rss_bytes)}")
+
+
+def _print_images(manifest: Manifest) -> None:
+    """Print the steps and the guidance of images, unless they are the usual ones."""
+    from msd.bundle import ImageDefaults
+
+    if (images := manifest.images) != ImageDefaults():
+        steps = f"{images.steps} step{'s' if images.steps > 1 else ''}"
+        click.echo(f"images take {steps} and guidance {images.guidance:g} by default")
 
 
 def _explain(manifest: Manifest) -> None:

@@ -78,20 +78,20 @@ def generate(
     from msd.runtime.pipeline import Pipeline
 
     bundle = open_bundle(out, verify)
-    requests = make_requests(bundle)
-    paths = image_paths(output, [request.seed for request in requests])
+    wanted = make_requests(bundle)
+    paths = image_paths(output, [request.seed for request in wanted])
     for path in paths:
         check_output(path, force)
-    on_preview = _preview_writer(previews, preview_every, requests, force) if previews else None
+    on_preview = _preview_writer(previews, preview_every, wanted, force) if previews else None
     start = time.perf_counter()
     with (
         _record(settings["execution"], timeline, force) as recorder,
         Pipeline(bundle, recorder=recorder, **settings) as pipeline,
     ):
-        _warn_about_unused(pipeline, requests[0])
-        _say_what_is_read(requests[0])
+        _warn_about_unused(pipeline, wanted[0])
+        _say_what_is_read(wanted[0])
         with step_progress() as on_step:
-            results = pipeline.generate_all(requests, on_step, on_preview=on_preview)
+            results = pipeline.generate_all(wanted, on_step, on_preview=on_preview)
     for path, image in zip(paths, results, strict=True):
         save_image(image, path, force)
     seconds = round(time.perf_counter() - start, 3)

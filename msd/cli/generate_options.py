@@ -44,7 +44,14 @@ def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
 
 
 def _requests(
-    image: Path | None, mask: Path | None, fit: Fit, seed: int, images: int, **settings: Any
+    image: Path | None,
+    mask: Path | None,
+    fit: Fit,
+    seed: int,
+    images: int,
+    steps: int | None,
+    guidance: float | None,
+    **settings: Any,
 ) -> MakeRequests:
     """Return a function that returns a request for each image, with consecutive seeds."""
 
@@ -54,7 +61,9 @@ def _requests(
         from msd.runtime.request import Request
 
         start = open_initial_image(image, *image_size(bundle), fit, mask) if image else None
-        return [Request(seed=seed + i, image=start, **settings) for i in range(images)]
+        own = bundle.manifest.images.unless(steps, guidance)
+        common = {"steps": own.steps, "guidance": own.guidance, "image": start, **settings}
+        return [Request(seed=seed + i, **common) for i in range(images)]
 
     if mask and not image:
         raise BadConfig(f"the mask {mask} says what to repaint of an image; give --image too")
@@ -94,10 +103,8 @@ request_options = options.gathered(
         show_default=True,
         help="Crop the centre of the image to the model's aspect ratio, or distort the image.",
     ),
-    click.option("--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps."),
-    click.option(
-        "--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none."
-    ),
+    options.steps(help="Denoising steps."),
+    options.guidance(),
 )
 """The options of the images; they become the argument `make_requests`, a `MakeRequests`."""
 

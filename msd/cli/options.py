@@ -114,7 +114,27 @@ def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated
         "--scheduler",
         callback=callback,
         metavar="NAME",
-        help="ddim, dpm++, euler or lcm.  [default: the checkpoint's own, else ddim]",
+        help="ddim, dpm++, euler, euler-a, lcm or tcd.  [default: the checkpoint's own, else ddim]",
+    )
+
+
+def steps(help: str) -> Callable[[Decorated], Decorated]:
+    """Return --steps, None where the manifest of the converted files decides."""
+    return click.option(
+        "--steps",
+        type=click.IntRange(1),
+        show_default="the model's own, mostly 20",
+        help=help,
+    )
+
+
+def guidance() -> Callable[[Decorated], Decorated]:
+    """Return --guidance, None where the manifest of the converted files decides."""
+    return click.option(
+        "--guidance",
+        type=click.FloatRange(0),
+        show_default="the model's own, mostly 7.5",
+        help="1 or less: none.",
     )
 
 
@@ -143,9 +163,7 @@ calibration = together(
         metavar="PROMPTS.txt|FOLDER",
         help="Prompts, one per line, or a folder of .npz inputs.  [default: the demo's captions]",
     ),
-    click.option(
-        "--steps", type=click.IntRange(1), default=20, show_default=True, help="Denoising steps of an image."
-    ),
+    steps(help="Denoising steps of an image."),
     click.option(
         "--kept-steps",
         "kept",
@@ -154,9 +172,7 @@ calibration = together(
         show_default=True,
         help="Steps to measure on, spaced evenly.",
     ),
-    click.option(
-        "--guidance", type=click.FloatRange(0), default=7.5, show_default=True, help="1 or less: none."
-    ),
+    guidance(),
     click.option(
         "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first image."
     ),
@@ -170,16 +186,14 @@ export = together(
         "--steps",
         type=click.IntRange(1),
         multiple=True,
-        default=(20,),
-        show_default=True,
+        show_default="the model's own, mostly 20",
         help="Denoising steps that the app offers; may be repeated, the first is its default.",
     ),
     scheduler(),
     click.option(
         "--guidance",
         type=click.FloatRange(0),
-        default=7.5,
-        show_default=True,
+        show_default="the model's own, mostly 7.5",
         help="The app's default; 1 or less: none.",
     ),
     click.option("--licence", metavar="TEXT", help="The licence of the weights."),

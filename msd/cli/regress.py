@@ -73,11 +73,11 @@ def regress(
 
     if update and (output or junit):
         raise click.UsageError("--update compares nothing: leave out --output and --junit.")
-    path = find_suite(suite)
-    parsed_suite, folder = read_suite(path), goldens or path.with_suffix("")
+    path, opened = find_suite(suite), open_bundle(bundle)
+    parsed_suite, folder = read_suite(path, opened.manifest.images), goldens or path.with_suffix("")
     _refuse_reports(output, junit, force)
     pipeline = Pipeline(
-        open_bundle(bundle),
+        opened,
         backend=backend,
         threads=threads,
         precision=precision,

@@ -83,9 +83,9 @@ def sensitivity(
     as_json: bool,
     force: bool,
     given: Path | None,
-    steps: int,
+    steps: int | None,
     kept: int,
-    guidance: float,
+    guidance: float | None,
     seed: int,
 ) -> None:
     """Measure the error of each block of SOURCE with each candidate, and write a recipe for a target.
@@ -137,6 +137,7 @@ def _measure_and_write(
 
     recipes = [find_recipe(name) for name in candidates]
     measured = study(source, settings, recipes, calibration, folder, on_progress)
+    calibration = calibration.completed(measured.reference.manifest.images)
     notes = [f"Made by: {command_line()}", f"Calibrated with {calibration}."]
     if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
         notes.append(f"Convert with --calibration {calibration.given}: what is pruned depends on it.")

@@ -60,7 +60,8 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
     with hash_source(job.checkpoint, to_hash) as source_files:
         reused = reusable_files(job, out, previous, source_files.result()) if previous else {}
         remaining = [name for name in job.components if name not in reused]
-        if previous and not remaining and previous.scheduler == job.checkpoint.scheduler:
+        said = (job.checkpoint.scheduler, job.images)
+        if previous and not remaining and (previous.scheduler, previous.images) == said:
             return previous
         with staged(out) as staging, TemporaryDirectory(prefix="msd-convert-") as scratch:
             pruned = PrunedModels()
@@ -124,6 +125,7 @@ def manifest_of(
         conversion=Conversion(round(time.perf_counter() - started, 2), peak_rss(), seconds, job.left_out),
         ledger=in_order(ledger, job.family.names),
         scheduler=dict(job.checkpoint.scheduler),
+        images=job.images,
         versions=versions(),
         family=job.family.name,
     )

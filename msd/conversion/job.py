@@ -7,10 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
+from msd.bundle import ImageDefaults
+from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint
 from msd.families import Family
 from msd.models.networks import Configs, Network, Size, networks, size_of
+from msd.runtime.guidance import EMBEDDING
+from msd.runtime.scheduler import make_scheduler
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.formats import open_checkpoint
 from msd.sources.keras_cv import networks as keras_cv
@@ -53,6 +57,14 @@ class Job:
         return self.family.ordered({*self.components} & {*pruning.components}) if pruning else ()
 
     @property
+    def images(self) -> ImageDefaults:
+        """The steps and the guidance of images by default."""
+        denoiser = self.networks.get(self.family.denoiser.name)
+        takes_guidance = denoiser is not None and EMBEDDING in denoiser.inputs
+        defaults = image_defaults(self.checkpoint.scheduler, takes_guidance)
+        return defaults.unless(self.settings.steps, self.settings.guidance)
+
+    @property
     def unpruned(self) -> Job:
         """The same checkpoint with nothing pruned, with which calibration generates images."""
         components = self.family.ordered({*self.family.required, *self.pruned_components})
@@ -63,6 +75,7 @@ def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
     checkpoint = merge(checkpoint, settings.lora)
+    checkpoint = replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))
     needed = checkpoint.family.needs(checkpoint.configs)
     available = [name for name in needed if name in checkpoint.weights]
     components = settings.selected_components(checkpoint.family, available)
@@ -71,4 +84,9 @@ def open_job(path: Path, settings: Settings) -> Job:
             raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
     size = size_of(checkpoint.family, checkpoint.configs, settings.height, settings.width, settings.batch)
     left_out = () if settings.components else tuple(name for name in needed if name not in components)
-    return Job(checkpoint=checkpoint, settings=settings, size=size, components=components, left_out=left_out)
+    job = Job(checkpoint=checkpoint, settings=settings, size=size, components=components, left_out=left_out)
+    if settings.steps is not None:
+        make_scheduler(checkpoint.scheduler).table(settings.steps)
+    if settings.calibration is None:
+        return job
+    return replace(job, settings=replace(settings, calibration=settings.calibration.completed(job.images)))

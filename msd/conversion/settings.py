@@ -21,8 +21,10 @@ class Settings:
     `also` are optional components to add to them.
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
-    files to merge into the weights, each with its scale. `pruning` overrides the recipe's own, and uses a
-    `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our own.
+    files to merge into the weights, each with its scale. `scheduler`, NAME[:SETTING=VALUE,…], replaces the
+    checkpoint's; `steps` and `guidance` replace the defaults of images that follow from it. `pruning`
+    overrides the recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build
+    those of keras-cv, "auto" for our own.
     """
 
     rules: Sequence[Rewrite]
@@ -36,6 +38,9 @@ class Settings:
     prediction_type: str | None = None
     force: bool = False
     lora: Sequence[tuple[Path, float]] = ()
+    scheduler: str | None = None
+    steps: int | None = None
+    guidance: float | None = None
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None

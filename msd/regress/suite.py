@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from msd.bundle import ImageDefaults
 from msd.errors import BadConfig
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
@@ -131,8 +132,11 @@ def find_suite(name_or_path: str) -> Path:
     )
 
 
-def read_suite(path: Path) -> Suite:
-    """Return the suite in a TOML file; raises BadConfig naming the place and the key at fault."""
+def read_suite(path: Path, images: ImageDefaults | None = None) -> Suite:
+    """Return the suite in a TOML file; raises BadConfig naming the place and the key at fault.
+
+    `images` has the steps and the guidance of a suite that does not state them: those of a bundle.
+    """
     try:
         table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as problem:
@@ -144,16 +148,18 @@ def read_suite(path: Path) -> Suite:
     reconverted = table.get("reconverted")
     return Suite(
         name=path.stem,
-        drawing=Drawing(_entries(table.get("picture", []), where), **_settings(table, where)),
+        drawing=Drawing(
+            _entries(table.get("picture", []), where), **_settings(table, where, images or ImageDefaults())
+        ),
         thresholds=thresholds,
         reconverted=None if reconverted is None else _thresholds(reconverted, f"{where}, [reconverted]"),
         description=_string(table, "description", where) if "description" in table else "",
     )
 
 
-def _settings(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return steps, guidance and scheduler, without those that the table lacks."""
-    values: dict[str, Any] = {}
+def _settings(table: Mapping[str, Any], where: str, images: ImageDefaults) -> dict[str, Any]:
+    """Return steps, guidance and, unless the table lacks it, scheduler."""
+    values: dict[str, Any] = asdict(images)
     if "steps" in table:
         values["steps"] = _integer(table, "steps", 1, where)
     if "guidance" in table:

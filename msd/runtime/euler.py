@@ -50,7 +50,7 @@ class Euler:
         self.diffusion.require_steps(steps)
         timesteps, sigmas = self._timesteps_and_sigmas(steps)
         pairs = zip(timesteps, sigmas, sigmas[1:], strict=False)
-        steps_in_order = [self._step(float(t), *pair) for t, *pair in pairs]
+        steps_in_order = [self.step(float(t), *pair) for t, *pair in pairs]
         largest = max(sigmas)
         start = math.sqrt(largest**2 + 1) if self.timestep_spacing == "leading" else largest
         return StepTable(steps_in_order[first_step(steps, strength) :], start)
@@ -76,7 +76,8 @@ class Euler:
             return np.arange(steps - 1, -1, -1.0) * (total // steps) + self.steps_offset
         return np.linspace(0, total - 1, steps, dtype=np.float32)[::-1].astype(np.float64)
 
-    def _step(self, timestep: float, sigma: float, next_sigma: float) -> Step:
+    def step(self, timestep: float, sigma: float, next_sigma: float) -> Step:
+        """Return the step from the noise `sigma` at a timestep to `next_sigma`, both for a signal of 1."""
         scale = 1 / math.sqrt(sigma**2 + 1)
         (clean_x, clean_o), _ = self.diffusion.clean_and_noise(scale**2, timestep)
         share = next_sigma / sigma

@@ -120,8 +120,8 @@ class Pipeline:
         *,
         negative_prompt: str = "",
         seed: int = 0,
-        steps: int = 20,
-        guidance: float = 7.5,
+        steps: int | None = None,
+        guidance: float | None = None,
         image: InitialImage | None = None,
         strength: float | None = None,
         on_step: OnStep | None = None,
@@ -132,18 +132,21 @@ class Pipeline:
 
         `latents` replace the initial `noise(seed, …)` and have its shape.
 
+        Without `steps` or `guidance`, those of the bundle's manifest are used.
+
         With `on_preview`, the decoder is loaded when the pixels of the first preview are requested. It then
         stays in memory beside the denoiser, unless execution is sequential.
 
         Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
         fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
+        defaults = self.bundle.manifest.images.unless(steps, guidance)
         request = Request(
             prompt=prompt,
             negative_prompt=negative_prompt,
             seed=seed,
-            steps=steps,
-            guidance=guidance,
+            steps=defaults.steps,
+            guidance=defaults.guidance,
             image=image,
             strength=strength,
         )

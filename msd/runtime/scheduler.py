@@ -13,22 +13,28 @@ from msd.errors import BadConfig
 from msd.runtime.ddim import Ddim
 from msd.runtime.dpm_solver import DpmSolver
 from msd.runtime.euler import Euler
+from msd.runtime.euler_ancestral import EulerAncestral
 from msd.runtime.guidance import EMBEDDING
 from msd.runtime.lcm import Lcm
+from msd.runtime.tcd import Tcd
 
-Scheduler = Ddim | DpmSolver | Euler | Lcm
+Scheduler = Ddim | DpmSolver | Euler | EulerAncestral | Lcm | Tcd
 
-SCHEDULERS: dict[str, type[Ddim] | type[DpmSolver] | type[Euler] | type[Lcm]] = {
+SCHEDULERS: dict[str, type[Scheduler]] = {
     "ddim": Ddim,
     "dpm++": DpmSolver,
     "euler": Euler,
+    "euler-a": EulerAncestral,
     "lcm": Lcm,
+    "tcd": Tcd,
 }
 BY_CLASS = {
     "DDIMScheduler": "ddim",
     "DPMSolverMultistepScheduler": "dpm++",
     "EulerDiscreteScheduler": "euler",
+    "EulerAncestralDiscreteScheduler": "euler-a",
     "LCMScheduler": "lcm",
+    "TCDScheduler": "tcd",
 }
 DEFAULT = "ddim"
 """The scheduler for configurations of unsupported classes, such as PNDM's."""

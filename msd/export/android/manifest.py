@@ -160,20 +160,22 @@ class AppManifest:
 
 def describe(
     bundle: Bundle,
-    steps: Sequence[int] = (20,),
+    steps: Sequence[int] = (),
     scheduler: str | None = None,
-    guidance: float = 7.5,
+    guidance: float | None = None,
     precision: str = "fp16",
     licence: str | None = None,
     report: Report | None = None,
 ) -> AppManifest:
     """Return the app's manifest of a bundle, with a schedule for each number of `steps`, the default first.
 
+    Without `steps` or `guidance`, those of the bundle's manifest are used.
     `report`: a delegation report of the bundle's files. Raises BadBundle for a bundle that lacks a file or is
     for TensorFlow Lite's delegate, BadReport for a report without any of its files, and BadConfig for an
     impossible number of steps, precision or tokenizer.
     """
-    _check(bundle, steps, precision)
+    _check(bundle, precision)
+    images = bundle.manifest.images.unless(None, guidance)
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
     chosen = bundle_scheduler(bundle, scheduler)
     tokenizer = open_tokenizer(bundle.folder / "tokenizer")
@@ -183,7 +185,7 @@ def describe(
     order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
     roles = family.ordered({*family.required, *bundle.manifest.components})
     networks = [_file(name, bundle.component(name)) for name in roles]
-    tables = {count: chosen.table(count) for count in dict.fromkeys(steps)}
+    tables = {count: chosen.table(count) for count in dict.fromkeys(steps or [images.steps])}
     hashes = {name: file.sha256 for name, file in source.files.items()}
     return AppManifest(
         model=bundle.model_hash,
@@ -196,7 +198,9 @@ def describe(
         schedules=tuple(Schedule(n, table.start, tuple(table.steps)) for n, table in tables.items()),
         timestep=_sinusoids(denoiser, "timestep_embedding", order, shift),
         guidance=GuidanceFacts(
-            Guidance.of(denoiser, guidance).mode, guidance, _sinusoids(denoiser, EMBEDDING, False, 1.0)
+            Guidance.of(denoiser, images.guidance).mode,
+            images.guidance,
+            _sinusoids(denoiser, EMBEDDING, False, 1.0),
         ),
         tokenizer=_tokenizer(tokenizer),
         recipe=configuration.recipe.name,
@@ -247,14 +251,12 @@ def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
     return {VOCABULARY: json.dumps(dict(tokenizer.vocabulary), ensure_ascii=False), MERGES: merges}
 
 
-def _check(bundle: Bundle, steps: Sequence[int], precision: str) -> None:
+def _check(bundle: Bundle, precision: str) -> None:
     if set(bundle.family.lookups) & set(bundle.manifest.components):
         raise BadBundle(
             f"{bundle.folder} is for TensorFlow Lite's delegate, and an app runs LiteRT's;"
             " convert with another recipe than tflite-gpu-w8"
         )
-    if not steps:
-        raise BadConfig("an app needs a schedule for at least one number of steps")
     if precision not in ("fp16", "fp32"):
         raise BadConfig(f"precision {precision!r} is not known; there are fp16 and fp32")
 

@@ -35,9 +35,9 @@ class AndroidSettings:
     delivery: Delivery = "asset-pack"
     package: str = "com.example.sd"
     min_ram: int | None = None
-    steps: tuple[int, ...] = (20,)
+    steps: tuple[int, ...] = ()
     scheduler: str | None = None
-    guidance: float = 7.5
+    guidance: float | None = None
     licence: str | None = None
     report: Report | None = None
 

@@ -1,0 +1,93 @@
+"""The scheduler that a bundle gets, and the steps and guidance of its images.
+
+A few-step LoRA is for a schedule of its own, which its file does not contain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from msd.bundle import ImageDefaults
+from msd.errors import BadConfig
+from msd.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler
+
+EXPECTED: dict[type, str] = {
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "a word",
+}
+DIFFUSION_SETTINGS = {"rescale_betas_zero_snr": False}
+"""The settings of the diffusion that a schedule may change; the others belong to the weights."""
+
+FIXED = ("diffusion", "clip_sample", "clip_sample_range", "steps_offset", "keeps_all_steps")
+"""The settings that are not chosen: Stable Diffusion's pipelines fix them, or the U-Net decides."""
+
+FEW_STEPS = 4
+"""The steps of distilled models, as in their model cards and in diffusers' pipeline for LCM."""
+
+EMBEDDED_GUIDANCE = 8.5
+"""The guidance of a U-Net that takes the scale; the default of diffusers' LatentConsistencyModelPipeline."""
+
+
+def scheduler_config(config: Mapping[str, Any], choice: str | None) -> dict[str, Any]:
+    """Return the configuration of the scheduler `choice`, NAME[:SETTING=VALUE,…], with a checkpoint's own.
+
+    As diffusers' `from_config`, it keeps what the checkpoint's configuration says and the choice does not;
+    None keeps all. Raises BadConfig for an unknown scheduler or setting, or an impossible value.
+    """
+    if choice is None:
+        return dict(config)
+    name, _, settings = choice.partition(":")
+    if name not in SCHEDULERS:
+        raise BadConfig(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
+    classes = {ours: theirs for theirs, ours in BY_CLASS.items()}
+    chosen = {**config, "_class_name": classes[name], **_settings(name, settings)}
+    make_scheduler(chosen)
+    return chosen
+
+
+def image_defaults(config: Mapping[str, Any], takes_guidance: bool) -> ImageDefaults:
+    """Return the defaults of a model with this scheduler; `takes_guidance` if its U-Net takes the scale.
+
+    Distilled models are known by their scheduler: latent and trajectory consistency models have one of their
+    own, and SD-Turbo's is Euler's method with trailing timesteps for a U-Net that predicts noise.
+    """
+    name = BY_CLASS.get(str(config.get("_class_name")))
+    is_turbo = (name, config.get("timestep_spacing")) == ("euler", "trailing")
+    predicts_noise = config.get("prediction_type", "epsilon") == "epsilon"
+    if name in ("lcm", "tcd") or (is_turbo and predicts_noise):
+        return ImageDefaults(FEW_STEPS, EMBEDDED_GUIDANCE if takes_guidance else 1.0)
+    return ImageDefaults()
+
+
+def _settings(name: str, text: str) -> dict[str, Any]:
+    known = _known(name)
+    settings: dict[str, Any] = {}
+    for setting in text.split(",") if text else ():
+        key, equals, value = setting.partition("=")
+        if key not in known or not equals:
+            raise BadConfig(
+                f"the scheduler {name} has no setting {setting!r}; write NAME=VALUE with one of"
+                f" {', '.join(known)}"
+            )
+        settings[key] = _value(key, known[key], value)
+    return settings
+
+
+def _known(name: str) -> dict[str, Any]:
+    """Return the settings that may be chosen, with their defaults."""
+    scheduler = SCHEDULERS[name]()
+    own = {f.name: getattr(scheduler, f.name) for f in fields(scheduler) if f.name not in FIXED}
+    return own | DIFFUSION_SETTINGS
+
+
+def _value(key: str, default: Any, text: str) -> Any:
+    """Return the value in `text`, of the type of the default."""
+    kind = float if default is None else type(default)
+    try:
+        return {"true": True, "false": False}[text] if kind is bool else kind(text)
+    except (KeyError, ValueError):
+        raise BadConfig(f"{key} of --scheduler is {text!r}; {EXPECTED[kind]} was expected") from None
