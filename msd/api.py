@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from msd.rewrite import Rewrite
     from msd.runners.runner import Precision
     from msd.runtime.image import GeneratedImage
+    from msd.runtime.initial_image import Fit
     from msd.runtime.pipeline import OnStep
 
 __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
@@ -91,6 +92,10 @@ def generate(
     seed: int = 0,
     steps: int | None = None,
     guidance: float | None = None,
+    image: str | Path | None = None,
+    mask: str | Path | None = None,
+    strength: float | None = None,
+    fit: Fit = "crop",
     scheduler: str | None = None,
     backend: str = "cpu",
     precision: Precision = "fp32",
@@ -99,9 +104,12 @@ def generate(
     """Generate one image: `pixels` uint8 (height, width, 3), `latents`, and `metadata`.
 
     The same seed gives the same image. `steps` and `guidance` are by default those of the bundle's manifest.
+    With `image`, a file, generation begins from it, changes it by `strength`, and repaints it only where
+    `mask` is white; `fit` says how the files are fitted to the model's size (docs/image-to-image.md).
     For several images with the networks loaded once, use `msd.runtime.pipeline.Pipeline`. Raises
     msd.errors.MsdError.
     """
+    from msd.runtime.needs import read_initial_image
     from msd.runtime.pipeline import Pipeline
 
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
@@ -112,6 +120,8 @@ def generate(
             seed=seed,
             steps=steps,
             guidance=guidance,
+            image=read_initial_image(opened, image, mask, fit),
+            strength=strength,
             on_step=on_step,
         )
 

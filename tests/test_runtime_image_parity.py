@@ -120,7 +120,8 @@ def theirs(
     parts = {k: v for k, v in pipeline.components.items() if k != "image_encoder"}
     begun = getattr(diffusers, f"StableDiffusion{kind}Pipeline")(**parts, requires_safety_checker=False)
     begun.set_progress_bar_config(disable=True)
-    with same_noise(case, kind.lower(), skips_image(case, kind, strength)):
+    settings |= {"eta": 0.3} if scheduler == "tcd" else {}
+    with same_noise(case, kind.lower(), skips_image(case, kind, strength), type(pipeline.scheduler)):
         latents = begun(
             "a red dog!", num_inference_steps=STEPS, guidance_scale=7.5, output_type="latent", **settings
         ).images
@@ -133,17 +134,19 @@ def skips_image(case: Case, kind: str, strength: float) -> bool:
     return kind == "Inpaint" and strength == 1 and case.checkpoint.name == "inpainting"
 
 
-def same_noise(case: Case, kind: str, only_masked: bool) -> ExitStack:
+def same_noise(case: Case, kind: str, only_masked: bool, scheduler: type) -> ExitStack:
     """Have diffusers take our noise, wherever it draws some."""
     posterior = [nchw(posterior_noise(SEED, case.shape, stream)) for stream in (1, 2)]
-    steps = [nchw(noise(SEED, case.shape, i)) for i in range(1, STEPS)]
+    steps = [nchw(noise(SEED, case.shape, i)) for i in range(1, STEPS + 1)]
     stack = ExitStack()
     for place, values in {
-        "models.autoencoders.vae": posterior[only_masked:],
-        f"pipelines.stable_diffusion.pipeline_stable_diffusion_{kind}": [nchw(noise(SEED, case.shape))],
-        "schedulers.scheduling_lcm": steps,
+        "diffusers.models.autoencoders.vae": posterior[only_masked:],
+        f"diffusers.pipelines.stable_diffusion.pipeline_stable_diffusion_{kind}": [
+            nchw(noise(SEED, case.shape))
+        ],
+        scheduler.__module__: steps,
     }.items():
-        stack.enter_context(mock.patch(f"diffusers.{place}.randn_tensor", side_effect=values))
+        stack.enter_context(mock.patch(f"{place}.randn_tensor", side_effect=values, create=True))
     return stack
 
 

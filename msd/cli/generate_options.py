@@ -11,7 +11,6 @@ import click
 from msd.cli import options
 from msd.cli.backend_choice import GENERATING
 from msd.cli.options import FILE
-from msd.errors import BadConfig
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle
@@ -56,17 +55,14 @@ def _requests(
     """Return a function that returns a request for each image, with consecutive seeds."""
 
     def make(bundle: Bundle) -> list[Request]:
-        from msd.runtime.initial_image import open_initial_image
-        from msd.runtime.needs import image_size
+        from msd.runtime.needs import read_initial_image
         from msd.runtime.request import Request
 
-        start = open_initial_image(image, *image_size(bundle), fit, mask) if image else None
+        start = read_initial_image(bundle, image, mask, fit)
         own = bundle.manifest.images.unless(steps, guidance)
         common = {"steps": own.steps, "guidance": own.guidance, "image": start, **settings}
         return [Request(seed=seed + i, **common) for i in range(images)]
 
-    if mask and not image:
-        raise BadConfig(f"the mask {mask} says what to repaint of an image; give --image too")
     return make
 
 

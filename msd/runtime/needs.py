@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from msd.bundle import Bundle, ConvertedFile
 from msd.errors import BadBundle, BadConfig
 from msd.families import Component
+from msd.runtime.initial_image import Fit, InitialImage, open_initial_image
 from msd.runtime.request import Request
 from msd.tensor_spec import TensorSpec
 
@@ -69,6 +72,20 @@ def require_image(bundle: Bundle, request: Request) -> None:
     height, width = image_size(bundle)
     if image.pixels.shape != (1, height, width, 3):
         raise BadConfig(f"an image of shape {image.pixels.shape} should be (1, {height}, {width}, 3)")
+
+
+def read_initial_image(
+    bundle: Bundle, image: str | Path | None, mask: str | Path | None = None, fit: Fit = "crop"
+) -> InitialImage | None:
+    """Return the image in a file, with its mask, fitted to a bundle's size; None without a file.
+
+    Raises BadImage, and BadConfig for a mask without an image.
+    """
+    if image is not None:
+        return open_initial_image(Path(image), *image_size(bundle), fit, None if mask is None else Path(mask))
+    if mask is not None:
+        raise BadConfig(f"the mask {mask} says what to repaint of an image; give the image too")
+    return None
 
 
 def _denoiser(bundle: Bundle) -> ConvertedFile:
