@@ -69,7 +69,7 @@ def test_the_manifest_of_the_demo_says_what_its_files_are(demo_int8: Path) -> No
     assert said.weights.sha256["unet/diffusion_pytorch_model.safetensors"]
 
 
-@pytest.mark.parametrize("name", ["ddim", "dpm++", "euler", "lcm"])
+@pytest.mark.parametrize("name", ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"])
 def test_every_coefficient_is_the_runtime_s(name: str, bundle: Bundle) -> None:
     said = describe(bundle, (3, 20), name)
     scheduler = open_scheduler(bundle.folder / "scheduler", name)

@@ -99,7 +99,7 @@ def test_every_layer_of_the_ziggurat_is_numpy_s(kotlin: Jvm) -> None:
     assert (density[0], len(density), density[255] < 0.0013) == (1.0, 256, True)
 
 
-@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "euler", "lcm"])
+@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"])
 @pytest.mark.parametrize("config", [{}, V_PREDICTION, {"prediction_type": "sample", "clip_sample": True}])
 def test_every_table_and_trajectory_is_the_runtime_s(
     scheduler: str, config: dict[str, Any], kotlin: Jvm, tmp_path: Path

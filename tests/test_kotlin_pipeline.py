@@ -46,7 +46,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "euler", "lcm"])
+@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"])
 @pytest.mark.parametrize("model", MODELS)
 def test_a_picture_is_the_runtime_s(
     model: str, scheduler: str, kotlin: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
