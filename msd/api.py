@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from msd.runners.runner import Precision
     from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import OnStep
+    from msd.runtime.prompt_syntax import PromptSyntax
 
 __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
 
@@ -36,9 +37,10 @@ __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_
 class ConversionOptions(TypedDict, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
-    `height` and `width` are in pixels; `lora` are files with their scales; `prune` is a budget such as "15%"
-    or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights
-    around pruned units as they are; `force` replaces what the output folder holds.
+    `height` and `width` are in pixels; `lora` are files with their scales; `embeddings` are files with their
+    tokens, or None for the file's own; `clip_skip` and `prompt_chunks` are docs/prompts.md's; `prune` is a
+    budget such as "15%" or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False
+    leaves the weights around pruned units as they are; `force` replaces what the output folder holds.
     """
 
     recipe: str
@@ -50,6 +52,9 @@ class ConversionOptions(TypedDict, total=False):
     gelu_clip: float
     without: Sequence[str]
     lora: Sequence[tuple[Path, float]]
+    embeddings: Sequence[tuple[Path, str | None]]
+    clip_skip: int
+    prompt_chunks: int
     prediction_type: str | None
     networks: str
     prune: str | None
@@ -86,6 +91,7 @@ def generate(
     seed: int = 0,
     steps: int = 20,
     guidance: float = 7.5,
+    prompt_syntax: PromptSyntax = "plain",
     scheduler: str | None = None,
     backend: str = "cpu",
     precision: Precision = "fp32",
@@ -106,6 +112,7 @@ def generate(
             seed=seed,
             steps=steps,
             guidance=guidance,
+            prompt_syntax=prompt_syntax,
             on_step=on_step,
         )
 
@@ -159,6 +166,9 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),
         lora=options.get("lora", ()),
+        embeddings=options.get("embeddings", ()),
+        clip_skip=options.get("clip_skip", 0),
+        prompt_chunks=options.get("prompt_chunks", 1),
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,

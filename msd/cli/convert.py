@@ -6,12 +6,13 @@ import json
 from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from msd.cli import options
 from msd.cli.command import Command, refuse_existing
+from msd.cli.model_options import model_options
 from msd.cli.options import FILE
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
@@ -46,12 +47,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 @click.command(cls=Command)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @options.output_folder()
-@click.option(
-    "--lora",
-    multiple=True,
-    metavar="FILE[:SCALE]",
-    help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
-)
+@model_options
 @click.option(
     "--source",
     "networks",
@@ -127,7 +123,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 def convert(
     source: Path | None,
     output: Path,
-    lora: tuple[str, ...],
+    changes: dict[str, Any],
     networks: str,
     components: tuple[str, ...],
     recipe: str,
@@ -162,7 +158,6 @@ def convert(
     from msd.api import conversion_settings
     from msd.bundle import dump_manifest
     from msd.conversion import convert as conversion
-    from msd.sources import lora as adapters
 
     settings = conversion_settings(
         recipe=recipe,
@@ -173,7 +168,7 @@ def convert(
         device=device,
         gelu_clip=gelu_clip,
         without=without,
-        lora=[adapters.parse(text) for text in lora],
+        **changes,
         prediction_type=prediction_type,
         networks=networks,
         prune=prune,
@@ -231,6 +226,8 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     for name, title in manifest.source.published.items():
         click.echo(f"{name} is {title} as published")
+    for embedding in manifest.source.embeddings:
+        click.echo(f"prompts may contain {embedding.tokens[0]}, of {embedding.file}")
     if not converted:
         click.echo("Nothing to do: every file is up to date.")
         return

@@ -85,6 +85,7 @@ def generate(
         Pipeline(open_bundle(out, verify), recorder=recorder, **settings) as pipeline,
     ):
         _warn_about_unused(pipeline, requests[0])
+        _warn_about_cut(pipeline, requests[0])
         with step_progress() as on_step:
             results = pipeline.generate_all(requests, on_step, on_preview=on_preview)
     for path, image in zip(paths, results, strict=True):
@@ -138,6 +139,15 @@ def _warn_about_unused(pipeline: Pipeline, request: Request) -> None:
         is_embedded = guidance.mode == "embedding"
         reason = "this U-Net has its guidance built in" if is_embedded else "guidance of 1 or less needs none"
         click.echo(f"warning: the negative prompt is not used: {reason}", err=True)
+
+
+def _warn_about_cut(pipeline: Pipeline, request: Request) -> None:
+    for prompt in pipeline.prompts(request):
+        if prompt.cut:
+            room = len(prompt.tokens) * pipeline.tokenizer.room
+            click.echo(
+                f"warning: a prompt has room for {room} tokens, and this was cut: {prompt.cut}", err=True
+            )
 
 
 def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:

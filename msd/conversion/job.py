@@ -12,6 +12,8 @@ from msd.errors import BadCheckpoint
 from msd.families import Family
 from msd.models.networks import Configs, Network, Size, networks, size_of
 from msd.sources.checkpoint import Checkpoint
+from msd.sources.clip_skip import skip_layers
+from msd.sources.embedding import add
 from msd.sources.formats import open_checkpoint
 from msd.sources.keras_cv import networks as keras_cv
 from msd.sources.lora import merge
@@ -52,9 +54,17 @@ def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
     checkpoint = merge(checkpoint, settings.lora)
+    checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
     components = settings.selected_components(checkpoint.family)
     for name in components:
         if name not in checkpoint.weights:
             raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
-    size = size_of(checkpoint.family, checkpoint.configs, settings.height, settings.width, settings.batch)
+    size = size_of(
+        checkpoint.family,
+        checkpoint.configs,
+        height=settings.height,
+        width=settings.width,
+        batch=settings.batch,
+        chunks=settings.prompt_chunks,
+    )
     return Job(checkpoint, settings, size, components)

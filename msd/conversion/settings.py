@@ -19,7 +19,9 @@ class Settings:
     """The settings of a conversion. `components` are by default those that the family requires.
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
-    files to merge into the weights, each with its scale. `pruning` overrides the recipe's own, and uses a
+    files to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its
+    token, or None for the file's own. `clip_skip` layers of the text encoder are dropped, and the denoiser
+    takes `prompt_chunks` of its outputs. `pruning` overrides the recipe's own, and uses a
     `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our own.
     """
 
@@ -33,6 +35,9 @@ class Settings:
     prediction_type: str | None = None
     force: bool = False
     lora: Sequence[tuple[Path, float]] = ()
+    embeddings: Sequence[tuple[Path, str | None]] = ()
+    clip_skip: int = 0
+    prompt_chunks: int = 1
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None

@@ -25,7 +25,6 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
 from msd.families import Component, Family
-from msd.ir.weights import Array
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions, Precision
@@ -36,9 +35,11 @@ from msd.runtime.guidance import Guidance
 from msd.runtime.image import GeneratedImage, pixels
 from msd.runtime.noise import noise
 from msd.runtime.preview import OnPreview, Preview
+from msd.runtime.prompt import TokenizedPrompt, tokenize
+from msd.runtime.prompt_syntax import PromptSyntax
 from msd.runtime.request import Request
 from msd.runtime.scheduler import name_of_kind, open_scheduler
-from msd.runtime.text import Context, encode_tokens, required_files
+from msd.runtime.text import Context, encode_prompts, required_files
 from msd.runtime.timeline import TimelineRecorder, unwatched
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -111,6 +112,7 @@ class Pipeline:
         seed: int = 0,
         steps: int = 20,
         guidance: float = 7.5,
+        prompt_syntax: PromptSyntax = "plain",
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
@@ -120,11 +122,16 @@ class Pipeline:
         With `on_preview`, the decoder is loaded when the pixels of the first preview are requested. It then
         stays in memory beside the denoiser, unless execution is sequential.
 
-        Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
-        fit, NoDelegate and DelegateFailed where the GPU cannot be used.
+        Raises BadConfig for impossible steps, latents or weights in prompts, BadBundle and BadModelFile
+        for files that do not fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
         request = Request(
-            prompt=prompt, negative_prompt=negative_prompt, seed=seed, steps=steps, guidance=guidance
+            prompt=prompt,
+            negative_prompt=negative_prompt,
+            seed=seed,
+            steps=steps,
+            guidance=guidance,
+            prompt_syntax=prompt_syntax,
         )
         return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
@@ -138,8 +145,9 @@ class Pipeline:
         """Return an image for each request; each network is loaded once for all of them."""
         for request in requests:
             self.scheduler.table(request.steps)
+        prompts = [*map(self.prompts, requests)]
         with self._networks() as networks:
-            contexts = encode_tokens(self.bundle, networks, [*map(self._tokens, requests)])
+            contexts = encode_prompts(self.bundle, networks, prompts)
             denoiser = Denoiser(self.bundle, networks.take(self.family.denoiser.name))
             shape = denoiser.latent_shape
             starts = [noise(request.seed, shape) for request in requests] if latents is None else latents
@@ -161,6 +169,12 @@ class Pipeline:
     def guidance(self, scale: float) -> Guidance:
         """Return the guidance of an image with this `scale`; the denoiser's file decides its mode."""
         return Guidance.of(self.bundle.component(self.family.denoiser.name), scale)
+
+    def prompts(self, request: Request) -> list[TokenizedPrompt]:
+        """Return the prompts of a request as they are read: one, or for guidance the negative one first."""
+        texts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
+        chunks = self.bundle.manifest.configuration.prompt_chunks
+        return [tokenize(self.tokenizer, text, request.prompt_syntax, chunks) for text in texts]
 
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
         return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
@@ -192,11 +206,6 @@ class Pipeline:
     def family(self) -> Family:
         """The family of the bundle's model."""
         return self.bundle.family
-
-    def _tokens(self, request: Request) -> Array:
-        """Return the tokens of a request's prompts, int32 (rows, length): one row, or two for guidance."""
-        prompts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
-        return np.stack([*map(self.tokenizer.encode, prompts)])
 
     def _denoise(
         self,

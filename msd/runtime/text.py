@@ -11,6 +11,7 @@ from msd.bundle import Bundle
 from msd.families import Component, Feed
 from msd.ir.weights import Array
 from msd.runtime.execution import NetworksInMemory
+from msd.runtime.prompt import TokenizedPrompt, emphasized
 
 Float = npt.NDArray[np.float32]
 
@@ -25,21 +26,33 @@ def required_files(bundle: Bundle) -> list[str]:
     return [file for file in needed if file in bundle.manifest.components]
 
 
-def encode_tokens(bundle: Bundle, networks: NetworksInMemory, tokens: Sequence[Array]) -> list[Context]:
-    """Return the denoiser's inputs that encoders compute, for each of `tokens`, int32 (rows, length).
+def encode_prompts(
+    bundle: Bundle, networks: NetworksInMemory, prompts: Sequence[Sequence[TokenizedPrompt]]
+) -> list[Context]:
+    """Return the denoiser's inputs that encoders compute, for the prompts, one for each row, of each image.
 
+    The encoders read one chunk at a time; the chunks of a prompt follow each other along the tokens' axis.
     Each encoder is released after it has run, and the next network that is needed is prefetched meanwhile.
     """
     family = bundle.family
+    tokens = [np.concatenate([prompt.tokens for prompt in rows]) for rows in prompts]
+    weights = [np.concatenate([prompt.weights for prompt in rows]) for rows in prompts]
     outputs: dict[Feed, list[Float]] = {}
     for encoder in family.encoders:
         if not encoder.optional:
-            outputs[Feed(encoder.name, encoder.output)] = _run_encoder(bundle, networks, encoder, tokens)
+            values = _run_encoder(bundle, networks, encoder, tokens)
+            outputs[Feed(encoder.name, encoder.output)] = [*map(emphasized, values, weights)]
     feeds = family.denoiser.feeds.items()
     return [
-        {name: np.concatenate([outputs[feed][i] for feed in sources], -1) for name, sources in feeds}
-        for i in range(len(tokens))
+        {name: _joined([outputs[feed][i] for feed in sources], len(rows)) for name, sources in feeds}
+        for i, rows in enumerate(prompts)
     ]
+
+
+def _joined(parts: Sequence[Float], rows: int) -> Float:
+    """Return encoders' outputs joined along the last axis, the chunks of each of the `rows` in one."""
+    joined = np.concatenate(parts, -1)
+    return joined.reshape(rows, -1, joined.shape[-1])
 
 
 def _run_encoder(
