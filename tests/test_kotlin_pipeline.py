@@ -43,6 +43,8 @@ MODELS = {
     "no guidance": ({"batch": 2}, 1.0),
     "sinusoids": ({"batch": 2, "embeddings": WIDE}, 3.0),
     "embedded": ({"embeddings": TOLD}, 8.0),
+    "chunks": ({"chunks": 3}, 7.5),
+    "chunks, batch 2": ({"batch": 2, "chunks": 2}, 7.5),
 }
 
 

@@ -9,13 +9,13 @@ import click
 from msd.cli import options
 
 
-def _changes(lora: tuple[str, ...], embedding: tuple[str, ...], **numbers: int) -> dict[str, Any]:
+def _changes(lora: tuple[str, ...], embeddings: tuple[str, ...], **numbers: int) -> dict[str, Any]:
     """Return the options' values as arguments of `msd.api.conversion_settings`."""
     from msd.sources import embedding as inversions
     from msd.sources import lora as adapters
 
-    embeddings = [inversions.parse(text) for text in embedding]
-    return {"lora": [adapters.parse(text) for text in lora], "embeddings": embeddings, **numbers}
+    files = {"lora": [*map(adapters.parse, lora)], "embeddings": [*map(inversions.parse, embeddings)]}
+    return {**files, **numbers}
 
 
 model_options = options.gathered(
@@ -29,6 +29,7 @@ model_options = options.gathered(
     ),
     click.option(
         "--embedding",
+        "embeddings",
         multiple=True,
         metavar="FILE[:TOKEN]",
         help="Add a textual inversion (.safetensors, .pt, .bin); may be repeated.  [default: its own token]",
