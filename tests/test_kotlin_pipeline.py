@@ -55,10 +55,11 @@ def test_a_picture_is_the_runtime_s(
 ) -> None:
     settings, guidance = MODELS[model]
     folder = write_app(tmp_path / "app", scheduler, **settings)
-    (found,) = drawn(kotlin, folder, guidance=guidance)["pictures"]
+    prompt = "three red circles and then two blue squares " * 12
+    (found,) = drawn(kotlin, folder, prompt=prompt, guidance=guidance)["pictures"]
     draw_with_sums(monkeypatch)
     wanted = Pipeline(open_bundle(folder), scheduler=scheduler).generate(
-        "three red circles", negative_prompt="a blue square!", seed=9, steps=6, guidance=guidance
+        prompt, negative_prompt="a blue square!", seed=9, steps=6, guidance=guidance
     )
     latents = wanted.latents.ravel()
     np.testing.assert_allclose(floats(found["latents"]), latents, rtol=0, atol=1e-5 * np.abs(latents).max())
