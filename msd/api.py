@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from msd.runtime.image import GeneratedImage
     from msd.runtime.initial_image import Fit
     from msd.runtime.pipeline import OnStep
+    from msd.runtime.prompt_syntax import PromptSyntax
 
 __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
 
@@ -37,10 +38,11 @@ __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_
 class ConversionOptions(TypedDict, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
-    `height` and `width` are in pixels; `lora` are files with their scales; `scheduler` is written as in
-    "tcd:eta=1"; `steps` and `guidance` are those of images by default; `prune` is a budget such as "15%" or
-    "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights around
-    pruned units as they are; `force` replaces what the output folder holds.
+    `height` and `width` are in pixels; `lora` are files with their scales; `embeddings` are files with their
+    tokens, or None for the file's own; `clip_skip` and `prompt_chunks` are docs/prompts.md's; `scheduler` is
+    written as in "tcd:eta=1"; `steps` and `guidance` are those of images by default; `prune` is a budget such
+    as "15%" or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the
+    weights around pruned units as they are; `force` replaces what the output folder holds.
     """
 
     recipe: str
@@ -56,6 +58,9 @@ class ConversionOptions(TypedDict, total=False):
     scheduler: str | None
     steps: int | None
     guidance: float | None
+    embeddings: Sequence[tuple[Path, str | None]]
+    clip_skip: int
+    prompt_chunks: int
     prediction_type: str | None
     networks: str
     prune: str | None
@@ -92,6 +97,7 @@ def generate(
     seed: int = 0,
     steps: int | None = None,
     guidance: float | None = None,
+    prompt_syntax: PromptSyntax = "plain",
     image: str | Path | None = None,
     mask: str | Path | None = None,
     strength: float | None = None,
@@ -122,6 +128,7 @@ def generate(
             guidance=guidance,
             image=read_initial_image(opened, image, mask, fit),
             strength=strength,
+            prompt_syntax=prompt_syntax,
             on_step=on_step,
         )
 
@@ -179,6 +186,9 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         scheduler=options.get("scheduler"),
         steps=options.get("steps"),
         guidance=options.get("guidance"),
+        embeddings=options.get("embeddings", ()),
+        clip_skip=options.get("clip_skip", 0),
+        prompt_chunks=options.get("prompt_chunks", 1),
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,

@@ -48,6 +48,14 @@ class Adapter:
 
 
 @dataclass(frozen=True)
+class Embedding:
+    """A textual inversion: its name among the source's files, and the tokens that it added, one a vector."""
+
+    file: str
+    tokens: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Source:
     """The converted checkpoint: `kind` such as "diffusers", its name, and each file read, by relative path.
 
@@ -58,6 +66,7 @@ class Source:
     name: str
     files: dict[str, File]
     adapters: tuple[Adapter, ...] = ()
+    embeddings: tuple[Embedding, ...] = ()
     published: dict[str, str] = field(default_factory=dict)
 
 
@@ -73,8 +82,9 @@ class RecipeFacts:
 class Configuration:
     """The settings of a conversion: image size in pixels, batch, recipe, and each component's own, by name.
 
-    `networks`: "msd" for our own, "keras-cv" for keras-cv's. In the file, each component's settings stand
-    under its name beside the other keys.
+    `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the text
+    encoder the denoiser takes, one after the other along the tokens. In the file, each component's settings
+    stand under its name beside the other keys.
     """
 
     height: int
@@ -82,6 +92,7 @@ class Configuration:
     batch: int
     recipe: RecipeFacts
     networks: str = "msd"
+    prompt_chunks: int = 1
     components: dict[str, dict[str, Any]] = field(default_factory=dict, metadata=schema.INLINE)
 
 

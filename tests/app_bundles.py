@@ -40,16 +40,21 @@ def write_bundle(
     embeddings: dict[str, int] | None = None,
     scheduler: dict[str, Any] | None = None,
     tokenizer: dict[str, Any] | None = None,
+    chunks: int = 1,
 ) -> Path:
-    """Write a bundle that NumPy draws with; `embeddings`: the widths of the U-Net's inputs by name."""
+    """Write a bundle that NumPy draws with; `embeddings`: the widths of the U-Net's inputs by name.
+
+    With `chunks`, the U-Net takes as many outputs of the text encoder.
+    """
     folder.mkdir(parents=True)
     latent, context = (batch, HEIGHT, WIDTH, 4), (batch, 1, 77, CONTEXT)
+    read = (batch, 1, 77 * chunks, CONTEXT)
     extra = {name: (batch, width) for name, width in (embeddings or {}).items()}
     if "timestep_embedding" not in extra:
         extra["timestep"] = (1,)
     parts = {
         "text_encoder": _write(folder, "text_encoder", {"tokens": (batch, 77)}, ("context", context)),
-        "unet": _write(folder, "unet", {"latent": latent, "context": context, **extra}, ("noise", latent)),
+        "unet": _write(folder, "unet", {"latent": latent, "context": read, **extra}, ("noise", latent)),
         "vae_decoder": _write(
             folder, "vae_decoder", {"latent": (1, *latent[1:])}, ("image", (1, HEIGHT * 8, WIDTH * 8, 3))
         ),
@@ -64,6 +69,7 @@ def write_bundle(
         width=WIDTH * 8,
         batch=batch,
         recipe=RecipeFacts("gpu-w8", ""),
+        prompt_chunks=chunks,
         components={"text_encoder": {}, "unet": SETTINGS, "vae_decoder": {}},
     )
     source = Source("stand-in", "sums", {"unet.safetensors": File("ab" * 32, 7)})

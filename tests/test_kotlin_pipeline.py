@@ -43,6 +43,8 @@ MODELS = {
     "no guidance": ({"batch": 2}, 1.0),
     "sinusoids": ({"batch": 2, "embeddings": WIDE}, 3.0),
     "embedded": ({"embeddings": TOLD}, 8.0),
+    "chunks": ({"chunks": 3}, 7.5),
+    "chunks, batch 2": ({"batch": 2, "chunks": 2}, 7.5),
 }
 
 
@@ -53,10 +55,11 @@ def test_a_picture_is_the_runtime_s(
 ) -> None:
     settings, guidance = MODELS[model]
     folder = write_app(tmp_path / "app", scheduler, **settings)
-    (found,) = drawn(kotlin, folder, guidance=guidance)["pictures"]
+    prompt = "three red circles and then two blue squares " * 12
+    (found,) = drawn(kotlin, folder, prompt=prompt, guidance=guidance)["pictures"]
     draw_with_sums(monkeypatch)
     wanted = Pipeline(open_bundle(folder), scheduler=scheduler).generate(
-        "three red circles", negative_prompt="a blue square!", seed=9, steps=6, guidance=guidance
+        prompt, negative_prompt="a blue square!", seed=9, steps=6, guidance=guidance
     )
     latents = wanted.latents.ravel()
     np.testing.assert_allclose(floats(found["latents"]), latents, rtol=0, atol=1e-5 * np.abs(latents).max())

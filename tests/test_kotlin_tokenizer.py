@@ -28,7 +28,7 @@ EXTRA = [
 PIECES = [
     "the", "'s", "'LL", "don't", "'re", "'", "''ve", "!", "!!", "  ", "\t\n", "\r\n", START, END, END.upper(),
     START.title(), "<|", "|>", "cat", "Cat2", "photograph", "x" * 300, "astronaut-riding", "1999",
-    "(masterpiece:1.2)", *EXTRA,
+    "(masterpiece:1.2)", "<cat-toy>", "<CAT-TOY>_1", *EXTRA,
 ]  # fmt: skip
 
 
@@ -58,12 +58,19 @@ OVERLAPPING = {
     "34": added("ca"),
     "35": added("cat"),
 }
+INVERSIONS = {
+    "674": added("<Cat-Toy>"),
+    "675": added("<Cat-Toy>_1"),
+    "676": added("<Cat-Toy>_2"),
+    "677": added("astro"),
+}
 TOKENIZERS = {
     "sd15": None,
     "other pad": {**SD15, "pad_token": added("!", normalized=False)},
     "late specials": SD21,
     "overlapping specials": {**SD15, "added_tokens_decoder": OVERLAPPING},
     "short": {**SD15, "model_max_length": 9},
+    "textual inversions": {**SD15, "added_tokens_decoder": INVERSIONS},
 }
 
 

@@ -6,12 +6,13 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from msd.cli import options
 from msd.cli.command import Command, refuse_existing
+from msd.cli.model_options import model_options
 from msd.cli.options import FILE
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
@@ -46,28 +47,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 @click.command(cls=Command)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @options.output_folder()
-@click.option(
-    "--lora",
-    multiple=True,
-    metavar="FILE[:SCALE]",
-    help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
-)
-@click.option(
-    "--scheduler",
-    metavar="NAME[:SETTING=VALUE,…]",
-    help="The scheduler of the model, for one with a few-step LoRA: lcm, tcd:eta=1, euler or"
-    " ddim:timestep_spacing=trailing.  [default: the checkpoint's own]",
-)
-@click.option(
-    "--steps",
-    type=click.IntRange(1),
-    help="Denoising steps of images by default.  [default: 4 for a few-step model, else 20]",
-)
-@click.option(
-    "--guidance",
-    type=click.FloatRange(0),
-    help="Guidance of images by default.  [default: 1, none, for a few-step model, else 7.5]",
-)
+@model_options
 @click.option(
     "--source",
     "networks",
@@ -149,10 +129,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 def convert(
     source: Path | None,
     output: Path,
-    lora: tuple[str, ...],
-    scheduler: str | None,
-    steps: int | None,
-    guidance: float | None,
+    changes: dict[str, Any],
     networks: str,
     components: tuple[str, ...],
     also: tuple[str, ...],
@@ -189,7 +166,6 @@ def convert(
     from msd.api import conversion_settings
     from msd.bundle import dump_manifest
     from msd.conversion import convert as conversion
-    from msd.sources import lora as adapters
 
     settings = conversion_settings(
         recipe=recipe,
@@ -201,10 +177,7 @@ def convert(
         device=device,
         gelu_clip=gelu_clip,
         without=without,
-        lora=[adapters.parse(text) for text in lora],
-        scheduler=scheduler,
-        steps=steps,
-        guidance=guidance,
+        **changes,
         prediction_type=prediction_type,
         networks=networks,
         prune=prune,
@@ -276,6 +249,8 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
     _print_images(manifest)
     for name, title in manifest.source.published.items():
         click.echo(f"{name} is {title} as published")
+    for embedding in manifest.source.embeddings:
+        click.echo(f"prompts may contain {embedding.tokens[0]}, of {embedding.file}")
     if not converted:
         click.echo("Nothing to do: every file is up to date.")
         return

@@ -89,6 +89,7 @@ def generate(
         Pipeline(bundle, recorder=recorder, **settings) as pipeline,
     ):
         _warn_about_unused(pipeline, wanted[0])
+        _warn_about_cut(pipeline, wanted[0])
         _say_what_is_read(wanted[0])
         with step_progress() as on_step:
             results = pipeline.generate_all(wanted, on_step, on_preview=on_preview)
@@ -148,6 +149,15 @@ def _warn_about_unused(pipeline: Pipeline, request: Request) -> None:
 def _say_what_is_read(request: Request) -> None:
     if request.image:
         click.echo(request.image.description, err=True)
+
+
+def _warn_about_cut(pipeline: Pipeline, request: Request) -> None:
+    for prompt in pipeline.prompts(request):
+        if prompt.cut:
+            room = len(prompt.tokens) * pipeline.tokenizer.room
+            click.echo(
+                f"warning: a prompt has room for {room} tokens, and this was cut: {prompt.cut}", err=True
+            )
 
 
 def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     """Returns the requests for images of a bundle."""
 
 PRECISIONS = click.Choice(["fp32", "fp16"])
+SYNTAXES = click.Choice(["plain", "weights"])
 EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
 
@@ -71,6 +72,13 @@ request_options = options.gathered(
     _requests,
     click.option("--prompt", callback=_utf8, required=True, help="What the image should show."),
     click.option("--negative-prompt", callback=_utf8, default="", help="What it should not show."),
+    click.option(
+        "--prompt-syntax",
+        type=SYNTAXES,
+        default="plain",
+        show_default=True,
+        help="weights: (word:1.2), (word) for 1.1 and [word] for 1/1.1, as in AUTOMATIC1111's web UI.",
+    ),
     click.option(
         "--seed",
         type=click.IntRange(0),

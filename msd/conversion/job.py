@@ -16,6 +16,8 @@ from msd.models.networks import Configs, Network, Size, networks, size_of
 from msd.runtime.guidance import EMBEDDING
 from msd.runtime.scheduler import make_scheduler
 from msd.sources.checkpoint import Checkpoint
+from msd.sources.clip_skip import skip_layers
+from msd.sources.embedding import add
 from msd.sources.formats import open_checkpoint
 from msd.sources.keras_cv import networks as keras_cv
 from msd.sources.lora import merge
@@ -75,6 +77,7 @@ def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
     checkpoint = merge(checkpoint, settings.lora)
+    checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
     checkpoint = replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))
     needed = checkpoint.family.needs(checkpoint.configs)
     available = [name for name in needed if name in checkpoint.weights]
@@ -82,7 +85,14 @@ def open_job(path: Path, settings: Settings) -> Job:
     for name in components:
         if name not in checkpoint.weights:
             raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
-    size = size_of(checkpoint.family, checkpoint.configs, settings.height, settings.width, settings.batch)
+    size = size_of(
+        checkpoint.family,
+        checkpoint.configs,
+        height=settings.height,
+        width=settings.width,
+        batch=settings.batch,
+        chunks=settings.prompt_chunks,
+    )
     left_out = () if settings.components else tuple(name for name in needed if name not in components)
     job = Job(checkpoint=checkpoint, settings=settings, size=size, components=components, left_out=left_out)
     if settings.steps is not None:

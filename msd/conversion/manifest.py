@@ -16,6 +16,7 @@ from msd.bundle import (
     Adapter,
     Configuration,
     ConvertedFile,
+    Embedding,
     RecipeFacts,
     RunsOn,
     Source,
@@ -63,8 +64,14 @@ def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
     files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in needed or n not in weights}
     published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
+    embeddings = tuple(Embedding(name, tokens) for name, tokens in checkpoint.embeddings.items())
     return Source(
-        kind=checkpoint.kind, name=checkpoint.name, files=files, adapters=adapters, published=published
+        kind=checkpoint.kind,
+        name=checkpoint.name,
+        files=files,
+        adapters=adapters,
+        embeddings=embeddings,
+        published=published,
     )
 
 
@@ -78,6 +85,7 @@ def configuration_of(job: Job) -> Configuration:
         batch=job.settings.batch,
         recipe=RecipeFacts(recipe.name, recipe.digest),
         networks=job.checkpoint.networks,
+        prompt_chunks=job.settings.prompt_chunks,
         components={name: to_json(asdict(config)) for name, config in job.checkpoint.configs.items()},
     )
 

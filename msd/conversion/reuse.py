@@ -73,7 +73,8 @@ def _is_compatible(old: Manifest, source: Source, configuration: Configuration) 
 def _is_same_checkpoint(old: Source, new: Source) -> bool:
     """Return whether the files of `old` are unchanged; the folder may have a new name, or more files."""
     same = all(new.files.get(name) == file for name, file in old.files.items())
-    return same and (old.kind, old.adapters) == (new.kind, new.adapters)
+    made = [(source.kind, source.adapters, source.embeddings) for source in (old, new)]
+    return same and made[0] == made[1]
 
 
 def _difference(old: Manifest, source: Source, configuration: Configuration) -> str:
@@ -81,6 +82,9 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if old.source.adapters != source.adapters:
         merged = ", ".join(f"{adapter.file} at {adapter.scale:g}" for adapter in old.source.adapters)
         return f"a conversion with {merged or 'no LoRA'} merged into the weights"
+    if old.source.embeddings != source.embeddings:
+        tokens = ", ".join(f"{each.tokens[0]} of {each.file}" for each in old.source.embeddings)
+        return f"a conversion with the embeddings {tokens or '(none)'}"
     if not _is_same_checkpoint(old.source, source):
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = to_json(old.configuration), to_json(configuration)

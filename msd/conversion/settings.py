@@ -21,10 +21,12 @@ class Settings:
     `also` are optional components to add to them.
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
-    files to merge into the weights, each with its scale. `scheduler`, NAME[:SETTING=VALUE,…], replaces the
-    checkpoint's; `steps` and `guidance` replace the defaults of images that follow from it. `pruning`
-    overrides the recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build
-    those of keras-cv, "auto" for our own.
+    files to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its
+    token, or None for the file's own. `clip_skip` layers of the text encoder are dropped, and the denoiser
+    takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the checkpoint's;
+    `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
+    recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
+    "auto" for our own.
     """
 
     rules: Sequence[Rewrite]
@@ -41,6 +43,9 @@ class Settings:
     scheduler: str | None = None
     steps: int | None = None
     guidance: float | None = None
+    embeddings: Sequence[tuple[Path, str | None]] = ()
+    clip_skip: int = 0
+    prompt_chunks: int = 1
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None

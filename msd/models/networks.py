@@ -115,10 +115,16 @@ def _build(place: str, config: Any, size: Size) -> Any:
 
 
 def size_of(
-    family: Family, configs: Configs, height: int | None = None, width: int | None = None, batch: int = 1
+    family: Family,
+    configs: Configs,
+    height: int | None = None,
+    width: int | None = None,
+    batch: int = 1,
+    chunks: int = 1,
 ) -> Size:
     """Return the size for images of `height` by `width` pixels, by default the denoiser's own.
 
+    The denoiser takes the context of `chunks` times the tokens that the text encoders read at once.
     Raises BadConfig for pixels that the levels of the denoiser and the decoder do not divide.
     """
     denoiser: DenoiserConfig = configs[family.denoiser.name]
@@ -131,7 +137,8 @@ def size_of(
             raise BadConfig(f"the {name} of {pixels} pixels must be a multiple of {step}")
         cells.append(pixels // decoder.scale)
     rows, columns = cells
-    return Size(rows=rows, columns=columns, length=_length(family, configs), batch=batch, scale=decoder.scale)
+    length = chunks * _length(family, configs)
+    return Size(rows=rows, columns=columns, length=length, batch=batch, scale=decoder.scale)
 
 
 def _length(family: Family, configs: Configs) -> int:

@@ -24,7 +24,6 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadConfig
 from msd.families import Family
-from msd.ir.weights import Array
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions, Precision
@@ -45,11 +44,13 @@ from msd.runtime.needs import (
 )
 from msd.runtime.noise import noise, posterior_noise
 from msd.runtime.preview import OnPreview, Preview
+from msd.runtime.prompt import TokenizedPrompt, tokenize
+from msd.runtime.prompt_syntax import PromptSyntax
 from msd.runtime.request import Request
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.start import Start, start_from
 from msd.runtime.step import StepTable
-from msd.runtime.text import Context, encode_tokens
+from msd.runtime.text import Context, encode_prompts
 from msd.runtime.timeline import TimelineRecorder, unwatched
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -122,6 +123,7 @@ class Pipeline:
         seed: int = 0,
         steps: int | None = None,
         guidance: float | None = None,
+        prompt_syntax: PromptSyntax = "plain",
         image: InitialImage | None = None,
         strength: float | None = None,
         on_step: OnStep | None = None,
@@ -137,8 +139,8 @@ class Pipeline:
         With `on_preview`, the decoder is loaded when the pixels of the first preview are requested. It then
         stays in memory beside the denoiser, unless execution is sequential.
 
-        Raises BadConfig for impossible steps or latents, BadBundle and BadModelFile for files that do not
-        fit, NoDelegate and DelegateFailed where the GPU cannot be used.
+        Raises BadConfig for impossible steps, latents or weights in prompts, BadBundle and BadModelFile
+        for files that do not fit, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
         defaults = self.bundle.manifest.images.unless(steps, guidance)
         request = Request(
@@ -147,6 +149,7 @@ class Pipeline:
             seed=seed,
             steps=defaults.steps,
             guidance=defaults.guidance,
+            prompt_syntax=prompt_syntax,
             image=image,
             strength=strength,
         )
@@ -163,10 +166,9 @@ class Pipeline:
         tables = [self.scheduler.table(r.steps, r.effective_strength) for r in requests]
         for request in requests:
             require_image(self.bundle, request)
+        prompts = [*map(self.prompts, requests)]
         with self._networks() as networks:
-            contexts = encode_tokens(
-                self.bundle, networks, [*map(self._tokens, requests)], self._files_for(requests)
-            )
+            contexts = encode_prompts(self.bundle, networks, prompts, self._files_for(requests))
             starts = self._starts(networks, requests, latents)
             denoiser = Denoiser(self.bundle, networks.take(self.family.denoiser.name))
             counter = _Counter(
@@ -189,6 +191,12 @@ class Pipeline:
     def guidance(self, scale: float) -> Guidance:
         """Return the guidance of an image with this `scale`; the denoiser's file decides its mode."""
         return Guidance.of(self.bundle.component(self.family.denoiser.name), scale)
+
+    def prompts(self, request: Request) -> list[TokenizedPrompt]:
+        """Return the prompts of a request as they are read: one, or for guidance the negative one first."""
+        texts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
+        chunks = self.bundle.manifest.configuration.prompt_chunks
+        return [tokenize(self.tokenizer, text, request.prompt_syntax, chunks) for text in texts]
 
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
         return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
@@ -220,11 +228,6 @@ class Pipeline:
     def family(self) -> Family:
         """The family of the bundle's model."""
         return self.bundle.family
-
-    def _tokens(self, request: Request) -> Array:
-        """Return the tokens of a request's prompts, int32 (rows, length): one row, or two for guidance."""
-        prompts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
-        return np.stack([*map(self.tokenizer.encode, prompts)])
 
     def _files_for(self, requests: Sequence[Request]) -> list[str]:
         """Return the files that the requests need, in the order in which they run."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from msd.errors import BadConfig
 from msd.runtime.initial_image import InitialImage
+from msd.runtime.prompt_syntax import PromptSyntax
 
 STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
 """The strengths of diffusers' image-to-image and inpainting pipelines where none is given."""
@@ -15,6 +16,8 @@ STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
 @dataclass(frozen=True)
 class Request:
     """One image to generate. The negative prompt is used where guidance has a pass for it (`Guidance.of`).
+
+    `prompt_syntax` is that of both prompts (msd/runtime/prompt_syntax.py).
 
     With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
     By default that is 0.8, and 1 where a mask says what to repaint. Raises BadConfig for a strength without
@@ -26,6 +29,7 @@ class Request:
     seed: int = 0
     steps: int = 20
     guidance: float = 7.5
+    prompt_syntax: PromptSyntax = "plain"
     image: InitialImage | None = None
     strength: float | None = None
 

@@ -11,6 +11,7 @@ from msd.bundle import Bundle
 from msd.families import Component, Feed
 from msd.ir.weights import Array
 from msd.runtime.execution import NetworksInMemory
+from msd.runtime.prompt import TokenizedPrompt, emphasized
 
 Float = npt.NDArray[np.float32]
 
@@ -18,23 +19,36 @@ Context = Mapping[str, Float]
 """Rows for the denoiser's inputs that encoders compute, by name."""
 
 
-def encode_tokens(
-    bundle: Bundle, networks: NetworksInMemory, tokens: Sequence[Array], order: Sequence[str]
+def encode_prompts(
+    bundle: Bundle,
+    networks: NetworksInMemory,
+    prompts: Sequence[Sequence[TokenizedPrompt]],
+    order: Sequence[str],
 ) -> list[Context]:
-    """Return the denoiser's inputs that encoders compute, for each of `tokens`, int32 (rows, length).
+    """Return the denoiser's inputs that encoders compute, for the prompts, one for each row, of each image.
 
+    The encoders read one chunk at a time; the chunks of a prompt follow each other along the tokens' axis.
     Each encoder is released after it has run, and the next network in `order` is prefetched meanwhile.
     """
     family = bundle.family
+    tokens = [np.concatenate([prompt.tokens for prompt in rows]) for rows in prompts]
+    weights = [np.concatenate([prompt.weights for prompt in rows]) for rows in prompts]
     outputs: dict[Feed, list[Float]] = {}
     for encoder in family.encoders:
         if not encoder.optional:
-            outputs[Feed(encoder.name, encoder.output)] = _run_encoder(networks, encoder, tokens, order)
+            values = _run_encoder(networks, encoder, tokens, order)
+            outputs[Feed(encoder.name, encoder.output)] = [*map(emphasized, values, weights)]
     feeds = family.denoiser.feeds.items()
     return [
-        {name: np.concatenate([outputs[feed][i] for feed in sources], -1) for name, sources in feeds}
-        for i in range(len(tokens))
+        {name: _joined([outputs[feed][i] for feed in sources], len(rows)) for name, sources in feeds}
+        for i, rows in enumerate(prompts)
     ]
+
+
+def _joined(parts: Sequence[Float], rows: int) -> Float:
+    """Return encoders' outputs joined along the last axis, the chunks of each of the `rows` in one."""
+    joined = np.concatenate(parts, -1)
+    return joined.reshape(rows, -1, joined.shape[-1])
 
 
 def _run_encoder(

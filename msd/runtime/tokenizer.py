@@ -12,7 +12,7 @@ import json
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import count, pairwise, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,11 @@ class Special:
         normalized = value.get("normalized", not value.get("special", False))
         return Special(value["content"], normalized, value.get("single_word", False))
 
+    @property
+    def text(self) -> str:
+        """The text that it matches."""
+        return normalize(self.content) if self.normalized else self.content
+
 
 @dataclass(frozen=True)
 class Tokenizer:
@@ -72,25 +77,68 @@ class Tokenizer:
     length: int = LENGTH
     _words: dict[str, tuple[int, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    @property
+    def room(self) -> int:
+        """The number of ids that fit between start and end."""
+        return self.length - 2
+
     def ids(self, text: str) -> list[int]:
         """Return the ids of `text` between start and end, neither truncated nor padded."""
-        return [self.start, *self._token_ids(text), self.end]
+        return [self.start, *self.inner_ids(text), self.end]
 
     def encode(self, text: str) -> npt.NDArray[np.int32]:
         """Return int32 ids of shape (length,): truncated before the end token, padded on the right."""
-        ids = [self.start, *self._token_ids(text)[: self.length - 2], self.end]
+        return self.framed(self.inner_ids(text)[: self.room])
+
+    def framed(self, inner: Sequence[int]) -> npt.NDArray[np.int32]:
+        """Return `inner`, at most `room` ids, between start and end, padded: int32 of shape (length,)."""
+        ids = [self.start, *inner, self.end]
         return np.array(ids + [self.pad] * (self.length - len(ids)), np.int32)
 
-    def _token_ids(self, text: str) -> list[int]:
-        raw, late = (self._pattern(normalized) for normalized in (False, True))
+    def inner_ids(self, text: str) -> list[int]:
+        """Return the ids of `text` without start and end, not truncated.
+
+        A token `t` of a textual inversion with several vectors becomes the ids of `t`, `t_1`, `t_2`, … as in
+        diffusers' `maybe_convert_prompt`.
+        """
+        (raw, raw_ids), (late, late_ids) = self._special_ids
         ids: list[int] = []
         for piece, special in _cut(text, raw):
-            for part, late_special in [(piece, True)] if special else _cut(normalize(piece), late):
-                ids += [self.vocabulary[part]] if late_special else self._words_of(part)
+            if special:
+                ids += raw_ids[piece]
+                continue
+            for part, late_special in _cut(normalize(piece), late):
+                ids += late_ids[part] if late_special else self._words_of(part)
         return ids
 
-    def _pattern(self, normalized: bool) -> regex.Pattern[str] | None:
-        return _alternatives(tuple(s for s in self.specials if s.normalized is normalized))
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the normalised text of `ids`, as far as they are whole characters."""
+        contents = {special.content for special in self.specials}
+        pieces: list[bytes] = []
+        for token in map(self._tokens.__getitem__, ids):
+            word = token.removesuffix("</w>")
+            blank = b" " if token in contents or word != token else b""
+            spelled = word.encode() if token in contents else bytes(map(_bytes_by_letter().__getitem__, word))
+            pieces += [spelled, blank]
+        return b"".join(pieces).decode("utf-8", "replace").strip()
+
+    @functools.cached_property
+    def _tokens(self) -> dict[int, str]:
+        return {id: token for token, id in self.vocabulary.items()}
+
+    @functools.cached_property
+    def _special_ids(self) -> tuple[tuple[regex.Pattern[str] | None, dict[str, list[int]]], ...]:
+        """The special tokens matched before normalising, then those after: a pattern, and ids by text."""
+        stages = ([s for s in self.specials if s.normalized is late] for late in (False, True))
+        return tuple(
+            (_alternatives(some), {s.text: self.vectors(s.content) for s in some}) for some in stages
+        )
+
+    def vectors(self, content: str) -> list[int]:
+        """Return the ids of a special token: its own, then those of its further vectors, if it has any."""
+        contents = {special.content for special in self.specials}
+        further = takewhile(contents.__contains__, (f"{content}_{i}" for i in count(1)))
+        return [self.vocabulary[token] for token in (content, *further)]
 
     def _words_of(self, text: str) -> Iterator[int]:
         for word in words(text):
@@ -182,15 +230,18 @@ def _merge_pair(symbols: list[str], pair: tuple[str, str]) -> list[str]:
     return result
 
 
-@functools.lru_cache(16)
-def _alternatives(specials: tuple[Special, ...]) -> regex.Pattern[str] | None:
+@functools.cache
+def _bytes_by_letter() -> dict[str, int]:
+    return {letter: byte for byte, letter in enumerate(byte_alphabet())}
+
+
+def _alternatives(specials: Sequence[Special]) -> regex.Pattern[str] | None:
     if not specials:
         return None
     longest_first = sorted(specials, key=lambda s: -len(s.content))
     edges = [(r"(?<!\w)", r"(?!\w)") if s.single_word else ("", "") for s in longest_first]
-    contents = [normalize(s.content) if s.normalized else s.content for s in longest_first]
-    parts = zip(edges, contents, strict=True)
-    return regex.compile("|".join(f"{a}{regex.escape(content)}{b}" for (a, b), content in parts))
+    parts = zip(edges, longest_first, strict=True)
+    return regex.compile("|".join(f"{a}{regex.escape(special.text)}{b}" for (a, b), special in parts))
 
 
 def _cut(text: str, pattern: regex.Pattern[str] | None) -> Iterator[tuple[str, bool]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,8 @@ class Checkpoint:
     (without "text_model."). `tokenizer` has a function that returns each of its files,
     by name, and `scheduler` is its configuration. `files` are all relevant files, by the name to show;
     `weight_files` names those with each component's weights.
-    `adapters` are those among `files` that were merged into the weights, each with its scale.
+    `adapters` are those among `files` that were merged into the weights, each with its scale, and
+    `embeddings` those that added tokens, each with these.
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
     """
 
@@ -47,4 +49,10 @@ class Checkpoint:
     files: Mapping[str, Path]
     weight_files: Mapping[str, tuple[str, ...]]
     adapters: Mapping[str, float] = field(default_factory=dict)
+    embeddings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     networks: str = "msd"
+
+    def free_name(self, kind: str, path: Path, taken: Collection[str] = ()) -> str:
+        """Return a name among `files` that neither these nor `taken` have: many files have equal names."""
+        names = (f"{kind}/{path.name}" if i == 1 else f"{kind}/{i}/{path.name}" for i in count(1))
+        return next(name for name in names if name not in self.files and name not in taken)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -72,7 +71,7 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
         if scale:
             weights[layer.component][name] = change.added_to(weights[layer.component][name], scale)
             changed.add(layer.component)
-    shown_as = _free_name(checkpoint, path)
+    shown_as = checkpoint.free_name("lora", path)
     return replace(
         checkpoint,
         weights={c: weights[c] if c in changed else old for c, old in checkpoint.weights.items()},
@@ -88,12 +87,6 @@ def _finite_scale(path: Path | str, scale: float) -> float:
     if not math.isfinite(scale):
         raise BadConfig(f"the scale of {path} is {scale}, but it must be a finite number")
     return float(scale)
-
-
-def _free_name(checkpoint: Checkpoint, path: Path) -> str:
-    """Return a unique name for the file: many are called pytorch_lora_weights.safetensors."""
-    names = (f"lora/{path.name}" if i == 1 else f"lora/{i}/{path.name}" for i in count(1))
-    return next(name for name in names if name not in checkpoint.files)
 
 
 @dataclass(frozen=True)

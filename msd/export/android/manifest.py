@@ -28,7 +28,7 @@ from msd.runtime.guidance import EMBEDDING, Guidance, Mode
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.step import Step
 from msd.runtime.timestep import frequencies
-from msd.runtime.tokenizer import Tokenizer, normalize, open_tokenizer
+from msd.runtime.tokenizer import Tokenizer, open_tokenizer
 from msd.tensor_spec import TensorSpec
 
 FORMAT = 1
@@ -87,11 +87,15 @@ class Schedule:
 
 @dataclass(frozen=True)
 class SpecialToken:
-    """A token that is matched before the text is split into words, after lower-casing it if `normalized`."""
+    """A token that is matched before the text is split into words, after lower-casing it if `normalized`.
+
+    `further`: the ids after `id` of a token with several vectors.
+    """
 
     content: str
     id: int
     normalized: bool
+    further: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,7 @@ class WeightsOrigin:
 class AppManifest:
     """The content of sd-manifest.json; `height` and `width` in pixels, `latent` NHWC.
 
+    `prompt_chunks`: how many outputs of the text encoder the U-Net takes, one after the other.
     `timestep`: None where the U-Net's input is the number itself. `precision`, "fp16" or "fp32", is for the
     phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter and its
     libraries.
@@ -155,6 +160,7 @@ class AppManifest:
     versions: dict[str, str]
     weights: WeightsOrigin
     delegation: tuple[Delegation, ...] = ()
+    prompt_chunks: int = 1
     format: int = FORMAT
 
 
@@ -209,6 +215,7 @@ def describe(
         versions={"msd": msd.__version__, **bundle.manifest.versions},
         weights=WeightsOrigin(source.kind, source.name, hashes, licence),
         delegation=_delegation(bundle, report),
+        prompt_chunks=configuration.prompt_chunks,
     )
 
 
@@ -307,8 +314,8 @@ def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:
         raise BadConfig(
             f"the tokenizer matches {single_words[0]!r} as a word of its own; apps do not support that"
         )
-    texts = ((normalize(s.content) if s.normalized else s.content, s) for s in tokenizer.specials)
-    specials = (SpecialToken(text, tokenizer.vocabulary[text], s.normalized) for text, s in texts)
+    ids = {special: tokenizer.vectors(special.content) for special in tokenizer.specials}
+    specials = (SpecialToken(s.text, first, s.normalized, tuple(rest)) for s, (first, *rest) in ids.items())
     return TokenizerFacts(
         start=tokenizer.start,
         end=tokenizer.end,

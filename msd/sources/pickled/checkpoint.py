@@ -35,21 +35,25 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "torch BoolStorage": np.dtype("?"),
 }
 MOST_AXES = 8
+TENSORS_IN = ("state_dict", "string_to_param")
+METADATA = {"global_step": int, "name": str}
+"""The values beside the tensors that are read, with their type."""
 
 
 def read_contents(path: Path) -> Contents:
     """Return the contents of a .ckpt file, with all float tensors as float32.
 
-    The tensors are those of its "state_dict", if it has one; the metadata is its "global_step". Reads only
-    the pickle; each `load()` opens the file and reads one tensor. Raises BadCheckpoint for a file that is
-    damaged, or whose pickle names anything that no checkpoint needs.
+    The tensors are those of its "state_dict" or, in a textual inversion, "string_to_param", if it has one;
+    the metadata is its "global_step" and "name". Reads only the pickle; each `load()` opens the file and
+    reads one tensor. Raises BadCheckpoint for a file that is damaged, or whose pickle names anything that no
+    checkpoint needs.
     """
     archive = open_archive(path)
     if "byteorder" in archive.entries and archive.read("byteorder") != b"little":
         raise archive.file.wrong("its numbers are big-endian, and only little-endian ones are supported")
     try:
         saved = _items(describe(archive.read("data.pkl")))
-        tensors_by_name = _items(saved["state_dict"]) if "state_dict" in saved else saved
+        tensors_by_name = _items(next((saved[name] for name in TENSORS_IN if name in saved), saved))
         described = {
             name: _tensor(name, value) for name, value in tensors_by_name.items() if _is_tensor(name, value)
         }
@@ -57,8 +61,8 @@ def read_contents(path: Path) -> Contents:
         raise archive.file.wrong(f"of its data.pkl, {error}") from error
     check = cache(archive.check)
     tensors = {name: _weights(archive, tensor, check) for name, tensor in described.items()}
-    step = saved.get("global_step")
-    return Contents(tensors, {"global_step": str(step)} if type(step) is int else {})
+    metadata = {name: str(saved[name]) for name, kind in METADATA.items() if type(saved.get(name)) is kind}
+    return Contents(tensors, metadata)
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,16 @@ public class ClipTokenizer(
     private val late = facts.specials.filter { it.normalized }.sortedBy { -it.content.length }
 
     /** Returns the ids of [text], cut so that the end token stays, padded to the model's length. */
-    public fun encode(text: String): IntArray {
-        val inner = ids(text).take(facts.length - 2)
+    public fun encode(text: String): IntArray = chunks(text, 1).single()
+
+    /** Returns the ids of [text] in exactly [count] chunks, each with a start and an end token, cut and padded. */
+    public fun chunks(text: String, count: Int): List<IntArray> {
+        val inner = ids(text)
+        val room = facts.length - 2
+        return List(count) { framed(inner.drop(it * room).take(room)) }
+    }
+
+    private fun framed(inner: List<Int>): IntArray {
         val ids = IntArray(facts.length) { facts.pad }
         ids[0] = facts.start
         inner.forEachIndexed { i, id -> ids[i + 1] = id }
@@ -32,8 +40,8 @@ public class ClipTokenizer(
     }
 
     private fun ids(text: String): List<Int> = cut(text, early).flatMap { (piece, special) ->
-        if (special != null) listOf(special.id) else cut(clean(piece), late).flatMap { (part, known) ->
-            if (known != null) listOf(known.id) else words(part).flatMap(::merged)
+        if (special != null) special.ids else cut(clean(piece), late).flatMap { (part, known) ->
+            if (known != null) known.ids else words(part).flatMap(::merged)
         }
     }
 

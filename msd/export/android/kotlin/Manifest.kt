@@ -36,8 +36,11 @@ public class Sinusoids(
     public val frequencies: FloatArray,
 )
 
-/** A token that is looked for before the text is cut into words; after lower-casing if [normalized]. */
-public class SpecialToken(public val content: String, public val id: Int, public val normalized: Boolean)
+/**
+ * A token that is looked for before the text is cut into words; after lower-casing if [normalized]. It has more [ids]
+ * than one if it is a textual inversion of several vectors.
+ */
+public class SpecialToken(public val content: String, public val ids: List<Int>, public val normalized: Boolean)
 
 /** Token ids with a meaning, how many tokens a text has, and the special tokens. */
 public class TokenizerFacts(
@@ -49,7 +52,10 @@ public class TokenizerFacts(
     public val specials: List<SpecialToken>,
 )
 
-/** What sd-manifest.json says, as far as drawing needs it; [height] and [width] in pixels, [latent] NHWC. */
+/**
+ * What sd-manifest.json says, as far as drawing needs it; [height] and [width] in pixels, [latent] NHWC. The U-Net takes
+ * [promptChunks] outputs of the text encoder, one after the other.
+ */
 public class Manifest(
     public val model: String,
     public val files: List<ModelFile>,
@@ -63,6 +69,7 @@ public class Manifest(
     public val guidance: Double,
     public val guidanceEmbedding: Sinusoids?,
     public val tokenizer: TokenizerFacts,
+    public val promptChunks: Int,
     public val precision: String,
     public val runtime: String,
 ) {
@@ -119,6 +126,7 @@ public class Manifest(
             guidance = from.child("guidance").number("scale"),
             guidanceEmbedding = sinusoids(from.child("guidance"), "embedding"),
             tokenizer = tokenizer(from.child("tokenizer")),
+            promptChunks = if (from.has("prompt_chunks")) from.int("prompt_chunks") else 1,
             precision = from.text("precision"),
             runtime = from.text("runtime"),
         )
@@ -153,7 +161,8 @@ public class Manifest(
             pad = from.int("pad"),
             length = from.int("length"),
             specials = from.children("specials").map {
-                SpecialToken(it.text("content"), it.int("id"), it.flag("normalized"))
+                val further = if (it.has("further")) it.ints("further").toList() else emptyList()
+                SpecialToken(it.text("content"), listOf(it.int("id")) + further, it.flag("normalized"))
             },
         )
     }

@@ -154,8 +154,10 @@ public class Pipeline(
             check()
             val encoder = take(ENCODER)
             prefetch(UNET)
-            val tokens = guidance.prompts(request.prompt, request.negativePrompt).map(tokenizer::encode)
+            val chunks = manifest.promptChunks
+            val tokens = guidance.prompts(request.prompt, request.negativePrompt).flatMap { tokenizer.chunks(it, chunks) }
             return encoder.rows(manifest.file(ENCODER), tokens.map { mapOf("tokens" to Tensor.Ints(it)) })
+                .chunked(chunks) { it.reduce(FloatArray::plus) }
                 .also { release(ENCODER) }
         }
 

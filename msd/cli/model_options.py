@@ -1,0 +1,69 @@
+"""The options of `msd-convert` that add to the checkpoint's networks, or change them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from msd.cli import options
+
+
+def _changes(lora: tuple[str, ...], embeddings: tuple[str, ...], **others: Any) -> dict[str, Any]:
+    """Return the options' values as arguments of `msd.api.conversion_settings`."""
+    from msd.sources import embedding as inversions
+    from msd.sources import lora as adapters
+
+    files = {"lora": [*map(adapters.parse, lora)], "embeddings": [*map(inversions.parse, embeddings)]}
+    return {**files, **others}
+
+
+model_options = options.gathered(
+    "changes",
+    _changes,
+    click.option(
+        "--lora",
+        multiple=True,
+        metavar="FILE[:SCALE]",
+        help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
+    ),
+    click.option(
+        "--embedding",
+        "embeddings",
+        multiple=True,
+        metavar="FILE[:TOKEN]",
+        help="Add a textual inversion (.safetensors, .pt, .bin); may be repeated.  [default: its own token]",
+    ),
+    click.option(
+        "--clip-skip",
+        type=click.IntRange(0),
+        default=0,
+        show_default=True,
+        help="Drop the text encoder's last layers; 1 is diffusers' clip_skip=1, AUTOMATIC1111's 2.",
+    ),
+    click.option(
+        "--prompt-chunks",
+        type=click.IntRange(1, 16),
+        default=1,
+        show_default=True,
+        metavar="N",
+        help="Read prompts of up to N times 75 tokens.",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="NAME[:SETTING=VALUE,…]",
+        help="The scheduler of the model, for one with a few-step LoRA: lcm, tcd:eta=1, euler or"
+        " ddim:timestep_spacing=trailing.  [default: the checkpoint's own]",
+    ),
+    click.option(
+        "--steps",
+        type=click.IntRange(1),
+        help="Denoising steps of images by default.  [default: 4 for a few-step model, else 20]",
+    ),
+    click.option(
+        "--guidance",
+        type=click.FloatRange(0),
+        help="Guidance of images by default.  [default: 1, none, for a few-step model, else 7.5]",
+    ),
+)
+"""The options become the argument `changes`, keys of `msd.api.ConversionOptions`."""
