@@ -25,7 +25,7 @@ TEXT_ENCODER = Component(
 VAE_ENCODER = Component(
     name="vae_encoder",
     title="VAE encoder",
-    part=Part("vae", prefixes=("encoder.conv_in.", "encoder.", "quant_conv.")),
+    part=Part("vae", prefixes=("encoder.", "quant_conv.")),
     config="msd.models.vae_config:VaeEncoderConfig",
     network="msd.models.vae_encoder:vae_encoder",
     stage="encode",
