@@ -1,4 +1,4 @@
-"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and the decoder of an AutoencoderKL.
+"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and the decoder of an autoencoder.
 
 Latent diffusion after Rombach et al. (2022, arXiv 2112.10752); the components are those that diffusers'
 StableDiffusionPipeline loads.
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from msd.errors import BadCheckpoint
-from msd.families.family import Component, Family, Feed, Part
+from msd.families.family import Architecture, Component, Family, Feed, Part
 
 TEXT_ENCODER = Component(
     name="text_encoder",
@@ -33,6 +33,10 @@ UNET = Component(
     feeds={"context": (Feed(TEXT_ENCODER.name, "context"),)},
     prunable=True,
 )
+TINY_DECODER = Architecture(
+    config="msd.models.tiny_config:TinyDecoderConfig",
+    network="msd.models.tiny_autoencoder:tiny_decoder",
+)
 VAE_DECODER = Component(
     name="vae_decoder",
     title="VAE decoder",
@@ -41,6 +45,7 @@ VAE_DECODER = Component(
     network="msd.models.vae_decoder:vae_decoder",
     stage="decode",
     output="image",
+    alternatives={"AutoencoderTiny": TINY_DECODER},
 )
 
 
