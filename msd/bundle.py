@@ -51,7 +51,8 @@ class Adapter:
 class Source:
     """The converted checkpoint: `kind` such as "diffusers", its name, and each file read, by relative path.
 
-    `published` identifies those files that are public ones, known by their SHA-256.
+    `published` identifies those files that are public ones, known by their SHA-256. `replaced` names the
+    files of each component that is not the checkpoint's own.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class Source:
     files: dict[str, File]
     adapters: tuple[Adapter, ...] = ()
     published: dict[str, str] = field(default_factory=dict)
+    replaced: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

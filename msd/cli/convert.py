@@ -53,6 +53,19 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
 )
 @click.option(
+    "--vae",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Use this autoencoder in place of SOURCE's; may be repeated, for two halves.",
+)
+@click.option(
+    "--preview-vae",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Convert this tiny autoencoder too, to decode previews.",
+)
+@click.option(
     "--source",
     "networks",
     type=click.Choice(["auto", "keras-cv"]),
@@ -128,6 +141,8 @@ def convert(
     source: Path | None,
     output: Path,
     lora: tuple[str, ...],
+    vae: tuple[Path, ...],
+    preview_vae: Path | None,
     networks: str,
     components: tuple[str, ...],
     recipe: str,
@@ -174,6 +189,8 @@ def convert(
         gelu_clip=gelu_clip,
         without=without,
         lora=[adapters.parse(text) for text in lora],
+        vae=vae,
+        preview_vae=preview_vae,
         prediction_type=prediction_type,
         networks=networks,
         prune=prune,

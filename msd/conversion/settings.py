@@ -19,8 +19,10 @@ class Settings:
     """The settings of a conversion. `components` are by default those that the family requires.
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
-    files to merge into the weights, each with its scale. `pruning` overrides the recipe's own, and uses a
-    `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our own.
+    files to merge into the weights, each with its scale. `vae` replaces the checkpoint's autoencoder, and
+    `preview_vae` adds a decoder for previews (msd/sources/vae.py). `pruning` overrides the recipe's own, and
+    uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our
+    own.
     """
 
     rules: Sequence[Rewrite]
@@ -33,6 +35,8 @@ class Settings:
     prediction_type: str | None = None
     force: bool = False
     lora: Sequence[tuple[Path, float]] = ()
+    vae: Sequence[Path] = ()
+    preview_vae: Path | None = None
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None
@@ -57,7 +61,8 @@ class Settings:
         """Return the components to convert, in order; raises BadConfig for one that the family lacks."""
         if unknown := set(self.components) - set(family.names):
             raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
-        return family.ordered(self.components or family.required)
+        previews = (family.preview.name,) if self.preview_vae and family.preview else ()
+        return family.ordered((*(self.components or family.required), *previews))
 
     def pruning_of(self, family: Family) -> Pruning | None:
         """Return the pruning, with its components named, or None."""

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Stage = Literal["encode", "denoise", "decode"]
-"""The time at which a component runs: before the first step, in every step, or after the last one."""
+Stage = Literal["encode", "denoise", "preview", "decode"]
+"""The time at which a component runs: before the first step, in every step, between two steps to show what an
+image is going to be, or after the last one."""
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,11 @@ class Family:
     def denoiser(self) -> Component:
         """The component that runs in every step."""
         return next(component for component in self.components if component.stage == "denoise")
+
+    @property
+    def preview(self) -> Component | None:
+        """The component that decodes latents to previews, if there is one for that alone."""
+        return next((component for component in self.components if component.stage == "preview"), None)
 
     @property
     def decoder(self) -> Component:

@@ -37,6 +37,16 @@ TINY_DECODER = Architecture(
     config="msd.models.tiny_config:TinyDecoderConfig",
     network="msd.models.tiny_autoencoder:tiny_decoder",
 )
+PREVIEW_DECODER = Component(
+    name="preview_decoder",
+    title="preview decoder",
+    part=Part("preview_vae", prefixes=("decoder.",)),
+    config=TINY_DECODER.config,
+    network=TINY_DECODER.network,
+    stage="preview",
+    output="image",
+    optional=True,
+)
 VAE_DECODER = Component(
     name="vae_decoder",
     title="VAE decoder",
@@ -51,23 +61,29 @@ VAE_DECODER = Component(
 
 def require_fit(configs: Mapping[str, Any]) -> None:
     """Raise BadCheckpoint for configurations, by component, that cannot work together."""
-    text_encoder, unet, vae_decoder = (configs[c.name] for c in (TEXT_ENCODER, UNET, VAE_DECODER))
+    text_encoder, unet = configs[TEXT_ENCODER.name], configs[UNET.name]
     if text_encoder.width != unet.context_width:
         raise BadCheckpoint(
             f"unet/config.json says cross_attention_dim = {unet.context_width}, but text_encoder/config.json "
             f"says hidden_size = {text_encoder.width}; they must be equal"
         )
-    if vae_decoder.latent_channels != unet.out_channels:
+    for component in (PREVIEW_DECODER, VAE_DECODER):
+        if component.name in configs:
+            _require_same_latents(unet, component, configs[component.name].latent_channels)
+
+
+def _require_same_latents(unet: Any, component: Component, channels: int) -> None:
+    if channels != unet.out_channels:
         raise BadCheckpoint(
-            f"unet/config.json says out_channels = {unet.out_channels}, but vae/config.json says "
-            f"latent_channels = {vae_decoder.latent_channels}; they must be equal"
+            f"unet/config.json says out_channels = {unet.out_channels}, but {component.part.folder}/config.json "
+            f"says latent_channels = {channels}; they must be equal"
         )
 
 
 STABLE_DIFFUSION = Family(
     name="stable-diffusion",
     title="Stable Diffusion 1.x and 2.x",
-    components=(TEXT_ENCODER, UNET, VAE_DECODER),
+    components=(TEXT_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER),
     pipelines=(
         "StableDiffusionPipeline",
         "StableDiffusionImg2ImgPipeline",
