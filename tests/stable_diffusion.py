@@ -9,8 +9,10 @@ from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.networks import Configs, Network, networks, read_configs, size_of
 from msd.sources.checkpoint import Checkpoint
 
-COMPONENTS = STABLE_DIFFUSION.names
-FILES = STABLE_DIFFUSION.files
+COMPONENTS = STABLE_DIFFUSION.required
+FILES = tuple(file for name in COMPONENTS for file in STABLE_DIFFUSION.component(name).files)
+"""The components of a bundle by default, and their files."""
+
 (LOOKUP,) = STABLE_DIFFUSION.lookups
 
 

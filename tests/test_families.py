@@ -21,6 +21,7 @@ from msd.conversion.job import open_job
 from msd.conversion.settings import Settings
 from msd.errors import BadConfig
 from msd.families import Family, component_names, families, find_family, title_of
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
 from msd.models.structure import VariableSpec
 from msd.parity import psnr
@@ -29,7 +30,6 @@ from msd.runners.random_inputs import random_inputs
 from msd.runtime.pipeline import Pipeline
 from msd.sources.binding import bind
 from tests.made_up.checkpoint import write_checkpoint
-from tests.stable_diffusion import COMPONENTS, FILES
 
 ROOT = Path(__file__).parent.parent
 MADE_UP = Path(__file__).parent / "made_up" / "families"
@@ -84,7 +84,7 @@ def assert_done(result: Result) -> None:
 def test_families_are_found_by_being_there(family: Family) -> None:
     assert list(families()) == ["made-up", "stable-diffusion"]
     assert family.names == NAMES
-    assert set(component_names()) == {*NAMES, *COMPONENTS}
+    assert set(component_names()) == {*NAMES, *STABLE_DIFFUSION.names}
     assert title_of("transformer") == "transformer"
     assert title_of("token_embedding_2") == "token embedding 2"
 
@@ -201,7 +201,7 @@ def test_no_source_file_knows_the_family(family: Family) -> None:
 
 
 def test_stable_diffusions_components_are_literals_in_its_family_and_in_readers_only() -> None:
-    names = "|".join(FILES)
+    names = "|".join(STABLE_DIFFUSION.files)
     command = ["git", "grep", "-lE", f"""["']({names})["']""", "--", "msd/*.py", "graph_rewrites/*.py"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     assert "msd/families/stable_diffusion.py" in found

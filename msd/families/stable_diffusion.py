@@ -74,9 +74,10 @@ def require_fit(configs: Mapping[str, Any]) -> None:
 
 def _require_same_latents(unet: Any, component: Component, channels: int) -> None:
     if channels != unet.out_channels:
+        folder = component.part.folder
         raise BadCheckpoint(
-            f"unet/config.json says out_channels = {unet.out_channels}, but {component.part.folder}/config.json"
-            f" says latent_channels = {channels}; they must be equal"
+            f"unet/config.json says out_channels = {unet.out_channels}, but {folder}/config.json says "
+            f"latent_channels = {channels}; they must be equal"
         )
 
 
