@@ -58,7 +58,7 @@ class VaeDecoderConfig:
 
 
 VAE_ONLY: dict[str, tuple[Any, ...]] = {
-    "_class_name": ("AutoencoderKL",),
+    "_class_name": ("AutoencoderKL", *VAE_DECODER.alternatives),
     "act_fn": ("silu", "swish"),
     "latents_mean": (None,),
     "latents_std": (None,),

@@ -102,7 +102,7 @@ def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
     own = checkpoint.configs.get(component.name)
     if not isinstance(own, VaeDecoderConfig):
         raise BadCheckpoint(
-            f"it has no config.json, and no AutoencoderKL of {checkpoint.name} tells what it is"
+            "it is an AutoencoderKL without a config.json, and the checkpoint has none like it"
         )
     return replace(own, latent_channels=vae.tensors[DIFFUSERS].shape[1])
 
