@@ -212,10 +212,7 @@ def convert(
     if as_json:
         click.echo(dump_manifest(manifest), nl=False)
         return
-    _print_files(manifest, output, converted)
-    print_pruning(manifest)
-    if explain:
-        _explain(manifest)
+    _print_result(manifest, output, converted, explain)
 
 
 def _demo_checkpoint() -> Path:
@@ -233,6 +230,13 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         click.echo(
             f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}"
         )
+
+
+def _print_result(manifest: Manifest, output: Path, converted: Collection[str], explain: bool) -> None:
+    _print_files(manifest, output, converted)
+    print_pruning(manifest)
+    if explain:
+        _explain(manifest)
 
 
 def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -> None:
