@@ -51,13 +51,13 @@ FIRST = checkpoints.vary(
 FORMS = {"second": SECOND, "first": FIRST}
 """Stable Diffusion 2.1 base and 1.4, as diffusers configures them, narrow."""
 
-FILES = {"text_encoder": "a.h5", "unet": "b.h5", "vae_decoder": "c.h5"}
+FILES = {"text_encoder": "a.h5", "unet": "b.h5", "vae_decoder": "c.h5", "vae_encoder": "e.h5"}
 
 
 @contextmanager
 def narrow() -> Iterator[None]:
     """Within, keras-cv's classes make narrow networks of two layers of text."""
-    from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
+    from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, image_encoder, text_encoder
 
     def each(module: Any, *classes: str, **names: Any) -> None:
         for name in classes:
@@ -66,13 +66,20 @@ def narrow() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         each(text_encoder, "TextEncoder", "TextEncoderV2", **_text_names(text_encoder))
         each(diffusion_model, "DiffusionModel", "DiffusionModelV2", **_unet_names(diffusion_model))
-        each(decoder, "Decoder", **_divided(decoder, 4, "ResnetBlock", "AttentionBlock", "PaddedConv2D"))
+        for module, name in ((decoder, "Decoder"), (image_encoder, "ImageEncoder")):
+            each(module, name, **_divided(module, 4, "ResnetBlock", "AttentionBlock", "PaddedConv2D"))
         yield
 
 
 def models(second: bool, latent: tuple[int, int]) -> dict[str, Any]:
-    """Return keras-cv's three models, which take pictures of `latent` cells; call this within `narrow()`."""
-    from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
+    """Return keras-cv's four models, which take pictures of `latent` cells; call this within `narrow()`.
+
+    The encoder is that of moments, without the last layer, which keeps the mean and scales it.
+    """
+    import keras
+    from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, image_encoder, text_encoder
+
+    encoder = image_encoder.ImageEncoder(download_weights=False)
 
     height, width = (8 * cells for cells in latent)
     text = text_encoder.TextEncoderV2 if second else text_encoder.TextEncoder
@@ -81,6 +88,7 @@ def models(second: bool, latent: tuple[int, int]) -> dict[str, Any]:
         "text_encoder": text(LENGTH, download_weights=False),
         "unet": unet(height, width, LENGTH, download_weights=False),
         "vae_decoder": decoder.Decoder(height, width, download_weights=False),
+        "vae_encoder": keras.Sequential(encoder.layers[:-1]),
     }
 
 
@@ -117,7 +125,7 @@ def write_layers(path: Path, layers: Mapping[str, Mapping[str, Array]], user_blo
 def run(model: Any, inputs: Mapping[str, Array]) -> Array:
     """Return what a model of keras-cv makes of a converted network's inputs."""
     fed = {**inputs, "positions": np.arange(LENGTH)[None]} if "tokens" in inputs else dict(inputs)
-    result: Array = np.asarray(model(fed if len(fed) > 1 else fed["latent"]))
+    result: Array = np.asarray(model(fed if len(fed) > 1 else next(iter(fed.values()))))
     return result
 
 
@@ -160,9 +168,9 @@ def _unet_names(module: Any) -> dict[str, Any]:
 
 
 def _divided(module: Any, by: int, *classes: str) -> dict[str, Any]:
-    """Return functions that make the layers, narrower; pictures and latents, of 3 and 4 channels, stay."""
+    """Return functions that make the layers, narrower; those of pictures, latents and moments stay."""
 
     def narrower(layer: Any) -> Any:
-        return lambda n, *args, **settings: layer(n if n <= 4 else n // by, *args, **settings)
+        return lambda n, *args, **settings: layer(n if n <= 8 else n // by, *args, **settings)
 
     return {name: narrower(getattr(module, name)) for name in classes}

@@ -31,10 +31,8 @@ def draw(inputs: InputSpecs, vocabulary: int, random: np.random.Generator) -> di
 
 @torch.no_grad()
 def reference(modules: Modules, component: str, inputs: Mapping[str, Array]) -> Array:
-    """Return the output of "text_encoder", "unet" or "vae_decoder"; pictures and latents are NHWC."""
-    return {"text_encoder": _text_encoder, "unet": _unet, "vae_decoder": _vae_decoder}[component](
-        modules, inputs
-    )
+    """Return the output of a component, by its name; pictures, latents and moments are NHWC."""
+    return OUTPUTS[component](modules, inputs)
 
 
 @torch.no_grad()
@@ -62,6 +60,19 @@ def _unet(modules: Modules, inputs: Mapping[str, Array]) -> Array:
 def _vae_decoder(modules: Modules, inputs: Mapping[str, Array]) -> Array:
     vae = modules["vae"]
     return _nhwc(vae.decode(_nchw(inputs["latent"]) / vae.config.scaling_factor).sample)
+
+
+def _vae_encoder(modules: Modules, inputs: Mapping[str, Array]) -> Array:
+    encoded = modules["vae"].encode(_nchw(inputs["image"])).latent_dist
+    return _nhwc(torch.cat([encoded.mean, encoded.logvar], 1))
+
+
+OUTPUTS = {
+    "text_encoder": _text_encoder,
+    "unet": _unet,
+    "vae_encoder": _vae_encoder,
+    "vae_decoder": _vae_decoder,
+}
 
 
 def _nchw(x: Array) -> torch.Tensor:

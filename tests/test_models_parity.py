@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Weights
 from msd.models.structure import VariableSpec
 from msd.models.structure_cache import structure_of
@@ -71,7 +72,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Pair(tmp_path_factory.mktemp(request.param), *CASES[request.param])
 
 
-@pytest.mark.parametrize("component", ["text_encoder", "unet", "vae_decoder"])
+@pytest.mark.parametrize("component", STABLE_DIFFUSION.names)
 def test_keras_equals_torch(pair: Pair, component: str) -> None:
     inputs = pair.draw(component)
     model = pair.keras(component)
@@ -81,7 +82,7 @@ def test_keras_equals_torch(pair: Pair, component: str) -> None:
 
 
 @pytest.mark.parametrize("pair", ["sd21", "sd15"], indirect=True)
-@pytest.mark.parametrize("component", ["text_encoder", "unet", "vae_decoder"])
+@pytest.mark.parametrize("component", STABLE_DIFFUSION.names)
 def test_structure_equals_torch(pair: Pair, component: str) -> None:
     structure = structure_of(pair.networks[component])
     inputs = pair.draw(component)

@@ -20,6 +20,7 @@ from msd.bundle import Bundle, open_bundle
 from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.judging import judge
 from msd.models.networks import size_of
 from msd.parity import psnr
@@ -33,12 +34,12 @@ from msd.sources.published import PUBLISHED
 from tests import checkpoints
 from tests import keras_cv_files as files
 from tests.reference import Array, draw, reference
-from tests.stable_diffusion import COMPONENTS
 
+NAMES = STABLE_DIFFUSION.names
 LATENT = (8, 16)
 PIXELS = {"height": 64, "width": 128}
 TIMESTEP = 417
-LEAST = {"text_encoder": 75.0, "unet": 80.0, "vae_decoder": 100.0}
+LEAST = {"text_encoder": 75.0, "unet": 80.0, "vae_encoder": 100.0, "vae_decoder": 100.0}
 """Decibels between diffusers and keras-cv, whose GELU is the tanh form and whose epsilons are others."""
 
 
@@ -70,7 +71,9 @@ class Both:
         convert(
             self.folder / "h5",
             out,
-            Settings(graph_rewrites.load(), find_recipe(recipe), networks="keras-cv", **PIXELS),
+            Settings(
+                graph_rewrites.load(), find_recipe(recipe), components=NAMES, networks="keras-cv", **PIXELS
+            ),
         )
         return open_bundle(out)
 
@@ -81,7 +84,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Both(tmp_path_factory.mktemp(request.param), request.param)
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", NAMES)
 def test_the_tensors_are_those_of_diffusers(both: Both, component: str) -> None:
     found, wanted = both.found.weights[component], both.wanted.weights[component]
     assert found.keys() == wanted.keys()
@@ -89,7 +92,7 @@ def test_the_tensors_are_those_of_diffusers(both: Both, component: str) -> None:
         np.testing.assert_array_equal(found[name].load(), tensor.load())
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", NAMES)
 def test_keras_cv_computes_the_same_of_them(both: Both, component: str) -> None:
     """So each tensor is in the place that its name says, queries no keys and keys no values."""
     inputs = both.inputs(component)
@@ -99,11 +102,11 @@ def test_keras_cv_computes_the_same_of_them(both: Both, component: str) -> None:
 
 
 def test_the_configuration_is_stable_diffusions(both: Both) -> None:
-    for component in COMPONENTS:
+    for component in NAMES:
         assert both.found.configs[component] == both.wanted.configs[component]
     assert both.found.scheduler["prediction_type"] == "epsilon"
     assert both.found.networks == "msd"
-    assert list(both.found.files) == ["a.h5", "b.h5", "c.h5"]
+    assert list(both.found.files) == ["a.h5", "b.h5", "c.h5", "e.h5"]
     assert both.found.weight_files == {name: (file,) for name, file in files.FILES.items()}
 
 
@@ -131,7 +134,7 @@ CONVERTED = pytest.mark.parametrize(
 
 @CONVERTED
 @pytest.mark.parametrize(("recipe", "least"), [("float32", 100.0), ("gpu-w8", 40.0)])
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", NAMES)
 def test_its_own_networks_compute_the_same_converted(
     both: Both, component: str, recipe: str, least: float
 ) -> None:
@@ -143,7 +146,7 @@ def test_its_own_networks_compute_the_same_converted(
 
 
 @CONVERTED
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", NAMES)
 def test_the_delegate_takes_its_own_networks_whole(both: Both, component: str) -> None:
     verdict = judge(both.bundle("gpu-w8").path(component))
     assert verdict.ok, verdict.objections
@@ -165,9 +168,10 @@ def test_the_command_says_what_it_would_write(both: Both, tmp_path: Path) -> Non
 
 
 def test_the_published_files_are_those_that_keras_cv_downloads() -> None:
-    from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
+    from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, image_encoder, text_encoder
 
-    source = "".join(map(inspect.getsource, (decoder, diffusion_model, text_encoder)))
+    modules = (decoder, diffusion_model, image_encoder, text_encoder)
+    source = "".join(map(inspect.getsource, modules))
     for sha256, what in PUBLISHED.items():
         assert sha256 in source
         assert f"/{what.split()[-1]}" in source

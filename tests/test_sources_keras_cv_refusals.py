@@ -22,7 +22,7 @@ from msd.errors import BadCheckpoint
 from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.networks import size_of
 from msd.models.trace import trace, unallocated
-from msd.models.vae_config import VaeDecoderConfig
+from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
 from msd.sources.formats import open_checkpoint
 from msd.sources.keras_cv import networks as keras_cv
 from msd.sources.keras_cv.order import ORDERS, Slot
@@ -41,6 +41,7 @@ def orders(config: checkpoints.Config) -> dict[str, list[Slot]]:
     read = {
         "text_encoder": TextEncoderConfig.from_diffusers(config["text_encoder"]),
         "unet": UNetConfig.from_diffusers(config["unet"]),
+        "vae_encoder": VaeEncoderConfig.from_diffusers(config["vae"]),
         "vae_decoder": VaeDecoderConfig.from_diffusers(config["vae"]),
     }
     return {name: list(order(read[name])) for name, order in ORDERS.items()}
@@ -125,6 +126,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         rewritten("vae_decoder", resized(2, 3, 3, 4, 96)),
         "is 96 channels wide; a multiple of 128",
     ),
+    "odd encoder": (
+        rewritten("vae_encoder", resized(0, 3, 3, 3, 48)),
+        "is 48 channels wide; a multiple of 32",
+    ),
     "no table": (rewritten("text_encoder", resized(0, 64)), "weight 0 is [64]"),
     "only a bias": (rewritten("unet", lambda s: s.__setitem__(slice(0, -2), [])), "weight 2 is []"),
     "another width": (
@@ -146,9 +151,19 @@ def test_it_is_refused(folder: Path, case: str) -> None:
 
 
 def test_other_files_of_weights_are_left_alone(folder: Path) -> None:
-    write(folder / "vae_encoder.h5", [Slot("", (1, 1, 8, 8)), Slot("", (8,))])
+    write(folder / "other.h5", [Slot("", (1, 1, 8, 7)), Slot("", (7,))])
     keras_cv_files.write_layers(folder / "none.h5", {"input": {}})
-    assert list(open_checkpoint(folder).files) == ["a.h5", "b.h5", "c.h5"]
+    assert list(open_checkpoint(folder).files) == ["a.h5", "b.h5", "c.h5", "e.h5"]
+
+
+def test_the_encoder_may_be_missing(folder: Path) -> None:
+    (folder / "e.h5").unlink()
+    found = open_checkpoint(folder)
+    assert list(found.weights) == list(found.configs) == ["text_encoder", "unet", "vae_decoder"]
+    said = [str(folder), "-o", str(folder / "out"), "--component", "vae_encoder"]
+    result = CliRunner().invoke(command, said)
+    assert result.exit_code == 1
+    assert f"{folder} has no weights of the VAE encoder" in result.stderr
 
 
 def test_only_its_own_files_are_for_its_own_networks(tmp_path: Path) -> None:
@@ -220,13 +235,14 @@ def full_size() -> Iterator[Any]:
 def test_the_order_is_keras_cvs_at_full_size(name: str, second: bool, component: str) -> None:
     config = tomllib.loads((MODELS / f"{name}.toml").read_text())
     with unallocated():
-        from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
+        from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, image_encoder, text_encoder
 
         made = {
             "text_encoder": lambda: getattr(text_encoder, "TextEncoderV2" if second else "TextEncoder"),
             "unet": lambda: getattr(diffusion_model, "DiffusionModelV2" if second else "DiffusionModel"),
+            "vae_encoder": lambda: image_encoder.ImageEncoder,
             "vae_decoder": lambda: decoder.Decoder,
         }[component]()
-        sizes = {"text_encoder": (77,), "unet": (128, 128, 77), "vae_decoder": (128, 128)}[component]
+        sizes = {"text_encoder": (77,), "unet": (128, 128, 77), "vae_decoder": (128, 128)}.get(component, ())
         found = [tuple(v.shape) for v in keras_cv.ordered_variables(made(*sizes, download_weights=False))]
     assert found == [slot.shape for slot in orders(config)[component]]

@@ -27,7 +27,7 @@ from transformers import CLIPTextConfig, CLIPTextModel
 
 from msd.errors import BadCheckpoint
 from msd.models.config import TextEncoderConfig, UNetConfig
-from msd.models.vae_config import VaeDecoderConfig
+from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.compvis.ema import dotted
 from msd.sources.formats import open_checkpoint
@@ -63,12 +63,16 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Tensors:
     return load_file(single_files.write(path, single_files.SECOND))
 
 
-def configurations(config: Config) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
-    return (
-        TextEncoderConfig.from_diffusers(config["text_encoder"]),
-        UNetConfig.from_diffusers(config["unet"]),
-        VaeDecoderConfig.from_diffusers(config["vae"]),
-    )
+ENCODER = ("encoder.", "quant_conv.")
+
+
+def configurations(config: Config) -> dict[str, Any]:
+    return {
+        "text_encoder": TextEncoderConfig.from_diffusers(config["text_encoder"]),
+        "vae_encoder": VaeEncoderConfig.from_diffusers(config["vae"]),
+        "unet": UNetConfig.from_diffusers(config["unet"]),
+        "vae_decoder": VaeDecoderConfig.from_diffusers(config["vae"]),
+    }
 
 
 def by_diffusers(tensors: Tensors, config: Config) -> dict[str, Tensors]:
@@ -80,11 +84,12 @@ def by_diffusers(tensors: Tensors, config: Config) -> dict[str, Tensors]:
         encoder = convert_open_clip_checkpoint(text, dict(tensors))
     else:
         encoder = convert_ldm_clip_checkpoint(dict(tensors))
-    decoder = convert_ldm_vae_checkpoint(dict(tensors), dict(vae.config))
+    autoencoder = convert_ldm_vae_checkpoint(dict(tensors), dict(vae.config))
     return {
         "text_encoder": {name.removeprefix("text_model."): t for name, t in encoder.items()},
         "unet": convert_ldm_unet_checkpoint(dict(tensors), dict(unet.config)),
-        "vae_decoder": {n: t for n, t in decoder.items() if not n.startswith(("encoder.", "quant_conv."))},
+        "vae_encoder": {n: t for n, t in autoencoder.items() if n.startswith(ENCODER)},
+        "vae_decoder": {n: t for n, t in autoencoder.items() if not n.startswith(ENCODER)},
     }
 
 
@@ -112,11 +117,7 @@ def test_it_is_the_same_as_a_folder_in_diffusers_layout(written: tuple[Path, Con
         assert weights.keys() <= folder.weights[component].keys()
         for name, tensor in weights.items():
             np.testing.assert_array_equal(tensor.load(), folder.weights[component][name].load())
-    assert configurations(config) == (
-        single.configs["text_encoder"],
-        single.configs["unet"],
-        single.configs["vae_decoder"],
-    )
+    assert configurations(config) == single.configs == folder.configs
     for name, read in folder.tokenizer.items():
         assert single.tokenizer[name]() == read()
 
@@ -127,11 +128,7 @@ def test_the_public_configurations_are_recognised(model: str, tmp_path: Path) ->
     path = tmp_path / "full.safetensors"
     write_sparse(path, single_file_tensors(config), config["scheduler"]["prediction_type"])
     found = open_checkpoint(path)
-    assert (
-        found.configs["text_encoder"],
-        found.configs["unet"],
-        found.configs["vae_decoder"],
-    ) == configurations(config)
+    assert found.configs == configurations(config)
     assert (found.kind, found.name, found.files) == ("single file", "full", {path.name: path})
     same = (
         "beta_start",
@@ -144,13 +141,12 @@ def test_the_public_configurations_are_recognised(model: str, tmp_path: Path) ->
     assert {key: found.scheduler[key] for key in same} == {key: config["scheduler"][key] for key in same}
     for component, module in meta_modules(config).items():
         wanted = {name: tuple(parameter.shape) for name, parameter in module.named_parameters()}
-        wanted = {n: s for n, s in wanted.items() if not n.startswith(ENCODER) or component != "vae_decoder"}
+        if component.startswith("vae"):
+            half = component == "vae_encoder"
+            wanted = {n: s for n, s in wanted.items() if n.startswith(ENCODER) == half}
         assert {name: tensor.shape for name, tensor in found.weights[component].items()} == {
             name.removeprefix("text_model."): shape for name, shape in wanted.items()
         }
-
-
-ENCODER = ("encoder.", "quant_conv.")
 
 
 def meta_modules(config: Config) -> dict[str, torch.nn.Module]:
@@ -158,6 +154,7 @@ def meta_modules(config: Config) -> dict[str, torch.nn.Module]:
         return {
             "text_encoder": CLIPTextModel(CLIPTextConfig(**config["text_encoder"])),
             "unet": UNet2DConditionModel(**config["unet"]),
+            "vae_encoder": AutoencoderKL(**config["vae"]),
             "vae_decoder": AutoencoderKL(**config["vae"]),
         }
 
@@ -241,11 +238,7 @@ def test_a_second_whose_text_encoder_has_the_names_of_transformers(tmp_path: Pat
     path = tmp_path / "one.safetensors"
     write_sparse(path, [*others, *compvis_names.clip(shapes(config)["text_encoder"])], "v")
     found = open_checkpoint(path)
-    assert (
-        found.configs["text_encoder"],
-        found.configs["unet"],
-        found.configs["vae_decoder"],
-    ) == configurations(config)
+    assert found.configs == configurations(config)
 
 
 def test_openclip_whose_unused_layer_was_left_out(second: Tensors, tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ class Part:
     stem: str = "diffusion_pytorch_model"
     prefixes: tuple[str, ...] = ()
 
+    def is_among(self, tensors: Iterable[str]) -> bool:
+        """Whether the names of tensors include the component's own: any with the first of its prefixes."""
+        return any(name.startswith(self.prefixes[:1] or "") for name in tensors)
+
 
 @dataclass(frozen=True)
 class Feed:

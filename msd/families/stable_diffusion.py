@@ -22,6 +22,16 @@ TEXT_ENCODER = Component(
     output="context",
     lookup="token_embedding",
 )
+VAE_ENCODER = Component(
+    name="vae_encoder",
+    title="VAE encoder",
+    part=Part("vae", prefixes=("encoder.", "quant_conv.")),
+    config="msd.models.vae_config:VaeEncoderConfig",
+    network="msd.models.vae_encoder:vae_encoder",
+    stage="encode",
+    output="moments",
+    optional=True,
+)
 UNET = Component(
     name="unet",
     title="U-Net",
@@ -84,7 +94,7 @@ def _require_same_latents(unet: Any, component: Component, channels: int) -> Non
 STABLE_DIFFUSION = Family(
     name="stable-diffusion",
     title="Stable Diffusion 1.x and 2.x",
-    components=(TEXT_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER),
+    components=(TEXT_ENCODER, VAE_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER),
     pipelines=(
         "StableDiffusionPipeline",
         "StableDiffusionImg2ImgPipeline",

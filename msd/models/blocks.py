@@ -83,6 +83,15 @@ def spatial_attention(x: Tensor, groups: int, epsilon: float, name: str) -> Tens
     return x + ops.reshape(mixed, x.shape)
 
 
+def middle(x: Tensor, groups: int, epsilon: float, attends: bool, name: str) -> Tensor:
+    """Return `x` through the middle of an autoencoder: two residual blocks, with or without attention."""
+    channels = x.shape[-1]
+    x = resnet(x, None, channels, groups, epsilon, f"{name}.resnets.0")
+    if attends:
+        x = spatial_attention(x, groups, epsilon, f"{name}.attentions.0")
+    return resnet(x, None, channels, groups, epsilon, f"{name}.resnets.1")
+
+
 def _split(x: Tensor, heads: int) -> Tensor:
     """Return `x` (batch, n, width) as (batch, heads, n, width / heads)."""
     batch, length, width = x.shape

@@ -7,7 +7,7 @@ an instance and a `Size` that returns the Keras model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -83,13 +83,16 @@ class Network:
     description: str
 
 
-def read_configs(family: Family, parsed: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def read_configs(
+    family: Family, parsed: Mapping[str, Mapping[str, Any]], absent: Collection[str] = ()
+) -> dict[str, Any]:
     """Return the configuration of each component from parsed config.json files, by the name of their folder.
 
-    Optional components without a folder are left out. Raises BadCheckpoint for a network that we cannot build
-    and for networks that cannot work together.
+    The optional components `absent`, of which there are no weights, and those without a folder are left out.
+    Raises BadCheckpoint for a network that we cannot build and for networks that cannot work together.
     """
-    present = [c for c in family.components if not c.optional or c.part.folder in parsed]
+    possible = [c for c in family.components if not c.optional or c.part.folder in parsed]
+    present = [c for c in possible if c.name not in absent]
     configs = {c.name: read_config(c, parsed[c.part.folder]) for c in present}
     family.require_fit(configs)
     return configs

@@ -1,4 +1,4 @@
-"""The configuration of Stable Diffusion's autoencoder, read from diffusers' vae/config.json."""
+"""The configurations of both halves of Stable Diffusion's autoencoder, read from diffusers' config.json."""
 
 from __future__ import annotations
 
@@ -10,6 +10,43 @@ from msd.models import settings
 from msd.models.config import Settings
 from msd.models.networks import Size
 from msd.models.trace import InputSpecs
+
+
+@dataclass(frozen=True)
+class VaeEncoderConfig:
+    """The encoding half of an AutoencoderKL; `channels` from the full resolution to that of the latent.
+
+    Latents are samples times `scaling_factor`, which the network leaves to its caller
+    (msd/runtime/image_encoder.py).
+    """
+
+    in_channels: int
+    latent_channels: int
+    channels: tuple[int, ...]
+    resnets: int
+    groups: int
+    scaling_factor: float
+    quant_conv: bool
+    mid_attention: bool
+
+    def inputs(self, size: Size) -> InputSpecs:
+        """Return the shape and dtype of `image`."""
+        return {"image": ((size.batch, *size.pixels, self.in_channels), "float32")}
+
+    @staticmethod
+    def from_diffusers(config: Settings) -> VaeEncoderConfig:
+        """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
+        read = _reader(config)
+        return VaeEncoderConfig(
+            in_channels=read.count("in_channels", 3),
+            latent_channels=read.count("latent_channels", 4),
+            channels=_channels(read, "down_block_types", "DownEncoderBlock2D"),
+            resnets=read.count("layers_per_block", 1, most=64),
+            groups=read.count("norm_num_groups", 32),
+            scaling_factor=read.positive("scaling_factor", 0.18215),
+            quant_conv=read.flag("use_quant_conv", True),
+            mid_attention=read.flag("mid_block_add_attention", True),
+        )
 
 
 @dataclass(frozen=True)
@@ -37,24 +74,35 @@ class VaeDecoderConfig:
     @staticmethod
     def from_diffusers(config: Settings) -> VaeDecoderConfig:
         """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
-        read = settings.Reader(VAE_DECODER.part.folder, config)
-        read.refuse_other(VAE_ONLY)
-        read.refuse_unknown({*VAE_ONLY, *VAE_READ, *VAE_UNUSED})
-        channels = read.counts("block_out_channels", (64,))
-        read.blocks("up_block_types", ("UpDecoderBlock2D",), len(channels), "UpDecoderBlock2D")
-        groups = read.count("norm_num_groups", 32)
-        for width in channels:
-            read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
+        read = _reader(config)
         return VaeDecoderConfig(
             latent_channels=read.count("latent_channels", 4),
             out_channels=read.count("out_channels", 3),
-            channels=channels,
+            channels=_channels(read, "up_block_types", "UpDecoderBlock2D"),
             resnets=read.count("layers_per_block", 1, most=64),
-            groups=groups,
+            groups=read.count("norm_num_groups", 32),
             scaling_factor=read.positive("scaling_factor", 0.18215),
             post_quant_conv=read.flag("use_post_quant_conv", True),
             mid_attention=read.flag("mid_block_add_attention", True),
         )
+
+
+def _reader(config: Settings) -> settings.Reader:
+    """Return a reader of vae/config.json, in which every key is known and has a value that we can build."""
+    read = settings.Reader(VAE_DECODER.part.folder, config)
+    read.refuse_other(VAE_ONLY)
+    read.refuse_unknown({*VAE_ONLY, *VAE_READ, *VAE_UNUSED})
+    return read
+
+
+def _channels(read: settings.Reader, key: str, block: str) -> tuple[int, ...]:
+    """Return the channels of each level; the blocks that `key` lists must all be of the kind `block`."""
+    channels = read.counts("block_out_channels", (64,))
+    read.blocks(key, (block,), len(channels), block)
+    groups = read.count("norm_num_groups", 32)
+    for width in channels:
+        read.require_multiple("block_out_channels", width, "norm_num_groups", groups)
+    return channels
 
 
 VAE_ONLY: dict[str, tuple[Any, ...]] = {
@@ -66,6 +114,8 @@ VAE_ONLY: dict[str, tuple[Any, ...]] = {
 }
 VAE_READ = (
     "block_out_channels",
+    "down_block_types",
+    "in_channels",
     "latent_channels",
     "layers_per_block",
     "mid_block_add_attention",
@@ -74,5 +124,6 @@ VAE_READ = (
     "scaling_factor",
     "up_block_types",
     "use_post_quant_conv",
+    "use_quant_conv",
 )
-VAE_UNUSED = ("down_block_types", "force_upcast", "in_channels", "sample_size", "use_quant_conv")
+VAE_UNUSED = ("force_upcast", "sample_size")

@@ -6,7 +6,7 @@ import keras
 from keras import ops
 
 from msd.families.stable_diffusion import VAE_DECODER
-from msd.models.blocks import Tensor, conv, group_norm, resnet, spatial_attention, upsample
+from msd.models.blocks import conv, group_norm, middle, resnet, upsample
 from msd.models.networks import Size
 from msd.models.vae_config import VaeDecoderConfig
 
@@ -25,7 +25,7 @@ def vae_decoder(config: VaeDecoderConfig, size: Size) -> keras.Model:
     if config.post_quant_conv:
         x = conv(x, config.latent_channels, "post_quant_conv", kernel=1)
     x = conv(x, config.channels[-1], "decoder.conv_in")
-    x = _middle(config, x)
+    x = middle(x, config.groups, EPSILON, config.mid_attention, "decoder.mid_block")
     for block, channels in enumerate(reversed(config.channels)):
         name = f"decoder.up_blocks.{block}"
         for i in range(config.resnets + 1):
@@ -35,11 +35,3 @@ def vae_decoder(config: VaeDecoderConfig, size: Size) -> keras.Model:
     x = ops.silu(group_norm(x, config.groups, EPSILON, "decoder.conv_norm_out"))
     image = conv(x, config.out_channels, "decoder.conv_out")
     return keras.Model(latent, {"image": image}, name=VAE_DECODER.name)
-
-
-def _middle(config: VaeDecoderConfig, x: Tensor) -> Tensor:
-    name = "decoder.mid_block"
-    x = resnet(x, None, config.channels[-1], config.groups, EPSILON, f"{name}.resnets.0")
-    if config.mid_attention:
-        x = spatial_attention(x, config.groups, EPSILON, f"{name}.attentions.0")
-    return resnet(x, None, config.channels[-1], config.groups, EPSILON, f"{name}.resnets.1")

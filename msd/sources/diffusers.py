@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -41,10 +41,10 @@ def open_folder(folder: Path) -> Checkpoint:
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
     family = _family(folder)
-    present = [c for c in family.components if not c.optional or (folder / c.part.folder).is_dir()]
-    folders = dict.fromkeys(c.part.folder for c in present)
-    configs = read_configs(family, {name: read_json(folder, f"{name}/config.json") for name in folders})
-    stored = {c.name: stored_tensors(folder / c.part.folder, c.part.stem) for c in present}
+    parsed = {part: read_json(folder, f"{part}/config.json") for part in _folders(folder, family)}
+    stored = dict(_stored(folder, family, parsed))
+    present = [c for c in family.components if c.name in stored]
+    configs = read_configs(family, parsed, absent={*family.names} - {*stored})
     tokenizer = _tokenizer(folder / "tokenizer")
     return Checkpoint(
         kind="diffusers",
@@ -67,6 +67,21 @@ class StoredTensors:
 
     tensors: Mapping[str, Weights]
     files: tuple[Path, ...]
+
+
+def _folders(folder: Path, family: Family) -> dict[str, None]:
+    """Return the folders of components, without those of optional ones alone that are not there."""
+    parts = [(component.part.folder, component.optional) for component in family.components]
+    return dict.fromkeys(part for part, optional in parts if not optional or (folder / part).is_dir())
+
+
+def _stored(folder: Path, family: Family, folders: Collection[str]) -> Iterator[tuple[str, StoredTensors]]:
+    """Yield the weights of each component, without those optional ones that the `folders` lack."""
+    for component in family.components:
+        if component.part.folder in folders:
+            stored = stored_tensors(folder / component.part.folder, component.part.stem)
+            if not component.optional or component.part.is_among(stored.tensors):
+                yield component.name, stored
 
 
 def _files(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
 from msd.errors import BadCheckpoint
-from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.families.stable_diffusion import STABLE_DIFFUSION, VAE_ENCODER
 from msd.models.networks import read_configs
 from msd.sources import pickled, safetensors
 from msd.sources.checkpoint import Checkpoint
@@ -17,7 +18,7 @@ from msd.sources.compvis.prediction import VELOCITY, cells, prediction
 from msd.sources.compvis.refusal import refuse_other_kinds
 from msd.sources.compvis.text import text_part, text_settings
 from msd.sources.compvis.unet import unet_settings, unet_tensors
-from msd.sources.compvis.vae import vae_settings, vae_tensors
+from msd.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
 from msd.sources.stored import Contents
 
 ONE_INPUT = 4
@@ -46,16 +47,24 @@ def open_single_file(path: Path, prediction_type: str | None = None) -> Checkpoi
     predicted = prediction(path, contents.metadata, prediction_type, ambiguous)
     scale = 2 ** (len(settings["vae"]["block_out_channels"]) - 1)
     settings["unet"]["sample_size"] = cells(contents.metadata, second and predicted.kind == VELOCITY, scale)
+    weights = {
+        "text_encoder": text.tensors,
+        "vae_encoder": encoder_tensors(vae),
+        "unet": unet_tensors(unet),
+        "vae_decoder": decoder_tensors(vae),
+    }
+    if not VAE_ENCODER.part.is_among(weights["vae_encoder"]):
+        del weights["vae_encoder"]
     return Checkpoint(
         kind="single file",
         name=path.stem,
         family=STABLE_DIFFUSION,
-        configs=_configs(path, settings),
-        weights={"text_encoder": text.tensors, "unet": unet_tensors(unet), "vae_decoder": vae_tensors(vae)},
+        configs=_configs(path, settings, absent={*STABLE_DIFFUSION.names} - {*weights}),
+        weights=weights,
         tokenizer=clip_tokenizer(PAD_2 if second else PAD_1),
         scheduler=predicted.scheduler(),
         files={path.name: path},
-        weight_files=dict.fromkeys(STABLE_DIFFUSION.names, (path.name,)),
+        weight_files=dict.fromkeys(weights, (path.name,)),
     )
 
 
@@ -69,9 +78,9 @@ def _contents(path: Path) -> Contents:
     return Contents(contents.tensors, {**contents.metadata, "global_step": f"{step.load().item():.0f}"})
 
 
-def _configs(path: Path, settings: dict[str, dict[str, object]]) -> dict[str, Any]:
-    """Return the configuration of each component, from diffusers' settings by folder."""
+def _configs(path: Path, settings: dict[str, dict[str, object]], absent: Collection[str]) -> dict[str, Any]:
+    """Return the configuration of each component but those `absent`, from diffusers' settings by folder."""
     try:
-        return read_configs(STABLE_DIFFUSION, settings)
+        return read_configs(STABLE_DIFFUSION, settings, absent)
     except BadCheckpoint as error:
         raise BadCheckpoint(f"{path} would be refused as a diffusers folder too: {error}") from error

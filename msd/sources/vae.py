@@ -15,11 +15,11 @@ from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Part
 from msd.ir.weights import Weights
 from msd.models.networks import read_config
-from msd.models.vae_config import VaeDecoderConfig
+from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
 from msd.sources import pickled, safetensors
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.compvis.part import NetworkTensors
-from msd.sources.compvis.vae import vae_settings, vae_tensors
+from msd.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
 from msd.sources.diffusers import INDEX, read_json, stored_tensors, tensors_of
 from msd.sources.tiny import is_tiny, named_by_diffusers, tiny_settings
 
@@ -100,7 +100,7 @@ def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
     if vae.settings is not None:
         return read_config(component, vae.settings)
     own = checkpoint.configs.get(component.name)
-    if not isinstance(own, VaeDecoderConfig):
+    if not isinstance(own, VaeDecoderConfig | VaeEncoderConfig):
         raise BadCheckpoint(
             "it is an AutoencoderKL without a config.json, and the checkpoint has none like it"
         )
@@ -133,7 +133,7 @@ def _file(path: Path) -> _Vae:
     if COMPVIS in tensors or FIRST + COMPVIS in tensors:
         part = NetworkTensors.of(str(path), tensors, "" if COMPVIS in tensors else FIRST)
         settings = {"_class_name": "AutoencoderKL", **vae_settings(part)}
-        return _Vae(settings, vae_tensors(part), files)
+        return _Vae(settings, encoder_tensors(part) | decoder_tensors(part), files)
     if DIFFUSERS in tensors:
         return _Vae(None, tensors, files)
     raise BadCheckpoint(f"{path} is no autoencoder; give {KINDS}")

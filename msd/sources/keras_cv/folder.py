@@ -1,4 +1,4 @@
-"""A checkpoint as keras-cv loads it: a folder with three .h5 files, which differ in their contents.
+"""A checkpoint as keras-cv loads it: a folder with three or four .h5 files, which differ in their contents.
 
 Weights are mapped by their order (`msd.sources.keras_cv.order`). The files contain no configuration: it
 is Stable Diffusion 1.4's where the U-Net projects with convolutions and 2.1 base's where it does so with
@@ -15,7 +15,7 @@ from msd.errors import BadCheckpoint
 from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
 from msd.ir.weights import Weights
 from msd.models.config import TextEncoderConfig, UNetConfig
-from msd.models.vae_config import VaeDecoderConfig
+from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
 from msd.runtime.tokenizer import LENGTH
 from msd.sources import h5
 from msd.sources.checkpoint import SCHEDULER, Checkpoint
@@ -27,11 +27,15 @@ USUAL_NAMES = {
     "unet": "diffusion_model_v2_1.h5 or kcv_diffusion_model.h5",
     "vae_decoder": "kcv_decoder.h5",
 }
+ENCODER = "vae_encoder"
+"""The component that a folder may lack: keras-cv names its file vae_encoder.h5."""
 MULTIPLES = (1, 2, 4, 4)
-"""The widths of the levels of both the U-Net and the decoder, relative to the first."""
+"""The widths of the levels of the U-Net and of both halves of the autoencoder, relative to the first."""
 GROUPS = 32
 HEAD = 64
 """Channels of a head, in both text encoders and in 2.1's U-Net; 1.4's U-Net has 8 heads everywhere."""
+LAST_BIAS: dict[tuple[int, ...], str] = {(3,): "vae_decoder", (4,): "unet", (8,): ENCODER}
+"""The component by the shape of its last bias: images, latents, or their means and log-variances."""
 PROJECTION = 18
 """The index of the first projection's kernel in the U-Net's order: the first difference of 1.4 and 2.1."""
 KERNEL_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
@@ -48,6 +52,8 @@ def open_folder(folder: Path, networks: str = "msd") -> Checkpoint:
     by_component = _components(folder)
     text_encoder, unet, vae_decoder = _configurations(by_component)
     configs = {TEXT_ENCODER.name: text_encoder, UNET.name: unet, VAE_DECODER.name: vae_decoder}
+    if ENCODER in by_component:
+        configs[ENCODER] = _vae_encoder(by_component[ENCODER])
     own_padding = PAD_2 if unet.linear_projection else PAD_1
     return Checkpoint(
         kind="keras-cv",
@@ -95,15 +101,14 @@ def _components(folder: Path) -> dict[str, _StoredNetwork]:
     for name, usual in USUAL_NAMES.items():
         if name not in by_component:
             raise BadCheckpoint(f"{folder} has no .h5 file with a {name}; keras-cv names it {usual}")
-    return {name: by_component[name] for name in USUAL_NAMES}
+    return {name: by_component[name] for name in (*USUAL_NAMES, ENCODER) if name in by_component}
 
 
 def component(shapes: Sequence[tuple[int, ...]]) -> str | None:
-    """Return the component that has weights of these shapes: the last bias tells images from latents."""
+    """Return the component that has weights of these shapes: the last bias tells what a network computes."""
     if shapes and all(len(shape) < 4 for shape in shapes):
         return "text_encoder"
-    last = shapes[-1] if shapes else ()
-    return "vae_decoder" if last == (3,) else "unet" if last == (4,) else None
+    return LAST_BIAS.get(shapes[-1] if shapes else ())
 
 
 def _configurations(
@@ -175,6 +180,20 @@ def _vae_decoder(base: int) -> VaeDecoderConfig:
         groups=GROUPS,
         scaling_factor=0.18215,
         post_quant_conv=True,
+        mid_attention=True,
+    )
+
+
+def _vae_encoder(stored: _StoredNetwork) -> VaeEncoderConfig:
+    base = _require_divisible(stored, stored.shape(0, 4)[-1], GROUPS)
+    return VaeEncoderConfig(
+        in_channels=3,
+        latent_channels=4,
+        channels=tuple(base * n for n in MULTIPLES),
+        resnets=2,
+        groups=GROUPS,
+        scaling_factor=0.18215,
+        quant_conv=True,
         mid_attention=True,
     )
 

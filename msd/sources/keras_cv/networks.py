@@ -1,4 +1,4 @@
-"""keras-cv 0.9's own three networks, with the inputs and outputs of ours.
+"""keras-cv 0.9's own networks, with the inputs and outputs of ours.
 
 They are keras-cv's layer by layer, with its epsilons, its tanh GELU, its arrangement. Only the names of
 inputs, outputs and variables are ours.
@@ -13,10 +13,10 @@ from typing import Any
 
 from msd.errors import BadCheckpoint
 from msd.families import Family
-from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
+from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER, VAE_ENCODER
 from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.networks import Configs, Network, Size
-from msd.models.vae_config import VaeDecoderConfig
+from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
 from msd.sources.keras_cv import order as keras_cv_order
 from msd.sources.keras_cv.order import Slot
 
@@ -32,11 +32,14 @@ def networks(family: Family, configs: Configs, size: Size) -> dict[str, Network]
     inputs["timestep_embedding"] = ((size.batch, unet.channels[0]), "float32")
     inputs = {name: inputs[name] for name in ("latent", "timestep_embedding", "context")}
     second = unet.linear_projection
-    return {
+    made = {
         TEXT_ENCODER.name: _network(_text_encoder, configs[TEXT_ENCODER.name], size, second),
         UNET.name: replace(_network(_unet, unet, size), inputs=inputs),
         VAE_DECODER.name: _network(_vae_decoder, configs[VAE_DECODER.name], size),
     }
+    if VAE_ENCODER.name in configs:
+        made[VAE_ENCODER.name] = _network(_vae_encoder, configs[VAE_ENCODER.name], size)
+    return made
 
 
 def _network(build: Callable[..., Any], config: Any, *arguments: Any) -> Network:
@@ -76,6 +79,19 @@ def _vae_decoder(config: VaeDecoderConfig, size: Size) -> Callable[..., Any]:
     model = Decoder(*size.pixels, download_weights=False)
     _name_variables(model, keras_cv_order.vae_decoder(config))
     return lambda latent: {"image": model(latent)}
+
+
+def _vae_encoder(config: VaeEncoderConfig, size: Size) -> Callable[..., Any]:
+    """Return ImageEncoder up to the moments: its last layer keeps only the mean, scaled."""
+    import keras
+    from keras_cv.src.models.stable_diffusion.image_encoder import ImageEncoder
+
+    from msd.models.vae_encoder import bounded
+
+    model = ImageEncoder(download_weights=False)
+    _name_variables(model, keras_cv_order.vae_encoder(config))
+    moments = keras.Model(model.inputs, model.layers[-2].output)
+    return lambda image: {"moments": bounded(moments(image))}
 
 
 def ordered_variables(model: Any) -> list[Any]:

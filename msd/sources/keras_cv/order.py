@@ -2,7 +2,7 @@
 
 keras-cv's files list weights layer by layer, in the order of `model.layers`, under automatic names
 ("conv2d_17") without meaning. The order is therefore derived here from keras-cv 0.9's own code
-(keras_cv/src/models/stable_diffusion/{text_encoder,diffusion_model,decoder}.py).
+(keras_cv/src/models/stable_diffusion/{text_encoder,image_encoder,diffusion_model,decoder}.py).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.models.config import TextEncoderConfig, UNetConfig
-from msd.models.vae_config import VaeDecoderConfig
+from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
 
 
 @dataclass(frozen=True)
@@ -59,14 +59,9 @@ def unet(config: UNetConfig) -> Iterator[Slot]:
 def vae_decoder(config: VaeDecoderConfig) -> Iterator[Slot]:
     """Yield the weights of Decoder, whose attention has 1x1 convolutions in place of linear layers."""
     latent, x = config.latent_channels, config.channels[-1]
-    middle = "decoder.mid_block"
     yield from _conv("post_quant_conv", latent, latent, kernel=1)
     yield from _conv("decoder.conv_in", latent, x)
-    yield from _resnet(f"{middle}.resnets.0", x, x)
-    yield from _norm(f"{middle}.attentions.0.group_norm", x)
-    for part in ("to_q", "to_k", "to_v", "to_out.0"):
-        yield from _conv(f"{middle}.attentions.0.{part}", x, x, kernel=1)
-    yield from _resnet(f"{middle}.resnets.1", x, x)
+    yield from _middle("decoder.mid_block", x)
     for block, channels in enumerate(reversed(config.channels)):
         name = f"decoder.up_blocks.{block}"
         for i in range(config.resnets + 1):
@@ -78,8 +73,26 @@ def vae_decoder(config: VaeDecoderConfig) -> Iterator[Slot]:
     yield from _conv("decoder.conv_out", x, config.out_channels)
 
 
+def vae_encoder(config: VaeEncoderConfig) -> Iterator[Slot]:
+    """Yield the weights of ImageEncoder; its attention too has 1x1 convolutions."""
+    x = config.channels[0]
+    yield from _conv("encoder.conv_in", config.in_channels, x)
+    for level, channels in enumerate(config.channels):
+        name = f"encoder.down_blocks.{level}"
+        for i in range(config.resnets):
+            yield from _resnet(f"{name}.resnets.{i}", x, channels)
+            x = channels
+        if level != len(config.channels) - 1:
+            yield from _conv(f"{name}.downsamplers.0.conv", x, x)
+    yield from _middle("encoder.mid_block", x)
+    yield from _norm("encoder.conv_norm_out", x)
+    yield from _conv("encoder.conv_out", x, 2 * config.latent_channels)
+    yield from _conv("quant_conv", 2 * config.latent_channels, 2 * config.latent_channels, kernel=1)
+
+
 ORDERS: dict[str, Callable[[Any], Iterator[Slot]]] = {
     "text_encoder": text_encoder,
+    "vae_encoder": vae_encoder,
     "unet": unet,
     "vae_decoder": vae_decoder,
 }
@@ -122,6 +135,14 @@ def _resnet(name: str, inputs: int, outputs: int, time: int | None = None) -> It
     yield from _conv(f"{name}.conv2", outputs, outputs)
     if inputs != outputs:
         yield from _conv(f"{name}.conv_shortcut", inputs, outputs, kernel=1)
+
+
+def _middle(name: str, channels: int) -> Iterator[Slot]:
+    yield from _resnet(f"{name}.resnets.0", channels, channels)
+    yield from _norm(f"{name}.attentions.0.group_norm", channels)
+    for part in ("to_q", "to_k", "to_v", "to_out.0"):
+        yield from _conv(f"{name}.attentions.0.{part}", channels, channels, kernel=1)
+    yield from _resnet(f"{name}.resnets.1", channels, channels)
 
 
 def _transformer(config: UNetConfig, name: str, channels: int) -> Iterator[Slot]:

@@ -1,0 +1,28 @@
+"""Runs an autoencoder's encoder: an image to latents, sampled from the distribution that it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from msd.runtime.components import LoadedNetwork
+
+Float = npt.NDArray[np.float32]
+
+
+def encode_image(network: LoadedNetwork, settings: Mapping[str, Any], image: Float, noise: Float) -> Float:
+    """Return the latents of `image`, float32 (1, rows, columns, channels), as the denoiser takes them.
+
+    `image` is float32 (1, height, width, 3) in [-1, 1]. `noise` is normal and has the latents' shape.
+    `settings` are those of the encoder in the manifest. The result is diffusers'
+    vae.encode(image).latent_dist.sample() · scaling_factor with the same noise (autoencoders/vae.py,
+    DiagonalGaussianDistribution). Raises BadBundle for an image of another size than the network's.
+    """
+    output = network.outputs[0]
+    moments = network.rows(output, {"image": image}).reshape(1, *network.shape(output)[1:])
+    mean, log_variance = np.split(moments, 2, axis=-1)
+    latents: Float = np.float32(settings["scaling_factor"]) * (mean + np.exp(log_variance / 2) * noise)
+    return latents
