@@ -25,7 +25,7 @@ from msd.sources.vae import add_preview, replace_vae
 from tests import checkpoints, single_files, tiny_autoencoders
 from tests.tiny_autoencoders import SHALLOW
 
-DECODER = "vae_decoder"
+ENCODER, DECODER = "vae_encoder", "vae_decoder"
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +67,20 @@ def test_a_tiny_autoencoder_is_a_folder_or_a_file(name: str, folder: Path, check
     assert replaced.weights["unet"] is checkpoint.weights["unet"]
 
 
+def test_a_file_with_one_half_replaces_that_half(folder: Path, checkpoint: Checkpoint) -> None:
+    halves = [folder / f"taesd_{half}.safetensors" for half in ("encoder", "decoder")]
+    one, both = replace_vae(checkpoint, halves[:1]), replace_vae(checkpoint, halves)
+    whole = replace_vae(checkpoint, [folder / "taesd"])
+    assert (one.replaced, both.replaced) == ((ENCODER,), (ENCODER, DECODER))
+    assert one.weights[DECODER] is checkpoint.weights[DECODER]
+    assert one.configs[ENCODER] == both.configs[ENCODER] == whole.configs[ENCODER]
+    for half in (ENCODER, DECODER):
+        assert both.weights[half].keys() == whole.weights[half].keys()
+    assert {*checkpoint.files} - {*one.files} == set()
+    own = {"vae/config.json", "vae/diffusion_pytorch_model.safetensors"}
+    assert {*checkpoint.files} - {*both.files} == {*checkpoint.files} - {*whole.files} == own
+
+
 def compvis(folder: Path, prefix: str, path: Path) -> Path:
     """Write the autoencoder of the single file alone, under names with `prefix`."""
     tensors = load_file(folder / "whole.safetensors")
@@ -85,6 +99,8 @@ def test_a_file_in_compvis_s_layout_has_names_with_or_without_prefix(
     assert replaced.weights[DECODER].keys() == whole.weights[DECODER].keys()
     name = "decoder.mid_block.attentions.0.to_q.weight"
     assert np.array_equal(replaced.weights[DECODER][name].load(), whole.weights[DECODER][name].load())
+    assert replaced.configs[ENCODER] == whole.configs[ENCODER]
+    assert replaced.weights[ENCODER].keys() == whole.weights[ENCODER].keys()
 
 
 @pytest.mark.parametrize("name", ["other", "other/vae", "other/vae/diffusion_pytorch_model.safetensors"])
@@ -131,6 +147,11 @@ def asymmetric(folder: Path) -> Path:
     return folder
 
 
+def deeper(folder: Path) -> Path:
+    tiny_autoencoders.write(folder, **SHALLOW, upsampling_scaling_factor=4)
+    return folder
+
+
 def lora(folder: Path) -> Path:
     save_file({"lora_unet_conv_in.alpha": torch.ones(1)}, folder / "lora.safetensors")
     return folder / "lora.safetensors"
@@ -149,13 +170,15 @@ def encoder(folder: Path) -> Path:
 
 
 CHANNELS = (
-    "does not fit source: unet/config.json says out_channels = 4, but {}/config.json says latent_channels = 1"
+    "does not fit source: unet/config.json says out_channels = 4, but {}/config.json says "
+    "latent_channels = 16; they must be equal"
 )
 REFUSED: list[tuple[Callable[[Path], Path], str]] = [
     (flux, CHANNELS.format("vae")),
     (wide, CHANNELS.format("vae")),
     (wide_by_diffusers, CHANNELS.format("vae")),
     (asymmetric, "_class_name = 'AsymmetricAutoencoderKL', but only 'AutoencoderKL' or 'AutoencoderTiny' is"),
+    (deeper, "the VAE encoder has 2 pixels along the side of a latent cell, but the VAE decoder has 4"),
     (
         lora,
         "lora.safetensors is no autoencoder; give a folder of diffusers' AutoencoderKL or AutoencoderTiny",
@@ -217,7 +240,7 @@ def test_the_manifest_says_where_the_autoencoder_is_from(folder: Path, tmp_path:
         "preview_decoder": tuple(f"preview_vae/taesd/{name}" for name in weights),
     }
     assert source.files["vae/taesd_decoder.pth"] == file_facts(folder / "taesd_decoder.pth")
-    assert not {"vae/config.json", "vae/diffusion_pytorch_model.safetensors"} & {*source.files}
+    assert "vae/diffusion_pytorch_model.safetensors" not in source.files
     refused = run(*command)
     assert refused.exit_code == 1
     assert "holds a conversion with vae/taesd_decoder.pth, preview_vae/taesd/config.json" in refused.stderr

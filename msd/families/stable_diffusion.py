@@ -12,6 +12,17 @@ from typing import Any
 from msd.errors import BadCheckpoint
 from msd.families.family import Architecture, Component, Family, Feed, Part
 
+TINY_ENCODER = Architecture(
+    config="msd.models.tiny_config:TinyEncoderConfig",
+    network="msd.models.tiny_autoencoder:tiny_encoder",
+)
+"""Its output is `latent`; image_encoder.py takes either."""
+
+TINY_DECODER = Architecture(
+    config="msd.models.tiny_config:TinyDecoderConfig",
+    network="msd.models.tiny_autoencoder:tiny_decoder",
+)
+
 TEXT_ENCODER = Component(
     name="text_encoder",
     title="text encoder",
@@ -31,6 +42,7 @@ VAE_ENCODER = Component(
     stage="encode",
     output="moments",
     optional=True,
+    alternatives={"AutoencoderTiny": TINY_ENCODER},
 )
 UNET = Component(
     name="unet",
@@ -42,10 +54,6 @@ UNET = Component(
     output="noise",
     feeds={"context": (Feed(TEXT_ENCODER.name, "context"),)},
     prunable=True,
-)
-TINY_DECODER = Architecture(
-    config="msd.models.tiny_config:TinyDecoderConfig",
-    network="msd.models.tiny_autoencoder:tiny_decoder",
 )
 PREVIEW_DECODER = Component(
     name="preview_decoder",
@@ -77,9 +85,15 @@ def require_fit(configs: Mapping[str, Any]) -> None:
             f"unet/config.json says cross_attention_dim = {unet.context_width}, but text_encoder/config.json "
             f"says hidden_size = {text_encoder.width}; they must be equal"
         )
-    for component in (PREVIEW_DECODER, VAE_DECODER):
+    for component in (VAE_ENCODER, PREVIEW_DECODER, VAE_DECODER):
         if component.name in configs:
             _require_same_latents(unet, component, configs[component.name].latent_channels)
+    encoder, decoder = configs.get(VAE_ENCODER.name), configs[VAE_DECODER.name]
+    if encoder is not None and encoder.scale != decoder.scale:
+        raise BadCheckpoint(
+            f"the {VAE_ENCODER.title} has {encoder.scale} pixels along the side of a latent cell, but the "
+            f"{VAE_DECODER.title} has {decoder.scale}; they must be equal"
+        )
 
 
 def _require_same_latents(unet: Any, component: Component, channels: int) -> None:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from msd.families.stable_diffusion import VAE_DECODER
+from msd.families.stable_diffusion import VAE_DECODER, VAE_ENCODER
 from msd.models.blocks import Tensor, conv
 from msd.models.networks import Size
-from msd.models.tiny_config import TinyDecoderConfig
+from msd.models.tiny_config import TinyDecoderConfig, TinyEncoderConfig
 
 LIMIT = 3.0
 """The latents that the decoder can tell apart lie between -3 and 3."""
@@ -40,6 +40,24 @@ def tiny_decoder(config: TinyDecoderConfig, size: Size) -> keras.Model:
     return keras.Model(latent, {"image": image}, name=VAE_DECODER.name)
 
 
+def tiny_encoder(config: TinyEncoderConfig, size: Size) -> keras.Model:
+    """Return the model for images of `size`.
+
+    `image` (batch, s·rows, s·columns, in_channels) in [-1, 1] → `latent` (batch, rows, columns,
+    latent_channels), where s is `config.scale`; both float32. The caller multiplies by `scaling_factor`.
+    """
+    image = keras.Input(batch_shape=(size.batch, *size.pixels, config.in_channels), name="image")
+    layers = _Layers("encoder")
+    x = layers.conv(0.5 * image + 0.5, config.width)
+    for level, blocks in enumerate(config.blocks):
+        if level:
+            x = layers.downsample(x)
+        for _ in range(blocks):
+            x = layers.block(x)
+    latent = layers.conv(x, config.latent_channels)
+    return keras.Model(image, {"latent": latent}, name=VAE_ENCODER.name)
+
+
 class _Layers:
     """Applies layers one after another, named by their position in a torch Sequential."""
 
@@ -54,6 +72,12 @@ class _Layers:
     def conv(self, x: Tensor, channels: int, bias: bool = True) -> Tensor:
         """Return `x` through a 3x3 convolution at the same size."""
         return conv(x, channels, self.skip(), bias=bias)
+
+    def downsample(self, x: Tensor) -> Tensor:
+        """Return `x` at half height and width, padded by one pixel on every side as in torch."""
+        name = self.skip()
+        x = keras.layers.ZeroPadding2D(1, name=f"{name}.pad")(x)
+        return keras.layers.Conv2D(x.shape[-1], 3, strides=2, use_bias=False, name=name)(x)
 
     def upsample(self, x: Tensor, factor: int) -> Tensor:
         """Return `x` at `factor` times the height and width: nearest neighbour."""

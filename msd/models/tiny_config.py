@@ -13,6 +13,43 @@ from msd.models.trace import InputSpecs
 
 
 @dataclass(frozen=True)
+class TinyEncoderConfig:
+    """The encoding half; `blocks` has the residual blocks of each level, that of the image first.
+
+    Every level is `width` channels wide, and has half the height and width of the one before. Latents are the
+    output times `scaling_factor`, which the network leaves to its caller.
+    """
+
+    in_channels: int
+    latent_channels: int
+    width: int
+    blocks: tuple[int, ...]
+    scaling_factor: float
+
+    @property
+    def scale(self) -> int:
+        """The number of pixels along the side of a latent cell."""
+        return int(2 ** (len(self.blocks) - 1))
+
+    def inputs(self, size: Size) -> InputSpecs:
+        """Return the shape and dtype of `image`."""
+        return {"image": ((size.batch, *size.pixels, self.in_channels), "float32")}
+
+    @staticmethod
+    def from_diffusers(config: Settings) -> TinyEncoderConfig:
+        """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
+        read = _reader(config)
+        width, blocks = _levels(read, "encoder", (1, 3, 3, 3))
+        return TinyEncoderConfig(
+            in_channels=read.count("in_channels", 3),
+            latent_channels=read.count("latent_channels", 4),
+            width=width,
+            blocks=blocks,
+            scaling_factor=read.positive("scaling_factor", 1.0),
+        )
+
+
+@dataclass(frozen=True)
 class TinyDecoderConfig:
     """The decoding half; `blocks` has the residual blocks of each level, that of the latent first.
 
