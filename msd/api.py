@@ -36,7 +36,8 @@ __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_
 class ConversionOptions(TypedDict, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
-    `height` and `width` are in pixels; `lora` are files with their scales; `prune` is a budget such as "15%"
+    `height` and `width` are in pixels; `lora` are files with their scales; `vae` are autoencoders to use in
+    place of the checkpoint's, and `preview_vae` is one for previews; `prune` is a budget such as "15%"
     or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights
     around pruned units as they are; `force` replaces what the output folder holds.
     """
@@ -51,6 +52,8 @@ class ConversionOptions(TypedDict, total=False):
     gelu_clip: float
     without: Sequence[str]
     lora: Sequence[tuple[Path, float]]
+    vae: Sequence[Path]
+    preview_vae: Path | None
     prediction_type: str | None
     networks: str
     prune: str | None
@@ -161,6 +164,8 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),
         lora=options.get("lora", ()),
+        vae=options.get("vae", ()),
+        preview_vae=options.get("preview_vae"),
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,

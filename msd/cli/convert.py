@@ -53,6 +53,19 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
 )
 @click.option(
+    "--vae",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Use this autoencoder in place of SOURCE's; may be repeated, for two halves.",
+)
+@click.option(
+    "--preview-vae",
+    type=click.Path(path_type=Path),
+    metavar="PATH",
+    help="Convert this tiny autoencoder too, to decode previews.",
+)
+@click.option(
     "--source",
     "networks",
     type=click.Choice(["auto", "keras-cv"]),
@@ -134,6 +147,8 @@ def convert(
     source: Path | None,
     output: Path,
     lora: tuple[str, ...],
+    vae: tuple[Path, ...],
+    preview_vae: Path | None,
     networks: str,
     components: tuple[str, ...],
     also: tuple[str, ...],
@@ -183,6 +198,8 @@ def convert(
         gelu_clip=gelu_clip,
         without=without,
         lora=[adapters.parse(text) for text in lora],
+        vae=vae,
+        preview_vae=preview_vae,
         prediction_type=prediction_type,
         networks=networks,
         prune=prune,
@@ -207,10 +224,7 @@ def convert(
     if as_json:
         click.echo(dump_manifest(manifest), nl=False)
         return
-    _print_files(manifest, output, converted)
-    print_pruning(manifest)
-    if explain:
-        _explain(manifest)
+    _print_result(manifest, output, converted, explain)
 
 
 def _demo_checkpoint() -> Path:
@@ -238,6 +252,13 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         click.echo(
             f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}"
         )
+
+
+def _print_result(manifest: Manifest, output: Path, converted: Collection[str], explain: bool) -> None:
+    _print_files(manifest, output, converted)
+    print_pruning(manifest)
+    if explain:
+        _explain(manifest)
 
 
 def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -> None:

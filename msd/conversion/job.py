@@ -15,6 +15,7 @@ from msd.sources.checkpoint import Checkpoint
 from msd.sources.formats import open_checkpoint
 from msd.sources.keras_cv import networks as keras_cv
 from msd.sources.lora import merge
+from msd.sources.vae import add_preview, replace_vae
 
 NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = {
     "msd": networks,
@@ -62,6 +63,9 @@ class Job:
 def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
+    checkpoint = replace_vae(checkpoint, settings.vae)
+    if settings.preview_vae:
+        checkpoint = add_preview(checkpoint, settings.preview_vae)
     checkpoint = merge(checkpoint, settings.lora)
     needed = checkpoint.family.needs(checkpoint.configs)
     available = [name for name in needed if name in checkpoint.weights]

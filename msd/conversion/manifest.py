@@ -63,8 +63,14 @@ def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
     files = {n: file_facts(path) for n, path in checkpoint.files.items() if n in needed or n not in weights}
     published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
+    replaced = {c: checkpoint.weight_files[c] for c in checkpoint.replaced if c in components}
     return Source(
-        kind=checkpoint.kind, name=checkpoint.name, files=files, adapters=adapters, published=published
+        kind=checkpoint.kind,
+        name=checkpoint.name,
+        files=files,
+        adapters=adapters,
+        published=published,
+        replaced=replaced,
     )
 
 

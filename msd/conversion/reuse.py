@@ -67,7 +67,8 @@ def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[s
 
 def _is_compatible(old: Manifest, source: Source, configuration: Configuration) -> bool:
     """Return whether the components of `old` and new ones form one bundle."""
-    return _is_same_checkpoint(old.source, source) and to_json(old.configuration) == to_json(configuration)
+    before, now = to_json(old.configuration), to_json(configuration)
+    return _is_same_checkpoint(old.source, source) and now == {**now, **before}
 
 
 def _is_same_checkpoint(old: Source, new: Source) -> bool:
@@ -81,6 +82,9 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if old.source.adapters != source.adapters:
         merged = ", ".join(f"{adapter.file} at {adapter.scale:g}" for adapter in old.source.adapters)
         return f"a conversion with {merged or 'no LoRA'} merged into the weights"
+    if old.source.replaced != source.replaced:
+        others = ", ".join(dict.fromkeys(file for files in old.source.replaced.values() for file in files))
+        return f"a conversion with {others or 'nothing'} in place of the checkpoint's own"
     if not _is_same_checkpoint(old.source, source):
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = to_json(old.configuration), to_json(configuration)

@@ -21,8 +21,10 @@ class Settings:
     `also` are optional components to add to them.
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
-    files to merge into the weights, each with its scale. `pruning` overrides the recipe's own, and uses a
-    `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our own.
+    files to merge into the weights, each with its scale. `vae` replaces the checkpoint's autoencoder, and
+    `preview_vae` adds a decoder for previews (msd/sources/vae.py). `pruning` overrides the recipe's own, and
+    uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our
+    own.
     """
 
     rules: Sequence[Rewrite]
@@ -36,6 +38,8 @@ class Settings:
     prediction_type: str | None = None
     force: bool = False
     lora: Sequence[tuple[Path, float]] = ()
+    vae: Sequence[Path] = ()
+    preview_vae: Path | None = None
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None
@@ -63,7 +67,9 @@ class Settings:
         """
         if unknown := {*self.components, *self.also} - {*family.names}:
             raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
-        return family.ordered({*(self.components or (*family.required, *needed)), *self.also})
+        previews = (family.preview.name,) if self.preview_vae and family.preview else ()
+        asked = self.components or (*family.required, *needed)
+        return family.ordered((*asked, *self.also, *previews))
 
     def pruning_of(self, family: Family) -> Pruning | None:
         """Return the pruning, with its components named, or None."""

@@ -35,7 +35,7 @@ from msd.runtime.execution import Execution, NetworksInMemory
 from msd.runtime.guidance import Guidance
 from msd.runtime.image import GeneratedImage, pixels
 from msd.runtime.noise import noise
-from msd.runtime.preview import OnPreview, Preview
+from msd.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.runtime.request import Request
 from msd.runtime.scheduler import name_of_kind, open_scheduler
 from msd.runtime.text import Context, encode_tokens, required_files
@@ -231,7 +231,7 @@ class Pipeline:
         clean: Float,
     ) -> None:
         def decode(latents: Float) -> Float:
-            decoder = networks.take(self.family.decoder.name)
+            decoder = networks.take(preview_decoder(self.bundle))
             image = self._decode(decoder, latents)
             if networks.execution == "sequential":
                 networks.release(decoder.name)

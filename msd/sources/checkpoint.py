@@ -34,6 +34,7 @@ class Checkpoint:
     by name, and `scheduler` is its configuration. `files` are all relevant files, by the name to show;
     `weight_files` names those with each component's weights.
     `adapters` are those among `files` that were merged into the weights, each with its scale.
+    `replaced` are the components whose weights come from another file than the checkpoint's own.
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
     """
 
@@ -47,4 +48,5 @@ class Checkpoint:
     files: Mapping[str, Path]
     weight_files: Mapping[str, tuple[str, ...]]
     adapters: Mapping[str, float] = field(default_factory=dict)
+    replaced: tuple[str, ...] = ()
     networks: str = "msd"
