@@ -183,7 +183,6 @@ def convert(
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
     from msd.api import conversion_settings
-    from msd.bundle import dump_manifest
     from msd.conversion import convert as conversion
     from msd.sources import lora as adapters
 
@@ -221,10 +220,7 @@ def convert(
     _report_left_out(source, manifest.conversion.left_out)
     if prune_report:
         save_report(manifest, prune_report)
-    if as_json:
-        click.echo(dump_manifest(manifest), nl=False)
-        return
-    _print_result(manifest, output, converted, explain)
+    _print_result(manifest, output, converted, explain, as_json)
 
 
 def _demo_checkpoint() -> Path:
@@ -254,7 +250,14 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         )
 
 
-def _print_result(manifest: Manifest, output: Path, converted: Collection[str], explain: bool) -> None:
+def _print_result(
+    manifest: Manifest, output: Path, converted: Collection[str], explain: bool, as_json: bool
+) -> None:
+    from msd.bundle import dump_manifest
+
+    if as_json:
+        click.echo(dump_manifest(manifest), nl=False)
+        return
     _print_files(manifest, output, converted)
     print_pruning(manifest)
     if explain:
