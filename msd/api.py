@@ -39,7 +39,8 @@ class ConversionOptions(TypedDict, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
     `height` and `width` are in pixels; `lora` are files with their scales; `embeddings` are files with their
-    tokens, or None for the file's own; `clip_skip` and `prompt_chunks` are docs/prompts.md's; `scheduler` is
+    tokens, or None for the file's own; `vae` are autoencoders to use in place of the checkpoint's, and
+    `preview_vae` is one for previews; `clip_skip` and `prompt_chunks` are docs/prompts.md's; `scheduler` is
     written as in "tcd:eta=1"; `steps` and `guidance` are those of images by default; `prune` is a budget such
     as "15%" or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the
     weights around pruned units as they are; `force` replaces what the output folder holds.
@@ -61,6 +62,8 @@ class ConversionOptions(TypedDict, total=False):
     embeddings: Sequence[tuple[Path, str | None]]
     clip_skip: int
     prompt_chunks: int
+    vae: Sequence[Path]
+    preview_vae: Path | None
     prediction_type: str | None
     networks: str
     prune: str | None
@@ -189,6 +192,8 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         embeddings=options.get("embeddings", ()),
         clip_skip=options.get("clip_skip", 0),
         prompt_chunks=options.get("prompt_chunks", 1),
+        vae=options.get("vae", ()),
+        preview_vae=options.get("preview_vae"),
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,

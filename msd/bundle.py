@@ -1,6 +1,7 @@
 """A folder of converted files, and the manifest that describes it.
 
     text_encoder.tflite  unet.tflite  vae_decoder.tflite
+    vae_encoder.tflite   on request, and in bundles of models that read an image, such as those for inpainting
     token_embedding.tflite   before the text encoder, in bundles for TensorFlow Lite's GPU delegate alone
     tokenizer/           vocab.json, merges.txt, tokenizer_config.json, special_tokens_map.json
     scheduler/           scheduler_config.json
@@ -59,7 +60,8 @@ class Embedding:
 class Source:
     """The converted checkpoint: `kind` such as "diffusers", its name, and each file read, by relative path.
 
-    `published` identifies those files that are public ones, known by their SHA-256.
+    `published` identifies those files that are public ones, known by their SHA-256. `replaced` names the
+    files of each component that is not the checkpoint's own.
     """
 
     kind: str
@@ -68,6 +70,7 @@ class Source:
     adapters: tuple[Adapter, ...] = ()
     embeddings: tuple[Embedding, ...] = ()
     published: dict[str, str] = field(default_factory=dict)
+    replaced: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -119,7 +119,7 @@ class Bench:
     def sizes(self) -> dict[str, Any]:
         """Return each converted file's bytes, those of its constants, and the share of everything else."""
         found = {}
-        for component in STABLE_DIFFUSION.names:
+        for component in STABLE_DIFFUSION.required:
             path = self.out / f"{component}.tflite"
             constants = constant_bytes(path)
             total = path.stat().st_size

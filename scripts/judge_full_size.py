@@ -50,7 +50,7 @@ def main() -> None:
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("models", nargs=-1, required=True)
 def trace_structures(folder: Path, models: tuple[str, ...]) -> None:
-    """Write to FOLDER the three structures of each of MODELS, which configs/models/ describes."""
+    """Write to FOLDER the structures of each of MODELS, which configs/models/ describes."""
     from msd.models.networks import networks, read_configs, size_of
     from msd.models.trace import trace
 

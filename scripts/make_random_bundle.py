@@ -56,9 +56,10 @@ def main(folder: Path, model: str, out: Path, recipe: str) -> None:
     for name, read in clip_tokenizer("!").items():
         (out / "tokenizer" / name).write_bytes(read())
     (out / "scheduler" / "scheduler_config.json").write_text(SCHEDULER)
-    with ProcessPoolExecutor(len(STABLE_DIFFUSION.names)) as pool:
+    with ProcessPoolExecutor(len(STABLE_DIFFUSION.required)) as pool:
         tasks = {
-            n: pool.submit(write, folder / model / f"{n}.zip", out, n, recipe) for n in STABLE_DIFFUSION.names
+            n: pool.submit(write, folder / model / f"{n}.zip", out, n, recipe)
+            for n in STABLE_DIFFUSION.required
         }
         parts = {name: task.result() for name, task in tasks.items()}
     public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())

@@ -1,4 +1,4 @@
-"""Write a folder of keras-cv's three .h5 files at full size, with random weights, one array at a time.
+"""Write a folder of keras-cv's four .h5 files at full size, with random weights, one array at a time.
 
     python scripts/make_random_keras_cv.py build/random-keras-cv --model sd21-base
 
@@ -42,7 +42,7 @@ def main(folder: Path, model: str, seed: int) -> None:
 def constructors(second: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
     """Yield each file's name and a function that builds its keras-cv network."""
     with unallocated():
-        from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, text_encoder
+        from keras_cv.src.models.stable_diffusion import decoder, diffusion_model, image_encoder, text_encoder
 
     text = text_encoder.TextEncoderV2 if second else text_encoder.TextEncoder
     unet = diffusion_model.DiffusionModelV2 if second else diffusion_model.DiffusionModel
@@ -53,6 +53,7 @@ def constructors(second: bool) -> Iterator[tuple[str, Callable[[], Any]]]:
         lambda: unet(PIXELS, PIXELS, LENGTH, **kept),
     )
     yield "kcv_decoder.h5", lambda: decoder.Decoder(PIXELS, PIXELS, **kept)
+    yield "vae_encoder.h5", lambda: image_encoder.ImageEncoder(**kept)
 
 
 def write(path: Path, model: Any, random: np.random.Generator) -> None:

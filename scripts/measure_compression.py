@@ -170,7 +170,7 @@ class Wanted:
     def __init__(self, bundle: Bundle, prompts: Sequence[str]) -> None:
         requests = [Request(p, seed=1000 + i, steps=5, guidance=GUIDANCE) for i, p in enumerate(prompts)]
         self.inputs = collect_inputs(bundle, requests)
-        self.outputs = {name: outputs(bundle, name, self.inputs[name]) for name in STABLE_DIFFUSION.names}
+        self.outputs = {name: outputs(bundle, name, self.inputs[name]) for name in STABLE_DIFFUSION.required}
 
 
 def outputs(bundle: Bundle, component: str, inputs: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -181,10 +181,10 @@ def outputs(bundle: Bundle, component: str, inputs: Sequence[Mapping[str, Any]])
 
 def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Sequence[str]) -> dict[str, Any]:
     """Return the cost of one variant: sizes in bytes, PSNR in dB, SSIM, the share of correct attributes."""
-    components = {name: outputs(bundle, name, wanted.inputs[name]) for name in STABLE_DIFFUSION.names}
+    components = {name: outputs(bundle, name, wanted.inputs[name]) for name in STABLE_DIFFUSION.required}
     least = {
         name: min(psnr(a, b) for a, b in zip(wanted.outputs[name], components[name], strict=True))
-        for name in STABLE_DIFFUSION.names
+        for name in STABLE_DIFFUSION.required
     }
     latents = [psnr(a, b) for a, b in zip(reference["latents"], drawn["latents"], strict=True)]
     pairs = list(zip(reference["pixels"], drawn["pixels"], strict=True))

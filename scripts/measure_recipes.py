@@ -42,10 +42,10 @@ def main(output: Path) -> None:
     calibration = Calibration()
     with tempfile.TemporaryDirectory() as folder:
         bundles = {name: converted(name, Path(folder) / name) for name in dict.fromkeys((FLOAT, *shipped()))}
-        runs = calibration.runs(bundles[FLOAT], STABLE_DIFFUSION.names, Path(folder) / "inputs")
-        wanted = {c: made(bundles[FLOAT].path(c), runs[c]) for c in STABLE_DIFFUSION.names}
+        runs = calibration.runs(bundles[FLOAT], STABLE_DIFFUSION.required, Path(folder) / "inputs")
+        wanted = {c: made(bundles[FLOAT].path(c), runs[c]) for c in STABLE_DIFFUSION.required}
         rows = {
-            name: {c: measure(bundle, c, runs[c], wanted[c]) for c in STABLE_DIFFUSION.names}
+            name: {c: measure(bundle, c, runs[c], wanted[c]) for c in STABLE_DIFFUSION.required}
             for name, bundle in bundles.items()
         }
     report = {
@@ -91,9 +91,9 @@ def print_table(rows: dict[str, dict[str, dict[str, Any]]]) -> None:
     """Print each recipe's row: kB, least PSNR and verdict of each component."""
     click.echo(
         "| recipe | "
-        + " | ".join(STABLE_DIFFUSION.names)
+        + " | ".join(STABLE_DIFFUSION.required)
         + " |\n"
-        + "|---" * (len(STABLE_DIFFUSION.names) + 1)
+        + "|---" * (len(STABLE_DIFFUSION.required) + 1)
         + "|"
     )
     for name, row in rows.items():

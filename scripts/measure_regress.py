@@ -93,7 +93,7 @@ def all_scales(folder: Path, every: int) -> list[tuple[str, str]]:
     """Return the component and the name of the int8 tensors to scale."""
     named = [
         (c, name)
-        for c in STABLE_DIFFUSION.names
+        for c in STABLE_DIFFUSION.required
         for name in int8_weights(tflite.read(folder / BASE / f"{c}.tflite"))
     ]
     return named[::every]

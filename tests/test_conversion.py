@@ -17,13 +17,14 @@ import graph_rewrites
 from msd.bundle import Bundle, open_bundle
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
+from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.judging import judge
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.reference import Array, draw, reference, timestep_embedding
-from tests.stable_diffusion import COMPONENTS, networks_of
+from tests.stable_diffusion import networks_of
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,8 @@ class Converted:
         case, out = self.case, self.folder / f"{variant.recipe} without {'-'.join(variant.without)}"
         rules = [r for r in graph_rewrites.load() if r.name not in variant.without]
         size = {"batch": case.batch, "height": case.height, "width": case.width}
-        convert(self.folder / "source", out, Settings(rules, find_recipe(variant.recipe), **size))
+        settings = Settings(rules, find_recipe(variant.recipe), STABLE_DIFFUSION.names, **size)
+        convert(self.folder / "source", out, settings)
         return open_bundle(out)
 
     def _expected(self, component: str) -> tuple[dict[str, Array], Array]:
@@ -96,7 +98,7 @@ def converted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return Converted(tmp_path_factory.mktemp(request.param), CASES[request.param])
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", STABLE_DIFFUSION.names)
 def test_the_numbers_are_those_of_diffusers(converted: Converted, component: str) -> None:
     inputs, wanted = converted.expected(component)
     for variant in converted.case.variants:
@@ -107,7 +109,7 @@ def test_the_numbers_are_those_of_diffusers(converted: Converted, component: str
         assert psnr(wanted, found) >= variant.least, variant
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("component", STABLE_DIFFUSION.names)
 def test_the_delegate_takes_it_whole(converted: Converted, component: str) -> None:
     bundle = converted.bundle(INT8)
     verdict = judge(bundle.path(component))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
 from msd.runtime.noise import noise
-from tests import checkpoints
+from tests import checkpoints, tiny_autoencoders
 from tests.drawings import KINDS, Drawing
 
 LCM = checkpoints.vary(checkpoints.TINY, unet={"time_cond_proj_dim": 32})
@@ -65,6 +67,24 @@ def test_int8_weights_keep_the_picture(random: Path) -> None:
     wanted, shown = Drawing("ddim").theirs(random, START)
     assert psnr(wanted, latents) >= 40
     assert psnr(shown, picture) >= 35
+
+
+def test_a_tiny_decoder_draws_diffusers_picture(tmp_path: Path) -> None:
+    source, other = tmp_path / "source", tmp_path / "own"
+    for folder in (source, other):
+        checkpoints.write(folder, checkpoints.TINY)
+    shutil.rmtree(source / "vae")
+    tiny_autoencoders.write(source / "vae", **tiny_autoencoders.SHALLOW)
+    index = (source / "model_index.json").read_text().replace("AutoencoderKL", "AutoencoderTiny")
+    (source / "model_index.json").write_text(index)
+    wanted, shown = Drawing("ddim", 3).theirs(source, START)
+    settings = Settings(graph_rewrites.load(), find_recipe("float32"))
+    replaced = replace(settings, vae=(source / "vae",))
+    for checkpoint, chosen in ((source, settings), (other, replaced)):
+        convert(checkpoint, tmp_path / "out", replace(chosen, force=True))
+        latents, picture, _ = Drawing("ddim", 3).ours(open_bundle(tmp_path / "out"), START)
+        assert psnr(wanted, latents) >= 65
+        assert psnr(shown, picture) >= 50
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4])

@@ -7,13 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import graph_rewrites
 from msd.bundle import open_bundle
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import find_recipe
+from msd.parity import psnr
+from msd.runners.runner import Runnable
 from msd.runtime.execution import EXECUTIONS, Execution
 from msd.runtime.noise import noise
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.preview import Preview
 from msd.runtime.scheduler import make_scheduler
-from tests import stand_in
+from tests import checkpoints, stand_in, tiny_autoencoders
+from tests.reference import reference
 
 
 @pytest.mark.parametrize("prediction", ["epsilon", "v_prediction", "sample"])
@@ -34,6 +40,45 @@ def test_what_is_clean_is_what_diffusers_takes_for_it(name: str, kind: str, pred
         latent, clean = step.apply(latent, output)
         wanted = done.pred_original_sample.numpy()
         np.testing.assert_allclose(clean, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small random bundle with a preview decoder beside its own."""
+    folder = tmp_path_factory.mktemp("tiny")
+    checkpoints.write(folder / "source", checkpoints.TINY)
+    tiny_autoencoders.write(folder / "taesd", **tiny_autoencoders.SHALLOW)
+    settings = Settings(graph_rewrites.load(), find_recipe("float32"), preview_vae=folder / "taesd")
+    convert(folder / "source", folder / "out", settings)
+    return folder
+
+
+@pytest.mark.parametrize("execution", EXECUTIONS)
+def test_the_preview_decoder_decodes_previews_and_leaves_the_picture_alone(
+    execution: Execution, tiny_folder: Path
+) -> None:
+    from diffusers import AutoencoderTiny
+
+    vae = AutoencoderTiny.from_pretrained(tiny_folder / "taesd")
+    opened, shown = [], []
+
+    def keep(preview: Preview) -> None:
+        wanted = reference({"vae": vae}, "vae_decoder", {"latent": preview.latents})[0]
+        shown.append(psnr((wanted / 2 + 0.5).clip(0, 1), preview.pixels() / 255))
+
+    def note(name: str, runner: Runnable) -> Runnable:
+        opened.append(name)
+        return runner
+
+    with Pipeline(open_bundle(tiny_folder / "out"), execution=execution, wrap=note) as pipeline:
+        picture = pipeline.generate("a red dog", steps=2, on_preview=keep)
+        first, opened[:] = [*opened], []
+        assert np.array_equal(picture.pixels, pipeline.generate("a red dog", steps=2).pixels)
+    assert min(shown) >= 50  # half a level of 255 is 54 dB
+    assert len(shown) == 2
+    assert first.count("preview_decoder") == (2 if execution == "sequential" else 1)
+    assert first.count("vae_decoder") == 1
+    assert "preview_decoder" not in opened
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

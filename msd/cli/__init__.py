@@ -8,7 +8,7 @@ import msd as package
 from msd.cli.command import LazyGroup
 
 COMMANDS = {
-    "convert": ("msd.cli.convert:convert", "Convert a checkpoint to three .tflite files."),
+    "convert": ("msd.cli.convert:convert", "Convert a checkpoint to .tflite files."),
     "report": ("msd.cli.report:report", "Check whether each file is fully delegated to the GPU."),
     "delegation-report": ("msd.cli.report:report", "The same as report."),
     "blocks": ("msd.cli.blocks:blocks", "Measure the error of each block of a compressed network."),

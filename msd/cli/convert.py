@@ -164,7 +164,6 @@ def convert(
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
     from msd.api import conversion_settings
-    from msd.bundle import dump_manifest
     from msd.conversion import convert as conversion
 
     settings = conversion_settings(
@@ -199,13 +198,7 @@ def convert(
     _report_left_out(source, manifest.conversion.left_out)
     if prune_report:
         save_report(manifest, prune_report)
-    if as_json:
-        click.echo(dump_manifest(manifest), nl=False)
-        return
-    _print_files(manifest, output, converted)
-    print_pruning(manifest)
-    if explain:
-        _explain(manifest)
+    _print_result(manifest, output, converted, explain, as_json)
 
 
 def _demo_checkpoint() -> Path:
@@ -233,6 +226,20 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         click.echo(
             f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}"
         )
+
+
+def _print_result(
+    manifest: Manifest, output: Path, converted: Collection[str], explain: bool, as_json: bool
+) -> None:
+    from msd.bundle import dump_manifest
+
+    if as_json:
+        click.echo(dump_manifest(manifest), nl=False)
+        return
+    _print_files(manifest, output, converted)
+    print_pruning(manifest)
+    if explain:
+        _explain(manifest)
 
 
 def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -> None:

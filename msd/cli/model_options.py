@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +27,19 @@ model_options = options.gathered(
         multiple=True,
         metavar="FILE[:SCALE]",
         help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
+    ),
+    click.option(
+        "--vae",
+        multiple=True,
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="Use this autoencoder in place of SOURCE's; may be repeated, for two halves.",
+    ),
+    click.option(
+        "--preview-vae",
+        type=click.Path(path_type=Path),
+        metavar="PATH",
+        help="Convert this tiny autoencoder too, to decode previews.",
     ),
     click.option(
         "--embedding",

@@ -21,6 +21,7 @@ from msd.sources.embedding import add
 from msd.sources.formats import open_checkpoint
 from msd.sources.keras_cv import networks as keras_cv
 from msd.sources.lora import merge
+from msd.sources.vae import add_preview, replace_vae
 
 NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = {
     "msd": networks,
@@ -76,6 +77,9 @@ class Job:
 def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
+    checkpoint = replace_vae(checkpoint, settings.vae)
+    if settings.preview_vae:
+        checkpoint = add_preview(checkpoint, settings.preview_vae)
     checkpoint = merge(checkpoint, settings.lora)
     checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
     checkpoint = replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))

@@ -65,6 +65,7 @@ def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
     published = {name: PUBLISHED[f.sha256] for name, f in files.items() if f.sha256 in PUBLISHED}
     adapters = tuple(Adapter(name, scale) for name, scale in checkpoint.adapters.items())
     embeddings = tuple(Embedding(name, tokens) for name, tokens in checkpoint.embeddings.items())
+    replaced = {c: checkpoint.weight_files[c] for c in checkpoint.replaced if c in components}
     return Source(
         kind=checkpoint.kind,
         name=checkpoint.name,
@@ -72,6 +73,7 @@ def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
         adapters=adapters,
         embeddings=embeddings,
         published=published,
+        replaced=replaced,
     )
 
 

@@ -67,7 +67,8 @@ def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[s
 
 def _is_compatible(old: Manifest, source: Source, configuration: Configuration) -> bool:
     """Return whether the components of `old` and new ones form one bundle."""
-    return _is_same_checkpoint(old.source, source) and to_json(old.configuration) == to_json(configuration)
+    before, now = to_json(old.configuration), to_json(configuration)
+    return _is_same_checkpoint(old.source, source) and now == {**now, **before}
 
 
 def _is_same_checkpoint(old: Source, new: Source) -> bool:
@@ -85,6 +86,9 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if old.source.embeddings != source.embeddings:
         tokens = ", ".join(f"{each.tokens[0]} of {each.file}" for each in old.source.embeddings)
         return f"a conversion with the embeddings {tokens or '(none)'}"
+    if old.source.replaced != source.replaced:
+        others = ", ".join(dict.fromkeys(file for files in old.source.replaced.values() for file in files))
+        return f"a conversion with {others or 'nothing'} in place of the checkpoint's own"
     if not _is_same_checkpoint(old.source, source):
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = to_json(old.configuration), to_json(configuration)

@@ -22,11 +22,12 @@ class Settings:
 
     `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
     files to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its
-    token, or None for the file's own. `clip_skip` layers of the text encoder are dropped, and the denoiser
-    takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the checkpoint's;
-    `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
-    recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
-    "auto" for our own.
+    token, or None for the file's own. `vae` replaces the checkpoint's autoencoder, and `preview_vae` adds a
+    decoder for previews (msd/sources/vae.py). `clip_skip` layers of the text encoder are dropped, and the
+    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the
+    checkpoint's; `steps` and `guidance` replace the defaults of images that follow from it. `pruning`
+    overrides the recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build
+    those of keras-cv, "auto" for our own.
     """
 
     rules: Sequence[Rewrite]
@@ -46,6 +47,8 @@ class Settings:
     embeddings: Sequence[tuple[Path, str | None]] = ()
     clip_skip: int = 0
     prompt_chunks: int = 1
+    vae: Sequence[Path] = ()
+    preview_vae: Path | None = None
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None
@@ -73,7 +76,9 @@ class Settings:
         """
         if unknown := {*self.components, *self.also} - {*family.names}:
             raise BadConfig(f"there is no component {sorted(unknown)}; choose from {list(family.names)}")
-        return family.ordered({*(self.components or (*family.required, *needed)), *self.also})
+        previews = (family.preview.name,) if self.preview_vae and family.preview else ()
+        asked = self.components or (*family.required, *needed)
+        return family.ordered((*asked, *self.also, *previews))
 
     def pruning_of(self, family: Family) -> Pruning | None:
         """Return the pruning, with its components named, or None."""

@@ -9,9 +9,10 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 
-from msd.families.family import Component, Family, Feed, Part
+from msd.families.family import Architecture, Component, Family, Feed, Part
 
 __all__ = [
+    "Architecture",
     "Component",
     "Family",
     "Feed",

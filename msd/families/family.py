@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Stage = Literal["encode", "denoise", "decode"]
-"""The time at which a component runs: before the first step, in every step, or after the last one."""
+Stage = Literal["encode", "denoise", "preview", "decode"]
+"""The time at which a component runs: before the first step, in every step, between two steps to show what an
+image is going to be, or after the last one."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +42,23 @@ class Feed:
     output: str
 
 
+@dataclass(frozen=True)
+class Architecture:
+    """One kind of network that a component can be; both values are "module:name".
+
+    `config` reads its config.json, and `network` builds the Keras model (msd/models/networks.py).
+    """
+
+    config: str
+    network: str
+
+
 @dataclass(frozen=True, eq=False)
 class Component:
     """One network of a family, and the .tflite file `name`.tflite that it becomes.
 
-    `config` reads its config.json and `network` builds the Keras model, both as "module:name" (see
-    msd/models/networks.py for their signatures). `output` is the name of its output. `feeds` says which of
+    `config` and `network` are its usual `Architecture`; `alternatives` has others by the `_class_name` that
+    their config.json states. `output` is the name of its output. `feeds` says which of
     its inputs are outputs of earlier components, joined along the last axis where there are several; the
     others are quantities that the pipeline has under the same name: tokens, image, latent, timestep,
     timestep_embedding, guidance_embedding.
@@ -67,6 +79,12 @@ class Component:
     lookup: str | None = None
     prunable: bool = False
     optional: bool = False
+    alternatives: Mapping[str, Architecture] = field(default_factory=dict)
+
+    def architecture(self, class_name: object) -> Architecture:
+        """Return the architecture for a config.json with that `_class_name`: the usual one if none has it."""
+        usual = Architecture(self.config, self.network)
+        return next((each for name, each in self.alternatives.items() if name == class_name), usual)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -135,6 +153,11 @@ class Family:
     def denoiser(self) -> Component:
         """The component that runs in every step."""
         return next(component for component in self.components if component.stage == "denoise")
+
+    @property
+    def preview(self) -> Component | None:
+        """The component that decodes latents to previews, if there is one for that alone."""
+        return next((component for component in self.components if component.stage == "preview"), None)
 
     @property
     def decoder(self) -> Component:

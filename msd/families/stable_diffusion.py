@@ -1,4 +1,4 @@
-"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and an AutoencoderKL.
+"""Stable Diffusion 1.x and 2.x: one CLIP text encoder, one U-Net, and an autoencoder.
 
 Latent diffusion after Rombach et al. (2022, arXiv 2112.10752); the components are those that diffusers'
 StableDiffusionPipeline loads.
@@ -10,7 +10,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from msd.errors import BadCheckpoint
-from msd.families.family import Component, Family, Feed, Part
+from msd.families.family import Architecture, Component, Family, Feed, Part
+
+TINY_ENCODER = Architecture(
+    config="msd.models.tiny_config:TinyEncoderConfig",
+    network="msd.models.tiny_autoencoder:tiny_encoder",
+)
+"""Its output is `latent`; image_encoder.py takes either."""
+
+TINY_DECODER = Architecture(
+    config="msd.models.tiny_config:TinyDecoderConfig",
+    network="msd.models.tiny_autoencoder:tiny_decoder",
+)
 
 TEXT_ENCODER = Component(
     name="text_encoder",
@@ -25,12 +36,13 @@ TEXT_ENCODER = Component(
 VAE_ENCODER = Component(
     name="vae_encoder",
     title="VAE encoder",
-    part=Part("vae", prefixes=("encoder.conv_in.", "encoder.", "quant_conv.")),
+    part=Part("vae", prefixes=("encoder.", "quant_conv.")),
     config="msd.models.vae_config:VaeEncoderConfig",
     network="msd.models.vae_encoder:vae_encoder",
     stage="encode",
     output="moments",
     optional=True,
+    alternatives={"AutoencoderTiny": TINY_ENCODER},
 )
 UNET = Component(
     name="unet",
@@ -43,6 +55,16 @@ UNET = Component(
     feeds={"context": (Feed(TEXT_ENCODER.name, "context"),)},
     prunable=True,
 )
+PREVIEW_DECODER = Component(
+    name="preview_decoder",
+    title="preview decoder",
+    part=Part("preview_vae", prefixes=("decoder.",)),
+    config=TINY_DECODER.config,
+    network=TINY_DECODER.network,
+    stage="preview",
+    output="image",
+    optional=True,
+)
 VAE_DECODER = Component(
     name="vae_decoder",
     title="VAE decoder",
@@ -51,21 +73,35 @@ VAE_DECODER = Component(
     network="msd.models.vae_decoder:vae_decoder",
     stage="decode",
     output="image",
+    alternatives={"AutoencoderTiny": TINY_DECODER},
 )
 
 
 def require_fit(configs: Mapping[str, Any]) -> None:
     """Raise BadCheckpoint for configurations, by component, that cannot work together."""
-    text_encoder, unet, vae_decoder = (configs[c.name] for c in (TEXT_ENCODER, UNET, VAE_DECODER))
+    text_encoder, unet = configs[TEXT_ENCODER.name], configs[UNET.name]
     if text_encoder.width != unet.context_width:
         raise BadCheckpoint(
             f"unet/config.json says cross_attention_dim = {unet.context_width}, but text_encoder/config.json "
             f"says hidden_size = {text_encoder.width}; they must be equal"
         )
-    if vae_decoder.latent_channels != unet.out_channels:
+    for component in (VAE_ENCODER, PREVIEW_DECODER, VAE_DECODER):
+        if component.name in configs:
+            _require_same_latents(unet, component, configs[component.name].latent_channels)
+    encoder, decoder = configs.get(VAE_ENCODER.name), configs[VAE_DECODER.name]
+    if encoder is not None and encoder.scale != decoder.scale:
         raise BadCheckpoint(
-            f"unet/config.json says out_channels = {unet.out_channels}, but vae/config.json says "
-            f"latent_channels = {vae_decoder.latent_channels}; they must be equal"
+            f"the {VAE_ENCODER.title} has {encoder.scale} pixels along the side of a latent cell, but the "
+            f"{VAE_DECODER.title} has {decoder.scale}; they must be equal"
+        )
+
+
+def _require_same_latents(unet: Any, component: Component, channels: int) -> None:
+    if channels != unet.out_channels:
+        folder = component.part.folder
+        raise BadCheckpoint(
+            f"unet/config.json says out_channels = {unet.out_channels}, but {folder}/config.json says "
+            f"latent_channels = {channels}; they must be equal"
         )
 
 
@@ -78,7 +114,7 @@ def needs(configs: Mapping[str, Any]) -> tuple[str, ...]:
 STABLE_DIFFUSION = Family(
     name="stable-diffusion",
     title="Stable Diffusion 1.x and 2.x",
-    components=(TEXT_ENCODER, VAE_ENCODER, UNET, VAE_DECODER),
+    components=(TEXT_ENCODER, VAE_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER),
     pipelines=(
         "StableDiffusionPipeline",
         "StableDiffusionImg2ImgPipeline",

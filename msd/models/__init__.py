@@ -1,1 +1,1 @@
-"""The three networks of a Stable Diffusion as Keras models, and the configurations they are made from."""
+"""The networks of a Stable Diffusion as Keras models, and the configurations they are made from."""

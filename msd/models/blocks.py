@@ -19,9 +19,9 @@ def dense(x: Tensor, units: int, name: str, bias: bool = True) -> Tensor:
     return keras.layers.Dense(units, use_bias=bias, name=name)(x)
 
 
-def conv(x: Tensor, channels: int, name: str, kernel: int = 3) -> Tensor:
+def conv(x: Tensor, channels: int, name: str, kernel: int = 3, bias: bool = True) -> Tensor:
     """Return `x` (batch, height, width, in) convolved at the same size: (batch, height, width, channels)."""
-    return keras.layers.Conv2D(channels, kernel, padding="same", name=name)(x)
+    return keras.layers.Conv2D(channels, kernel, padding="same", use_bias=bias, name=name)(x)
 
 
 def group_norm(x: Tensor, groups: int, epsilon: float, name: str) -> Tensor:

@@ -1,6 +1,6 @@
 """The networks of a family for one image size: a builder of each, and the inputs to trace it with.
 
-A component's `config` is a class with `from_diffusers(config.json)`, which returns an instance, and
+An architecture's `config` is a class with `from_diffusers(config.json)`, which returns an instance, and
 `inputs(size)`, which returns the shape and dtype of each input by name. Its `network` is a function of such
 an instance and a `Size` that returns the Keras model.
 """
@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Protocol
 
 from msd.errors import BadConfig
-from msd.families import Family
+from msd.families import Component, Family
 from msd.families.family import resolve
 from msd.models.trace import InputSpecs
 
@@ -88,26 +88,35 @@ def read_configs(
 ) -> dict[str, Any]:
     """Return the configuration of each component from parsed config.json files, by the name of their folder.
 
-    The optional components `absent`, of which there are no weights, are left out. Raises BadCheckpoint for a
-    network that we cannot build and for networks that cannot work together.
+    The optional components `absent`, of which there are no weights, and those without a folder are left out.
+    Raises BadCheckpoint for a network that we cannot build and for networks that cannot work together.
     """
-    present = [c for c in family.components if c.name not in absent]
-    configs = {c.name: resolve(c.config).from_diffusers(parsed[c.part.folder]) for c in present}
+    possible = [c for c in family.components if not c.optional or c.part.folder in parsed]
+    present = [c for c in possible if c.name not in absent]
+    configs = {c.name: read_config(c, parsed[c.part.folder]) for c in present}
     family.require_fit(configs)
     return configs
 
 
+def read_config(component: Component, parsed: Mapping[str, Any]) -> Any:
+    """Return a component's configuration from its parsed config.json, whose `_class_name` may decide.
+
+    Raises BadCheckpoint for a network that we cannot build.
+    """
+    return resolve(component.architecture(parsed.get("_class_name")).config).from_diffusers(parsed)
+
+
 def networks(family: Family, configs: Configs, size: Size) -> dict[str, Network]:
     """Return the network of each component that `configs` has, by its name."""
-    return {
-        component.name: Network(
-            partial(_build, component.network, configs[component.name], size),
-            configs[component.name].inputs(size),
-            f"{component.network} of {configs[component.name]}",
-        )
-        for component in family.components
-        if component.name in configs
-    }
+    present = [component for component in family.components if component.name in configs]
+    return {component.name: _network(component, configs[component.name], size) for component in present}
+
+
+def _network(component: Component, config: Any, size: Size) -> Network:
+    others = component.alternatives.values()
+    alternatives = (other.network for other in others if isinstance(config, resolve(other.config)))
+    place = next(alternatives, component.network)
+    return Network(partial(_build, place, config, size), config.inputs(size), f"{place} of {config}")
 
 
 def _build(place: str, config: Any, size: Size) -> Any:

@@ -29,6 +29,11 @@ class VaeEncoderConfig:
     quant_conv: bool
     mid_attention: bool
 
+    @property
+    def scale(self) -> int:
+        """The number of pixels along the side of a latent cell."""
+        return int(2 ** (len(self.channels) - 1))
+
     def inputs(self, size: Size) -> InputSpecs:
         """Return the shape and dtype of `image`."""
         return {"image": ((size.batch, *size.pixels, self.in_channels), "float32")}
@@ -106,7 +111,7 @@ def _channels(read: settings.Reader, key: str, block: str) -> tuple[int, ...]:
 
 
 VAE_ONLY: dict[str, tuple[Any, ...]] = {
-    "_class_name": ("AutoencoderKL",),
+    "_class_name": ("AutoencoderKL", *VAE_DECODER.alternatives),
     "act_fn": ("silu", "swish"),
     "latents_mean": (None,),
     "latents_std": (None,),

@@ -1,1 +1,1 @@
-"""Pictures from converted files: tokenizer, scheduler, the three components, and the loop that joins them."""
+"""Pictures from converted files: tokenizer, scheduler, the networks, and the loop that joins them."""

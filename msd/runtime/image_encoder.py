@@ -1,4 +1,4 @@
-"""Runs an autoencoder's encoder: an image to latents, sampled from the distribution that it computes."""
+"""Runs an autoencoder's encoder: an image to latents, sampled where it computes a distribution."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ def encode_image(network: LoadedNetwork, settings: Mapping[str, Any], image: Flo
     `image` is float32 (1, height, width, 3) in [-1, 1]. `noise` is normal and has the latents' shape.
     `settings` are those of the encoder in the manifest. The result is diffusers'
     vae.encode(image).latent_dist.sample() · scaling_factor with the same noise (autoencoders/vae.py,
-    DiagonalGaussianDistribution). Raises BadBundle for an image of another size than the network's.
+    DiagonalGaussianDistribution); of a tiny autoencoder, whose output is called `latent`, it is
+    vae.encode(image).latents · scaling_factor, without noise (autoencoders/autoencoder_tiny.py). Raises
+    BadBundle for an image of another size than the network's.
     """
     output = network.outputs[0]
-    moments = network.rows(output, {"image": image}).reshape(1, *network.shape(output)[1:])
-    mean, log_variance = np.split(moments, 2, axis=-1)
-    latents: Float = np.float32(settings["scaling_factor"]) * (mean + np.exp(log_variance / 2) * noise)
+    encoded = network.rows(output, {"image": image}).reshape(1, *network.shape(output)[1:])
+    if output == "moments":
+        mean, log_variance = np.split(encoded, 2, axis=-1)
+        encoded = mean + np.exp(log_variance / 2) * noise
+    latents: Float = np.float32(settings["scaling_factor"]) * encoded
     return latents

@@ -43,7 +43,7 @@ from msd.runtime.needs import (
     require_prompts_suffice,
 )
 from msd.runtime.noise import noise, posterior_noise
-from msd.runtime.preview import OnPreview, Preview
+from msd.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.runtime.prompt import TokenizedPrompt, tokenize
 from msd.runtime.prompt_syntax import PromptSyntax
 from msd.runtime.request import Request
@@ -292,7 +292,7 @@ class Pipeline:
         clean: Float,
     ) -> None:
         def decode(latents: Float) -> Float:
-            decoder = networks.take(self.family.decoder.name)
+            decoder = networks.take(preview_decoder(self.bundle))
             image = self._decode(decoder, latents)
             if networks.execution == "sequential":
                 networks.release(decoder.name)

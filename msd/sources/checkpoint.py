@@ -35,7 +35,8 @@ class Checkpoint:
     by name, and `scheduler` is its configuration. `files` are all relevant files, by the name to show;
     `weight_files` names those with each component's weights.
     `adapters` are those among `files` that were merged into the weights, each with its scale, and
-    `embeddings` those that added tokens, each with these.
+    `embeddings` those that added tokens, each with these. `replaced` are the components whose weights come
+    from another file than the checkpoint's own.
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
     """
 
@@ -50,6 +51,7 @@ class Checkpoint:
     weight_files: Mapping[str, tuple[str, ...]]
     adapters: Mapping[str, float] = field(default_factory=dict)
     embeddings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    replaced: tuple[str, ...] = ()
     networks: str = "msd"
 
     def free_name(self, kind: str, path: Path, taken: Collection[str] = ()) -> str:

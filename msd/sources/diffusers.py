@@ -41,7 +41,7 @@ def open_folder(folder: Path) -> Checkpoint:
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
     family = _family(folder)
-    parsed = {part: _config(folder, f"{part}/config.json") for part in _folders(folder, family)}
+    parsed = {part: read_json(folder, f"{part}/config.json") for part in _folders(folder, family)}
     stored = dict(_stored(folder, family, parsed))
     present = [c for c in family.components if c.name in stored]
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
@@ -51,9 +51,9 @@ def open_folder(folder: Path) -> Checkpoint:
         name=folder.absolute().name,
         family=family,
         configs=configs,
-        weights={c.name: dict(_tensors(c.part, stored[c.name].tensors)) for c in present},
+        weights={c.name: dict(tensors_of(c.part, stored[c.name].tensors)) for c in present},
         tokenizer={name: path.read_bytes for name, path in tokenizer.items()},
-        scheduler=_config(folder, SCHEDULER),
+        scheduler=read_json(folder, SCHEDULER),
         files=_files(folder, present, tokenizer.values(), stored.values()),
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
@@ -62,7 +62,7 @@ def open_folder(folder: Path) -> Checkpoint:
 
 
 @dataclass(frozen=True)
-class _Stored:
+class StoredTensors:
     """A component's tensors, and the files that contain them."""
 
     tensors: Mapping[str, Weights]
@@ -75,17 +75,17 @@ def _folders(folder: Path, family: Family) -> dict[str, None]:
     return dict.fromkeys(part for part, optional in parts if not optional or (folder / part).is_dir())
 
 
-def _stored(folder: Path, family: Family, folders: Collection[str]) -> Iterator[tuple[str, _Stored]]:
+def _stored(folder: Path, family: Family, folders: Collection[str]) -> Iterator[tuple[str, StoredTensors]]:
     """Yield the weights of each component, without those optional ones that the `folders` lack."""
     for component in family.components:
         if component.part.folder in folders:
-            stored = _weights(folder / component.part.folder, component.part.stem)
+            stored = stored_tensors(folder / component.part.folder, component.part.stem)
             if not component.optional or component.part.is_among(stored.tensors):
                 yield component.name, stored
 
 
 def _files(
-    folder: Path, components: Iterable[Component], tokenizer: Iterable[Path], stored: Iterable[_Stored]
+    folder: Path, components: Iterable[Component], tokenizer: Iterable[Path], stored: Iterable[StoredTensors]
 ) -> dict[str, Path]:
     """Return every relevant file by its name inside `folder`, in order."""
     configs = {folder / component.part.folder / "config.json" for component in components}
@@ -100,7 +100,7 @@ def _inside(folder: Path, path: Path) -> str:
 
 def _family(folder: Path) -> Family:
     """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another."""
-    kind = _config(folder, INDEX).get("_class_name")
+    kind = read_json(folder, INDEX).get("_class_name")
     known = {pipeline: family for family in families().values() for pipeline in family.pipelines}
     if not isinstance(kind, str) or kind not in known:
         raise BadCheckpoint(
@@ -109,7 +109,7 @@ def _family(folder: Path) -> Family:
     return known[kind]
 
 
-def _config(folder: Path, name: str) -> dict[str, Any]:
+def read_json(folder: Path, name: str) -> dict[str, Any]:
     """Return the JSON object in the file `name` of `folder`."""
     try:
         config = json.loads((folder / name).read_text(encoding="utf-8"))
@@ -122,12 +122,12 @@ def _config(folder: Path, name: str) -> dict[str, Any]:
     return config
 
 
-def _weights(folder: Path, stem: str) -> _Stored:
+def stored_tensors(folder: Path, stem: str) -> StoredTensors:
     """Return a component's tensors, in full precision where the folder has both."""
     for variant in ("", ".fp16"):
         single = folder / f"{stem}{variant}.safetensors"
         if single.is_file():
-            return _Stored(safetensors.open_file(single), (single,))
+            return StoredTensors(safetensors.open_file(single), (single,))
         index = folder / f"{stem}.safetensors.index{variant}.json"
         if index.is_file():
             return _shards(index)
@@ -139,9 +139,9 @@ def _weights(folder: Path, stem: str) -> _Stored:
     raise BadCheckpoint(f"{folder} has no weights; {stem}.safetensors was expected")
 
 
-def _shards(index: Path) -> _Stored:
+def _shards(index: Path) -> StoredTensors:
     """Return the tensors of several files that `index` lists."""
-    weight_map = _config(index.parent, index.name).get("weight_map")
+    weight_map = read_json(index.parent, index.name).get("weight_map")
     if not isinstance(weight_map, dict) or not all(_is_shard(name) for name in weight_map.values()):
         raise BadCheckpoint(f"{index} has no weight_map from tensors to .safetensors files beside it")
     shards = {name: safetensors.open_file(index.parent / name) for name in sorted(set(weight_map.values()))}
@@ -149,14 +149,14 @@ def _shards(index: Path) -> _Stored:
         if tensor not in shards[name]:
             raise BadCheckpoint(f"{index} says that {tensor} is in {name}, but it is not")
     tensors = {tensor: shards[name][tensor] for tensor, name in weight_map.items()}
-    return _Stored(tensors, (index, *(index.parent / name for name in shards)))
+    return StoredTensors(tensors, (index, *(index.parent / name for name in shards)))
 
 
 def _is_shard(name: Any) -> bool:
     return isinstance(name, str) and name.endswith(".safetensors") and Path(name).name == name
 
 
-def _tensors(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:
+def tensors_of(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:
     """Yield the tensors of a component under their current names, its attention's as linear layers.
 
     Versions of transformers differ in the prefix "text_model." and in a buffer; autoencoders in the names of
