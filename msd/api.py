@@ -33,13 +33,25 @@ if TYPE_CHECKING:
 __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
 
 
-class ConversionOptions(TypedDict, total=False):
+class ModelOptions(TypedDict, total=False):
+    """The options of a conversion that change the model; each key is an option of `msd-convert`.
+
+    `lora` are files with their scales; `scheduler` is written as in "tcd:eta=1"; `steps` and `guidance` are
+    those of images by default.
+    """
+
+    lora: Sequence[tuple[Path, float]]
+    scheduler: str | None
+    steps: int | None
+    guidance: float | None
+
+
+class ConversionOptions(ModelOptions, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
-    `height` and `width` are in pixels; `lora` are files with their scales; `scheduler` is written as in
-    "tcd:eta=1"; `steps` and `guidance` are those of images by default; `prune` is a budget such as "15%" or
-    "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights around
-    pruned units as they are; `force` replaces what the output folder holds.
+    `height` and `width` are in pixels; `prune` is a budget such as "15%" or "600MB"; `calibration` is a file
+    of prompts or a folder of inputs; `refit` False leaves the weights around pruned units as they are;
+    `force` replaces what the output folder holds.
     """
 
     recipe: str
@@ -50,10 +62,6 @@ class ConversionOptions(TypedDict, total=False):
     device: str | None
     gelu_clip: float
     without: Sequence[str]
-    lora: Sequence[tuple[Path, float]]
-    scheduler: str | None
-    steps: int | None
-    guidance: float | None
     prediction_type: str | None
     networks: str
     prune: str | None

@@ -18,6 +18,7 @@ from msd.cli.pruning import print_pruning, save_report
 from msd.families import find_family
 
 if TYPE_CHECKING:
+    from msd.api import ModelOptions
     from msd.bundle import Manifest
     from msd.conversion.convert import Plan, Settings
 
@@ -43,31 +44,53 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     return value
 
 
+def _model(
+    lora: tuple[str, ...], scheduler: str | None, steps: int | None, guidance: float | None
+) -> ModelOptions:
+    """Return the options that change the model."""
+    from msd.sources.lora import parse
+
+    return {
+        "lora": [parse(text) for text in lora],
+        "scheduler": scheduler,
+        "steps": steps,
+        "guidance": guidance,
+    }
+
+
+model_options = options.gathered(
+    "model",
+    _model,
+    click.option(
+        "--lora",
+        multiple=True,
+        metavar="FILE[:SCALE]",
+        help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
+    ),
+    click.option(
+        "--scheduler",
+        metavar="NAME[:SETTING=VALUE,…]",
+        help="The scheduler of the model, for one with a few-step LoRA: lcm, tcd:eta=1, euler or"
+        " ddim:timestep_spacing=trailing.  [default: the checkpoint's own]",
+    ),
+    click.option(
+        "--steps",
+        type=click.IntRange(1),
+        help="Denoising steps of images by default.  [default: 4 for a few-step model, else 20]",
+    ),
+    click.option(
+        "--guidance",
+        type=click.FloatRange(0),
+        help="Guidance of images by default.  [default: 1, none, for a few-step model, else 7.5]",
+    ),
+)
+"""The options that change the model; they become the argument `model`."""
+
+
 @click.command(cls=Command)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @options.output_folder()
-@click.option(
-    "--lora",
-    multiple=True,
-    metavar="FILE[:SCALE]",
-    help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
-)
-@click.option(
-    "--scheduler",
-    metavar="NAME[:SETTING=VALUE,…]",
-    help="The scheduler of the model, for one with a few-step LoRA: lcm, tcd:eta=1, euler or"
-    " ddim:timestep_spacing=trailing.  [default: the checkpoint's own]",
-)
-@click.option(
-    "--steps",
-    type=click.IntRange(1),
-    help="Denoising steps of images by default.  [default: 4 for a few-step model, else 20]",
-)
-@click.option(
-    "--guidance",
-    type=click.FloatRange(0),
-    help="Guidance of images by default.  [default: 1, none, for a few-step model, else 7.5]",
-)
+@model_options
 @click.option(
     "--source",
     "networks",
@@ -143,10 +166,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 def convert(
     source: Path | None,
     output: Path,
-    lora: tuple[str, ...],
-    scheduler: str | None,
-    steps: int | None,
-    guidance: float | None,
+    model: ModelOptions,
     networks: str,
     components: tuple[str, ...],
     recipe: str,
@@ -181,7 +201,6 @@ def convert(
     from msd.api import conversion_settings
     from msd.bundle import dump_manifest
     from msd.conversion import convert as conversion
-    from msd.sources import lora as adapters
 
     settings = conversion_settings(
         recipe=recipe,
@@ -192,10 +211,7 @@ def convert(
         device=device,
         gelu_clip=gelu_clip,
         without=without,
-        lora=[adapters.parse(text) for text in lora],
-        scheduler=scheduler,
-        steps=steps,
-        guidance=guidance,
+        **model,
         prediction_type=prediction_type,
         networks=networks,
         prune=prune,
