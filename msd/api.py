@@ -35,15 +35,32 @@ if TYPE_CHECKING:
 __all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
 
 
-class ConversionOptions(TypedDict, total=False):
+class ModelOptions(TypedDict, total=False):
+    """The options of a conversion that change the model; each key is an option of `msd-convert`.
+
+    `lora` are files with their scales; `embeddings` are files with their tokens, or None for the file's own;
+    `vae` are autoencoders to use in place of the checkpoint's, and `preview_vae` is one for previews;
+    `clip_skip` and `prompt_chunks` are those of docs/prompts.md; `scheduler` is written as in "tcd:eta=1";
+    `steps` and `guidance` are those of images by default.
+    """
+
+    lora: Sequence[tuple[Path, float]]
+    embeddings: Sequence[tuple[Path, str | None]]
+    vae: Sequence[Path]
+    preview_vae: Path | None
+    clip_skip: int
+    prompt_chunks: int
+    scheduler: str | None
+    steps: int | None
+    guidance: float | None
+
+
+class ConversionOptions(ModelOptions, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
-    `height` and `width` are in pixels; `lora` are files with their scales; `embeddings` are files with their
-    tokens, or None for the file's own; `vae` are autoencoders to use in place of the checkpoint's, and
-    `preview_vae` is one for previews; `clip_skip` and `prompt_chunks` are docs/prompts.md's; `scheduler` is
-    written as in "tcd:eta=1"; `steps` and `guidance` are those of images by default; `prune` is a budget such
-    as "15%" or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the
-    weights around pruned units as they are; `force` replaces what the output folder holds.
+    `height` and `width` are in pixels; `prune` is a budget such as "15%" or "600MB"; `calibration` is a file
+    of prompts or a folder of inputs; `refit` False leaves the weights around pruned units as they are;
+    `force` replaces what the output folder holds.
     """
 
     recipe: str
@@ -55,15 +72,6 @@ class ConversionOptions(TypedDict, total=False):
     device: str | None
     gelu_clip: float
     without: Sequence[str]
-    lora: Sequence[tuple[Path, float]]
-    scheduler: str | None
-    steps: int | None
-    guidance: float | None
-    embeddings: Sequence[tuple[Path, str | None]]
-    clip_skip: int
-    prompt_chunks: int
-    vae: Sequence[Path]
-    preview_vae: Path | None
     prediction_type: str | None
     networks: str
     prune: str | None
@@ -185,18 +193,10 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         target=Target(find_device(device) if device else Device(), options.get("gelu_clip", 10.0)),
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),
-        lora=options.get("lora", ()),
-        scheduler=options.get("scheduler"),
-        steps=options.get("steps"),
-        guidance=options.get("guidance"),
-        embeddings=options.get("embeddings", ()),
-        clip_skip=options.get("clip_skip", 0),
-        prompt_chunks=options.get("prompt_chunks", 1),
-        vae=options.get("vae", ()),
-        preview_vae=options.get("preview_vae"),
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,
+        **{name: options[name] for name in ModelOptions.__annotations__ if name in options},
     )
 
 

@@ -30,14 +30,14 @@ from scripts.measured import machine
 from tests import checkpoints
 from tests.drawings import KINDS, Drawing
 
-STEPS = {"lcm": 8}
+STEPS = {"lcm": 8, "tcd": 8}
 VELOCITY = (("prediction_type", "v_prediction"),)
 
 
 @click.command()
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--captions", "count", default=4, show_default=True)
-@click.option("--steps", default=20, show_default=True, help="Of LCM 8.")
+@click.option("--steps", default=20, show_default=True, help="Of LCM and TCD 8.")
 def main(output: Path, count: int, steps: int) -> None:
     """Write the PSNR of latents and images, in dB, as JSON to OUTPUT."""
     prompts = captions("held-back", count, seed=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from PIL import Image
 
 from msd.bundle import open_bundle
 from msd.cli import msd
+from msd.export.android.manifest import describe
 from msd.runtime.execution import EXECUTIONS
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.timeline import load_timeline
@@ -72,6 +74,28 @@ def test_a_negative_prompt_without_use_is_warned_of(bundle_folder: Path, tmp_pat
     used = run(bundle_folder, *options, "--guidance", "2", "-o", tmp_path / "b.png")
     assert "warning" not in used.stderr
     assert json.loads(used.stdout)["guidance_mode"] == "two passes"
+
+
+@pytest.mark.parametrize("images", [{"steps": 2, "guidance": 1.0}, None])
+def test_steps_and_guidance_are_by_default_the_model_s(
+    images: dict[str, float] | None, bundle_folder: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "bundle"
+    shutil.copytree(bundle_folder, folder)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = {key: value for key, value in manifest.items() if key != "images"}
+    (folder / "manifest.json").write_text(json.dumps(manifest | ({"images": images} if images else {})))
+    said = json.loads(run(folder, "--prompt", "fox", "-o", tmp_path / "a.png", "--json").stdout)
+    assert (said["steps"], said["guidance"]) == ((2, 1.0) if images else (20, 7.5))
+    told = run(
+        folder, "--prompt", "fox", "-o", tmp_path / "b.png", "--json", "--steps", "1", "--guidance", "3"
+    )
+    assert [json.loads(told.stdout)[key] for key in ("steps", "guidance")] == [1, 3.0]
+    by_python = Pipeline(open_bundle(folder)).generate("fox").metadata
+    assert (by_python["steps"], by_python["guidance"]) == (said["steps"], said["guidance"])
+    app = describe(open_bundle(folder))
+    assert [schedule.count for schedule in app.schedules] == [said["steps"]]
+    assert app.guidance.scale == said["guidance"]
 
 
 def test_json_says_what_was_made(bundle_folder: Path, tmp_path: Path) -> None:

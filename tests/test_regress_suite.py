@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from msd.bundle import ImageDefaults
 from msd.demo.captions import parse
 from msd.errors import BadConfig
 from msd.regress.suite import (
@@ -74,6 +75,8 @@ def test_what_is_not_said_is_as_when_a_picture_is_generated(tmp_path: Path) -> N
     found = read_suite(written(tmp_path, LIMITS + PICTURE))
     assert found.drawing.requests == [Request("a fox")]
     assert (found.drawing.scheduler, found.reconverted) == (None, None)
+    of_a_model = read_suite(written(tmp_path, LIMITS + PICTURE), ImageDefaults(4, 1.0))
+    assert of_a_model.drawing.requests == [Request("a fox", steps=4, guidance=1.0)]
 
 
 def test_the_digest_is_of_what_decides_the_pictures(tmp_path: Path) -> None:

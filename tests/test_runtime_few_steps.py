@@ -13,12 +13,14 @@ import pytest
 import graph_rewrites
 from msd.bundle import Bundle, ImageDefaults, open_bundle
 from msd.conversion.convert import Settings, convert
+from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
 from msd.runtime.noise import noise
 from msd.runtime.pipeline import Pipeline
+from msd.runtime.request import Request
 from tests import checkpoints, loras
-from tests.drawings import nchw, nhwc
+from tests.drawings import Drawing, nchw, nhwc
 from tests.loras import Tiny
 
 TARGETS = (
@@ -115,10 +117,25 @@ def test_images_are_diffusers(
 ) -> None:
     bundle, stages = converted(choice, scheduler=choice, steps=steps[0], guidance=0.0)
     assert (stages, bundle.manifest.images) == (0, ImageDefaults(steps[0], 0.0))
-    pipeline = Pipeline(bundle)
-    for count in (None, *steps[1:]):
-        image = pipeline.generate("a red dog!", seed=5, steps=count)
-        wanted, shown = theirs(fused, kind, changes, count or steps[0], **call)
+    requests = [Request("a red dog!", seed=5, steps=count, guidance=0.0) for count in steps]
+    for count, image in zip(steps, Pipeline(bundle).generate_all(requests), strict=True):
+        wanted, shown = theirs(fused, kind, changes, count, **call)
         assert psnr(wanted, image.latents) >= 60
         assert psnr(shown, image.pixels / 255) >= 50
-        assert image.metadata["steps"] == (count or steps[0])
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "steps", "changes"),
+    [("euler", 4, TRAILING), ("ddim", 2, TRAILING), ("lcm", 4, {}), ("tcd", 3, {"eta": 1.0})],
+    ids=["Turbo", "Hyper-SD", "LCM", "Hyper-SD, unified"],
+)
+def test_int8_weights_keep_the_demo_s_images(
+    scheduler: str, steps: int, changes: dict[str, Any], demo_int8: Path
+) -> None:
+    prompt = "two red circles over a plain green background"
+    drawing = Drawing(scheduler, steps, guidance=0.0, prompt=prompt, changes=tuple(changes.items()))
+    start = noise(3, (1, 16, 16, 4))
+    _, picture, mode = drawing.ours(open_bundle(demo_int8), start)
+    _, shown = drawing.theirs(CHECKPOINT, start)
+    assert mode == "none"
+    assert psnr(shown, picture) >= 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from msd.bundle import open_bundle
 from msd.errors import BadConfig
-from msd.runtime.scheduler import SCHEDULERS
+from msd.runtime.scheduler import SCHEDULERS, bundle_scheduler
 from msd.runtime.step import Step, StepTable
+from tests.app_bundles import write_app
 from tests.schedulers import KINDS, worst_difference
 
 SD = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
@@ -103,3 +106,13 @@ def test_refuses_a_strength_that_leaves_nothing_to_do(
     for kind in ["lcm"] if config else KINDS:
         with pytest.raises(BadConfig, match=sentence):
             SCHEDULERS[kind].from_config(SD | config).table(steps, strength)
+
+
+@pytest.mark.parametrize(("takes_guidance", "steps"), [(True, 4), (False, 2)])
+def test_a_u_net_that_takes_the_guidance_scale_keeps_all_steps(
+    takes_guidance: bool, steps: int, tmp_path: Path
+) -> None:
+    embeddings = {"guidance_embedding": 32} if takes_guidance else {}
+    bundle = open_bundle(write_app(tmp_path / "app", "lcm", embeddings=embeddings))
+    assert len(bundle_scheduler(bundle, "lcm").table(4, 0.5).steps) == steps
+    assert len(bundle_scheduler(bundle, "tcd").table(4, 0.5).steps) == 2

@@ -6,7 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +19,7 @@ from msd.cli.pruning import print_pruning, save_report
 from msd.families import find_family, title_of
 
 if TYPE_CHECKING:
+    from msd.api import ModelOptions
     from msd.bundle import Manifest
     from msd.conversion.convert import Plan, Settings
 
@@ -129,7 +130,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 def convert(
     source: Path | None,
     output: Path,
-    changes: dict[str, Any],
+    model: ModelOptions,
     networks: str,
     components: tuple[str, ...],
     also: tuple[str, ...],
@@ -176,7 +177,7 @@ def convert(
         device=device,
         gelu_clip=gelu_clip,
         without=without,
-        **changes,
+        **model,
         prediction_type=prediction_type,
         networks=networks,
         prune=prune,

@@ -10,8 +10,8 @@ import click
 from msd.cli import options
 
 
-def _changes(lora: tuple[str, ...], embeddings: tuple[str, ...], **others: Any) -> dict[str, Any]:
-    """Return the options' values as arguments of `msd.api.conversion_settings`."""
+def _model(lora: tuple[str, ...], embeddings: tuple[str, ...], **others: Any) -> dict[str, Any]:
+    """Return the options' values, keys of `msd.api.ModelOptions`."""
     from msd.sources import embedding as inversions
     from msd.sources import lora as adapters
 
@@ -20,8 +20,8 @@ def _changes(lora: tuple[str, ...], embeddings: tuple[str, ...], **others: Any) 
 
 
 model_options = options.gathered(
-    "changes",
-    _changes,
+    "model",
+    _model,
     click.option(
         "--lora",
         multiple=True,
@@ -80,4 +80,4 @@ model_options = options.gathered(
         help="Guidance of images by default.  [default: 1, none, for a few-step model, else 7.5]",
     ),
 )
-"""The options become the argument `changes`, keys of `msd.api.ConversionOptions`."""
+"""The options become the argument `model`, a `msd.api.ModelOptions`."""
