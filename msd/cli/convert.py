@@ -19,7 +19,7 @@ from msd.families import find_family, title_of
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
-    from msd.conversion.convert import Plan, Settings
+    from msd.conversion.convert import Settings
 
 
 def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -183,7 +183,6 @@ def convert(
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
     from msd.api import conversion_settings
-    from msd.bundle import dump_manifest
     from msd.conversion import convert as conversion
     from msd.sources import lora as adapters
 
@@ -211,9 +210,7 @@ def convert(
         refuse_existing(prune_report, force)
     source = source or _demo_checkpoint()
     if dry_run:
-        planned = conversion.plan(source, settings)
-        _report_left_out(source, planned.left_out)
-        _print_plan(planned, settings, as_json)
+        _print_plan(source, settings, as_json)
         return
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
@@ -222,9 +219,9 @@ def convert(
     if prune_report:
         save_report(manifest, prune_report)
     if as_json:
-        click.echo(dump_manifest(manifest), nl=False)
-        return
-    _print_result(manifest, output, converted, explain)
+        _print_manifest(manifest)
+    else:
+        _print_result(manifest, output, converted, explain)
 
 
 def _demo_checkpoint() -> Path:
@@ -243,7 +240,11 @@ def _report_left_out(source: Path, names: Sequence[str]) -> None:
         )
 
 
-def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
+def _print_plan(source: Path, settings: Settings, as_json: bool) -> None:
+    from msd.conversion.convert import plan as plan_of
+
+    plan = plan_of(source, settings)
+    _report_left_out(source, plan.left_out)
     if as_json:
         click.echo(json.dumps(asdict(plan), indent=2))
         return
@@ -252,6 +253,12 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
         click.echo(
             f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}"
         )
+
+
+def _print_manifest(manifest: Manifest) -> None:
+    from msd.bundle import dump_manifest
+
+    click.echo(dump_manifest(manifest), nl=False)
 
 
 def _print_result(manifest: Manifest, output: Path, converted: Collection[str], explain: bool) -> None:
