@@ -100,8 +100,8 @@ def collect_inputs(bundle: Bundle, requests: Sequence[Request]) -> dict[str, lis
     """Return the inputs of each network, by component, for generating `requests` on the CPU.
 
     A network that reads images, and that generating them does without, reads those that are generated; a
-    preview decoder reads their last estimates. All are in memory; the same requests give the same inputs. Raises
-    what `Pipeline.generate_all` raises.
+    preview decoder reads the estimates of their latents after the last step. All are in memory; the same
+    requests give the same inputs. Raises what `Pipeline.generate_all` raises.
     """
     runs: dict[str, list[Inputs]] = {}
 

@@ -19,7 +19,7 @@ from msd.families import find_family, title_of
 
 if TYPE_CHECKING:
     from msd.bundle import Manifest
-    from msd.conversion.convert import Settings
+    from msd.conversion.convert import Plan, Settings
 
 
 def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -210,7 +210,9 @@ def convert(
         refuse_existing(prune_report, force)
     source = source or _demo_checkpoint()
     if dry_run:
-        _print_plan(source, settings, as_json)
+        planned = conversion.plan(source, settings)
+        _report_left_out(source, planned.left_out)
+        _print_plan(planned, settings, as_json)
         return
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
@@ -218,10 +220,7 @@ def convert(
     _report_left_out(source, manifest.conversion.left_out)
     if prune_report:
         save_report(manifest, prune_report)
-    if as_json:
-        _print_manifest(manifest)
-    else:
-        _print_result(manifest, output, converted, explain)
+    _print_result(manifest, output, converted, explain, as_json)
 
 
 def _demo_checkpoint() -> Path:
@@ -240,11 +239,7 @@ def _report_left_out(source: Path, names: Sequence[str]) -> None:
         )
 
 
-def _print_plan(source: Path, settings: Settings, as_json: bool) -> None:
-    from msd.conversion.convert import plan as plan_of
-
-    plan = plan_of(source, settings)
-    _report_left_out(source, plan.left_out)
+def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(plan), indent=2))
         return
@@ -255,13 +250,14 @@ def _print_plan(source: Path, settings: Settings, as_json: bool) -> None:
         )
 
 
-def _print_manifest(manifest: Manifest) -> None:
+def _print_result(
+    manifest: Manifest, output: Path, converted: Collection[str], explain: bool, as_json: bool
+) -> None:
     from msd.bundle import dump_manifest
 
-    click.echo(dump_manifest(manifest), nl=False)
-
-
-def _print_result(manifest: Manifest, output: Path, converted: Collection[str], explain: bool) -> None:
+    if as_json:
+        click.echo(dump_manifest(manifest), nl=False)
+        return
     _print_files(manifest, output, converted)
     print_pruning(manifest)
     if explain:

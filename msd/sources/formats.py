@@ -29,7 +29,7 @@ def open_checkpoint(path: Path, prediction_type: str | None = None, networks: st
         checkpoint = keras_cv.open_folder(path, "keras-cv" if networks == "keras-cv" else "msd")
         return _with_prediction_type(checkpoint, prediction_type)
     if networks == "keras-cv":
-        raise BadCheckpoint(f"{path} has no .h5 files; --source keras-cv wants a folder with keras-cv's")
+        raise BadCheckpoint(f"{path} has no .h5 files; --source keras-cv wants a folder of keras-cv's")
     if path.suffix.lower() in SINGLE_FILES and not path.is_dir():
         return open_single_file(path, prediction_type)
     if not path.is_dir():
