@@ -196,8 +196,13 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,
-        **{name: options[name] for name in ModelOptions.__annotations__ if name in options},
+        **_model_settings(options),
     )
+
+
+def _model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of a conversion's options that change the model."""
+    return {name: value for name, value in options.items() if name in ModelOptions.__annotations__}
 
 
 def _rules(recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:

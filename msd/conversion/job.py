@@ -11,7 +11,7 @@ from msd.bundle import ImageDefaults
 from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint
-from msd.families import Family
+from msd.families import Component, Family
 from msd.models.networks import Configs, Network, Size, networks, size_of
 from msd.runtime.guidance import EMBEDDING
 from msd.runtime.scheduler import make_scheduler
@@ -74,21 +74,31 @@ class Job:
         return replace(self, settings=self.settings.unpruned, components=components)
 
 
-def open_job(path: Path, settings: Settings) -> Job:
-    """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
+def _absence(path: Path, component: Component) -> str:
+    hint = "; --preview-vae gives some" if component.stage == "preview" else ""
+    return f"{path} has no weights of the {component.title}{hint}"
+
+
+def _open_changed(path: Path, settings: Settings) -> Checkpoint:
+    """Return the checkpoint at `path` with the changes that `settings` ask for."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
     checkpoint = replace_vae(checkpoint, settings.vae)
     if settings.preview_vae:
         checkpoint = add_preview(checkpoint, settings.preview_vae)
     checkpoint = merge(checkpoint, settings.lora)
     checkpoint = add(skip_layers(checkpoint, settings.clip_skip), settings.embeddings)
-    checkpoint = replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))
+    return replace(checkpoint, scheduler=scheduler_config(checkpoint.scheduler, settings.scheduler))
+
+
+def open_job(path: Path, settings: Settings) -> Job:
+    """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
+    checkpoint = _open_changed(path, settings)
     needed = checkpoint.family.needs(checkpoint.configs)
     available = [name for name in needed if name in checkpoint.weights]
     components = settings.selected_components(checkpoint.family, available)
     for name in components:
         if name not in checkpoint.weights:
-            raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
+            raise BadCheckpoint(_absence(path, checkpoint.family.component(name)))
     size = size_of(
         checkpoint.family,
         checkpoint.configs,
