@@ -155,8 +155,8 @@ def _unet_names(module: Any) -> dict[str, Any]:
         return module.SpatialTransformer(heads, channels // heads, fully_connected=fully_connected)
 
     def symbol(shape: tuple[int, ...], name: str) -> Any:
-        narrower = {(320,): (32,), (LENGTH, 1024): (LENGTH, 128), (LENGTH, 768): (LENGTH, 128)}
-        return keras.Input(narrower.get(shape, shape), batch_size=1, name=name)
+        widths = {320: 32, 1024: 128, 768: 128}
+        return keras.Input((*shape[:-1], widths.get(shape[-1], shape[-1])), batch_size=1, name=name)
 
     kept = {n: getattr(keras.layers, n) for n in ("Activation", "Concatenate", "GroupNormalization")}
     layers = types.SimpleNamespace(**kept, Input=symbol, Dense=lambda n: keras.layers.Dense(n // 10))

@@ -24,10 +24,15 @@ def networks_of(
 
 
 def networks_for(
-    configs: Configs, height: int | None = None, width: int | None = None, batch: int = 1
+    configs: Configs,
+    height: int | None = None,
+    width: int | None = None,
+    batch: int = 1,
+    chunks: int = 1,
 ) -> dict[str, Network]:
     """Return the networks of configurations, both by component, for images of that many pixels."""
-    return networks(STABLE_DIFFUSION, configs, size_of(STABLE_DIFFUSION, configs, height, width, batch))
+    size = size_of(STABLE_DIFFUSION, configs, height, width, batch=batch, chunks=chunks)
+    return networks(STABLE_DIFFUSION, configs, size)
 
 
 def public_configs(model: Mapping[str, Any]) -> dict[str, Any]:

@@ -43,6 +43,15 @@ def test_the_examples_in_the_help_work(bundle_folder: Path, tmp_path: Path) -> N
         assert (tmp_path / words[-1]).exists()
 
 
+def test_words_that_are_cut_are_named(bundle_folder: Path, tmp_path: Path) -> None:
+    options = ("--negative-prompt", "the dogs " * 38, "--steps", "1")
+    result = run(bundle_folder, "--prompt", "the " * 75, *options, "-o", tmp_path / "a.png")
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == ["warning: a prompt has room for 75 tokens, and this was cut: dogs"]
+    result = run(bundle_folder, "--prompt", "the " * 75, "--steps", "1", "-o", tmp_path / "b.png")
+    assert "warning" not in result.stderr
+
+
 def test_an_unknown_scheduler_is_refused(bundle_folder: Path, tmp_path: Path) -> None:
     result = run(bundle_folder, "--prompt", "a", "--scheduler", "heun", "-o", tmp_path / "a.png")
     assert result.exit_code == 2

@@ -90,6 +90,16 @@ def test_a_size_that_the_levels_do_not_divide_is_refused(height: int, width: int
         networks_for(public_configs(public("sd21")), height=height, width=width)
 
 
+def test_only_the_unet_takes_several_chunks() -> None:
+    config = public_configs(public("sd21"))
+    one, three = (networks_for(config, chunks=chunks) for chunks in (1, 3))
+    assert three["unet"].inputs["context"] == ((1, 231, 1024), "float32")
+    assert three["text_encoder"].inputs == one["text_encoder"].inputs
+    assert three["text_encoder"].description == one["text_encoder"].description
+    with pytest.raises(BadConfig, match="a prompt cannot have 0 chunks; 1 or more were expected"):
+        networks_for(config, chunks=0)
+
+
 def refuse(component: str, message: str, **changes: Any) -> None:
     config = {**public("sd21")[component], **changes}
     with pytest.raises(BadCheckpoint, match=re.escape(message)):

@@ -14,12 +14,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from safetensors.numpy import save_file
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
 from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
+from msd.errors import BadConfig
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.judging import judge
 from msd.models.networks import size_of
@@ -28,6 +30,8 @@ from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.timestep import embed_timestep
 from msd.runtime.tokenizer import open_tokenizer
+from msd.sources import embedding
+from msd.sources.clip_skip import skip_layers
 from msd.sources.formats import open_checkpoint
 from msd.sources.keras_cv import networks as keras_cv
 from msd.sources.published import PUBLISHED
@@ -176,3 +180,16 @@ def test_the_published_files_are_those_that_keras_cv_downloads() -> None:
         assert sha256 in source
         assert f"/{what.split()[-1]}" in source
     assert len(PUBLISHED) == source.count("file_hash=")
+
+
+def test_tokens_are_added_and_only_our_networks_skip_layers(both: Both, tmp_path: Path) -> None:
+    width = both.found.configs["text_encoder"].width
+    save_file({"<cat>": np.ones((2, width), np.float32)}, tmp_path / "cat.safetensors")
+    grown = embedding.add(skip_layers(both.found, 1), [(tmp_path / "cat.safetensors", None)])
+    assert (grown.weights["text_encoder"][embedding.TABLE].load()[49408:] == 1).all()
+    assert grown.configs["text_encoder"].layers == both.found.configs["text_encoder"].layers - 1
+    own = open_checkpoint(both.folder / "h5", networks="keras-cv")
+    grown = embedding.add(own, [(tmp_path / "cat.safetensors", "<dog>")])
+    assert grown.configs["text_encoder"].vocabulary == 49410
+    with pytest.raises(BadConfig, match="keras-cv's own text encoder always has all layers"):
+        skip_layers(own, 1)

@@ -28,7 +28,9 @@ from transformers import CLIPTextConfig, CLIPTextModel
 from msd.errors import BadCheckpoint
 from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
+from msd.sources import embedding
 from msd.sources.checkpoint import Checkpoint
+from msd.sources.clip_skip import skip_layers
 from msd.sources.compvis.ema import dotted
 from msd.sources.formats import open_checkpoint
 from msd.sources.single_file import open_single_file
@@ -120,6 +122,16 @@ def test_it_is_the_same_as_a_folder_in_diffusers_layout(written: tuple[Path, Con
     assert configurations(config) == single.configs == folder.configs
     for name, read in folder.tokenizer.items():
         assert single.tokenizer[name]() == read()
+    vectors = np.ones((2, single.configs["text_encoder"].width), np.float32)
+    save_file({"<cat>": torch.from_numpy(vectors)}, tmp_path / "cat.safetensors")
+    grown = [
+        embedding.add(skip_layers(each, 1), [(tmp_path / "cat.safetensors", None)])
+        for each in (folder, single)
+    ]
+    assert grown[0].configs["text_encoder"] == grown[1].configs["text_encoder"]
+    one, other = (each.weights["text_encoder"][embedding.TABLE].load() for each in grown)
+    assert np.array_equal(one, other)
+    assert (other[-2:] == vectors).all()
 
 
 @pytest.mark.parametrize("model", sorted(path.stem for path in MODELS.glob("*.toml")))

@@ -134,8 +134,11 @@ def size_of(
     """Return the size for images of `height` by `width` pixels, by default the denoiser's own.
 
     The denoiser takes the context of `chunks` times the tokens that the text encoders read at once.
-    Raises BadConfig for pixels that the levels of the denoiser and the decoder do not divide.
+    Raises BadConfig for pixels that the levels of the denoiser and the decoder do not divide, and for less
+    than one chunk.
     """
+    if chunks < 1:
+        raise BadConfig(f"a prompt cannot have {chunks} chunks; 1 or more were expected")
     denoiser: DenoiserConfig = configs[family.denoiser.name]
     decoder: DecoderConfig = configs[family.decoder.name]
     cells = []
