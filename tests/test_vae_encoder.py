@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tomllib
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,12 +21,19 @@ from msd.bundle import Bundle, open_bundle
 from msd.calibration.generated_inputs import collect_inputs
 from msd.cli import msd as umbrella
 from msd.conversion.convert import Settings, convert
+from msd.conversion.trace import with_weights
 from msd.encoding.recipe import find_recipe
 from msd.errors import BadBundle, BadConfig
 from msd.families import optional_names
+from msd.ir import Graph, Model
 from msd.judging import judge
+from msd.models.structure_cache import structure_of
 from msd.models.vae_encoder import LEAST, MOST, bounded
 from msd.parity import psnr
+from msd.prediction.device import Device
+from msd.prediction.rules import predict
+from msd.prediction.size_limits import size_problems
+from msd.rewrite import apply
 from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
 from msd.runners.registry import find_backend
@@ -35,7 +43,8 @@ from msd.runtime.pipeline import Pipeline
 from msd.runtime.request import Request
 from tests import checkpoints, single_files
 from tests.reference import Array, Modules, reference
-from tests.stable_diffusion import COMPONENTS
+from tests.stable_diffusion import COMPONENTS, networks_for, public_configs
+from tests.traced import random_weights
 
 NAME = "vae_encoder"
 ALL = ("text_encoder", NAME, "unet", "vae_decoder")
@@ -90,6 +99,18 @@ def stripped(folder: Path, inpainting: Path) -> Path:
     path = copy / "vae" / "diffusion_pytorch_model.safetensors"
     save_file({name: t for name, t in load_file(path).items() if not name.startswith("encoder.")}, path)
     return copy
+
+
+@pytest.fixture(scope="module")
+def full_size() -> Graph:
+    """The encoder of Stable Diffusion 1.5 at 512 x 512 pixels, rewritten; no weight is read."""
+    config = tomllib.loads((Path(__file__).parent.parent / "configs" / "models" / "sd15.toml").read_text())
+    structure = structure_of(networks_for(public_configs(config))[NAME])
+    model = with_weights(structure, random_weights(structure))
+    apply(model.main, graph_rewrites.load())
+    (image,) = model.main.inputs
+    assert image.shape == (1, 512, 512, 3)
+    return model.main
 
 
 def planned(source: Path, *options: object) -> tuple[list[str], str]:
@@ -156,6 +177,12 @@ def test_both_delegates_should_take_it_whole(recipe: str, folder: Path, small: B
     (file,) = json.loads(assert_done(call("report", out, *options)).stdout)["files"]
     for prediction in file["predictions"]:
         assert (prediction["delegated"], prediction["partitions"]) == (file["operations"], 1)
+
+
+@pytest.mark.parametrize("delegate", ["litert-gpu", "tflite-gpu"])
+def test_the_rules_take_it_whole_at_full_size(delegate: str, full_size: Graph) -> None:
+    assert not [f for f in predict(Model([full_size]), delegate) if f.severity != "note"]
+    assert not [p for p in size_problems(full_size, Device().under(delegate)) if p.severity == "fails"]
 
 
 def test_a_bundle_has_it_on_request(small: Bundle, folder: Path) -> None:
