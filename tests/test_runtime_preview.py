@@ -9,6 +9,7 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import open_bundle
+from msd.calibration.generated_inputs import collect_inputs
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
@@ -17,6 +18,7 @@ from msd.runtime.execution import EXECUTIONS, Execution
 from msd.runtime.noise import noise
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.preview import Preview
+from msd.runtime.request import Request
 from msd.runtime.scheduler import make_scheduler
 from tests import checkpoints, stand_in, tiny_autoencoders
 from tests.reference import reference
@@ -79,6 +81,13 @@ def test_the_preview_decoder_decodes_previews_and_leaves_the_picture_alone(
     assert first.count("preview_decoder") == (2 if execution == "sequential" else 1)
     assert first.count("vae_decoder") == 1
     assert "preview_decoder" not in opened
+
+
+def test_the_preview_decoder_is_calibrated_on_the_latents_of_images(tiny_folder: Path) -> None:
+    bundle, request = open_bundle(tiny_folder / "out"), Request("a red dog", steps=2)
+    (found,) = collect_inputs(bundle, [request])["preview_decoder"]
+    wanted = Pipeline(bundle).generate("a red dog", steps=2).latents
+    assert psnr(wanted, found["latent"]) >= 40  # DDIM does not end at an alpha of 1
 
 
 @pytest.mark.parametrize("execution", EXECUTIONS)

@@ -21,6 +21,7 @@ from msd.ir.weights import Array
 from msd.runners.runner import Runnable
 from msd.runtime.guidance import Guidance
 from msd.runtime.pipeline import OnStep, Pipeline
+from msd.runtime.preview import Preview, preview_decoder
 from msd.runtime.request import Request
 from msd.runtime.text import required_files
 
@@ -98,8 +99,9 @@ class ObservedRunner:
 def collect_inputs(bundle: Bundle, requests: Sequence[Request]) -> dict[str, list[Inputs]]:
     """Return the inputs of each network, by component, for generating `requests` on the CPU.
 
-    A network that reads images, and that generating them does without, reads those that are generated. All
-    are in memory; the same requests give the same inputs. Raises what `Pipeline.generate_all` raises.
+    A network that reads images, and that generating them does without, reads those that are generated; a
+    preview decoder reads the estimates of their latents after the last step. All are in memory; the same
+    requests give the same inputs. Raises what `Pipeline.generate_all` raises.
     """
     runs: dict[str, list[Inputs]] = {}
 
@@ -143,12 +145,18 @@ def record_inputs(
 def _observe(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
     """Generate images; call `keep` with the inputs of every run, and with the images for their readers."""
     pipeline = Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep))
-    images = pipeline.generate_all(requests, on_step)
+    previews = preview_decoder(bundle) != bundle.family.decoder.name
+    images = pipeline.generate_all(requests, on_step, on_preview=_preview_last_step if previews else None)
     for name in (name for name in bundle.manifest.components if name not in required_files(bundle)):
         port = image_port(bundle.component(name).inputs)
         if port:
             for image in images:
                 keep(name, image_inputs(port, image.pixels))
+
+
+def _preview_last_step(preview: Preview) -> None:
+    if preview.number == preview.total:
+        preview.pixels()
 
 
 def _denoiser_runs(requests: Sequence[Request], denoiser: ConvertedFile, steps: int | None) -> set[int]:

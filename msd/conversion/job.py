@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint
-from msd.families import Family
+from msd.families import Component, Family
 from msd.models.networks import Configs, Network, Size, networks, size_of
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.formats import open_checkpoint
@@ -60,6 +60,11 @@ class Job:
         return replace(self, settings=self.settings.unpruned, components=components)
 
 
+def _absence(path: Path, component: Component) -> str:
+    hint = "; --preview-vae gives some" if component.stage == "preview" else ""
+    return f"{path} has no weights of the {component.title}{hint}"
+
+
 def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
@@ -72,7 +77,7 @@ def open_job(path: Path, settings: Settings) -> Job:
     components = settings.selected_components(checkpoint.family, available)
     for name in components:
         if name not in checkpoint.weights:
-            raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
+            raise BadCheckpoint(_absence(path, checkpoint.family.component(name)))
     size = size_of(checkpoint.family, checkpoint.configs, settings.height, settings.width, settings.batch)
     left_out = () if settings.components else tuple(name for name in needed if name not in components)
     return Job(checkpoint=checkpoint, settings=settings, size=size, components=components, left_out=left_out)

@@ -82,10 +82,11 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if old.source.adapters != source.adapters:
         merged = ", ".join(f"{adapter.file} at {adapter.scale:g}" for adapter in old.source.adapters)
         return f"a conversion with {merged or 'no LoRA'} merged into the weights"
-    if old.source.replaced != source.replaced:
+    same = _is_same_checkpoint(old.source, source)
+    if not same and old.source.replaced != source.replaced:
         others = ", ".join(dict.fromkeys(file for files in old.source.replaced.values() for file in files))
-        return f"a conversion with {others or 'nothing'} in place of the checkpoint's own"
-    if not _is_same_checkpoint(old.source, source):
+        return f"a conversion with {others or 'nothing'} in place of the checkpoint's own weights"
+    if not same:
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = to_json(old.configuration), to_json(configuration)
     other = ", ".join(_phrase(key, before[key]) for key in before if before[key] != now.get(key))
