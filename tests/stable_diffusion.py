@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.families.stable_diffusion import STABLE_DIFFUSION, VAE_ENCODER
 from msd.models.networks import Configs, Network, networks, read_configs, size_of
 from msd.sources.checkpoint import Checkpoint
 
 COMPONENTS = STABLE_DIFFUSION.required
 FILES = tuple(file for name in COMPONENTS for file in STABLE_DIFFUSION.component(name).files)
 """The components of a bundle by default, and their files."""
+
+STORED = STABLE_DIFFUSION.ordered({*COMPONENTS, VAE_ENCODER.name})
+"""The components whose weights a whole checkpoint has."""
 
 (LOOKUP,) = STABLE_DIFFUSION.lookups
 

@@ -17,14 +17,13 @@ import graph_rewrites
 from msd.bundle import Bundle, open_bundle
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
-from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.judging import judge
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.reference import Array, draw, reference, timestep_embedding
-from tests.stable_diffusion import networks_of
+from tests.stable_diffusion import STORED, networks_of
 
 
 @dataclass(frozen=True)
@@ -80,7 +79,7 @@ class Converted:
         case, out = self.case, self.folder / f"{variant.recipe} without {'-'.join(variant.without)}"
         rules = [r for r in graph_rewrites.load() if r.name not in variant.without]
         size = {"batch": case.batch, "height": case.height, "width": case.width}
-        settings = Settings(rules, find_recipe(variant.recipe), STABLE_DIFFUSION.names, **size)
+        settings = Settings(rules, find_recipe(variant.recipe), STORED, **size)
         convert(self.folder / "source", out, settings)
         return open_bundle(out)
 
@@ -98,7 +97,7 @@ def converted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
     return Converted(tmp_path_factory.mktemp(request.param), CASES[request.param])
 
 
-@pytest.mark.parametrize("component", STABLE_DIFFUSION.names)
+@pytest.mark.parametrize("component", STORED)
 def test_the_numbers_are_those_of_diffusers(converted: Converted, component: str) -> None:
     inputs, wanted = converted.expected(component)
     for variant in converted.case.variants:
@@ -109,7 +108,7 @@ def test_the_numbers_are_those_of_diffusers(converted: Converted, component: str
         assert psnr(wanted, found) >= variant.least, variant
 
 
-@pytest.mark.parametrize("component", STABLE_DIFFUSION.names)
+@pytest.mark.parametrize("component", STORED)
 def test_the_delegate_takes_it_whole(converted: Converted, component: str) -> None:
     bundle = converted.bundle(INT8)
     verdict = judge(bundle.path(component))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Weights
 from msd.models.structure import VariableSpec
 from msd.models.structure_cache import structure_of
@@ -18,7 +17,7 @@ from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.reference import draw, reference
-from tests.stable_diffusion import networks_of
+from tests.stable_diffusion import STORED, networks_of
 
 CASES = {
     "sd21": (checkpoints.SD21, 1, 1.0),
@@ -72,7 +71,7 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return Pair(tmp_path_factory.mktemp(request.param), *CASES[request.param])
 
 
-@pytest.mark.parametrize("component", STABLE_DIFFUSION.names)
+@pytest.mark.parametrize("component", STORED)
 def test_keras_equals_torch(pair: Pair, component: str) -> None:
     inputs = pair.draw(component)
     model = pair.keras(component)
@@ -82,7 +81,7 @@ def test_keras_equals_torch(pair: Pair, component: str) -> None:
 
 
 @pytest.mark.parametrize("pair", ["sd21", "sd15"], indirect=True)
-@pytest.mark.parametrize("component", STABLE_DIFFUSION.names)
+@pytest.mark.parametrize("component", STORED)
 def test_structure_equals_torch(pair: Pair, component: str) -> None:
     structure = structure_of(pair.networks[component])
     inputs = pair.draw(component)

@@ -22,7 +22,6 @@ from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
 from msd.errors import BadConfig
-from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.judging import judge
 from msd.models.networks import size_of
 from msd.parity import psnr
@@ -38,8 +37,8 @@ from msd.sources.published import PUBLISHED
 from tests import checkpoints
 from tests import keras_cv_files as files
 from tests.reference import Array, draw, reference
+from tests.stable_diffusion import STORED
 
-NAMES = STABLE_DIFFUSION.names
 LATENT = (8, 16)
 PIXELS = {"height": 64, "width": 128}
 TIMESTEP = 417
@@ -76,7 +75,7 @@ class Both:
             self.folder / "h5",
             out,
             Settings(
-                graph_rewrites.load(), find_recipe(recipe), components=NAMES, networks="keras-cv", **PIXELS
+                graph_rewrites.load(), find_recipe(recipe), components=STORED, networks="keras-cv", **PIXELS
             ),
         )
         return open_bundle(out)
@@ -88,7 +87,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Both(tmp_path_factory.mktemp(request.param), request.param)
 
 
-@pytest.mark.parametrize("component", NAMES)
+@pytest.mark.parametrize("component", STORED)
 def test_the_tensors_are_those_of_diffusers(both: Both, component: str) -> None:
     found, wanted = both.found.weights[component], both.wanted.weights[component]
     assert found.keys() == wanted.keys()
@@ -96,7 +95,7 @@ def test_the_tensors_are_those_of_diffusers(both: Both, component: str) -> None:
         np.testing.assert_array_equal(found[name].load(), tensor.load())
 
 
-@pytest.mark.parametrize("component", NAMES)
+@pytest.mark.parametrize("component", STORED)
 def test_keras_cv_computes_the_same_of_them(both: Both, component: str) -> None:
     """So each tensor is in the place that its name says, queries no keys and keys no values."""
     inputs = both.inputs(component)
@@ -106,7 +105,7 @@ def test_keras_cv_computes_the_same_of_them(both: Both, component: str) -> None:
 
 
 def test_the_configuration_is_stable_diffusions(both: Both) -> None:
-    for component in NAMES:
+    for component in STORED:
         assert both.found.configs[component] == both.wanted.configs[component]
     assert both.found.scheduler["prediction_type"] == "epsilon"
     assert both.found.networks == "msd"
@@ -138,7 +137,7 @@ CONVERTED = pytest.mark.parametrize(
 
 @CONVERTED
 @pytest.mark.parametrize(("recipe", "least"), [("float32", 100.0), ("gpu-w8", 40.0)])
-@pytest.mark.parametrize("component", NAMES)
+@pytest.mark.parametrize("component", STORED)
 def test_its_own_networks_compute_the_same_converted(
     both: Both, component: str, recipe: str, least: float
 ) -> None:
@@ -150,7 +149,7 @@ def test_its_own_networks_compute_the_same_converted(
 
 
 @CONVERTED
-@pytest.mark.parametrize("component", NAMES)
+@pytest.mark.parametrize("component", STORED)
 def test_the_delegate_takes_its_own_networks_whole(both: Both, component: str) -> None:
     verdict = judge(both.bundle("gpu-w8").path(component))
     assert verdict.ok, verdict.objections

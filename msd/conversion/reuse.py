@@ -86,10 +86,11 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if old.source.embeddings != source.embeddings:
         tokens = ", ".join(f"{each.tokens[0]} of {each.file}" for each in old.source.embeddings)
         return f"a conversion with the embeddings {tokens or '(none)'}"
-    if old.source.replaced != source.replaced:
+    same = _is_same_checkpoint(old.source, source)
+    if not same and old.source.replaced != source.replaced:
         others = ", ".join(dict.fromkeys(file for files in old.source.replaced.values() for file in files))
-        return f"a conversion with {others or 'nothing'} in place of the checkpoint's own"
-    if not _is_same_checkpoint(old.source, source):
+        return f"a conversion with {others or 'nothing'} in place of the checkpoint's own weights"
+    if not same:
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = to_json(old.configuration), to_json(configuration)
     other = ", ".join(_phrase(key, before[key]) for key in before if before[key] != now.get(key))

@@ -16,7 +16,7 @@ TINY_ENCODER = Architecture(
     config="msd.models.tiny_config:TinyEncoderConfig",
     network="msd.models.tiny_autoencoder:tiny_encoder",
 )
-"""Its output is `latent`; image_encoder.py takes either."""
+"""Its output is `latent`, for it computes no distribution (msd/runtime/image_encoder.py)."""
 
 TINY_DECODER = Architecture(
     config="msd.models.tiny_config:TinyDecoderConfig",

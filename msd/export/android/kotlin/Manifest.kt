@@ -14,7 +14,7 @@ public class Port(
     public val size: Int get() = shape.fold(1, Int::times)
 }
 
-/** A file of the app: its [role] is "text_encoder", "unet", "vae_decoder", "vocabulary" or "merges". */
+/** A file of the app: its [role] is a network such as "unet", or "vocabulary" or "merges"; others are left alone. */
 public class ModelFile(
     public val name: String,
     public val role: String,
