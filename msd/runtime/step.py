@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -82,9 +83,8 @@ def first_step(steps: int, strength: float | None) -> int:
         return 0
     require_strength(strength)
     if int(steps * strength) < 1:
-        raise BadConfig(
-            f"strength {strength:g} leaves none of {steps} steps; it should be at least {1 / steps:.3g}"
-        )
+        least = math.ceil(1000 / steps) / 1000
+        raise BadConfig(f"strength {strength:g} leaves no step of {steps}; it should be at least {least:g}")
     return steps - int(steps * strength)
 
 
