@@ -170,7 +170,7 @@ REFUSED: dict[str, tuple[dict[str, torch.Tensor], str | None, str]] = {
     "integers": ({"<cat>": torch.zeros(2, 48, dtype=torch.int64)}, None, "is int64, and only floating"),
     "three axes": ({"<cat>": torch.zeros(1, 2, 48)}, None, r"\(width,\) or \(vectors, width\) was expected"),
     "a known token": ({"red</w>": VECTORS}, None, "'red</w>' is in the vocabulary already; choose another"),
-    "a known letter": ({"<cat>": VECTORS}, "A", "'a' is in the vocabulary already"),
+    "a known letter": ({"<cat>": VECTORS}, "A", "'A' is in the vocabulary already"),
     "a special token": ({"<cat>": VECTORS}, "<|EndOfText|>", "is in the vocabulary already; choose another"),
     "blank": ({" ": VECTORS}, None, "has an empty token; choose another token, as in x.safetensors:<my-"),
 }
@@ -222,8 +222,11 @@ def test_refuses_a_tokenizer_that_cannot_take_a_token(folder: Path, tmp_path: Pa
     checkpoint, files = open_folder(folder), [(tmp_path / "x.safetensors", None)]
     with pytest.raises(BadCheckpoint, match=r"tokenizer cannot take new tokens: .*merges\.txt"):
         add(replace(checkpoint, tokenizer={"vocab.json": lambda: b"{}"}), files)
+    none = replace(checkpoint, weights={"text_encoder": {}})
+    with pytest.raises(BadCheckpoint, match=r"should have a table .* of 516 rows or more.*; there is none"):
+        add(none, files)
     short = {"text_encoder": {TABLE: checkpoint.weights["text_encoder"][TABLE].slice(0, 0, 500)}}
-    with pytest.raises(BadCheckpoint, match="tokenizer has 516 tokens and the text encoder's table only 500"):
+    with pytest.raises(BadCheckpoint, match=r"of 516 rows or more, .*its shape is \[500, 48\]"):
         add(replace(checkpoint, weights=short), files)
     another = replace(checkpoint.family, title="Something Else")
     with pytest.raises(

@@ -1,7 +1,8 @@
 """A prompt as the text encoders read it: chunks of tokens, each token with a weight.
 
 A prompt of several chunks is cut every 75 tokens, and each chunk has its own start and end token, as in
-AUTOMATIC1111's web UI and in compel; the web UI also moves cuts to commas, which this does not.
+compel and in AUTOMATIC1111's web UI. The web UI also moves cuts to commas and in front of tokens of several
+vectors, which this does not.
 """
 
 from __future__ import annotations

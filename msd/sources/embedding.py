@@ -83,11 +83,12 @@ def add(checkpoint: Checkpoint, files: Sequence[tuple[Path, str | None]]) -> Che
             f"textual inversions can be added to {STABLE_DIFFUSION.title} only, not {checkpoint.family.title}"
         )
     tokenizer = read_tokenizer(checkpoint.tokenizer)
-    table = checkpoint.weights[TEXT_ENCODER.name][TABLE]
-    first = size_of(tokenizer)
-    if first > table.shape[0]:
+    first, table = size_of(tokenizer), checkpoint.weights[TEXT_ENCODER.name].get(TABLE)
+    if table is None or len(table.shape) != 2 or first > table.shape[0]:
+        actual = f"its shape is {list(table.shape)}" if table else "there is none"
         raise BadCheckpoint(
-            f"the tokenizer has {first} tokens and the text encoder's table only {table.shape[0]} rows"
+            f"{checkpoint.name}'s text encoder should have a table {TABLE} of {first} rows or more, one for"
+            f" each token; {actual}"
         )
     inversions = []
     for path, token in files:
@@ -172,8 +173,8 @@ def _with_inversion(tokenizer: Tokenizer, inversion: Inversion) -> Tokenizer:
         text = Special(token, normalized=True).text
         if not text.strip():
             raise BadConfig(f"{inversion.path} has an empty token; {remedy}")
-        if clash := {token, text} & known:
-            raise BadConfig(f"{inversion.path}: {clash.pop()!r} is in the vocabulary already; {remedy}")
+        if {token, text} & known:
+            raise BadConfig(f"{inversion.path}: {token!r} is in the vocabulary already; {remedy}")
     grown = with_tokens(tokenizer, inversion.tokens)
     before = {special.content: tokenizer.vectors(special.content) for special in tokenizer.specials}
     expected = {**before, inversion.token: [grown.vocabulary[token] for token in inversion.tokens]}

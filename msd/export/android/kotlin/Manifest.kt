@@ -53,8 +53,8 @@ public class TokenizerFacts(
 )
 
 /**
- * What sd-manifest.json says, as far as drawing needs it; [height] and [width] in pixels, [latent] NHWC. The U-Net takes
- * [promptChunks] outputs of the text encoder, one after the other.
+ * What sd-manifest.json says, as far as drawing needs it; [height] and [width] in pixels, [latent] NHWC. The U-Net
+ * takes [promptChunks] outputs of the text encoder, one after the other.
  */
 public class Manifest(
     public val model: String,
