@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict
 
-from msd.bundle import Bundle, open_bundle
+from msd.bundle import Bundle, ImageSize, open_bundle
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -30,15 +30,25 @@ if TYPE_CHECKING:
     from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import OnStep
 
-__all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
+__all__ = [
+    "Bundle",
+    "ConversionOptions",
+    "ImageSize",
+    "convert",
+    "generate",
+    "judge",
+    "open_bundle",
+    "predict",
+]
 
 
 class ConversionOptions(TypedDict, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
-    `height` and `width` are in pixels; `lora` are files with their scales; `prune` is a budget such as "15%"
-    or "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights
-    around pruned units as they are; `force` replaces what the output folder holds.
+    `height` and `width` are in pixels, and `sizes` take their place; `lora` are files with their scales;
+    `prune` is a budget such as "15%" or "600MB"; `calibration` is a file of prompts or a folder of inputs;
+    `refit` False leaves the weights around pruned units as they are; `force` replaces what the output folder
+    holds.
     """
 
     recipe: str
@@ -46,6 +56,7 @@ class ConversionOptions(TypedDict, total=False):
     batch: int
     height: int | None
     width: int | None
+    sizes: Sequence[ImageSize]
     device: str | None
     gelu_clip: float
     without: Sequence[str]
@@ -87,19 +98,24 @@ def generate(
     steps: int = 20,
     guidance: float = 7.5,
     scheduler: str | None = None,
+    size: ImageSize | None = None,
     backend: str = "cpu",
     precision: Precision = "fp32",
     on_step: OnStep | None = None,
 ) -> GeneratedImage:
     """Generate one image: `pixels` uint8 (height, width, 3), `latents`, and `metadata`.
 
-    The same seed gives the same image. For several images with the networks loaded once, use
-    `msd.runtime.pipeline.Pipeline`. Raises msd.errors.MsdError.
+    `size` is one of the bundle's sizes, by default the first. The same seed gives the same image. For several
+    images with the networks loaded once, use `msd.runtime.pipeline.Pipeline`. Raises msd.errors.MsdError.
     """
     from msd.runtime.pipeline import Pipeline
+    from msd.sizes.pick import one_size
 
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
-    with Pipeline(opened, backend, precision=precision, scheduler=scheduler) as pipeline:
+    with (
+        one_size(opened, size) as picked,
+        Pipeline(picked, backend, precision=precision, scheduler=scheduler) as pipeline,
+    ):
         return pipeline.generate(
             prompt,
             negative_prompt=negative_prompt,
@@ -155,6 +171,7 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         batch=options.get("batch", 1),
         height=options.get("height"),
         width=options.get("width"),
+        sizes=tuple(options.get("sizes", ())),
         target=Target(find_device(device) if device else Device(), options.get("gelu_clip", 10.0)),
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),

@@ -19,6 +19,7 @@ from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
+    from msd.bundle import ImageSize
     from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import Pipeline
     from msd.runtime.preview import OnPreview, Preview
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Steps between two previews.",
 )
+@options.size("The size of the images")
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each image.")
 @options.force("Replace existing images.")
@@ -60,6 +62,7 @@ def generate(
     timeline: Path | None,
     previews: Path | None,
     preview_every: int,
+    size: ImageSize | None,
     verify: bool,
     as_json: bool,
     force: bool,
@@ -74,6 +77,7 @@ def generate(
     from msd.bundle import open_bundle
     from msd.runtime.image import check_output, image_paths, save_image
     from msd.runtime.pipeline import Pipeline
+    from msd.sizes.pick import one_size
 
     paths = image_paths(output, [request.seed for request in requests])
     for path in paths:
@@ -82,7 +86,8 @@ def generate(
     start = time.perf_counter()
     with (
         _record(settings["execution"], timeline, force) as recorder,
-        Pipeline(open_bundle(out, verify), recorder=recorder, **settings) as pipeline,
+        one_size(open_bundle(out, verify), size) as bundle,
+        Pipeline(bundle, recorder=recorder, **settings) as pipeline,
     ):
         _warn_about_unused(pipeline, requests[0])
         with step_progress() as on_step:

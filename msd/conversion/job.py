@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from msd.conversion.settings import Settings
-from msd.errors import BadCheckpoint
+from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Family
 from msd.models.networks import Configs, Network, Size, networks, size_of
 from msd.sources.checkpoint import Checkpoint
@@ -24,12 +24,17 @@ NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = 
 
 @dataclass(frozen=True)
 class Job:
-    """A checkpoint, the settings and size of its conversion, and the `components` to convert, in order."""
+    """A checkpoint, the settings and sizes of its conversion, and the `components` to convert, in order."""
 
     checkpoint: Checkpoint
     settings: Settings
-    size: Size
+    sizes: tuple[Size, ...]
     components: tuple[str, ...]
+
+    @property
+    def size(self) -> Size:
+        """The first size, which is the default."""
+        return self.sizes[0]
 
     @property
     def family(self) -> Family:
@@ -42,10 +47,22 @@ class Job:
         make = NETWORKS[self.checkpoint.networks]
         return make(self.family, self.checkpoint.configs, self.size)
 
+    @cached_property
+    def each_size(self) -> tuple[Job, ...]:
+        """This job for each of its sizes alone."""
+        return tuple(replace(self, sizes=(size,)) for size in self.sizes)
+
+    def variants(self, name: str) -> tuple[Job, ...]:
+        """Return the jobs of single sizes that a component needs: only one where sizes do not change it."""
+        first, *others = self.each_size
+        changed = [job for job in others if job.networks[name].inputs != first.networks[name].inputs]
+        return first, *changed
+
     @property
     def unpruned(self) -> Job:
-        """The same checkpoint with nothing pruned, with which calibration generates images."""
-        return replace(self, settings=self.settings.unpruned, components=self.family.required)
+        """The same checkpoint in one size with nothing pruned, with which calibration generates images."""
+        settings, names = self.settings.unpruned, self.family.required
+        return replace(self, settings=settings, components=names, sizes=self.sizes[:1])
 
 
 def open_job(path: Path, settings: Settings) -> Job:
@@ -56,5 +73,16 @@ def open_job(path: Path, settings: Settings) -> Job:
     for name in components:
         if name not in checkpoint.weights:
             raise BadCheckpoint(f"{path} has no weights of the {checkpoint.family.component(name).title}")
-    size = size_of(checkpoint.family, checkpoint.configs, settings.height, settings.width, settings.batch)
-    return Job(checkpoint, settings, size, components)
+    return Job(checkpoint, settings, _sizes(checkpoint, settings), components)
+
+
+def _sizes(checkpoint: Checkpoint, settings: Settings) -> tuple[Size, ...]:
+    """Return the sizes to convert for; raises BadConfig for one that is impossible or given twice."""
+
+    def size(height: int | None, width: int | None) -> Size:
+        return size_of(checkpoint.family, checkpoint.configs, height, width, settings.batch)
+
+    if twice := [str(each) for each in settings.sizes if settings.sizes.count(each) > 1]:
+        raise BadConfig(f"the size {twice[0]} is given twice; each is converted once")
+    sizes = tuple(size(each.height, each.width) for each in settings.sizes)
+    return sizes or (size(settings.height, settings.width),)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msd.bundle import ImageSize
 from msd.calibration.generated_inputs import Calibration
 from msd.encoding.recipe import DEFAULT, Recipe, find_recipe
 from msd.errors import BadConfig
@@ -18,7 +19,8 @@ from msd.rewrite import Rewrite, Target
 class Settings:
     """The settings of a conversion. `components` are by default those that the family requires.
 
-    `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
+    `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`; `sizes`, where
+    there are any, take their place, and every size-dependent network is converted for each. `lora` are
     files to merge into the weights, each with its scale. `pruning` overrides the recipe's own, and uses a
     `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv, "auto" for our own.
     """
@@ -36,6 +38,7 @@ class Settings:
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None
+    sizes: tuple[ImageSize, ...] = ()
 
     @property
     def active_rules(self) -> list[Rewrite]:
