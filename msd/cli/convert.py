@@ -192,10 +192,7 @@ def convert(
         refit=not no_refit,
         force=force,
     )
-    if sizes and (height or width):
-        raise click.UsageError("--size already names the height and the width.")
-    if prune_report:
-        refuse_existing(prune_report, force)
+    _refuse(sizes and (height or width), prune_report, force)
     source = source or _demo_checkpoint()
     if dry_run:
         _print_plan(conversion.plan(source, settings), settings, as_json)
@@ -212,6 +209,14 @@ def convert(
     print_pruning(manifest)
     if explain:
         _explain(manifest)
+
+
+def _refuse(size_twice: object, prune_report: Path | None, force: bool) -> None:
+    """Refuse a size given in two ways, and a report that exists."""
+    if size_twice:
+        raise click.UsageError("--size already names the height and the width.")
+    if prune_report:
+        refuse_existing(prune_report, force)
 
 
 def _demo_checkpoint() -> Path:

@@ -33,7 +33,7 @@ def _seed(unit: Unit, cut: Cut) -> Seed:
 
 
 def _take_weights(graph: Graph, pruned: Graph) -> None:
-    """Make the operators of `graph` read the learnt constants that those of `pruned` read."""
+    """Make the operators of `graph` read the weights that those of `pruned` read."""
     theirs = {op.outputs[0].name: op for op in pruned.ops}
     taken: dict[Tensor, Tensor] = {}
     for op in graph.ops:
@@ -44,7 +44,7 @@ def _take_weights(graph: Graph, pruned: Graph) -> None:
 
 
 def _taken(mine: Tensor | None, other: Tensor | None, taken: dict[Tensor, Tensor]) -> Tensor | None:
-    """Return a constant with the weights of `other`, where that is a learnt one; else `mine`."""
-    if other is None or other.data is None or other.data.exact:
+    """Return a constant with the weights of `other`, where a checkpoint has them; else `mine`."""
+    if other is None or other.data is None or not other.data.sources:
         return mine
     return taken.setdefault(other, Tensor(other.name, other.shape, other.dtype, other.data))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,9 +41,9 @@ def together(file: str, models: Mapping[str, Model]) -> tuple[Model, SharedFile]
     for key, graph in graphs.items():
         graph.name = key
         graph.signatures = [replace(graph.signatures[0], key=key)]
-    _share(list(graphs.values()))
+    _share([*graphs.values()])
     first = next(iter(models.values()))
-    merged = Model(list(graphs.values()), first.description, first.metadata, first.rest)
+    merged = Model([*graphs.values()], first.description, first.metadata, first.rest)
     return merged, SharedFile(
         file=file,
         sizes=tuple(graphs),
@@ -63,18 +63,24 @@ def alone(model: Model, key: str, original: str, name: str = "main") -> Model:
     return Model([graph], model.description, model.metadata, model.rest)
 
 
-def _share(graphs: list[Graph]) -> None:
-    """Give constants of later graphs the weights of the first graph that have equal values."""
+def _share(graphs: Sequence[Graph]) -> None:
+    """Give constants of later graphs the weights of the first graph that have equal values.
+
+    Weights that one graph holds twice stay apart, as in a file of their own.
+    """
     first, *others = graphs
-    known: dict[Hashable, list[Tensor]] = {}
+    known: dict[Hashable, dict[Weights, None]] = {}
     for tensor in _constants(first):
-        known.setdefault(_description(tensor), []).append(tensor)
+        known.setdefault(_description(tensor), {})[tensor.weights] = None
     digests: dict[Weights, bytes] = {}
-    for tensor in (tensor for graph in others for tensor in _constants(graph)):
-        candidates = known.get(_description(tensor), [])
-        tensor.data = next(
-            (c.weights for c in candidates if _is_same(c.weights, tensor.weights, digests)), tensor.data
-        )
+    for graph in others:
+        found: dict[Weights, Weights] = {}
+        for tensor in _constants(graph):
+            if tensor.weights not in found:
+                free = [w for w in known.get(_description(tensor), ()) if w not in found.values()]
+                equal = (w for w in free if _is_same(w, tensor.weights, digests))
+                found[tensor.weights] = next(equal, tensor.weights)
+            tensor.data = found[tensor.weights]
 
 
 def _constants(graph: Graph) -> Iterable[Tensor]:
