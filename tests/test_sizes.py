@@ -24,6 +24,7 @@ from msd.parity import psnr
 from msd.pruning.settings import Budget, Pruning
 from msd.runners.interpreter import Interpreter
 from msd.runners.random_inputs import random_inputs
+from msd.runtime.pipeline import Pipeline
 from msd.sizes.pick import one_size
 from msd.sizes.share import SharedFile
 from tests import checkpoints
@@ -187,6 +188,15 @@ def test_images_are_those_of_a_conversion_for_the_size(converted: Convert, tmp_p
         assert picked.read_bytes() == single.read_bytes()
 
 
+def test_a_pipeline_takes_the_first_size_of_the_whole_file_too(converted: Convert) -> None:
+    found = [
+        Pipeline(b).generate("a", steps=1)
+        for b in (converted("gpu-w8", WIDE, TALL), converted("gpu-w8", WIDE))
+    ]
+    assert found[0].pixels.shape == (32, 48, 3)
+    np.testing.assert_array_equal(found[0].pixels, found[1].pixels)
+
+
 def test_converting_again_keeps_the_files_and_other_sizes_are_refused(converted: Convert) -> None:
     both = converted("gpu-w8", WIDE, TALL)
     source = both.folder.parent / "source"
@@ -195,7 +205,9 @@ def test_converting_again_keeps_the_files_and_other_sizes_are_refused(converted:
     assert "Nothing to do" in result.output
     result = run("convert", source, "-o", both.folder, "--size", WIDE)
     assert result.exit_code == 1
-    assert "another conversion of this checkpoint (sizes" in result.output
+    assert "another conversion of this checkpoint (48x32 and 16x64)" in result.output
+    result = run("convert", source, "-o", converted("gpu-w8", WIDE).folder, *sizes)
+    assert "another conversion of this checkpoint (one size)" in result.output
 
 
 def test_a_size_that_is_missing_is_refused(converted: Convert, tmp_path: Path) -> None:

@@ -50,7 +50,11 @@ class LateChoice(click.ParamType[str]):
 class SizeType(click.ParamType["ImageSize"]):
     """A size of images in pixels, WIDTHxHEIGHT."""
 
-    name = "WIDTHxHEIGHT"
+    name = "size"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the form of a size for --help."""
+        return "WIDTHxHEIGHT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ImageSize:
         """Return the size; fails for other text."""
