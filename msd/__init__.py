@@ -10,11 +10,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from msd.api import Bundle, ConversionOptions, convert, generate, judge, open_bundle, predict
+    from msd.api import (
+        Bundle,
+        ConversionOptions,
+        ImageSize,
+        convert,
+        generate,
+        judge,
+        open_bundle,
+        predict,
+    )
 
 __all__ = [
     "Bundle",
     "ConversionOptions",
+    "ImageSize",
     "convert",
     "generate",
     "judge",

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from msd.bundle import Bundle, open_bundle
+from msd.bundle import Bundle, ImageSize, open_bundle
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -32,7 +32,16 @@ if TYPE_CHECKING:
     from msd.runtime.pipeline import OnStep
     from msd.runtime.prompt_syntax import PromptSyntax
 
-__all__ = ["Bundle", "ConversionOptions", "convert", "generate", "judge", "open_bundle", "predict"]
+__all__ = [
+    "Bundle",
+    "ConversionOptions",
+    "ImageSize",
+    "convert",
+    "generate",
+    "judge",
+    "open_bundle",
+    "predict",
+]
 
 
 class ModelOptions(TypedDict, total=False):
@@ -58,9 +67,9 @@ class ModelOptions(TypedDict, total=False):
 class ConversionOptions(ModelOptions, total=False):
     """The options of a conversion; each key is an option of `msd-convert`, with its default.
 
-    `height` and `width` are in pixels; `prune` is a budget such as "15%" or "600MB"; `calibration` is a file
-    of prompts or a folder of inputs; `refit` False leaves the weights around pruned units as they are;
-    `force` replaces what the output folder holds.
+    `height` and `width` are in pixels, and `sizes` take their place; `prune` is a budget such as "15%" or
+    "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights around
+    pruned units as they are; `force` replaces what the output folder holds.
     """
 
     recipe: str
@@ -69,6 +78,7 @@ class ConversionOptions(ModelOptions, total=False):
     batch: int
     height: int | None
     width: int | None
+    sizes: Sequence[ImageSize]
     device: str | None
     gelu_clip: float
     without: Sequence[str]
@@ -114,30 +124,35 @@ def generate(
     strength: float | None = None,
     fit: Fit = "crop",
     scheduler: str | None = None,
+    size: ImageSize | None = None,
     backend: str = "cpu",
     precision: Precision = "fp32",
     on_step: OnStep | None = None,
 ) -> GeneratedImage:
     """Generate one image: `pixels` uint8 (height, width, 3), `latents`, and `metadata`.
 
-    The same seed gives the same image. `steps` and `guidance` are by default those of the bundle's manifest.
-    With `image`, a file, generation begins from it, changes it by `strength`, and repaints it only where
-    `mask` is white; `fit` says how the files are fitted to the model's size (docs/image-to-image.md).
-    For several images with the networks loaded once, use `msd.runtime.pipeline.Pipeline`. Raises
-    msd.errors.MsdError.
+    The same seed gives the same image. `steps` and `guidance` are by default those of the bundle's manifest,
+    and `size`, one of the bundle's sizes, is by default the first. With `image`, a file, generation begins
+    from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
+    are fitted to the model's size (docs/image-to-image.md). For several images with the networks loaded once,
+    use `msd.runtime.pipeline.Pipeline`. Raises msd.errors.MsdError.
     """
     from msd.runtime.needs import read_initial_image
     from msd.runtime.pipeline import Pipeline
+    from msd.sizes.pick import one_size
 
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
-    with Pipeline(opened, backend, precision=precision, scheduler=scheduler) as pipeline:
+    with (
+        one_size(opened, size) as picked,
+        Pipeline(picked, backend, precision=precision, scheduler=scheduler) as pipeline,
+    ):
         return pipeline.generate(
             prompt,
             negative_prompt=negative_prompt,
             seed=seed,
             steps=steps,
             guidance=guidance,
-            image=read_initial_image(opened, image, mask, fit),
+            image=read_initial_image(picked, image, mask, fit),
             strength=strength,
             prompt_syntax=prompt_syntax,
             on_step=on_step,
@@ -190,6 +205,7 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         batch=options.get("batch", 1),
         height=options.get("height"),
         width=options.get("width"),
+        sizes=tuple(options.get("sizes", ())),
         target=Target(find_device(device) if device else Device(), options.get("gelu_clip", 10.0)),
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),

@@ -82,11 +82,23 @@ class RecipeFacts:
 
 
 @dataclass(frozen=True)
+class ImageSize:
+    """A size of images in pixels; as text WIDTHxHEIGHT, which is also the key of its signatures."""
+
+    width: int
+    height: int
+
+    def __str__(self) -> str:
+        return f"{self.width}x{self.height}"
+
+
+@dataclass(frozen=True)
 class Configuration:
     """The settings of a conversion: image size in pixels, batch, recipe, and each component's own, by name.
 
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the text
-    encoder the denoiser takes, one after the other along the tokens. In the file, each component's settings
+    encoder the denoiser takes, one after the other along the tokens. `sizes` lists all image sizes where
+    there are several; `height` and `width` are those of the first. In the file, each component's settings
     stand under its name beside the other keys.
     """
 
@@ -97,6 +109,12 @@ class Configuration:
     networks: str = "msd"
     prompt_chunks: int = 1
     components: dict[str, dict[str, Any]] = field(default_factory=dict, metadata=schema.INLINE)
+    sizes: tuple[ImageSize, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
+
+    @property
+    def all_sizes(self) -> tuple[ImageSize, ...]:
+        """The image sizes, the default first."""
+        return self.sizes or (ImageSize(self.width, self.height),)
 
 
 @dataclass(frozen=True)
@@ -104,6 +122,8 @@ class ConvertedFile:
     """One .tflite file: its name in the folder, hash, size, number of operations, inputs and outputs.
 
     `made_from` is the fingerprint of everything that decides the file's bytes. `runs_on` is its processor.
+    `signatures` are the keys of its signatures, one for each image size, where it has several; operations,
+    inputs and outputs are then those of the first.
     """
 
     file: str
@@ -114,6 +134,7 @@ class ConvertedFile:
     outputs: tuple[TensorSpec, ...]
     made_from: str = ""
     runs_on: RunsOn = "gpu"
+    signatures: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
 
 
 @dataclass(frozen=True)

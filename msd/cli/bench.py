@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,7 @@ from msd.cli.progress import benchmark_progress
 
 if TYPE_CHECKING:
     from msd.bench.result import Benchmark
+    from msd.bundle import ImageSize
     from msd.runners.runner import Precision
     from msd.runtime.execution import Execution
 
@@ -101,6 +104,7 @@ Examples:
     show_default=True,
     help="Start no run after this time.",
 )
+@options.size("The size of the images")
 @click.option(
     "--compare", "other", type=FOLDER, metavar="OTHER", help="Measure another bundle, taking turns."
 )
@@ -131,6 +135,7 @@ def bench(
     warmups: int,
     min_seconds: float,
     max_seconds: float,
+    size: ImageSize | None,
     other: Path | None,
     fail_slower: float | None,
     verify: bool,
@@ -151,6 +156,7 @@ def bench(
     from msd.bundle import open_bundle
     from msd.runners.runner import Conditions
     from msd.runners.timings import Effort
+    from msd.sizes.pick import one_size
 
     settings = BenchSettings(
         backends=tuple(dict.fromkeys(backends)),
@@ -168,8 +174,12 @@ def bench(
         refuse_existing(output, force)
     stderr = Console(stderr=True)
     opened = [open_bundle(folder, verify) for folder in (bundle, other) if folder]
-    with benchmark_progress(stderr) as on_progress:
-        result = benchmark(opened, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
+    with ExitStack() as stack:
+        picked = [stack.enter_context(one_size(each, size)) for each in opened]
+        on_progress = stack.enter_context(benchmark_progress(stderr))
+        result = benchmark(picked, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
+    names = zip(result.bundles, opened, strict=True)
+    result = replace(result, bundles=tuple(replace(each, bundle=str(b.folder)) for each, b in names))
     if output:
         _write(result, output, force)
     _print(result, as_json)

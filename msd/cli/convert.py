@@ -20,8 +20,9 @@ from msd.families import find_family, title_of
 
 if TYPE_CHECKING:
     from msd.api import ModelOptions
-    from msd.bundle import Manifest
+    from msd.bundle import ImageSize, Manifest
     from msd.conversion.convert import Plan, Settings
+    from msd.sizes.share import SharedFile
 
 
 def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
@@ -86,6 +87,13 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     show_default=True,
     help="2: both guidance passes in one run.",
 )
+@click.option(
+    "--size",
+    "sizes",
+    type=options.SizeType(),
+    multiple=True,
+    help="Pixels, width first; may be repeated: the sizes share weights.  [default: the checkpoint's own]",
+)
 @click.option("--height", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
 @click.option("--width", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
 @click.option(
@@ -136,6 +144,7 @@ def convert(
     also: tuple[str, ...],
     recipe: str,
     batch: int,
+    sizes: tuple[ImageSize, ...],
     height: int | None,
     width: int | None,
     prediction_type: str | None,
@@ -162,6 +171,7 @@ def convert(
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
         msd-convert stable-diffusion-2-1-base -o sd21-images --also vae_encoder
+        msd-convert stable-diffusion-2-1-base -o sd21-two --size 512x512 --size 384x640
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon
     """
     from msd.api import conversion_settings
@@ -174,6 +184,7 @@ def convert(
         batch=batch,
         height=height,
         width=width,
+        sizes=sizes,
         device=device,
         gelu_clip=gelu_clip,
         without=without,
@@ -185,8 +196,7 @@ def convert(
         refit=not no_refit,
         force=force,
     )
-    if prune_report:
-        refuse_existing(prune_report, force)
+    _refuse(sizes and (height or width), prune_report, force)
     source = source or _demo_checkpoint()
     if dry_run:
         planned = conversion.plan(source, settings)
@@ -195,11 +205,19 @@ def convert(
         return
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
-        manifest = conversion.convert(source, output, settings, on_progress)
+        manifest = conversion.convert(source, output, settings, on_progress, _print_shared)
     _report_left_out(source, manifest.conversion.left_out)
     if prune_report:
         save_report(manifest, prune_report)
     _print_result(manifest, output, converted, explain, as_json)
+
+
+def _refuse(size_twice: object, prune_report: Path | None, force: bool) -> None:
+    """Refuse a size given in two ways, and a report that exists."""
+    if size_twice:
+        raise click.UsageError("--size already names the height and the width.")
+    if prune_report:
+        refuse_existing(prune_report, force)
 
 
 def _demo_checkpoint() -> Path:
@@ -222,7 +240,8 @@ def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps(asdict(plan), indent=2))
         return
-    click.echo(f"{plan.width}x{plan.height} pixels, batch {settings.batch}, recipe {settings.recipe.name}:")
+    sizes = " and ".join(map(str, settings.sizes)) or f"{plan.width}x{plan.height}"
+    click.echo(f"{sizes} pixels, batch {settings.batch}, recipe {settings.recipe.name}:")
     for name, parameters in plan.parameters.items():
         click.echo(
             f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}"
@@ -241,6 +260,17 @@ def _print_result(
     print_pruning(manifest)
     if explain:
         _explain(manifest)
+
+
+def _print_shared(file: SharedFile) -> None:
+    """Print on stderr, before a file of several sizes is written, how many bytes they share and add."""
+    first, *others = file.sizes
+    verb = "adds" if len(others) == 1 else "add"
+    click.echo(
+        f"{file.file}: {first} takes {_size(file.first)}, {' and '.join(others)} {verb} {_size(file.added)}"
+        f"; in separate files they would take {_size(file.separate)}",
+        err=True,
+    )
 
 
 def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from msd.cli.command import Command
 from msd.cli.progress import copy_progress
 
 if TYPE_CHECKING:
+    from msd.bundle import Bundle, ImageSize
     from msd.export.android.export import ExportPlan
     from msd.export.android.settings import Delivery
     from msd.report.report import Report
@@ -52,6 +54,7 @@ def export_android(
     steps: tuple[int, ...],
     scheduler: str | None,
     guidance: float | None,
+    size: ImageSize | None,
     licence: str | None,
     report: Path | None,
     force: bool,
@@ -85,8 +88,8 @@ def export_android(
         licence=licence,
         report=_load_report(report),
     )
-    with copy_progress() as on_progress:
-        plan = export.export_android(open_bundle(bundle), output, settings, force, on_progress)
+    with _one_size(open_bundle(bundle), size) as picked, copy_progress() as on_progress:
+        plan = export.export_android(picked, output, settings, force, on_progress)
     _print_plan(plan, output, as_json)
 
 
@@ -98,6 +101,7 @@ def export_ios(
     steps: tuple[int, ...],
     scheduler: str | None,
     guidance: float | None,
+    size: ImageSize | None,
     licence: str | None,
     report: Path | None,
     force: bool,
@@ -112,18 +116,29 @@ def export_ios(
     from msd.export.android.manifest import describe
     from msd.export.ios import export
 
-    opened = open_bundle(bundle)
-    manifest = describe(
-        opened,
-        steps=steps,
-        scheduler=scheduler,
-        guidance=guidance,
-        licence=licence,
-        report=_load_report(report),
-    )
-    with copy_progress() as on_progress:
-        export.export_ios(opened, output, manifest, force, on_progress)
+    with _one_size(open_bundle(bundle), size) as picked:
+        manifest = describe(
+            picked,
+            steps=steps,
+            scheduler=scheduler,
+            guidance=guidance,
+            licence=licence,
+            report=_load_report(report),
+        )
+        with copy_progress() as on_progress:
+            export.export_ios(picked, output, manifest, force, on_progress)
     click.echo(f"{output}: README.md says how to include it", err=True)
+
+
+def _one_size(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[Bundle]:
+    """Return the bundle of one size; refuses to choose among several: an app is built for one."""
+    from msd.sizes.pick import one_size
+
+    sizes = bundle.manifest.configuration.sizes
+    if sizes and size is None:
+        has = " or ".join(map(str, sizes))
+        raise click.UsageError(f"An app has one size of images: choose --size {has}.")
+    return one_size(bundle, size)
 
 
 def _print_plan(plan: ExportPlan, output: Path, as_json: bool) -> None:

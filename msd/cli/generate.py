@@ -19,6 +19,7 @@ from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
 
 if TYPE_CHECKING:
+    from msd.bundle import ImageSize
     from msd.cli.generate_options import MakeRequests
     from msd.runtime.image import GeneratedImage
     from msd.runtime.pipeline import Pipeline
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Steps between two previews.",
 )
+@options.size("The size of the images")
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each image.")
 @options.force("Replace existing images.")
@@ -61,6 +63,7 @@ def generate(
     timeline: Path | None,
     previews: Path | None,
     preview_every: int,
+    size: ImageSize | None,
     verify: bool,
     as_json: bool,
     force: bool,
@@ -76,28 +79,36 @@ def generate(
     from msd.bundle import open_bundle
     from msd.runtime.image import check_output, image_paths, save_image
     from msd.runtime.pipeline import Pipeline
+    from msd.sizes.pick import one_size
 
-    bundle = open_bundle(out, verify)
-    wanted = make_requests(bundle)
-    paths = image_paths(output, [request.seed for request in wanted])
-    for path in paths:
-        check_output(path, force)
-    on_preview = _preview_writer(previews, preview_every, wanted, force) if previews else None
     start = time.perf_counter()
-    with (
-        _record(settings["execution"], timeline, force) as recorder,
-        Pipeline(bundle, recorder=recorder, **settings) as pipeline,
-    ):
-        _warn_about_unused(pipeline, wanted[0])
-        _warn_about_cut(pipeline, wanted[0])
-        _say_what_is_read(wanted[0])
-        with step_progress() as on_step:
-            results = pipeline.generate_all(wanted, on_step, on_preview=on_preview)
+    with one_size(open_bundle(out, verify), size) as bundle:
+        requests = make_requests(bundle)
+        paths = image_paths(output, [request.seed for request in requests])
+        for path in paths:
+            check_output(path, force)
+        on_preview = _preview_writer(previews, preview_every, requests, force) if previews else None
+        with (
+            _record(settings["execution"], timeline, force) as recorder,
+            Pipeline(bundle, recorder=recorder, **settings) as pipeline,
+        ):
+            results = _generate(pipeline, requests, on_preview)
     for path, image in zip(paths, results, strict=True):
         save_image(image, path, force)
     seconds = round(time.perf_counter() - start, 3)
     for path, image in zip(paths, results, strict=True):
         _print_image(path, image, seconds, as_json)
+
+
+def _generate(
+    pipeline: Pipeline, requests: Sequence[Request], on_preview: OnPreview | None
+) -> list[GeneratedImage]:
+    """Return the images; say first what of the requests is not used, and what is done to the image."""
+    _warn_about_unused(pipeline, requests[0])
+    _warn_about_cut(pipeline, requests[0])
+    _say_what_is_read(requests[0])
+    with step_progress() as on_step:
+        return pipeline.generate_all(requests, on_step, on_preview=on_preview)
 
 
 @contextmanager

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from msd.families import component_names, file_names, optional_names
+
+if TYPE_CHECKING:
+    from msd.bundle import ImageSize
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -41,6 +45,30 @@ class LateChoice(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Return the names that begin with `incomplete`."""
         return self.choice.shell_complete(ctx, param, incomplete)
+
+
+class SizeType(click.ParamType["ImageSize"]):
+    """A size of images in pixels, WIDTHxHEIGHT."""
+
+    name = "size"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
+        """Return the form of a size for --help."""
+        return "WIDTHxHEIGHT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> ImageSize:
+        """Return the size; fails for other text."""
+        from msd.bundle import ImageSize
+
+        match = re.fullmatch(r"([1-9]\d{0,5})x([1-9]\d{0,5})", value) if isinstance(value, str) else None
+        if match is None:
+            self.fail(f"{value!r} is not WIDTHxHEIGHT in pixels, such as 384x640", param, ctx)
+        return ImageSize(int(match[1]), int(match[2]))
+
+
+def size(help: str) -> Callable[[Decorated], Decorated]:
+    """Return --size, which picks one of the sizes of a bundle."""
+    return click.option("--size", type=SizeType(), help=f"{help}, of a bundle of several sizes.")
 
 
 COMPONENT = LateChoice(component_names)
@@ -196,6 +224,7 @@ export = together(
         show_default="the model's own, mostly 7.5",
         help="The app's default; 1 or less: none.",
     ),
+    size("The size of the app's images"),
     click.option("--licence", metavar="TEXT", help="The licence of the weights."),
     click.option(
         "--report",

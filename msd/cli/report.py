@@ -13,7 +13,8 @@ from rich.console import Console
 from msd.cli import options
 from msd.cli.command import CHECK_FAILED, Command, console, refuse_existing
 from msd.cli.options import FILE
-from msd.cli.report_run import Files, Findings, ReportRequest, collect_findings, files_of
+from msd.cli.report_files import Files, files_of
+from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.prediction import registry
 
 if TYPE_CHECKING:

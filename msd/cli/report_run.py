@@ -5,26 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 
 import msd
-from msd.bundle import MANIFEST, RunsOn, open_bundle
-from msd.errors import BadBundle
-from msd.families import Family, families
+from msd.bundle import MANIFEST
+from msd.cli.report_files import Files, JudgedFile, sizes_apart
 
 if TYPE_CHECKING:
     from msd.judging import Verdict
     from msd.report.report import Audit, DelegateAdapter, FileReport, Report
     from msd.runners.adapter import VulkanAdapter
     from msd.runners.runner import Precision
-
-Files = Sequence[tuple[Path, RunsOn]]
-"""The files to judge; those for the CPU are only listed."""
 
 
 @dataclass(frozen=True)
@@ -70,28 +68,34 @@ class StderrHandler(logging.Handler):
 
 
 def collect_findings(request: ReportRequest, stderr: Console) -> Findings:
-    """Return the findings for `request`; `stderr` shows progress. Raises BadModelFile and NoDelegate."""
+    """Return the findings for `request`; `stderr` shows progress. Raises BadModelFile and NoDelegate.
+
+    Each size of a file that has several is judged as a file of its own.
+    """
+    with TemporaryDirectory(prefix="msd-report-") as folder:
+        return _collect(request, sizes_apart(request.files, Path(folder)), stderr)
+
+
+def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Findings:
     from msd.prediction.device import find_device
     from msd.report.examine import examine
     from msd.report.report import Report
 
     device = find_device(request.device)
-    reports = [examine(file, request.delegates, device, runs_on) for file, runs_on in request.files]
+    reports = [examine(file.path, request.delegates, device, file.runs_on) for file in files]
     adapter: VulkanAdapter | None = None
     verdicts: list[list[Verdict]] = []
     if request.run or request.setup:
         adapter = _adapter(stderr)
-        verdicts = [
-            _judge(file, request, adapter, stderr) if runs_on == "gpu" else []
-            for file, runs_on in request.files
-        ]
+        verdicts = [_judge(file, request, adapter, stderr) if file.runs_on == "gpu" else [] for file in files]
         reports = [
             _with_run(report, file_verdicts, request.timeout, stderr)
             for report, file_verdicts in zip(reports, verdicts, strict=True)
         ]
     if request.audit:
-        audits = _audits(request, stderr)
+        audits = _audits(request, files, stderr)
         reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
+    reports = [replace(report, file=file.label) for report, file in zip(reports, files, strict=True)]
     report = Report(msd.__version__, tuple(reports), _describe_adapter(adapter))
     return Findings(report, adapter, [verdict for file_verdicts in verdicts for verdict in file_verdicts])
 
@@ -110,16 +114,18 @@ def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, s
     return replace(judged, disagreements=disagreements(judged), witnesses=others)
 
 
-def _audits(request: ReportRequest, stderr: Console) -> Iterator[Audit]:
-    """Yield the audit of each file for the GPU; a bundle generates its images once for all of its files."""
+def _audits(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Iterator[Audit]:
+    """Yield the audit of each file for the GPU; a bundle generates its images once for each size."""
     from msd.report.float16_audit import audited, draw
 
     bundles = [path for path in request.paths if (path / MANIFEST).is_file() and not request.inputs]
     with stderr.status("Ranges on the CPU …") as status:
-        drawn = {bundle: draw(bundle) for bundle in bundles}
-        for file in (file for file, runs_on in request.files if runs_on == "gpu"):
-            status.update(f"{escape(file.name)}: ranges on the CPU …")
-            yield audited(file, drawn.get(file.parent), request.inputs)
+        draw_once = cache(draw)
+        for file in (file for file in files if file.runs_on == "gpu"):
+            status.update(f"{escape(file.label)}: ranges on the CPU …")
+            bundle = file.original.parent
+            drawn = draw_once(bundle, file.size) if bundle in bundles else None
+            yield audited(file.path, drawn, request.inputs)
 
 
 def _describe_adapter(adapter: VulkanAdapter | None) -> DelegateAdapter | None:
@@ -137,35 +143,6 @@ def _describe_adapter(adapter: VulkanAdapter | None) -> DelegateAdapter | None:
     )
 
 
-def files_of(paths: tuple[Path, ...]) -> Files:
-    """Return the .tflite files that `paths` name; raises BadBundle."""
-    files: list[tuple[Path, RunsOn]] = []
-    for path in paths:
-        files += _components(path) if path.is_dir() else [(path, "gpu")]
-    return files
-
-
-def _components(folder: Path) -> Files:
-    """Return the files that the folder's manifest lists; those of a whole family where it has none."""
-    if (folder / MANIFEST).exists():
-        parts = open_bundle(folder).manifest.components.values()
-        return [(folder / part.file, part.runs_on) for part in parts]
-    missing = [(family, _missing(folder, family)) for family in families().values()]
-    family, lacking = min(missing, key=lambda pair: len(pair[1]))
-    if lacking:
-        names = ", ".join(lacking)
-        raise BadBundle(f"{folder} has neither {MANIFEST} nor {names}; name the files to judge instead")
-    runs_on: dict[str, RunsOn] = dict.fromkeys(family.lookups, "cpu")
-    listed = [(folder / f"{name}.tflite", runs_on.get(name, "gpu")) for name in family.files]
-    return [(path, processor) for path, processor in listed if path.is_file()]
-
-
-def _missing(folder: Path, family: Family) -> list[str]:
-    """Return the files of a family that a folder lacks."""
-    names = [f"{component}.tflite" for component in family.required]
-    return [name for name in names if not (folder / name).is_file()]
-
-
 def _adapter(stderr: Console) -> VulkanAdapter:
     from msd.runners.adapter import find
 
@@ -179,14 +156,17 @@ def _adapter(stderr: Console) -> VulkanAdapter:
         logger.removeHandler(handler)
 
 
-def _judge(file: Path, request: ReportRequest, adapter: VulkanAdapter, stderr: Console) -> list[Verdict]:
+def _judge(
+    judged: JudgedFile, request: ReportRequest, adapter: VulkanAdapter, stderr: Console
+) -> list[Verdict]:
     from msd.judging import judge
     from msd.judging.pieces import judge_pieces
 
-    precision, timeout, memory = request.precision, request.timeout, request.memory
-    with stderr.status(f"{escape(file.name)}: on {escape(adapter.name)} …"):
+    file, precision, timeout, memory = judged.path, request.precision, request.timeout, request.memory
+    with stderr.status(f"{escape(Path(judged.label).name)}: on {escape(adapter.name)} …"):
         if request.pieces == 1:
-            return [judge(file, precision=precision, timeout=timeout, memory=memory, adapter=adapter)]
+            verdict = judge(file, precision=precision, timeout=timeout, memory=memory, adapter=adapter)
+            return [replace(verdict, file=Path(judged.label))]
         pieces = judge_pieces(
             file, request.pieces, precision=precision, timeout=timeout, memory=memory, adapter=adapter
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from pathlib import Path
 from msd import tflite
 from msd.bundle import ConvertedFile, RunsOn
 from msd.conversion.job import Job
-from msd.conversion.manifest import describe_file
+from msd.conversion.manifest import describe_file, image_sizes
 from msd.conversion.prune import PrunedModels
 from msd.conversion.stopwatch import Stopwatch
 from msd.conversion.trace import traced_model
@@ -22,6 +22,7 @@ from msd.ir.embedding_lookup import split_lookup
 from msd.ledger import ComponentLedger
 from msd.models.structure_cache import is_cached, structure_of
 from msd.rewrite import Ledger, apply, ops_by_kind
+from msd.sizes.share import SharedFile, together
 
 OnStage = Callable[[str, int, int], None]
 """Called with the stage of a component, how much of it is done, and the total."""
@@ -37,12 +38,16 @@ class PreparedFile:
 
 @dataclass(frozen=True)
 class PreparedComponent:
-    """A component that is ready to be written, its files by name; all checks have accepted it."""
+    """A component that is ready to be written, its files by name; all checks have accepted it.
+
+    `shared` describes those files that have several sizes; the ledger and the encoding are of the first.
+    """
 
     files: dict[str, PreparedFile]
     ledger: ComponentLedger
     encoding: Encoding
     stopwatch: Stopwatch
+    shared: tuple[SharedFile, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -55,9 +60,17 @@ class WrittenComponent:
 
 
 def prepare(job: Job, name: str, pruned: PrunedModels, on_stage: OnStage) -> PreparedComponent:
-    """Return a component's graph, its weights described as they will be written."""
-    settings, stopwatch = job.settings, Stopwatch()
-    model = pruned.models.pop(name, None) or _traced(job, name, stopwatch, on_stage)
+    """Return a component's graph for each size, its weights described as they will be written."""
+    jobs, stopwatch = job.variants(name), Stopwatch()
+    models = pruned.models.pop(name, ()) or [_traced(each, name, stopwatch, on_stage) for each in jobs]
+    sizes = [_prepare_size(job, name, model, pruned, stopwatch, on_stage) for model in models]
+    return sizes[0] if len(sizes) == 1 else _together(job, sizes, on_stage)
+
+
+def _prepare_size(
+    job: Job, name: str, model: Model, pruned: PrunedModels, stopwatch: Stopwatch, on_stage: OnStage
+) -> PreparedComponent:
+    settings = job.settings
     on_stage("rewriting", 0, 1)
     ledger = apply(model.main, settings.active_rules, settings.effective_target)
     encoding = encode(model.main, settings.recipe, name)
@@ -67,6 +80,20 @@ def prepare(job: Job, name: str, pruned: PrunedModels, on_stage: OnStage) -> Pre
     if pruning:
         stopwatch.seconds["pruning"] = pruned.seconds
     return PreparedComponent(files, ledger.of_component(pruning), encoding, stopwatch)
+
+
+def _together(job: Job, sizes: Sequence[PreparedComponent], on_stage: OnStage) -> PreparedComponent:
+    """Return one component of those prepared for each size of the job: its files hold all sizes."""
+    on_stage("comparing", 0, 1)
+    first, keys = sizes[0], [str(size) for size in image_sizes(job)]
+    files, shared = dict[str, PreparedFile](), []
+    for name, file in first.files.items():
+        models = {key: size.files[name].model for key, size in zip(keys, sizes, strict=True)}
+        model, facts = together(f"{name}.tflite", models)
+        files[name] = PreparedFile(model, file.runs_on)
+        shared.append(facts)
+    first.stopwatch.lap("comparing")
+    return replace(first, files=files, shared=tuple(shared))
 
 
 def _traced(job: Job, name: str, stopwatch: Stopwatch, on_stage: OnStage) -> Model:

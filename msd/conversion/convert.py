@@ -35,15 +35,25 @@ from msd.conversion.settings import Settings
 from msd.encoding.encode import require_matched
 from msd.files.staging import publish, staged
 from msd.runners.peak_memory import peak_rss
+from msd.sizes.share import SharedFile
 from msd.sources.checkpoint import Checkpoint
 
-__all__ = ["OnProgress", "Plan", "Settings", "convert", "plan"]
+__all__ = ["OnProgress", "OnShared", "Plan", "Settings", "convert", "plan"]
 
 OnProgress = Callable[[str, str, int, int], None]
 """Called with a component, its stage, how much of it is done, and the total."""
 
+OnShared = Callable[[SharedFile], None]
+"""Called with each file that will hold several sizes, before any is written."""
 
-def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress | None = None) -> Manifest:
+
+def convert(
+    source: Path,
+    out: Path,
+    settings: Settings,
+    on_progress: OnProgress | None = None,
+    on_shared: OnShared | None = None,
+) -> Manifest:
     """Write the checkpoint at `source` to the bundle `out`; returns its manifest.
 
     Components that `out` already has, from the same weights with the same settings, stay as they are. Raises
@@ -68,7 +78,7 @@ def convert(source: Path, out: Path, settings: Settings, on_progress: OnProgress
             if set(remaining) & set(job.pruned_components):
                 _report_pruning(job, on_progress)
                 pruned = prune_components(job, Path(scratch), partial(write_unpruned, job, source_files))
-            written = write_components(job, remaining, staging, source_files, pruned, on_progress)
+            written = write_components(job, remaining, staging, source_files, pruned, on_progress, on_shared)
             manifest = manifest_of(job, source_files.result(), written, reused, previous, started)
             finish_bundle(job.checkpoint, manifest, staging)
             publish(staging, out, MANIFEST)
@@ -84,12 +94,16 @@ def write_components(
     source_files: Future[Source],
     pruned: PrunedModels,
     on_progress: OnProgress | None = None,
+    on_shared: OnShared | None = None,
 ) -> dict[str, WrittenComponent]:
     """Write components to `folder`, the first only when all are prepared; returns their descriptions."""
     stages = {name: _on_stage(on_progress, name) for name in names}
     prepared = {name: prepare(job, name, pruned, stages[name]) for name in names}
     encodings = {name: each.encoding for name, each in prepared.items()}
     require_matched(job.settings.recipe, encodings, job.family.required)
+    for file in (file for each in prepared.values() for file in each.shared):
+        if on_shared:
+            on_shared(file)
     made_from = fingerprints(job, source_files.result())
     return {name: write(prepared.pop(name), folder, made_from[name], stages[name]) for name in names}
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msd.bundle import ImageDefaults
 from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
-from msd.errors import BadCheckpoint
+from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Family
 from msd.models.networks import Configs, Network, Size, networks, size_of
 from msd.runtime.guidance import EMBEDDING
@@ -31,16 +31,21 @@ NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = 
 
 @dataclass(frozen=True)
 class Job:
-    """A checkpoint, the settings and size of its conversion, and the `components` to convert, in order.
+    """A checkpoint, the settings and sizes of its conversion, and the `components` to convert, in order.
 
     `left_out` are components that the model needs, and of which the checkpoint has no weights.
     """
 
     checkpoint: Checkpoint
     settings: Settings
-    size: Size
+    sizes: tuple[Size, ...]
     components: tuple[str, ...]
     left_out: tuple[str, ...] = ()
+
+    @property
+    def size(self) -> Size:
+        """The first size, which is the default."""
+        return self.sizes[0]
 
     @property
     def family(self) -> Family:
@@ -52,6 +57,17 @@ class Job:
         """The network of each component of the checkpoint, by its name."""
         make = NETWORKS[self.checkpoint.networks]
         return make(self.family, self.checkpoint.configs, self.size)
+
+    @cached_property
+    def each_size(self) -> tuple[Job, ...]:
+        """This job for each of its sizes alone."""
+        return tuple(replace(self, sizes=(size,)) for size in self.sizes)
+
+    def variants(self, name: str) -> tuple[Job, ...]:
+        """Return the jobs of single sizes that a component needs: only one where sizes do not change it."""
+        first, *others = self.each_size
+        changed = [job for job in others if job.networks[name].inputs != first.networks[name].inputs]
+        return first, *changed
 
     @property
     def pruned_components(self) -> tuple[str, ...]:
@@ -69,9 +85,9 @@ class Job:
 
     @property
     def unpruned(self) -> Job:
-        """The same checkpoint with nothing pruned, with which calibration generates images."""
+        """The same checkpoint in one size with nothing pruned, with which calibration generates images."""
         components = self.family.ordered({*self.family.required, *self.pruned_components})
-        return replace(self, settings=self.settings.unpruned, components=components)
+        return replace(self, settings=self.settings.unpruned, components=components, sizes=self.sizes[:1])
 
 
 def _absence(path: Path, component: Component) -> str:
@@ -99,18 +115,35 @@ def open_job(path: Path, settings: Settings) -> Job:
     for name in components:
         if name not in checkpoint.weights:
             raise BadCheckpoint(_absence(path, checkpoint.family.component(name)))
-    size = size_of(
-        checkpoint.family,
-        checkpoint.configs,
-        height=settings.height,
-        width=settings.width,
-        batch=settings.batch,
-        chunks=settings.prompt_chunks,
-    )
     left_out = () if settings.components else tuple(name for name in needed if name not in components)
-    job = Job(checkpoint=checkpoint, settings=settings, size=size, components=components, left_out=left_out)
+    job = Job(
+        checkpoint=checkpoint,
+        settings=settings,
+        sizes=_sizes(checkpoint, settings),
+        components=components,
+        left_out=left_out,
+    )
     if settings.steps is not None:
         make_scheduler(checkpoint.scheduler).table(settings.steps)
     if settings.calibration is None:
         return job
     return replace(job, settings=replace(settings, calibration=settings.calibration.completed(job.images)))
+
+
+def _sizes(checkpoint: Checkpoint, settings: Settings) -> tuple[Size, ...]:
+    """Return the sizes to convert for; raises BadConfig for one that is impossible or given twice."""
+
+    def size(height: int | None, width: int | None) -> Size:
+        return size_of(
+            checkpoint.family,
+            checkpoint.configs,
+            height=height,
+            width=width,
+            batch=settings.batch,
+            chunks=settings.prompt_chunks,
+        )
+
+    if twice := [str(each) for each in settings.sizes if settings.sizes.count(each) > 1]:
+        raise BadConfig(f"the size {twice[0]} is given twice; each is converted once")
+    sizes = tuple(size(each.height, each.width) for each in settings.sizes)
+    return sizes or (size(settings.height, settings.width),)

@@ -17,6 +17,7 @@ from msd.bundle import (
     Configuration,
     ConvertedFile,
     Embedding,
+    ImageSize,
     RecipeFacts,
     RunsOn,
     Source,
@@ -38,6 +39,7 @@ def describe_file(path: Path, made_from: str, runs_on: RunsOn) -> ConvertedFile:
     require_loadable(path)
     model = tflite.read(path)
     facts, interface = file_facts(path), Interface.of(model, path)
+    signatures = [signature.key for graph in model.graphs for signature in graph.signatures]
     return ConvertedFile(
         file=path.name,
         sha256=facts.sha256,
@@ -47,6 +49,7 @@ def describe_file(path: Path, made_from: str, runs_on: RunsOn) -> ConvertedFile:
         outputs=tuple(interface.outputs.values()),
         made_from=made_from,
         runs_on=runs_on,
+        signatures=tuple(signatures) if len(signatures) > 1 else (),
     )
 
 
@@ -89,7 +92,13 @@ def configuration_of(job: Job) -> Configuration:
         networks=job.checkpoint.networks,
         prompt_chunks=job.settings.prompt_chunks,
         components={name: to_json(asdict(config)) for name, config in job.checkpoint.configs.items()},
+        sizes=image_sizes(job) if len(job.sizes) > 1 else (),
     )
+
+
+def image_sizes(job: Job) -> tuple[ImageSize, ...]:
+    """Return the sizes of the job's images, in order."""
+    return tuple(ImageSize(width, height) for height, width in (size.pixels for size in job.sizes))
 
 
 def fingerprints(job: Job, source: Source) -> dict[str, str]:
@@ -99,11 +108,12 @@ def fingerprints(job: Job, source: Source) -> dict[str, str]:
 
 def _facts(job: Job, name: str, source: Source) -> list[Any]:
     settings, network, adapters = job.settings, job.networks[name], job.checkpoint.adapters
+    _, *others = job.variants(name)
     calibration = settings.calibration.facts() if settings.calibration else None
     is_pruned = name in job.pruned_components
     return [
         [(source.files[f].sha256, adapters.get(f)) for f in job.checkpoint.weight_files[name]],
-        [network.description, network.inputs],
+        [network.description, network.inputs, *(each.networks[name].inputs for each in others)],
         [
             settings.recipe.digest,
             [settings.pruning_of(job.family), calibration] if is_pruned else None,

@@ -23,9 +23,9 @@ WriteUnpruned = Callable[[Path], Bundle]
 
 @dataclass(frozen=True)
 class PrunedModels:
-    """The pruned graphs, by component, with the report and the seconds that pruning took."""
+    """The pruned graphs, by component and size, with the report and the seconds that pruning took."""
 
-    models: dict[str, Model] = field(default_factory=dict)
+    models: dict[str, tuple[Model, ...]] = field(default_factory=dict)
     report: PruningReport | None = None
     seconds: float = 0.0
 
@@ -40,12 +40,13 @@ def prune_components(job: Job, scratch: Path, write_unpruned: WriteUnpruned) -> 
     names = job.pruned_components
     if pruning is None or not names:
         return PrunedModels()
-    models = {name: traced_model(job, name) for name in names}
-    graphs = {name: model.main for name, model in models.items()}
+    models = {name: tuple(traced_model(each, name) for each in job.variants(name)) for name in names}
+    graphs = {name: first.main for name, (first, *_) in models.items()}
+    others = {name: [model.main for model in rest] for name, (_, *rest) in models.items()}
     observations = None
     if settings.calibration:
         trace = partial(traced_model_for_file, job)
         networks = UnprunedNetworks(trace, write_unpruned, settings.active_rules, settings.effective_target)
         observations = observe(settings.calibration, graphs, networks, scratch)
-    report = prune(graphs, pruning, partial(stored_bytes, settings.recipe), observations)
+    report = prune(graphs, pruning, partial(stored_bytes, settings.recipe), observations, others)
     return PrunedModels(models, report, round(time.perf_counter() - started, 3))

@@ -93,11 +93,14 @@ def _difference(old: Manifest, source: Source, configuration: Configuration) -> 
     if not same:
         return f"a conversion of another checkpoint ({old.source.name})"
     before, now = to_json(old.configuration), to_json(configuration)
-    other = ", ".join(_phrase(key, before[key]) for key in before if before[key] != now.get(key))
+    keys = (key for key in before | now if before.get(key) != now.get(key))
+    other = ", ".join(_phrase(key, before.get(key)) for key in keys)
     return f"another conversion of this checkpoint ({other})"
 
 
 def _phrase(key: str, value: Any) -> str:
+    if key == "sizes":
+        return " and ".join(f"{size['width']}x{size['height']}" for size in value or ()) or "one size"
     if key != "recipe":
         return f"{key} {value}"
     return f"recipe {value['name']}, SHA-256 {value['sha256'][:12]}…"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from msd.bundle import ImageSize
 from msd.calibration.generated_inputs import Calibration
 from msd.encoding.recipe import DEFAULT, Recipe, find_recipe
 from msd.errors import BadConfig
@@ -20,14 +21,15 @@ class Settings:
 
     `also` are optional components to add to them.
 
-    `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`. `lora` are
-    files to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its
-    token, or None for the file's own. `vae` replaces the checkpoint's autoencoder, and `preview_vae` adds a
-    decoder for previews (msd/sources/vae.py). `clip_skip` layers of the text encoder are dropped, and the
-    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the
-    checkpoint's; `steps` and `guidance` replace the defaults of images that follow from it. `pruning`
-    overrides the recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build
-    those of keras-cv, "auto" for our own.
+    `height` and `width` are in pixels, None for the checkpoint's own, as is `prediction_type`; `sizes`, where
+    there are any, take their place, and every size-dependent network is converted for each. `lora` are files
+    to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its token,
+    or None for the file's own. `vae` replaces the checkpoint's autoencoder, and `preview_vae` adds a decoder
+    for previews (msd/sources/vae.py). `clip_skip` layers of the text encoder are dropped, and the denoiser
+    takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the checkpoint's;
+    `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
+    recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
+    "auto" for our own.
     """
 
     rules: Sequence[Rewrite]
@@ -52,6 +54,7 @@ class Settings:
     networks: str = "auto"
     pruning: Pruning | None = None
     calibration: Calibration | None = None
+    sizes: tuple[ImageSize, ...] = ()
 
     @property
     def active_rules(self) -> list[Rewrite]:

@@ -17,6 +17,7 @@ class Stopwatch:
         self._last = time.perf_counter()
 
     def lap(self, name: str) -> None:
-        """Record the seconds since the lap began, and begin another."""
+        """Add the seconds since the lap began to those of `name`, and begin another."""
         now = time.perf_counter()
-        self.seconds[name], self._last = round(now - self._last, 3), now
+        self.seconds[name] = round(self.seconds.get(name, 0.0) + now - self._last, 3)
+        self._last = now

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from msd.errors import BadConfig
 from msd.ir import Graph, Tensor
 from msd.ledger import PrunedUnit
+from msd.pruning.alike import prune_alike
 from msd.pruning.budget import Candidate, Choice, allocate, by_shares
 from msd.pruning.channels import Seed
 from msd.pruning.criteria import Scores, magnitude
@@ -23,12 +25,17 @@ BytesOf = Callable[[str, Tensor], float]
 
 
 def prune(
-    graphs: Mapping[str, Graph], pruning: Pruning, bytes_of: BytesOf, calibration: Observed | None = None
+    graphs: Mapping[str, Graph],
+    pruning: Pruning,
+    bytes_of: BytesOf,
+    calibration: Observed | None = None,
+    other_sizes: Mapping[str, Sequence[Graph]] = MappingProxyType({}),
 ) -> PruningReport:
     """Prune `graphs`, by component, as `pruning` asks, and return a report.
 
-    Weights stay recipes; refitted ones are in files of the calibration's folder. Raises BadConfig, with the
-    nearest possible value, for an impossible budget or share.
+    `other_sizes` are graphs of the same components for other image sizes, which lose the same and get the
+    same weights. Weights stay recipes; refitted ones are in files of the calibration's folder. Raises
+    BadConfig, with the nearest possible value, for an impossible budget or share.
     """
     if calibration is None and pruning.needs_calibration:
         wants = "refitting" if pruning.refit else f"the criterion {pruning.criterion!r}"
@@ -39,6 +46,8 @@ def prune(
     done = []
     for name, cuts in plan.cuts().items():
         done += _remove(name, graphs[name], cuts, pruning, calibration)
+        for graph in other_sizes.get(name, ()):
+            prune_alike(graph, graphs[name], cuts)
     budget = str(pruning.budget) if pruning.budget else None
     return PruningReport(pruning.criterion, budget, plan.parameters, tuple(done))
 

@@ -72,10 +72,14 @@ def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str
     return "random numbers", [random_inputs(ports.values(), seed) for seed in range(RANDOM_RUNS)]
 
 
-def draw(bundle: Path) -> Drawn:
-    """Generate two images with a bundle, and return the inputs of each network, by component."""
+def draw(bundle: Path, size: str = "") -> Drawn:
+    """Generate two images with a bundle, in `size` or its first, and return each network's inputs."""
     from msd.calibration.generated_inputs import collect_inputs
     from msd.runtime.request import Request
+    from msd.sizes.pick import one_size
 
     requests = [Request(prompt, steps=STEPS, seed=i) for i, prompt in enumerate(PROMPTS)]
-    return collect_inputs(open_bundle(bundle), requests)
+    opened = open_bundle(bundle)
+    sizes = {str(each): each for each in opened.manifest.configuration.all_sizes}
+    with one_size(opened, sizes.get(size)) as picked:
+        return collect_inputs(picked, requests)

@@ -77,6 +77,12 @@ def write(
         writer.write(file, on_bytes or (lambda done, total: None))
 
 
+def file_bytes(model: Model) -> int:
+    """Return about how many bytes the file of `model` takes, within its padding; reads no large weight."""
+    writer = _Writer(model, LARGEST_FLATBUFFER)
+    return len(writer.structure()) + writer.total
+
+
 class _Writer:
     """Converts a model to the schema's object API form, and that to bytes."""
 
@@ -152,10 +158,14 @@ class _Writer:
         raw.name, raw.buffer = name, self._add(_metadata(value))
         return raw
 
-    def write(self, file: BinaryIO, on_bytes: Callable[[int, int], None]) -> None:
+    def structure(self) -> bytearray:
+        """Return the flatbuffer without constants."""
         builder = flatbuffers.Builder(1 << 16)
         builder.Finish(self.raw.Pack(builder), b"TFL3")
-        structure = bytearray(builder.Output())
+        return bytearray(builder.Output())
+
+    def write(self, file: BinaryIO, on_bytes: Callable[[int, int], None]) -> None:
+        structure = self.structure()
         file.write(structure)
         done = 0
         for number in sorted(range(len(self.buffers)), key=self.outside.__getitem__):

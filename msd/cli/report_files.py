@@ -1,0 +1,87 @@
+"""The files that `msd report` judges: those that its arguments name, each of their image sizes apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from msd.bundle import MANIFEST, RunsOn, open_bundle
+from msd.errors import BadBundle
+from msd.families import Family, families
+
+Files = Sequence[tuple[Path, RunsOn]]
+"""The files to judge; those for the CPU are only listed."""
+
+
+@dataclass(frozen=True)
+class JudgedFile:
+    """A file to judge at `path`, its processor, and the file that it is from.
+
+    `size` is the key of its signature where that file has several: `path` then has this one alone.
+    """
+
+    path: Path
+    runs_on: RunsOn
+    original: Path
+    size: str = ""
+
+    @property
+    def label(self) -> str:
+        """The path of the original file, with the size where it has several."""
+        return f"{self.original} at {self.size}" if self.size else str(self.original)
+
+
+def sizes_apart(files: Files, folder: Path) -> list[JudgedFile]:
+    """Return `files`; in place of one with a signature for each of its graphs, a file in `folder` for each.
+
+    Raises BadModelFile.
+    """
+    judged = list[JudgedFile]()
+    for n, (file, runs_on) in enumerate(files):
+        judged += _apart(file, runs_on, folder / str(n))
+    return judged
+
+
+def _apart(file: Path, runs_on: RunsOn, folder: Path) -> Iterator[JudgedFile]:
+    from msd import tflite
+    from msd.sizes.pick import write_signature
+
+    graphs = tflite.read(file).graphs
+    if len(graphs) < 2 or any(len(graph.signatures) != 1 for graph in graphs):
+        yield JudgedFile(file, runs_on, file)
+        return
+    for n, key in enumerate(graph.signatures[0].key for graph in graphs):
+        path = folder / str(n) / file.name
+        path.parent.mkdir(parents=True)
+        write_signature(file, key, path)
+        yield JudgedFile(path, runs_on, file, key)
+
+
+def files_of(paths: tuple[Path, ...]) -> Files:
+    """Return the .tflite files that `paths` name; raises BadBundle."""
+    files: list[tuple[Path, RunsOn]] = []
+    for path in paths:
+        files += _components(path) if path.is_dir() else [(path, "gpu")]
+    return files
+
+
+def _components(folder: Path) -> Files:
+    """Return the files that the folder's manifest lists; those of a whole family where it has none."""
+    if (folder / MANIFEST).exists():
+        parts = open_bundle(folder).manifest.components.values()
+        return [(folder / part.file, part.runs_on) for part in parts]
+    missing = [(family, _missing(folder, family)) for family in families().values()]
+    family, lacking = min(missing, key=lambda pair: len(pair[1]))
+    if lacking:
+        names = ", ".join(lacking)
+        raise BadBundle(f"{folder} has neither {MANIFEST} nor {names}; name the files to judge instead")
+    runs_on: dict[str, RunsOn] = dict.fromkeys(family.lookups, "cpu")
+    listed = [(folder / f"{name}.tflite", runs_on.get(name, "gpu")) for name in family.files]
+    return [(path, processor) for path, processor in listed if path.is_file()]
+
+
+def _missing(folder: Path, family: Family) -> list[str]:
+    """Return the files of a family that a folder lacks."""
+    names = [f"{component}.tflite" for component in family.required]
+    return [name for name in names if not (folder / name).is_file()]
