@@ -155,7 +155,8 @@ public class Pipeline(
             val encoder = take(ENCODER)
             prefetch(UNET)
             val chunks = manifest.promptChunks
-            val tokens = guidance.prompts(request.prompt, request.negativePrompt).flatMap { tokenizer.chunks(it, chunks) }
+            val prompts = guidance.prompts(request.prompt, request.negativePrompt)
+            val tokens = prompts.flatMap { tokenizer.chunks(it, chunks) }
             return encoder.rows(manifest.file(ENCODER), tokens.map { mapOf("tokens" to Tensor.Ints(it)) })
                 .chunked(chunks) { it.reduce(FloatArray::plus) }
                 .also { release(ENCODER) }
