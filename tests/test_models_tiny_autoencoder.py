@@ -78,7 +78,7 @@ def converted(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 RECIPES = pytest.mark.parametrize(
-    ("recipe", "enough"), [("float32", 100), ("gpu-w8", 30), ("tflite-gpu-w8", 30)]
+    ("recipe", "enough"), [("float32", 100), ("gpu-w8", 45), ("tflite-gpu-w8", 45)]
 )
 
 
