@@ -9,6 +9,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 import graph_rewrites
@@ -24,6 +25,9 @@ from tests.stand_in import write_bundle
 
 THREADS = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 """How many threads torch and TensorFlow use; read when they are imported."""
+# Tests never time anything: a machine may be busy.
+hypothesis.settings.register_profile("untimed", deadline=None)
+hypothesis.settings.load_profile("untimed")
 GOLDEN = Path(__file__).parent / "golden"
 
 
