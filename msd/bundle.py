@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from msd.errors import BadBundle
-from msd.families import Family, families, find_family
+from msd.families import Component, Family, families, find_family
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
 from msd.ledger import ComponentLedger
@@ -206,9 +206,10 @@ class Bundle:
     def component(self, name: str) -> ConvertedFile:
         """Return the manifest's entry for a component; raises BadBundle if there is no such component."""
         if name not in self.manifest.components:
-            is_known = name in self.family.names
-            if is_known and self.family.component(name).optional:
-                raise BadBundle(f"{self.folder} has no {name}; msd convert --also {name} writes one")
+            if name in self.family.names and self.family.component(name).optional:
+                raise BadBundle(
+                    f"{self.folder} has no {name}; {_remedy(self.family.component(name))} writes one"
+                )
             raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(self.family.required)}")
         return self.manifest.components[name]
 
@@ -217,6 +218,14 @@ class Bundle:
         """The SHA-256 of the components' own SHA-256, in name order: it identifies the converted weights."""
         hashes = [f"{name} {part.sha256}\n" for name, part in sorted(self.manifest.components.items())]
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def _remedy(component: Component) -> str:
+    return (
+        "msd convert --preview-vae PATH"
+        if component.stage == "preview"
+        else f"msd convert --also {component.name}"
+    )
 
 
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:

@@ -106,7 +106,7 @@ def test_what_cannot_be_is_refused(
         ((bundle, "--mask", mask), "give the image too"),
         ((bundle, "--strength", 0.5), "give the image too"),
         ((bundle, "--image", photo, "--strength", 0.1), "leaves none of 4 steps"),
-        ((demo_float, "--image", photo), "convert again with --also vae_encoder"),
+        ((demo_float, "--image", photo), "has no vae_encoder; msd convert --also vae_encoder writes one"),
     ]
     for arguments, words in refusals:
         result = run(*arguments, *SETTINGS, "-o", out)

@@ -33,11 +33,14 @@ def require_prompts_suffice(bundle: Bundle) -> None:
 
 
 def require_image_encoder(bundle: Bundle) -> str:
-    """Return the name of the component that encodes images; raises BadBundle where the bundle has none."""
+    """Return the name of the component that encodes images.
+
+    Raises BadConfig for a family without one, and BadBundle for a bundle without it.
+    """
     name = bundle.family.image_encoder
-    if name is None or name not in bundle.manifest.components:
-        remedy = f"; convert again with --also {name}" if name else ""
-        raise BadBundle(f"{bundle.folder} has no network that encodes images to begin from{remedy}")
+    if name is None:
+        raise BadConfig(f"{bundle.family.title} begins from no image: no component of it encodes one")
+    bundle.component(name)
     return name
 
 
