@@ -195,7 +195,7 @@ def test_a_corrupted_bundle_is_refused_unless_unasked(corrupted: Path) -> None:
         (["--backend", "android"], "needs --benchmark-binary"),
         (["--fail-slower", "1.1"], "--fail-slower compares with --compare OTHER"),
         (["--fail-slower", "0"], "not in the range"),
-        (["--component", "vae_encoder"], "is not one of"),
+        (["--component", "vae"], "is not one of"),
         (["--repeats", "0"], "not in the range"),
     ],
 )

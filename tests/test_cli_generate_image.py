@@ -105,7 +105,7 @@ def test_what_cannot_be_is_refused(
         ((bundle, "--image", tmp_path / "none.png"), "none.png cannot be read: No such file"),
         ((bundle, "--mask", mask), "give the image too"),
         ((bundle, "--strength", 0.5), "give the image too"),
-        ((bundle, "--image", photo, "--strength", 0.1), "leaves none of 4 steps"),
+        ((bundle, "--image", photo, "--strength", 0.1), "leaves no step of 4"),
         ((demo_float, "--image", photo), "has no vae_encoder; msd convert --also vae_encoder writes one"),
     ]
     for arguments, words in refusals:

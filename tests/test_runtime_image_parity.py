@@ -135,7 +135,7 @@ def test_what_does_not_fit_is_refused(
         repainting.pipeline.generate("a dog", image=open_initial_image(file, *case.size, mask=mask))
     with pytest.raises(BadConfig, match="give the image too"):
         case.pipeline.generate("a dog", strength=0.5)
-    with pytest.raises(BadConfig, match="leaves none of 4 steps"):
+    with pytest.raises(BadConfig, match="leaves no step of 4"):
         case.pipeline.generate("a dog", image=image, strength=0.2, steps=4)
     with pytest.raises(BadBundle, match="has no vae_encoder; msd convert --also"):
         Pipeline(open_bundle(demo_float)).generate("a dog", image=open_initial_image(file, 128, 128))

@@ -68,7 +68,9 @@ def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[s
 def _is_compatible(old: Manifest, source: Source, configuration: Configuration) -> bool:
     """Return whether the components of `old` and new ones form one bundle."""
     before, now = to_json(old.configuration), to_json(configuration)
-    return _is_same_checkpoint(old.source, source) and now == {**now, **before}
+    # Older manifests have fewer keys, but one without sizes is of one size.
+    same = now == {**now, **before} and old.configuration.sizes == configuration.sizes
+    return same and _is_same_checkpoint(old.source, source)
 
 
 def _is_same_checkpoint(old: Source, new: Source) -> bool:
