@@ -25,10 +25,11 @@ from tests.stand_in import write_bundle
 
 THREADS = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 """How many threads torch and TensorFlow use; read when they are imported."""
+GOLDEN = Path(__file__).parent / "golden"
+
 # Tests never time anything: a machine may be busy.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
-GOLDEN = Path(__file__).parent / "golden"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,7 +20,7 @@ ROWS = arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 3), st.int
 STORES = ("int8", "int4")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ROWS, st.sampled_from(STORES))
 def test_every_value_is_within_half_a_step(values: Array, store: str) -> None:
     stored, scale = encoder(store)(values)
@@ -31,7 +31,7 @@ def test_every_value_is_within_half_a_step(values: Array, store: str) -> None:
     assert (np.abs(values - step * stored) <= step * 0.5 * (1 + 1e-5)).all()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ROWS, st.sampled_from(STORES))
 def test_the_largest_of_a_row_is_stored_as_the_largest(values: Array, store: str) -> None:
     largest = RANGES[store][1]
@@ -43,7 +43,7 @@ def test_the_largest_of_a_row_is_stored_as_the_largest(values: Array, store: str
             assert np.abs(integers).max() == largest
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(ROWS, st.sampled_from(STORES))
 def test_one_scale_is_that_of_the_largest_of_all(values: Array, store: str) -> None:
     stored, scale = encoder(store, "tensor")(values)
@@ -58,7 +58,7 @@ def squared_error(values: Array, stored: Array, scale: Array) -> Array:
     return ((real - values) ** 2).reshape(len(scale), -1).sum(axis=1)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(arrays(np.float32, (3, 17), elements=st.floats(-9, 9, width=32)), st.sampled_from(STORES))
 def test_the_best_clip_is_no_worse_than_none(values: Array, store: str) -> None:
     best = squared_error(values, *encoder(store, algorithm="mse")(values))

@@ -76,7 +76,7 @@ def swap(made: Graph, op: Op) -> None:
         op.inputs = op.inputs[::-1]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     made=graphs(),
     changes=st.lists(

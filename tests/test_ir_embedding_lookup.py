@@ -119,7 +119,7 @@ def test_reshapes_that_do_nothing_are_not_written() -> None:
     assert [op.kind for op in rest.ops] == ["RESHAPE", "MUL"]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.sampled_from(sorted(SPELLED)), st.integers(1, 3), st.integers(1, 5))
 def test_at_any_size(name: str, batch: int, length: int) -> None:
     check_parts(SPELLED[name][0], tokens=Ints((batch, length)))

@@ -57,7 +57,7 @@ def test_an_input_that_holds_no_numbers_is_refused() -> None:
         Interface.of(Model([Graph([words])]), Path("m.tflite"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.sampled_from(["loop", "tokens", "conv_int8", "composite"]),
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=9),

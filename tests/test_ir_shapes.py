@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msd.ir import NUMPY, Build, Graph, Tensor, opset, shapes
 from tests.on_cpu import graph, run_graph
 
-FEW = settings(max_examples=25, deadline=None)
+FEW = settings(max_examples=25)
 
 Call = Callable[..., Any]
 """Builds one operator, given `Build` and its inputs; returns its result or results."""

@@ -25,7 +25,7 @@ def unloaded(*shape: int) -> Weights:
     return Weights(shape, np.dtype("float32"), load, "checkpoint")
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.data())
 def test_a_chain_of_descriptions_is_what_numpy_does(data: st.DataObject) -> None:
     """transpose, slice, reshape, astype and combine, in any order, on three axes."""

@@ -156,7 +156,7 @@ def test_a_budget_is_spent_where_it_costs_least() -> None:
     assert lost <= cheapest * 1.05
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.floats(0.1, 70))
 def test_the_share_goes(share: float) -> None:
     """What is left is at most what was asked for, and no unit could stay as it was."""

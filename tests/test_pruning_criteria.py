@@ -53,7 +53,7 @@ def test_magnitude_of_a_gated_net() -> None:
     np.testing.assert_allclose(scores.cost[0], np.sort(want), rtol=1e-5)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(1, 3), st.integers(1, 6), st.data())
 def test_kept_and_lost_add_up(groups: int, count: int, data: st.DataObject) -> None:
     energy = np.random.default_rng(groups * 10 + count).random((groups, count))

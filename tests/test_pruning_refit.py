@@ -23,7 +23,7 @@ def unbiased(weights: Array) -> Array:
     return np.pad(weights, ((0, 0), (0, 1)))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(2, 60), st.integers(2, 60), st.sampled_from(RIDGES))
 def test_both_forms_are_the_same_numbers(samples: int, inputs: int, ridge: float) -> None:
     """And those of the definition: nothing changes |r - D z|² + λ|D|² to first order."""

@@ -74,14 +74,14 @@ def drawn(count: int) -> st.SearchStrategy[list[int]]:
     return some.map(sorted)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(drawn(12), st.sampled_from([geglu, sliced_geglu]))
 def test_hidden_units_of_a_gated_net(kept: list[int], net: Any) -> None:
     graph = check_muted(lambda new, x: net(new, x, 12), lambda u: u.seed, [kept], x=(1, 5, 6))
     assert [op.outputs[0].shape[-1] for op in graph.ops if op.kind == "BATCH_MATMUL"] == [2 * len(kept), 6]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(drawn(5), st.booleans())
 def test_heads_of_attention(kept: list[int], turned: bool) -> None:
     graph = check_muted(
@@ -95,7 +95,7 @@ def test_heads_of_attention(kept: list[int], turned: bool) -> None:
     assert products == [(1, len(kept), 7, 4)]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(drawn(6))
 def test_whole_groups_of_a_normalisation(kept: list[int]) -> None:
     def by_groups(unit: Unit) -> Seed:
@@ -105,7 +105,7 @@ def test_whole_groups_of_a_normalisation(kept: list[int]) -> None:
     check_muted(lambda new, x, t: resnet(new, x, t, 6), by_groups, [kept], x=(1, 4, 3, 24), t=(1, 7))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(drawn(8))
 def test_channels_between_two_convolutions(kept: list[int]) -> None:
     """Through an activation, resizing and padding; the bias that both convolutions have is each its own."""

@@ -107,7 +107,7 @@ def test_a_damaged_picture(
     assert not regression.guard(SUITE, pipeline(bundle_folder), folder).regress().result.broken
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_damage_is_refused_or_harmless(folder: Path, data: st.DataObject) -> None:
     path, goldens = folder / "fox.png", store.load(folder)

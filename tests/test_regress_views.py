@@ -14,7 +14,7 @@ from xml.etree import ElementTree as Xml
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -186,7 +186,6 @@ def test_junit_says_that_all_pictures_together_broke_a_threshold() -> None:
     assert failed.get("message", "").startswith("the median PSNR is ")
 
 
-@settings(deadline=None)
 @given(st.text(st.characters() | st.sampled_from(string.printable + NASTY)))
 def test_any_words_survive_in_junit_and_in_the_page(words: str) -> None:
     compared = ImageComparison("a", words, words, 0, 30.0, 0.5, 40, None, {"psnr_least": words})

@@ -42,9 +42,7 @@ SETS = st.just(set(RULES)) | st.sets(st.sampled_from(list(RULES)))
 
 
 def explore(examples: int) -> settings:
-    return settings(
-        max_examples=examples, deadline=None, derandomize=True, database=None, suppress_health_check=LEFT_OUT
-    )
+    return settings(max_examples=examples, derandomize=True, database=None, suppress_health_check=LEFT_OUT)
 
 
 def numbers(graph: Graph, feeds: dict[str, Array]) -> list[Array]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import BadConfig
@@ -70,7 +70,6 @@ def test_brackets_are_weights(prompt: str, wanted: list[tuple[str, float]]) -> N
     assert pieces_of(prompt, "plain") == (WeightedText(prompt, 1.0),)
 
 
-@settings(deadline=None)
 @given(pieces=PIECES)
 def test_pieces_that_are_written_down_are_read_again(pieces: list[tuple[str, float]]) -> None:
     escaped = ((re.sub(r"([][()\\])", r"\\\1", text), weight) for text, weight in pieces)
@@ -79,7 +78,6 @@ def test_pieces_that_are_written_down_are_read_again(pieces: list[tuple[str, flo
     assert expanded == [(letter, weight) for text, weight in pieces for letter in text]
 
 
-@settings(deadline=None)
 @given(prompt=ANY)
 def test_any_prompt_is_read_or_refused_in_a_sentence(prompt: str) -> None:
     try:

@@ -47,7 +47,7 @@ CONFIGS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(config=CONFIGS, steps=st.integers(1, 60))
 def test_every_step_is_diffusers(config: dict[str, Any], steps: int) -> None:
     last = config["num_train_timesteps"] // steps * (steps - 1) + config.get("steps_offset", 0)
@@ -66,7 +66,7 @@ SHARED = {
 SIGMAS = {"use_karras_sigmas": st.booleans(), "final_sigmas_type": st.sampled_from(["zero", "sigma_min"])}
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(
     config=st.fixed_dictionaries(
         SHARED,
@@ -86,13 +86,13 @@ def test_every_step_of_dpm_solver_is_diffusers(config: dict[str, Any], steps: in
     assert worst_difference(config, steps, "dpm++") <= 1e-5
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=120, derandomize=True)
 @given(config=st.fixed_dictionaries(SHARED, optional=SIGMAS), steps=st.integers(2, 60))
 def test_every_step_of_euler_is_diffusers(config: dict[str, Any], steps: int) -> None:
     assert worst_difference(config, steps, "euler") <= 1e-5
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     config=st.fixed_dictionaries(
         SHARED,
@@ -108,7 +108,7 @@ def test_every_step_of_lcm_is_diffusers(config: dict[str, Any], steps: int) -> N
     assert worst_difference(config, steps, "lcm") <= 1e-5
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     config=st.fixed_dictionaries(
         SHARED,
@@ -123,7 +123,7 @@ def test_every_step_of_tcd_is_diffusers(config: dict[str, Any], steps: int) -> N
     assert worst_difference(config, steps, "tcd") <= 1e-5
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(
     config=st.fixed_dictionaries(
         SHARED | {"prediction_type": st.sampled_from(["epsilon", "v_prediction"])},

@@ -38,7 +38,7 @@ def test_a_whole_latent_consistency_model_keeps_all_steps(strength: float) -> No
     assert worst_difference(config, 4, "lcm", strength) <= 1e-5
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(
     kind=st.sampled_from([*KINDS]),
     config=st.fixed_dictionaries(

@@ -61,7 +61,7 @@ def both(variant: str) -> tuple[Tokenizer, Any]:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(text=TEXT)
 def test_every_text_gives_the_ids_of_transformers(variant: str, text: str) -> None:
     ours, theirs = both(variant)

@@ -45,7 +45,7 @@ layers = st.lists(st.integers(0, 5), min_size=1, max_size=4, unique=True)
 several = st.lists(layers, min_size=2, max_size=3)
 
 
-@settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     networks=st.lists(layers, min_size=2, max_size=3),
     recipe=st.sampled_from(RECIPES),

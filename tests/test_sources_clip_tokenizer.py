@@ -60,7 +60,7 @@ def test_a_prompt_has_the_public_ids(both: tuple[Any, Any, int]) -> None:
     assert ids[12:] == [pad] * 65
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(text=TEXTS)
 def test_transformers_makes_the_same_ids(text: str, both: tuple[Any, Any, int]) -> None:
     ours, reference, _ = both

@@ -51,7 +51,7 @@ def test_keras_reads_its_files_in_the_same_order(tmp_path: Path) -> None:
         np.testing.assert_array_equal(weights.load(), value)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     shapes=st.lists(st.lists(st.integers(1, 5), min_size=1, max_size=4), max_size=6),
     dtype=st.sampled_from(["<f4", ">f4", "<f2", "<f8"]),
@@ -195,7 +195,7 @@ def test_past_the_end_is_refused(path: Path) -> None:
         open_file(path)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.data())
 def test_damage_is_refused_or_harmless(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     """Whatever bytes are changed, there is an answer: numbers of some shapes, or BadCheckpoint."""

@@ -200,7 +200,7 @@ scales = st.floats(-4, 4, width=32)
 
 @linear
 @given(first=scales, second=scales, seed=st.integers(0, 9))
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_merging_is_linear_and_in_any_order(
     first: float, second: float, seed: int, tiny: Tiny, tmp_path: Path
 ) -> None:

@@ -295,7 +295,7 @@ dtypes = st.sampled_from((torch.float32, torch.float16, torch.bfloat16, torch.in
 @given(
     parts=st.dictionaries(st.tuples(layers, ends), st.tuples(shapes, dtypes), max_size=6), scale=st.floats()
 )
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_file_is_merged_or_refused(parts: Any, scale: float, tiny: Tiny, tmp_path: Path) -> None:
     tensors = {layer + end: torch.ones(shape).to(dtype) for (layer, end), (shape, dtype) in parts.items()}
     path = loras.save(tmp_path / "x.safetensors", tensors)

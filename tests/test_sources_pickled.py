@@ -41,7 +41,7 @@ VIEWS: list[Callable[[torch.Tensor], torch.Tensor]] = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     described=st.dictionaries(
         st.text(min_size=1, max_size=8).filter(lambda name: name != "state_dict"),

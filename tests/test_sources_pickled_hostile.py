@@ -188,7 +188,7 @@ def mutated(data: bytes, mutations: list[tuple[float, int]], cut: float) -> byte
     return bytes(changed[: round(len(data) * cut)])
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(mutations=MUTATIONS, cut=st.sampled_from([1.0, 1.0, 1.0, 0.99, 0.5, 0.01]))
 def test_a_damaged_file_is_right_or_refused(
     mutations: list[tuple[float, int]], cut: float, good: Any, tmp_path_factory: pytest.TempPathFactory
@@ -206,7 +206,7 @@ def test_a_damaged_file_is_right_or_refused(
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence:DeprecationWarning")
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(mutations=MUTATIONS, cut=st.sampled_from([1.0, 1.0, 0.9, 0.5]))
 def test_a_damaged_pickle_makes_arrays_or_is_refused(
     mutations: list[tuple[float, int]], cut: float, good: Any, tmp_path_factory: pytest.TempPathFactory
@@ -223,7 +223,7 @@ def test_a_damaged_pickle_makes_arrays_or_is_refused(
         return
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(seed=st.integers(0, 2**32))
 def test_opcodes_in_any_order_are_refused_or_read(
     seed: int, tmp_path_factory: pytest.TempPathFactory

@@ -194,7 +194,7 @@ CHANGES = st.lists(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(changes=CHANGES, config=st.sampled_from(list(CONFIGS)))
 def test_a_header_that_lies_is_refused_or_read(
     changes: list[Any], config: str, tmp_path_factory: pytest.TempPathFactory

@@ -44,7 +44,7 @@ def files() -> dict[str, bytes]:
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(data=st.data(), name=st.sampled_from(VICTIMS))
 def test_flipped_bytes(files: dict[str, bytes], data: st.DataObject, name: str) -> None:
     content = bytearray(files[name])

@@ -44,13 +44,9 @@ class VaeEncoderConfig:
         read = _reader(config)
         return VaeEncoderConfig(
             in_channels=read.count("in_channels", 3),
-            latent_channels=read.count("latent_channels", 4),
             channels=_channels(read, "down_block_types", "DownEncoderBlock2D"),
-            resnets=read.count("layers_per_block", 1, most=64),
-            groups=read.count("norm_num_groups", 32),
-            scaling_factor=read.positive("scaling_factor", 0.18215),
             quant_conv=read.flag("use_quant_conv", True),
-            mid_attention=read.flag("mid_block_add_attention", True),
+            **_of_both(read),
         )
 
 
@@ -81,14 +77,10 @@ class VaeDecoderConfig:
         """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
         read = _reader(config)
         return VaeDecoderConfig(
-            latent_channels=read.count("latent_channels", 4),
             out_channels=read.count("out_channels", 3),
             channels=_channels(read, "up_block_types", "UpDecoderBlock2D"),
-            resnets=read.count("layers_per_block", 1, most=64),
-            groups=read.count("norm_num_groups", 32),
-            scaling_factor=read.positive("scaling_factor", 0.18215),
             post_quant_conv=read.flag("use_post_quant_conv", True),
-            mid_attention=read.flag("mid_block_add_attention", True),
+            **_of_both(read),
         )
 
 
@@ -98,6 +90,17 @@ def _reader(config: Settings) -> settings.Reader:
     read.refuse_other(VAE_ONLY)
     read.refuse_unknown({*VAE_ONLY, *VAE_READ, *VAE_UNUSED})
     return read
+
+
+def _of_both(read: settings.Reader) -> dict[str, Any]:
+    """Return the fields that have the same values in both halves."""
+    return {
+        "latent_channels": read.count("latent_channels", 4),
+        "resnets": read.count("layers_per_block", 1, most=64),
+        "groups": read.count("norm_num_groups", 32),
+        "scaling_factor": read.positive("scaling_factor", 0.18215),
+        "mid_attention": read.flag("mid_block_add_attention", True),
+    }
 
 
 def _channels(read: settings.Reader, key: str, block: str) -> tuple[int, ...]:

@@ -22,11 +22,6 @@ class Denoiser:
         self._network, self._output = network, bundle.family.denoiser.output
         self._settings = bundle.manifest.configuration.components[bundle.family.denoiser.name]
 
-    @property
-    def latent_shape(self) -> tuple[int, ...]:
-        """The shape of one image's latents: (1, rows, columns, channels)."""
-        return (1, *self._network.shape(self._output)[1:])
-
     def predict(
         self,
         latent: Float,

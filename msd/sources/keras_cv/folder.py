@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from msd.errors import BadCheckpoint
 from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
@@ -172,30 +173,24 @@ def _unet(first: int, context: int, second: bool) -> UNetConfig:
 
 
 def _vae_decoder(base: int) -> VaeDecoderConfig:
-    return VaeDecoderConfig(
-        latent_channels=4,
-        out_channels=3,
-        channels=tuple(base * n for n in MULTIPLES),
-        resnets=2,
-        groups=GROUPS,
-        scaling_factor=0.18215,
-        post_quant_conv=True,
-        mid_attention=True,
-    )
+    return VaeDecoderConfig(out_channels=3, post_quant_conv=True, **_of_both_halves(base))
 
 
 def _vae_encoder(stored: _StoredNetwork) -> VaeEncoderConfig:
     base = _require_divisible(stored, stored.shape(0, 4)[-1], GROUPS)
-    return VaeEncoderConfig(
-        in_channels=3,
-        latent_channels=4,
-        channels=tuple(base * n for n in MULTIPLES),
-        resnets=2,
-        groups=GROUPS,
-        scaling_factor=0.18215,
-        quant_conv=True,
-        mid_attention=True,
-    )
+    return VaeEncoderConfig(in_channels=3, quant_conv=True, **_of_both_halves(base))
+
+
+def _of_both_halves(base: int) -> dict[str, Any]:
+    """Return the settings that the encoder and the decoder of keras-cv's autoencoder share."""
+    return {
+        "latent_channels": 4,
+        "channels": tuple(base * n for n in MULTIPLES),
+        "resnets": 2,
+        "groups": GROUPS,
+        "scaling_factor": 0.18215,
+        "mid_attention": True,
+    }
 
 
 def _named(stored: _StoredNetwork, order: Iterator[Slot]) -> Iterator[tuple[str, Weights]]:
