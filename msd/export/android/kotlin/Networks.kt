@@ -50,13 +50,15 @@ public class GpuOpener(private val folder: File, private val cache: File, privat
 }
 
 private class GpuNetwork(private val file: ModelFile, private val model: CompiledModel) : Network {
+    /** LiteRT's for none is "". */
+    private val signature = file.signature.orEmpty()
     private val inputs = HashMap<String, TensorBuffer>()
     private val outputs = HashMap<String, TensorBuffer>()
 
     init {
         try {
-            for (port in file.inputs) inputs[port.name] = model.createInputBuffer(port.name, file.signature)
-            for (port in file.outputs) outputs[port.name] = model.createOutputBuffer(port.name, file.signature)
+            for (port in file.inputs) inputs[port.name] = model.createInputBuffer(port.name, signature)
+            for (port in file.outputs) outputs[port.name] = model.createOutputBuffer(port.name, signature)
         } catch (problem: LiteRtException) {
             close()
             throw problem
@@ -71,7 +73,7 @@ private class GpuNetwork(private val file: ModelFile, private val model: Compile
                 is Tensor.Ints -> buffer.writeInt(value.values)
             }
         }
-        model.run(this.inputs, outputs, file.signature)
+        model.run(this.inputs, outputs, signature)
         outputs.getValue(file.outputs[0].name).readFloat()
     }
 
