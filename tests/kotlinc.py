@@ -38,7 +38,7 @@ DEBIAN = {JSON: "libandroid-json-org-java", JUNIT: "junit4", HAMCREST: "libhamcr
 
 
 def library() -> list[Path]:
-    """Return the jars of the sources with their tests, and of all that they need; skips without a compiler."""
+    """Return the jars of the sources with their tests, and of what they need; skips without a compiler."""
     with _compiler():
         return _library()
 

@@ -54,7 +54,8 @@ class Exports:
 
     def ask(self, kind: str, home: Path, *words: str) -> str:
         """Return what a JVM says of a delivery asked for the model: see tests/kotlin_app/Deliveries.kt."""
-        command = ["java", "-XX:+UseSerialGC", "-cp", class_path([self.jar, *library()]), "dev.msd.tried.DeliveriesKt"]
+        path = class_path([self.jar, *library()])
+        command = ["java", "-XX:+UseSerialGC", "-cp", path, "dev.msd.tried.DeliveriesKt"]
         line = "\t".join([kind, str(home), *words])
         return subprocess.run(
             command, input=line, capture_output=True, text=True, check=True, timeout=120
