@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.bundle import Bundle
-from msd.export.android.manifest import AppManifest, describe, dump_manifest
+from msd.export.android.manifest import NAME, AppManifest, describe, dump_manifest
 from msd.export.android.model_files import networks, place, sums
 from msd.export.android.packs import Pack, divide, require_small
+from msd.export.android.probe import PROBE, write_probe
 from msd.export.android.project import ASSETS, Project, folder_of
 from msd.export.android.settings import PACKS, AndroidSettings, check
 from msd.export.folder import exporting, finish, require_free
@@ -77,6 +78,7 @@ def export_android(
         ):
             _write(staging / name, text)
         _place(bundle, contents, settings, staging, on_progress)
+        _write_assets(contents.manifest, staging)
         finish(staging, out, "android", contents.manifest.model)
     return contents
 
@@ -99,6 +101,12 @@ def _place(
     place(bundle, contents.manifest, folders, first, on_progress)
     if settings.delivery == "download":
         _write(staging / DOWNLOAD / "SHA256SUMS", sums(contents.manifest))
+
+
+def _write_assets(manifest: AppManifest, staging: Path) -> None:
+    """Write what the app asks the device with before it fetches a model: the manifest, and a tiny network."""
+    _write(staging / ASSETS / NAME, dump_manifest(manifest))
+    write_probe(staging / ASSETS / PROBE)
 
 
 def _write(path: Path, text: str) -> None:

@@ -1,7 +1,7 @@
 """The files that an app reads: sd-manifest.json, computed in advance, and the tokenizer's two files.
 
     manifest = describe(bundle, steps=(20, 25))
-    write_manifest(manifest, bundle, folder)        # sd-manifest.json, vocab.json, merges.txt
+    write_manifest(manifest, bundle, folder)        # sd-manifest.json, tokens.txt, merges.txt
 
 The Kotlin sources beside this module read it (kotlin/Manifest.kt). It has all coefficients of the scheduler,
 so that a phone only multiplies and adds.
@@ -10,7 +10,6 @@ so that a phone only multiplies and adds.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,8 @@ import msd
 from msd.bundle import Bundle, ConvertedFile
 from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
+from msd.export.android.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
+from msd.families.family import Family
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.report.delegate_run import DelegateRun
@@ -31,9 +32,14 @@ from msd.runtime.timestep import frequencies
 from msd.runtime.tokenizer import Tokenizer, open_tokenizer
 from msd.tensor_spec import TensorSpec
 
-FORMAT = 1
+FORMAT = 2
 NAME = "sd-manifest.json"
-VOCABULARY, MERGES = "vocab.json", "merges.txt"
+LARGEST_PREVIEW = 32_000_000
+"""A decoder's most bytes for previews: it stays open beside the U-Net, which a large one leaves no memory for."""
+
+SYSTEM_MEMORY = 1_500_000_000
+"""What Android and other apps keep for themselves, in bytes: an estimate that no phone has confirmed."""
+
 RUNTIME = "2.3.0"
 """The version of LiteRT whose delegate the conversion is tested with."""
 
@@ -140,7 +146,8 @@ class AppManifest:
     `prompt_chunks`: how many outputs of the text encoder the U-Net takes, one after the other.
     `timestep`: None where the U-Net's input is the number itself. `precision`, "fp16" or "fp32", is for the
     phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter and its
-    libraries.
+    libraries. `min_memory`: the least memory of a phone in bytes. `preview`: the role of the network that
+    decodes previews, None where they would cost too much memory.
     """
 
     model: str
@@ -159,6 +166,8 @@ class AppManifest:
     runtime: str
     versions: dict[str, str]
     weights: WeightsOrigin
+    min_memory: int
+    preview: str | None = None
     delegation: tuple[Delegation, ...] = ()
     prompt_chunks: int = 1
     format: int = FORMAT
@@ -172,12 +181,14 @@ def describe(
     precision: str = "fp16",
     licence: str | None = None,
     report: Report | None = None,
+    min_memory: int | None = None,
 ) -> AppManifest:
     """Return the app's manifest of a bundle, with a schedule for each number of `steps`, the default first.
 
     Without `steps` or `guidance`, those of the bundle's manifest are used.
-    `report`: a delegation report of the bundle's files. Raises BadBundle for a bundle that lacks a file or is
-    for TensorFlow Lite's delegate, BadReport for a report without any of its files, and BadConfig for an
+    `report`: a delegation report of the bundle's files. `min_memory`: the least memory of a phone in bytes,
+    estimated where it is None. Raises BadBundle for a bundle that lacks a file or is for TensorFlow Lite's
+    delegate, BadReport for a report without any of its files, and BadConfig for an
     impossible number of steps, precision or tokenizer.
     """
     _check(bundle, precision)
@@ -214,13 +225,15 @@ def describe(
         runtime=RUNTIME,
         versions={"msd": msd.__version__, **bundle.manifest.versions},
         weights=WeightsOrigin(source.kind, source.name, hashes, licence),
+        min_memory=min_memory or _memory(networks),
+        preview=_preview(family, networks),
         delegation=_delegation(bundle, report),
         prompt_chunks=configuration.prompt_chunks,
     )
 
 
 def write_manifest(manifest: AppManifest, bundle: Bundle, folder: Path) -> None:
-    """Write sd-manifest.json, vocab.json and merges.txt to `folder`, each atomically.
+    """Write sd-manifest.json, tokens.txt and merges.txt to `folder`, each atomically.
 
     `manifest` is the result of `describe` for the bundle. Raises OutputUnwritable.
     """
@@ -251,13 +264,6 @@ def manifest_schema() -> dict[str, Any]:
     return schema.document(AppManifest)
 
 
-def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
-    """Return the texts of vocab.json and merges.txt, whatever files the tokenizer was read from."""
-    ranked = sorted(tokenizer.ranks, key=tokenizer.ranks.__getitem__)
-    merges = "".join(f"{left} {right}\n" for left, right in ranked)
-    return {VOCABULARY: json.dumps(dict(tokenizer.vocabulary), ensure_ascii=False), MERGES: merges}
-
-
 def _check(bundle: Bundle, precision: str) -> None:
     if set(bundle.family.lookups) & set(bundle.manifest.components):
         raise BadBundle(
@@ -283,6 +289,19 @@ def _file(role: str, part: ConvertedFile) -> ModelFile:
         inputs=part.inputs,
         outputs=part.outputs,
     )
+
+
+def _memory(networks: Sequence[ModelFile]) -> int:
+    """Return the least memory of a phone: the largest network as float16 weights beside its file, and the rest."""
+    return SYSTEM_MEMORY + 3 * max(file.bytes for file in networks)
+
+
+def _preview(family: Family, networks: Sequence[ModelFile]) -> str | None:
+    """Return the network that decodes previews: the one for that alone, or a decoder small enough to stay open."""
+    sizes = {file.role: file.bytes for file in networks}
+    if family.preview is not None and family.preview.name in sizes:
+        return family.preview.name
+    return family.decoder.name if sizes[family.decoder.name] <= LARGEST_PREVIEW else None
 
 
 def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:

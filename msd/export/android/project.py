@@ -9,11 +9,12 @@ from importlib.resources import files
 from pathlib import Path
 
 import msd
-from msd.export.android.manifest import MERGES, NAME, VOCABULARY, AppManifest, dump_manifest
+from msd.export.android.manifest import NAME, AppManifest
 from msd.export.android.model_files import licence_of
 from msd.export.android.packs import Pack, size
 from msd.export.android.settings import PACKS, AndroidSettings
 from msd.export.android.templates import fill
+from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.export.android.versions import LIMITS, VERSIONS
 
 RUNTIME = Path("sd-runtime")
@@ -93,8 +94,6 @@ class Project:
         else:
             names.append("Install.kt")
             texts[f"{folder}/Models.kt"] = fill(f"delivery/{kind}.kt")
-        if kind == "download":
-            texts[f"{ASSETS}/{NAME}"] = dump_manifest(self.manifest)
         return texts | {f"{folder}/{name}": fill(f"delivery/{name}") for name in names}
 
     def _packs(self) -> dict[str, str]:

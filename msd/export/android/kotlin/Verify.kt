@@ -13,9 +13,21 @@ import java.security.MessageDigest
  */
 public class Verify(private val notes: File, private val freeBytes: (File) -> Long = File::getUsableSpace) {
 
-    /** Checks every file of a model in [folder]; throws [BadFile] for the first that is missing or another. */
-    public fun check(manifest: Manifest, folder: File) {
-        for (file in manifest.files) check(file, File(folder, file.name))
+    /**
+     * Checks every file of a model in [folder]; throws [BadFile] for the first that is missing or another.
+     *
+     * [onBytes] receives how many bytes are done, of how many; files that were checked before are done at once.
+     */
+    public fun check(manifest: Manifest, folder: File, onBytes: (Long, Long) -> Unit = { _, _ -> }) {
+        val unchecked = manifest.files.filterNot { isNoted(it, File(folder, it.name)) }
+        val total = unchecked.sumOf(ModelFile::bytes)
+        var done = 0L
+        for (file in unchecked) {
+            check(file, File(folder, file.name)) {
+                done += it
+                onBytes(done, total)
+            }
+        }
     }
 
     /**
@@ -34,12 +46,11 @@ public class Verify(private val notes: File, private val freeBytes: (File) -> Lo
         for (file in missing) copy(file, File(folder, file.name), source)
     }
 
-    private fun check(file: ModelFile, path: File) {
-        if (isNoted(file, path)) return
+    private fun check(file: ModelFile, path: File, onBytes: (Int) -> Unit) {
         if (!path.isFile) throw spoiled("$path is missing, though the manifest lists it")
         val bytes = path.length()
         if (bytes != file.bytes) throw spoiled("$path has $bytes bytes and the manifest says ${file.bytes}")
-        val found = path.inputStream().use { digest(it) { _, _, _ -> } }
+        val found = path.inputStream().use { digest(it) { _, _, count -> onBytes(count) } }
         if (found != file.sha256) throw spoiled("$path has another SHA-256 than the manifest says")
         note(file, path)
     }
