@@ -12,13 +12,19 @@ class Versions:
     """The versions that fit LiteRT `as_of`; device targeting needs `gradle_plugin` 8.10 or later."""
 
     as_of: str = "LiteRT 2.3.0"
-    gradle_plugin: str = "8.10.1"
-    kotlin: str = "2.2.21"
+    gradle: str = "9.2.1"
+    gradle_plugin: str = "9.1.0"
+    jdk: int = 17
+    kotlin: str = "2.4.20"
+    coroutines: str = "1.8.0"
+    junit: str = "4.13.2"
+    test_runner: str = "1.6.2"
     litert: str = RUNTIME
     asset_delivery: str = "2.3.0"
     ai_delivery: str = "0.1.1-alpha01"
     min_sdk: int = 24
     compile_sdk: int = 36
+    target_sdk: int = 36
 
 
 @dataclass(frozen=True)
