@@ -102,7 +102,7 @@ def test_a_bundle_without_an_image_encoder_begins_from_no_image(bundle: Bundle) 
 
 def test_a_model_that_repaints_needs_an_image_encoder(tmp_path: Path) -> None:
     bare = open_bundle(write_bundle(tmp_path / "bare", inpaints=True))
-    with pytest.raises(BadBundle, match="repaints a part of an image, .*; convert with --also vae_encoder"):
+    with pytest.raises(BadBundle, match=r"repaints a part of an image, .*; convert with --also vae_encoder"):
         describe(bare)
     facts = describe(open_bundle(write_bundle(tmp_path / "whole", inpaints=True, encoder=True))).image
     assert facts is not None
@@ -223,5 +223,5 @@ def test_refuses_a_manifest_that_is_missing_newer_or_older(bundle: Bundle, tmp_p
     with pytest.raises(BadBundle, match="has format 3 and this msd reads up to 2"):
         load_manifest(tmp_path / NAME)
     (tmp_path / NAME).write_text(json.dumps({**newer, "format": 1}))
-    with pytest.raises(BadBundle, match="has format 1, which an older msd wrote; .* make it again"):
+    with pytest.raises(BadBundle, match=r"has format 1, which an older msd wrote; .* make it again"):
         load_manifest(tmp_path / NAME)

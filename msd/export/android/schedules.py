@@ -62,7 +62,7 @@ def image_facts(bundle: Bundle, scheduler: Scheduler, counts: Iterable[int]) -> 
     if encoder is None or encoder not in bundle.manifest.components:
         if inpaints(bundle):
             raise BadBundle(
-                f"the model in {bundle.folder} repaints a part of an image, which nothing in the folder encodes;"
+                f"the model in {bundle.folder} repaints a part of an image, and no file in it encodes one;"
                 f" convert with --also {encoder}"
             )
         return None
