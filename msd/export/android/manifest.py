@@ -19,6 +19,7 @@ import msd
 from msd.bundle import Bundle, ConvertedFile
 from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
+from msd.export.android.schedules import ImageFacts, Schedule, image_facts, schedules
 from msd.export.android.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
 from msd.families.family import Family
 from msd.files import schema
@@ -26,8 +27,8 @@ from msd.files.atomic import atomic_write
 from msd.report.delegate_run import DelegateRun
 from msd.report.report import Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
+from msd.runtime.needs import latent_shape
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
-from msd.runtime.step import Step
 from msd.runtime.timestep import frequencies
 from msd.runtime.tokenizer import Tokenizer, open_tokenizer
 from msd.tensor_spec import TensorSpec
@@ -35,7 +36,7 @@ from msd.tensor_spec import TensorSpec
 FORMAT = 2
 NAME = "sd-manifest.json"
 LARGEST_PREVIEW = 32_000_000
-"""A decoder's most bytes for previews: it stays open beside the U-Net, which a large one leaves no memory for."""
+"""The size in bytes from which a decoder is too large for previews: it would stay open beside the U-Net."""
 
 SYSTEM_MEMORY = 1_500_000_000
 """What Android and other apps keep for themselves, in bytes: an estimate that no phone has confirmed."""
@@ -80,15 +81,6 @@ class GuidanceFacts:
     mode: Mode
     scale: float
     embedding: Sinusoids | None = None
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The schedule for one number of steps, as in `msd.runtime.step.StepTable`."""
-
-    count: int
-    start: float
-    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True)
@@ -147,7 +139,8 @@ class AppManifest:
     `timestep`: None where the U-Net's input is the number itself. `precision`, "fp16" or "fp32", is for the
     phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter and its
     libraries. `min_memory`: the least memory of a phone in bytes. `preview`: the role of the network that
-    decodes previews, None where they would cost too much memory.
+    decodes previews, None where they would cost too much memory. `image`: None where generation cannot begin
+    from an image.
     """
 
     model: str
@@ -168,6 +161,7 @@ class AppManifest:
     weights: WeightsOrigin
     min_memory: int
     preview: str | None = None
+    image: ImageFacts | None = None
     delegation: tuple[Delegation, ...] = ()
     prompt_chunks: int = 1
     format: int = FORMAT
@@ -198,21 +192,22 @@ def describe(
     tokenizer = open_tokenizer(bundle.folder / "tokenizer")
     family = bundle.family
     denoiser = bundle.component(family.denoiser.name)
+    _port(denoiser, "latent")
     settings = configuration.components[family.denoiser.name]
     order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
     roles = family.ordered({*family.required, *bundle.manifest.components})
     networks = [_file(name, bundle.component(name)) for name in roles]
-    tables = {count: chosen.table(count) for count in dict.fromkeys(steps or [images.steps])}
+    counts = steps or [images.steps]
     hashes = {name: file.sha256 for name, file in source.files.items()}
     return AppManifest(
         model=bundle.model_hash,
         files=(*networks, *_tokenizer_files(tokenizer)),
         height=configuration.height,
         width=configuration.width,
-        latent=(1, *_port(denoiser, "latent").shape[1:]),
+        latent=latent_shape(bundle),
         prediction=chosen.diffusion.prediction_type,
         scheduler=name_of_kind(chosen),
-        schedules=tuple(Schedule(n, table.start, tuple(table.steps)) for n, table in tables.items()),
+        schedules=schedules(chosen, counts),
         timestep=_sinusoids(denoiser, "timestep_embedding", order, shift),
         guidance=GuidanceFacts(
             Guidance.of(denoiser, images.guidance).mode,
@@ -227,6 +222,7 @@ def describe(
         weights=WeightsOrigin(source.kind, source.name, hashes, licence),
         min_memory=min_memory or _memory(networks),
         preview=_preview(family, networks),
+        image=image_facts(bundle, chosen, counts),
         delegation=_delegation(bundle, report),
         prompt_chunks=configuration.prompt_chunks,
     )
@@ -251,7 +247,7 @@ def dump_manifest(manifest: AppManifest) -> str:
 def load_manifest(path: Path) -> AppManifest:
     """Return the manifest in a file; raises BadBundle for a file that is missing, newer or malformed."""
     try:
-        manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest")
+        manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest", FORMAT)
     except OSError as problem:
         raise BadBundle(f"cannot read {path} ({problem.strerror})") from problem
     except ValueError as problem:
@@ -292,12 +288,12 @@ def _file(role: str, part: ConvertedFile) -> ModelFile:
 
 
 def _memory(networks: Sequence[ModelFile]) -> int:
-    """Return the least memory of a phone: the largest network as float16 weights beside its file, and the rest."""
+    """Return the least memory of a phone: the largest file, its weights as float16, and the system's part."""
     return SYSTEM_MEMORY + 3 * max(file.bytes for file in networks)
 
 
 def _preview(family: Family, networks: Sequence[ModelFile]) -> str | None:
-    """Return the network that decodes previews: the one for that alone, or a decoder small enough to stay open."""
+    """Return the network that decodes previews: the one for that alone, or else a small decoder."""
     sizes = {file.role: file.bytes for file in networks}
     if family.preview is not None and family.preview.name in sizes:
         return family.preview.name

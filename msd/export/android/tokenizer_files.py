@@ -30,9 +30,7 @@ def _tokens(tokenizer: Tokenizer) -> list[str]:
         if not token or "\n" in token or "\r" in token:
             raise BadConfig(f"the tokenizer has a token {token!r}; apps need tokens without line breaks")
         if tokens[number]:
-            raise BadConfig(
-                f"the tokenizer's tokens {tokens[number]!r} and {token!r} have the same id {number}; apps need"
-                " one token for each id"
-            )
+            both = f"{tokens[number]!r} and {token!r}"
+            raise BadConfig(f"the tokenizer's {both} have the same id {number}; apps need one token for each")
         tokens[number] = token
     return tokens

@@ -46,7 +46,8 @@ internal fun requireAbi(abis: List<String>) {
 }
 
 internal fun requireAndroid(version: Int) {
-    if (version < OLDEST) throw BadDevice("this device has API level $version of Android; it should be at least $OLDEST")
+    if (version >= OLDEST) return
+    throw BadDevice("this device has API level $version of Android; it should be at least $OLDEST")
 }
 
 internal fun requireMemory(found: Long, needed: Long) {

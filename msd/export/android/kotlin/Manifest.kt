@@ -58,7 +58,8 @@ public class TokenizerFacts(
  * The content of sd-manifest.json, as far as generating needs it.
  *
  * [height] and [width] are in pixels, [latent] is NHWC, [minMemory] in bytes. The U-Net takes [promptChunks] outputs
- * of the text encoder, one after the other. [preview] is the role of the network that decodes previews, if any.
+ * of the text encoder, one after the other. [preview] is the role of the network that decodes previews, if any;
+ * [image] says how the model begins from an image, if it can.
  */
 public class Manifest(
     public val model: String,
@@ -75,6 +76,7 @@ public class Manifest(
     public val tokenizer: TokenizerFacts,
     public val promptChunks: Int,
     public val preview: String?,
+    public val image: ImageFacts?,
     public val precision: String,
     public val runtime: String,
     public val minMemory: Long,
@@ -93,7 +95,7 @@ public class Manifest(
         /** The roles that every model has. */
         public val ROLES: List<String> = listOf("text_encoder", "unet", "vae_decoder", "vocabulary", "merges")
 
-        /** Returns the manifest in [folder]; throws [BadManifest] for one that is missing, damaged or of another format. */
+        /** Returns the manifest in [folder]; throws [BadManifest] for one that is missing or cannot be read. */
         public fun open(folder: File): Manifest {
             val file = File(folder, NAME)
             val text = try {
@@ -120,6 +122,7 @@ public class Manifest(
         private fun require(manifest: Manifest) {
             ROLES.forEach(manifest::file)
             manifest.preview?.let(manifest::file)
+            manifest.image?.let { manifest.file(it.encoder) }
             if (manifest.schedules.isEmpty()) throw BadManifest("the manifest has no schedule")
         }
     }

@@ -18,6 +18,7 @@ internal fun JSONObject.manifest() = Manifest(
     tokenizer = getJSONObject("tokenizer").tokenizer(),
     promptChunks = getInt("prompt_chunks"),
     preview = if (isNull("preview")) null else getString("preview"),
+    image = optJSONObject("image")?.imageFacts(),
     precision = getString("precision"),
     runtime = getString("runtime"),
     minMemory = getLong("min_memory"),
@@ -60,11 +61,28 @@ private fun JSONObject.step() = Step(
     previous = float("previous"),
     noise = float("noise"),
     scale = float("scale"),
+    signal = float("signal"),
+    sigma = float("sigma"),
 )
+
+private fun JSONObject.imageFacts() = ImageFacts(
+    encoder = getString("encoder"),
+    scalingFactor = float("scaling_factor"),
+    inpaints = getBoolean("inpaints"),
+    schedules = objects("schedules").groupBy { it.getInt("count") }.mapValues { (_, all) -> all.byStrength() },
+)
+
+private fun List<JSONObject>.byStrength(): Map<Double, Schedule> =
+    associate { it.getDouble("strength") to it.getJSONObject("schedule").schedule() }
 
 private fun JSONObject.sinusoids(name: String): Sinusoids? {
     val json = optJSONObject(name) ?: return null
-    return json.run { Sinusoids(getString("input"), getInt("width"), getBoolean("cosine_first"), floats("frequencies")) }
+    return Sinusoids(
+        input = json.getString("input"),
+        width = json.getInt("width"),
+        cosineFirst = json.getBoolean("cosine_first"),
+        frequencies = json.floats("frequencies"),
+    )
 }
 
 private fun JSONObject.tokenizer() = TokenizerFacts(
@@ -73,9 +91,13 @@ private fun JSONObject.tokenizer() = TokenizerFacts(
     unknown = getInt("unknown"),
     pad = getInt("pad"),
     length = getInt("length"),
-    specials = objects("specials").map {
-        SpecialToken(it.getString("content"), listOf(it.getInt("id")) + it.ints("further").asList(), it.getBoolean("normalized"))
-    },
+    specials = objects("specials").map { it.specialToken() },
+)
+
+private fun JSONObject.specialToken() = SpecialToken(
+    content = getString("content"),
+    ids = listOf(getInt("id")) + ints("further").asList(),
+    normalized = getBoolean("normalized"),
 )
 
 private fun JSONObject.float(name: String): Float = getDouble(name).toFloat()

@@ -37,7 +37,9 @@ public class Pipeline(
         val generation = Generation()
         unfinished += generation
         worker.execute {
-            finish(generation) { Run(manifest, tokenizer, networks, request, schedule, ::rest) { generation.check() }.image(onProgress) }
+            finish(generation) {
+                Run(manifest, tokenizer, networks, request, schedule, ::rest, generation::check).image(onProgress)
+            }
         }
         return generation
     }

@@ -12,15 +12,17 @@ internal class Run(
 ) {
     private val guidance = Guidance.of(manifest, request.guidance ?: manifest.guidance)
     private val unet = manifest.file(UNET)
+    private val size = manifest.latent.fold(1, Int::times)
 
     /** Returns the image; throws [NoGpu], and what [check] throws. */
     fun image(onProgress: OnProgress): GeneratedImage = try {
         val contexts = encoded(onProgress)
-        val latents = denoised(contexts, onProgress)
+        val latents = denoised(contexts, started(onProgress), onProgress)
         decoded(DECODER, latents, onProgress) { onProgress.onProgress(Progress.Decoding) }
     } finally {
         networks.release(ENCODER)
         networks.release(DECODER)
+        manifest.image?.let { networks.release(it.encoder) }
         manifest.preview?.let(networks::release)
     }
 
@@ -37,19 +39,31 @@ internal class Run(
             .also { networks.release(ENCODER) }
     }
 
-    private fun denoised(contexts: List<FloatArray>, onProgress: OnProgress): FloatArray {
+    private fun started(onProgress: OnProgress): Start {
+        val noise = noise(request.seed, size)
+        val initial = request.image ?: return Start(noise)
+        check()
+        val facts = manifest.factsFor(initial)
+        val encoder = networks.take(facts.encoder, onProgress)
+        check()
+        onProgress.onProgress(Progress.Encoding)
+        return ImageEncoder(encoder, manifest.file(facts.encoder), facts, request.seed, manifest.latent)
+            .start(initial, noise, manifest.width)
+            .also { networks.release(facts.encoder) }
+    }
+
+    private fun denoised(contexts: List<FloatArray>, start: Start, onProgress: OnProgress): FloatArray {
         check()
         val network = networks.take(UNET, onProgress)
-        val size = manifest.latent.fold(1, Int::times)
-        var latents = noise(request.seed, size).also { for (i in it.indices) it[i] *= schedule.start }
+        var latents = start.latents(schedule, request.image?.strength)
         var clean: FloatArray? = null
         schedule.steps.forEachIndexed { i, step ->
             check()
             if (i > 0 && rest() > 0) Thread.sleep(rest())
-            val output = guidance.combine(network.rows(unet, rows(latents, contexts, step), shared(step)))
+            val output = guidance.combine(network.rows(unet, rows(latents, start, contexts, step), shared(step)))
             val added = if (step.noise != 0f) noise(request.seed, size, i + 1) else null
             val (next, cleaned) = step.apply(latents, output, clean, added)
-            latents = next
+            latents = start.keep(next, schedule, i + 1)
             clean = cleaned
             onProgress.onProgress(Progress.Denoising(i + 1, schedule.steps.size, preview(i + 1, clean)))
         }
@@ -73,9 +87,15 @@ internal class Run(
         return GeneratedImage(pixels(image[0]), manifest.width, manifest.height, latents)
     }
 
-    private fun rows(latents: FloatArray, contexts: List<FloatArray>, step: Step): List<Map<String, Tensor>> {
-        val scaled = Tensor.Floats(FloatArray(latents.size) { step.scale * latents[it] })
-        return contexts.map { mapOf("latent" to scaled, "context" to Tensor.Floats(it)) }
+    private fun rows(
+        latents: FloatArray,
+        start: Start,
+        contexts: List<FloatArray>,
+        step: Step,
+    ): List<Map<String, Tensor>> {
+        val scaled = FloatArray(latents.size) { step.scale * latents[it] }
+        val input = Tensor.Floats(start.input(scaled, size / manifest.latent.last()))
+        return contexts.map { mapOf("latent" to input, "context" to Tensor.Floats(it)) }
     }
 
     /** Returns the timestep and the guidance as this U-Net takes them. */

@@ -6,6 +6,8 @@ package dev.msd.runtime
  *
  * The network is fed [scale]·x. Clean is c = [cleanLatent]·x + [cleanOutput]·o, cut to ±[clip] where that is
  * given. The next latents are [latent]·x + [output]·o + [clean]·c + [previous]·p + [noise]·n, with normal noise n.
+ *
+ * Latents before this step are [signal]·k + [sigma]·n for the latents k of an image to begin with.
  */
 public class Step(
     public val timestep: Double,
@@ -18,6 +20,8 @@ public class Step(
     public val previous: Float,
     public val noise: Float,
     public val scale: Float,
+    public val signal: Float,
+    public val sigma: Float,
 ) {
     /** Returns the next latents, float32, and what is clean, or null where that does not count. */
     public fun apply(x: FloatArray, o: FloatArray, p: FloatArray?, n: FloatArray?): Pair<FloatArray, FloatArray?> {
