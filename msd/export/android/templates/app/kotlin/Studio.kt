@@ -5,6 +5,7 @@ import android.util.Log
 import dev.msd.runtime.Cancelled
 import dev.msd.runtime.Pipeline
 import dev.msd.runtime.Request
+import dev.msd.runtime.generate
 import java.util.concurrent.Executor
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CoroutineScope
