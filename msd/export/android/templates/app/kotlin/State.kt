@@ -59,5 +59,7 @@ public data class State(
         is Progress.Decoding -> at(Phase.DECODING)
     }
 
-    private fun at(phase: Phase, done: Long = 0, total: Long = 0) = copy(phase = phase, done = done, total = total)
+    /** Returns this state in another phase, where nothing is counted unless [total] says so. */
+    internal fun at(phase: Phase, done: Long = 0, total: Long = 0): State =
+        copy(phase = phase, done = done, total = total)
 }

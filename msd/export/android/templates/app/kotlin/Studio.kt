@@ -58,7 +58,8 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     /** Begins an image, unless the studio is busy. */
     public fun generate(request: Request) {
         if (state.phase.busy) return
-        update(State(state.manifest, Phase.CHECKING_DEVICE, request))
+        val first = if (pipeline == null) Phase.CHECKING_DEVICE else Phase.ENCODING
+        update(State(state.manifest, first, request))
         turn += 1
         val now = turn
         work = scope.async {
@@ -75,7 +76,7 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     /** Ends what is fetched, compiled or generated; what the GPU does at this moment it does to its end. */
     public fun cancel() {
         if (!state.phase.busy || state.phase == Phase.SAVING) return
-        update(state.copy(phase = Phase.CANCELLING))
+        update(state.at(Phase.CANCELLING))
         work?.cancel()
     }
 
@@ -114,16 +115,16 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     private fun end(problem: Throwable?) {
         if (!state.phase.busy) return
         if (problem == null || problem is CancellationException || problem is Cancelled) {
-            update(state.copy(phase = Phase.CANCELLED))
+            update(state.at(Phase.CANCELLED))
         } else {
             Log.e(TAG, "no image", problem)
-            update(state.copy(phase = Phase.FAILED, problem = problem))
+            update(state.at(Phase.FAILED).copy(problem = problem))
         }
     }
 
     private fun update(next: State) {
         state = next
-        watchers.toList().forEach { it.onState(next) }
+        watchers.toList().forEach { it.onState(state) }
     }
 
     private companion object {
