@@ -9,10 +9,11 @@ from importlib.resources import files
 from pathlib import Path
 
 import msd
+from msd.export.android import delivery
 from msd.export.android.manifest import NAME, AppManifest
 from msd.export.android.model_files import licence_of
 from msd.export.android.packs import Pack, size
-from msd.export.android.settings import PACKS, AndroidSettings
+from msd.export.android.settings import AndroidSettings
 from msd.export.android.templates import fill
 from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.export.android.versions import LIMITS, VERSIONS
@@ -58,21 +59,16 @@ class Project:
         }
 
     def _runtime(self) -> dict[str, str]:
-        library = {
-            "asset-pack": f"com.google.android.play:asset-delivery:{VERSIONS.asset_delivery}",
-            "ai-pack": f"com.google.android.play:ai-delivery:{VERSIONS.ai_delivery}",
-        }.get(self.settings.delivery)
-        dependency = f'\n    implementation("{library}")' if library else ""
-        internet = '\n    <uses-permission android:name="android.permission.INTERNET" />\n'
-        permission = internet if self.settings.delivery == "download" else ""
         sources = files("msd.export.android").joinpath("kotlin")
         return {
             f"{RUNTIME}/build.gradle.kts": fill(
-                "runtime/build.gradle.kts", **asdict(VERSIONS), dependency=dependency
+                "runtime/build.gradle.kts",
+                **asdict(VERSIONS),
+                dependency=delivery.dependencies(self.settings.delivery),
             ),
             f"{RUNTIME}/consumer-rules.pro": fill("runtime/consumer-rules.pro"),
             f"{RUNTIME}/src/main/AndroidManifest.xml": fill(
-                "runtime/AndroidManifest.xml", permission=permission
+                "runtime/AndroidManifest.xml", entries=delivery.manifest_entries(self.settings.delivery)
             ),
             **{
                 f"{RUNTIME}/src/main/kotlin/dev/msd/runtime/{path.name}": path.read_text("utf-8")
@@ -82,19 +78,13 @@ class Project:
         }
 
     def _delivery(self) -> dict[str, str]:
-        """Return the sources that fetch the model, and for downloads the manifest in the app."""
-        names, kind = ["Arrival.kt"], self.settings.delivery
-        folder = f"{RUNTIME}/src/main/kotlin/dev/msd/delivery"
-        texts = {}
-        if kind in PACKS:
-            prefix = "Asset" if kind == "asset-pack" else "Ai"
-            names_of_packs = ", ".join(f'"{pack.name}"' for pack in self.packs)
-            gaps = {"kind": prefix, "library": f"{prefix.lower()}packs", "packs": names_of_packs}
-            texts[f"{folder}/Models.kt"] = fill("delivery/packs.kt", **gaps)
-        else:
-            names.append("Install.kt")
-            texts[f"{folder}/Models.kt"] = fill(f"delivery/{kind}.kt")
-        return texts | {f"{folder}/{name}": fill(f"delivery/{name}") for name in names}
+        """Return the sources that fetch the model, and their resources."""
+        main, kind = f"{RUNTIME}/src/main", self.settings.delivery
+        sources, resources = delivery.sources(kind, self.packs), delivery.resources(kind)
+        return {
+            **{f"{main}/kotlin/dev/msd/delivery/{name}": text for name, text in sources.items()},
+            **{f"{main}/res/{name}": text for name, text in resources.items()},
+        }
 
     def _packs(self) -> dict[str, str]:
         plugin = self.settings.delivery
@@ -110,7 +100,8 @@ class Project:
                 f"packs/{TARGETING}", group=GROUP, min_ram=self.settings.min_ram
             )
             for pack in self.packs:
-                texts[f"{folder_of(pack, self.settings, REST)}/.gitkeep"] = ""
+                path = folder_of(pack, self.settings, REST) / delivery.PLACEHOLDER
+                texts[path.as_posix()] = delivery.placeholder(self.settings.min_ram)
         return texts
 
     def _sample(self) -> dict[str, str]:
