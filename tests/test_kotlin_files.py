@@ -12,7 +12,8 @@ import pytest
 
 from msd.export.android import manifest as app
 from msd.tensor_spec import TensorSpec
-from tests.jvm import SOURCES, STUBS, TESTS, Jvm, Refused
+from tests.jvm import Jvm, Refused
+from tests.kotlinc import ANDROID, LITERT, SOURCES, TESTS
 
 
 def edited(folder: Path, path: Path, **changes: Any) -> Path:
@@ -28,12 +29,14 @@ def ports(side: tuple[TensorSpec, ...]) -> list[list[Any]]:
 
 
 def test_every_source_is_short_and_says_its_package() -> None:
-    for path in (*SOURCES, *STUBS, *TESTS):
+    stubs = (*ANDROID, *LITERT)
+    for path in (*SOURCES, *stubs, *TESTS):
         lines = path.read_text("utf-8").splitlines()
         assert len(lines) < 400, path
         assert max(map(len, lines)) <= 120, path
-        assert path in STUBS or "package dev.msd.runtime" in lines, path
+        assert path in stubs or "package dev.msd.runtime" in lines, path
     assert len(SOURCES) > 10
+    assert len(stubs) > 80
 
 
 def test_the_manifest_is_read_as_it_was_written(kotlin: Jvm, plain_app: Path) -> None:

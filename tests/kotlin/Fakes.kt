@@ -1,11 +1,12 @@
 /** Networks that are a few sums, the same as in tests/test_kotlin_pipeline.py, and what they saw. */
 package dev.msd.runtime
 
-import android.content.ComponentCallbacks
 import android.content.ComponentCallbacks2
-import android.content.Context
 import android.os.PowerManager
-import com.google.ai.edge.litert.Device
+import android.os.StandInPower
+import com.google.ai.edge.litert.StandInDevice
+import com.google.ai.edge.litert.StandInPort
+import com.google.ai.edge.litert.TensorType
 import java.io.File
 import java.util.Collections
 import java.util.concurrent.CountDownLatch
@@ -136,39 +137,29 @@ private fun awaitThreads() {
     for (thread in Thread.getAllStackTraces().keys) if (thread.name.startsWith("msd-")) thread.join(10_000)
 }
 
-/** The stand-in for Android's own. */
-private class FakeContext(home: File) : Context() {
-    override val codeCacheDir = File(home, "code_cache")
-    override val noBackupFilesDir = File(home, "no_backup")
-    val callbacks = ArrayList<ComponentCallbacks>()
-    val power = PowerManager()
-
-    @Suppress("UNCHECKED_CAST")
-    override fun <T> getSystemService(serviceClass: Class<T>): T = power as T
-
-    override fun registerComponentCallbacks(callback: ComponentCallbacks) {
-        callbacks += callback
-    }
-
-    override fun unregisterComponentCallbacks(callback: ComponentCallbacks) {
-        callbacks -= callback
-    }
+/** The inputs and outputs of an exported file, as LiteRT finds them in it. */
+private fun ports(file: ModelFile): Map<String, StandInPort> = (file.inputs + file.outputs).associate { port ->
+    val type = if (port.dtype == "int32") TensorType.ElementType.INT else TensorType.ElementType.FLOAT
+    port.name to StandInPort(TensorType(type, TensorType.Layout(port.shape.toList())))
 }
 
 /** Draws two pictures through openPipeline and the stubs of LiteRT; says what the stubs saw. */
 internal fun onAndroid(command: Members): Any {
     val folder = File(command.text("folder"))
     val files = Manifest.open(folder).files.associateBy(ModelFile::name)
-    Device.opened.clear()
-    Device.refuses = { command.text("refused") in it && command.text("refused") != "" }
-    Device.run = { name, inputs -> compute(files.getValue(name), inputs) }
-    val context = FakeContext(File(command.text("home")))
+    StandInDevice.opened.clear()
+    StandInDevice.refuses = { command.text("refused") in it && command.text("refused") != "" }
+    StandInDevice.ports = { name, signature -> files[name]?.takeIf { it.signature == signature }?.let(::ports) }
+    StandInDevice.run = { name, inputs -> compute(files.getValue(name), inputs) }
+    val power = StandInPower.manager()
+    val context = StandInContext(File(command.text("home")))
+    context.services[PowerManager::class.java] = power
     val pipeline = openPipeline(context, folder)
     val hooks = Hooks(context, pipeline)
     val first = drawn(pipeline.draw(command.request()))
-    val held = Device.handles.get()
+    val held = StandInDevice.handles.get()
     val rests = listOf(2, 3, 4, 0).map { status ->
-        context.power.listeners.forEach { it.onThermalStatusChanged(status) }
+        StandInPower.tell(power, status)
         pipeline.rest
     }
     context.callbacks.forEach { (it as ComponentCallbacks2).onTrimMemory(ComponentCallbacks2.TRIM_MEMORY_BACKGROUND) }
@@ -178,14 +169,14 @@ internal fun onAndroid(command: Members): Any {
     awaitThreads()
     return mapOf(
         "pictures" to listOf(first, second),
-        "opened" to Device.opened.map { (name, accelerators, gpu) ->
-            val cache = listOf(gpu?.serializationDir, gpu?.modelCacheKey, gpu?.serializeProgramCache)
-            listOf(name, accelerators.map { it.name }, gpu?.precision?.name) + cache
+        "opened" to StandInDevice.opened.map {
+            val cache = listOf(it.gpu?.serializationDir, it.gpu?.modelCacheKey, it.gpu?.serializeProgramCache)
+            listOf(it.file, it.accelerators.map { one -> one.name }, it.gpu?.precision?.name) + cache
         },
         "held" to held,
-        "left" to Device.handles.get(),
-        "environments" to Device.environments.get(),
+        "left" to StandInDevice.handles.get(),
+        "environments" to StandInDevice.environments.get(),
         "rests" to rests,
-        "listening" to context.callbacks.size + context.power.listeners.size,
+        "listening" to context.callbacks.size + StandInPower.listeners(power),
     )
 }
