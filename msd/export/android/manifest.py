@@ -192,6 +192,7 @@ def describe(
     tokenizer = open_tokenizer(bundle.folder / "tokenizer")
     family = bundle.family
     denoiser = bundle.component(family.denoiser.name)
+    _port(denoiser, "latent")
     settings = configuration.components[family.denoiser.name]
     order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
     roles = family.ordered({*family.required, *bundle.manifest.components})
@@ -246,7 +247,7 @@ def dump_manifest(manifest: AppManifest) -> str:
 def load_manifest(path: Path) -> AppManifest:
     """Return the manifest in a file; raises BadBundle for a file that is missing, newer or malformed."""
     try:
-        manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest")
+        manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest", FORMAT)
     except OSError as problem:
         raise BadBundle(f"cannot read {path} ({problem.strerror})") from problem
     except ValueError as problem:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from msd.bundle import Bundle
-from msd.errors import BadConfig
+from msd.errors import BadBundle, BadConfig
 from msd.runtime.needs import inpaints
 from msd.runtime.scheduler import Scheduler
 from msd.runtime.step import Step
@@ -54,9 +54,17 @@ def schedules(scheduler: Scheduler, counts: Iterable[int]) -> tuple[Schedule, ..
 
 
 def image_facts(bundle: Bundle, scheduler: Scheduler, counts: Iterable[int]) -> ImageFacts | None:
-    """Return how a bundle's model begins from an image; None for a bundle without an image encoder."""
+    """Return how a bundle's model begins from an image; None for a bundle without an image encoder.
+
+    Raises BadBundle for a model that repaints a part of an image in a bundle without one.
+    """
     encoder = bundle.family.image_encoder
     if encoder is None or encoder not in bundle.manifest.components:
+        if inpaints(bundle):
+            raise BadBundle(
+                f"the model in {bundle.folder} repaints a part of an image, and no file in it encodes one;"
+                f" convert with --also {encoder}"
+            )
         return None
     settings = bundle.manifest.configuration.components[encoder]
     return ImageFacts(
