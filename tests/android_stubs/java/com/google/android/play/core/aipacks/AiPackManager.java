@@ -1,6 +1,5 @@
 package com.google.android.play.core.aipacks;
 
-import android.app.Activity;
 import androidx.activity.result.ActivityResultLauncher;
 import androidx.activity.result.IntentSenderRequest;
 import com.google.android.gms.tasks.Task;
@@ -19,7 +18,5 @@ public interface AiPackManager {
     Task<AiPackStates> getPackStates(List<String> packNames);
     void registerListener(@NotNull AiPackStateUpdateListener listener);
     Task<Void> removePack(@NotNull String packName);
-    boolean showConfirmationDialog(@NotNull ActivityResultLauncher<IntentSenderRequest> activityResultLauncher);
-    Task<Integer> showConfirmationDialog(@NotNull Activity activity);
     void unregisterListener(@NotNull AiPackStateUpdateListener listener);
 }
