@@ -22,7 +22,6 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "sinusoids" to ::sinusoids,
     "pixels" to { pixels(floats(it.getString("image"))).toList() },
     "check" to { Verify(File(it.getString("notes"))).check(manifest(it), File(it.getString("folder"))) },
-    "install" to ::install,
     "generate" to ::generate,
     "generate served" to ::generateServed,
     "cancel compiling" to ::cancelCompiling,
@@ -139,15 +138,4 @@ private fun sinusoids(command: JSONObject): Any {
     val manifest = manifest(command)
     val which = if (command.getBoolean("guidance")) manifest.guidanceEmbedding else manifest.timestep
     return sent(which!!.of(command.getDouble("t")))
-}
-
-private fun install(command: JSONObject): Any {
-    val (from, folder) = File(command.getString("from")) to File(command.getString("folder"))
-    val opened = ArrayList<String>()
-    val verify = Verify(File(command.getString("notes"))) { command.getLong("free") }
-    verify.install(Manifest.open(from), folder) { name ->
-        opened += name
-        File(from, name).inputStream()
-    }
-    return opened
 }

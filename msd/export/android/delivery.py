@@ -50,7 +50,7 @@ def manifest_entries(delivery: Delivery) -> str:
 
 def resources(delivery: Delivery) -> dict[str, str]:
     """Return a delivery's resources by their paths in res/."""
-    return {"values/msd_delivery.xml": fill("delivery/download/strings.xml")} if delivery == "download" else {}
+    return {"values/msd_strings.xml": fill("delivery/download/strings.xml")} if delivery == "download" else {}
 
 
 def dependencies(delivery: Delivery) -> str:
