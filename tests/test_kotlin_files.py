@@ -155,29 +155,3 @@ def test_files_are_hashed_once_and_again_when_they_change(
         kotlin.ask("check", **ask)
     unet.write_bytes(whole)
     kotlin.ask("check", **ask)
-
-
-def test_a_model_is_installed_whole_or_not_at_all(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
-    ask = {"from": str(plain_app), "folder": str(tmp_path / "app"), "notes": str(tmp_path / "notes")}
-    needed = sum(file.bytes for file in app.load_manifest(plain_app / app.NAME).files)
-    with pytest.raises(
-        Refused, match=f"NoSpace: .*needs {needed} bytes more and the disk has {needed - 1}; free some"
-    ):
-        kotlin.ask("install", **ask, free=needed - 1)
-    assert [*(tmp_path / "app").iterdir()] == []
-    assert len(kotlin.ask("install", **ask, free=needed)) == 5
-    for path in (tmp_path / "app").iterdir():
-        assert path.read_bytes() == (plain_app / path.name).read_bytes()
-    assert kotlin.ask("install", **ask, free=0) == []
-
-
-def test_a_spoiled_source_leaves_no_file_behind(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
-    source = copied(plain_app, tmp_path / "source")
-    (source / "unet.tflite").write_bytes(b"spoiled")
-    ask = {"from": str(source), "folder": str(tmp_path / "app"), "notes": str(tmp_path / "notes")}
-    with pytest.raises(Refused, match=r"BadFile: the source's unet\.tflite has another SHA-256"):
-        kotlin.ask("install", **ask, free=2**40)
-    assert [path.name for path in (tmp_path / "app").iterdir()] == ["text_encoder.tflite"]
-    (source / "unet.tflite").unlink()
-    with pytest.raises(Refused, match=r"BadFile: cannot install .*unet\.tflite"):
-        kotlin.ask("install", **ask, free=2**40)

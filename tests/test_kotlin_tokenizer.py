@@ -80,7 +80,7 @@ def test_every_caption_has_the_same_tokens(
 ) -> None:
     folder = write_app(tmp_path / "app", tokenizer=config)
     texts = captions(1000, 1)
-    found = kotlin.ask("tokens", folder=str(folder), texts=[{"text": text} for text in texts])
+    found = kotlin.ask("tokens", folder=str(folder), texts=texts)
     ours = open_tokenizer(folder / "tokenizer")
     for text, ids in zip(texts, found, strict=True):
         assert ids == ours.encode(text).tolist(), repr(text)
@@ -101,7 +101,7 @@ def test_the_vocabulary_of_clip_makes_the_same_tokens(kotlin: Jvm, tmp_path: Pat
         "a photograph of an astronaut riding a horse",
         "Müller's Straße, 東京 2024!!!",
     ]
-    found = kotlin.ask("tokens", folder=str(folder), texts=[{"text": text} for text in texts])
+    found = kotlin.ask("tokens", folder=str(folder), texts=texts)
     ours = open_tokenizer(folder / "tokenizer")
     assert found == [ours.encode(text).tolist() for text in texts]
     assert max(max(ids) for ids in found) == 49407

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from msd.export.android import delivery
 from msd.export.android.project import APP, Project, on_one_line
 from msd.export.android.settings import PACKS
 from msd.export.android.templates import fill
@@ -18,10 +19,6 @@ LIBRARIES = {
 }
 """The libraries of every project, by alias: the module, and the alias of its version."""
 
-DELIVERY = {
-    "asset-pack": ("asset-delivery", "com.google.android.play:asset-delivery"),
-    "ai-pack": ("ai-delivery", "com.google.android.play:ai-delivery"),
-}
 TARGETING = "android.experimental.enableDeviceTargetingConfigApi=true\n"
 
 
@@ -53,10 +50,8 @@ def gradle_texts(project: Project) -> dict[str, str]:
 
 def catalog_text(project: Project) -> str:
     """Return the version catalog: the versions, libraries and plugins that the project's files name."""
-    libraries = dict(LIBRARIES)
-    if project.settings.delivery in DELIVERY:
-        alias, module = DELIVERY[project.settings.delivery]
-        libraries[alias] = (module, alias)
+    played = delivery.LIBRARIES[project.settings.delivery]
+    libraries = LIBRARIES | {name: (f"com.google.android.play:{name}", name) for name in played}
     if project.settings.app:
         libraries["kotlin-gradle-plugin"] = ("org.jetbrains.kotlin:kotlin-gradle-plugin", "kotlin")
     plugins = _plugins(project)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from importlib.resources import files
 
+from msd.export.android import delivery
 from msd.export.android.project import REST, RUNTIME, Project, folder_of
-from msd.export.android.settings import PACKS
 from msd.export.android.templates import fill
-
-INTERNET = '\n    <uses-permission android:name="android.permission.INTERNET" />\n'
 
 
 def library_texts(project: Project) -> dict[str, str]:
@@ -17,17 +15,14 @@ def library_texts(project: Project) -> dict[str, str]:
 
 
 def _runtime(project: Project) -> dict[str, str]:
-    kind = project.settings.delivery
-    library = {"asset-pack": "asset.delivery", "ai-pack": "ai.delivery"}.get(kind)
-    dependency = f"\n    implementation({project.catalog}.{library})" if library else ""
+    kind, catalog = project.settings.delivery, project.catalog
+    build = {"catalog": catalog, "dependency": delivery.dependencies(kind, catalog)}
     sources = files("msd.export.android").joinpath("kotlin")
     return {
-        f"{RUNTIME}/build.gradle.kts": fill(
-            "runtime/build.gradle.kts", catalog=project.catalog, dependency=dependency
-        ),
+        f"{RUNTIME}/build.gradle.kts": fill("runtime/build.gradle.kts", **build),
         f"{RUNTIME}/consumer-rules.pro": fill("runtime/consumer-rules.pro"),
         f"{RUNTIME}/src/main/AndroidManifest.xml": fill(
-            "runtime/AndroidManifest.xml", permission=INTERNET if kind == "download" else ""
+            "runtime/AndroidManifest.xml", entries=delivery.manifest_entries(kind)
         ),
         **{
             f"{RUNTIME}/src/main/kotlin/dev/msd/runtime/{path.name}": path.read_text("utf-8")
@@ -38,19 +33,13 @@ def _runtime(project: Project) -> dict[str, str]:
 
 
 def _delivery(project: Project) -> dict[str, str]:
-    """Return the sources that fetch the model."""
-    names, kind = ["Arrival.kt"], project.settings.delivery
-    folder = f"{RUNTIME}/src/main/kotlin/dev/msd/delivery"
-    texts = {}
-    if kind in PACKS:
-        prefix = "Asset" if kind == "asset-pack" else "Ai"
-        names_of_packs = ", ".join(f'"{pack.name}"' for pack in project.packs)
-        gaps = {"kind": prefix, "library": f"{prefix.lower()}packs", "packs": names_of_packs}
-        texts[f"{folder}/Models.kt"] = fill("delivery/packs.kt", **gaps)
-    else:
-        names.append("Install.kt")
-        texts[f"{folder}/Models.kt"] = fill(f"delivery/{kind}.kt")
-    return texts | {f"{folder}/{name}": fill(f"delivery/{name}") for name in names}
+    """Return the sources that fetch the model, and their resources."""
+    main, kind = f"{RUNTIME}/src/main", project.settings.delivery
+    sources, resources = delivery.sources(kind, project.packs), delivery.resources(kind)
+    return {
+        **{f"{main}/kotlin/dev/msd/delivery/{name}": text for name, text in sources.items()},
+        **{f"{main}/res/{name}": text for name, text in resources.items()},
+    }
 
 
 def _packs(project: Project) -> dict[str, str]:
@@ -64,5 +53,6 @@ def _packs(project: Project) -> dict[str, str]:
     }
     if project.settings.min_ram:
         for pack in project.packs:
-            texts[f"{folder_of(pack, project.settings, REST)}/.gitkeep"] = ""
+            path = folder_of(pack, project.settings, REST) / delivery.PLACEHOLDER
+            texts[path.as_posix()] = delivery.placeholder(project.settings.min_ram)
     return texts
