@@ -18,7 +18,7 @@ from msd.export.android.manifest import NAME, load_manifest
 from msd.export.android.settings import DELIVERIES, AndroidSettings
 from msd.export.android.versions import LIMITS
 from tests.app_bundles import write_bundle
-from tests.jvm import SOURCES, class_path, compile_app, misspelt
+from tests.kotlinc import SOURCES, class_path, compile_app, library, misspelt
 
 APP = Path(__file__).parent / "kotlin_app"
 
@@ -54,7 +54,8 @@ class Exports:
 
     def ask(self, kind: str, home: Path, *words: str) -> str:
         """Return what a JVM says of a delivery asked for the model: see tests/kotlin_app/Deliveries.kt."""
-        command = ["java", "-XX:+UseSerialGC", "-cp", class_path(self.jar), "dev.msd.tried.DeliveriesKt"]
+        path = class_path([self.jar, *library()])
+        command = ["java", "-XX:+UseSerialGC", "-cp", path, "dev.msd.tried.DeliveriesKt"]
         line = "\t".join([kind, str(home), *words])
         return subprocess.run(
             command, input=line, capture_output=True, text=True, check=True, timeout=120

@@ -3,6 +3,7 @@ package dev.msd.runtime
 
 import org.json.JSONObject
 import java.io.File
+import java.lang.management.ManagementFactory
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
 import java.security.MessageDigest
@@ -29,6 +30,8 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "coroutines" to ::byCoroutines,
     "posterior noise" to { sent(posteriorNoise(it.getLong("seed"), it.getInt("size"), it.getInt("stream"))) },
     "device" to ::askDevice,
+    "device question" to ::askOne,
+    "explanations" to { explanations() },
     "opening" to ::opening,
     "android" to ::onAndroid,
 )
@@ -150,4 +153,13 @@ private fun install(command: JSONObject): Any {
         File(from, name).inputStream()
     }
     return opened
+}
+
+/** Opens a model's manifest and tokenizer; returns how many bytes that allocated on this thread. */
+private fun opening(command: JSONObject): Any {
+    val folder = File(command.getString("folder"))
+    val threads = ManagementFactory.getThreadMXBean() as com.sun.management.ThreadMXBean
+    val before = threads.currentThreadAllocatedBytes
+    ClipTokenizer.open(Manifest.open(folder), folder)
+    return threads.currentThreadAllocatedBytes - before
 }

@@ -1,32 +1,25 @@
 package dev.msd.tried
 
-import android.content.ComponentCallbacks
-import android.content.Context
+import android.app.Activity
+import androidx.activity.result.ActivityResultLauncher
+import androidx.activity.result.IntentSenderRequest
 import com.google.android.gms.tasks.Task
+import com.google.android.gms.tasks.Tasks
+import com.google.android.play.core.assetpacks.AssetLocation
 import com.google.android.play.core.assetpacks.AssetPackLocation
 import com.google.android.play.core.assetpacks.AssetPackManager
-import com.google.android.play.core.assetpacks.AssetPackManagerFactory
 import com.google.android.play.core.assetpacks.AssetPackState
 import com.google.android.play.core.assetpacks.AssetPackStateUpdateListener
 import com.google.android.play.core.assetpacks.AssetPackStates
+import com.google.android.play.core.assetpacks.StandInStore
 import com.google.android.play.core.assetpacks.model.AssetPackStatus
+import com.google.android.play.core.assetpacks.model.AssetPackStorageMethod
 import dev.msd.runtime.Manifest
 import dev.msd.runtime.RuntimeFailure
+import dev.msd.runtime.StandInContext
 import dev.msd.runtime.Verify
 import java.io.File
 import kotlin.concurrent.thread
-
-/** An app whose folders are in [home]: its assets are there too. */
-private class App(private val home: File) : Context() {
-    override val codeCacheDir: File = File(home, "code_cache")
-    override val noBackupFilesDir: File = File(home, "no_backup").apply { mkdirs() }
-
-    override fun <T> getSystemService(serviceClass: Class<T>): T = error("no service")
-
-    override fun registerComponentCallbacks(callback: ComponentCallbacks): Unit = Unit
-
-    override fun unregisterComponentCallbacks(callback: ComponentCallbacks): Unit = Unit
-}
 
 private class State(private val name: String, private val status: Int, private val bytes: Long) : AssetPackState() {
     override fun name(): String = name
@@ -38,6 +31,23 @@ private class State(private val name: String, private val status: Int, private v
     override fun bytesDownloaded(): Long = bytes
 
     override fun totalBytesToDownload(): Long = 15
+
+    override fun transferProgressPercentage(): Int = 0
+}
+
+private class States(private val packNames: List<String>) : AssetPackStates() {
+    override fun packStates(): Map<String, AssetPackState> =
+        packNames.associateWith { State(it, AssetPackStatus.PENDING, 0) }
+
+    override fun totalBytes(): Long = 15L * packNames.size
+}
+
+private class Location(private val folder: File) : AssetPackLocation() {
+    override fun assetsPath(): String = folder.path
+
+    override fun path(): String? = folder.parent
+
+    override fun packStorageMethod(): Int = AssetPackStorageMethod.STORAGE_FILES
 }
 
 /** Delivers the packs of an exported project, [out], each by way of [statuses]; none at all without these. */
@@ -49,12 +59,8 @@ private class Store(private val out: File, private val statuses: List<Int>) : As
     override fun fetch(packNames: List<String>): Task<AssetPackStates> {
         fetched += 1
         thread { for (name in packNames) for ((i, status) in statuses.withIndex()) tell(name, status, 5L * (i + 1)) }
-        return Task {
-            check(statuses.isNotEmpty()) { "there is no store" }
-            object : AssetPackStates() {
-                override fun packStates() = packNames.associateWith { State(it, AssetPackStatus.PENDING, 0) }
-            }
-        }
+        if (statuses.isEmpty()) return Tasks.forException(IllegalStateException("there is no store"))
+        return Tasks.forResult(States(packNames))
     }
 
     private fun tell(name: String, status: Int, bytes: Long) {
@@ -64,9 +70,7 @@ private class Store(private val out: File, private val statuses: List<Int>) : As
 
     override fun getPackLocation(packName: String): AssetPackLocation? {
         if (synchronized(arrived) { packName !in arrived }) return null
-        return object : AssetPackLocation() {
-            override fun assetsPath() = File(out, "${packName.replace('_', '-')}/src/main/assets").path
-        }
+        return Location(File(out, "${packName.replace('_', '-')}/src/main/assets"))
     }
 
     override fun registerListener(listener: AssetPackStateUpdateListener) {
@@ -76,6 +80,34 @@ private class Store(private val out: File, private val statuses: List<Int>) : As
     override fun unregisterListener(listener: AssetPackStateUpdateListener) {
         this.listener = null
     }
+
+    override fun clearListeners() {
+        listener = null
+    }
+
+    override fun showConfirmationDialog(activity: Activity): Task<Int> = Tasks.forResult(Activity.RESULT_OK)
+
+    override fun showConfirmationDialog(
+        activityResultLauncher: ActivityResultLauncher<IntentSenderRequest>,
+    ): Boolean = error("nothing asks this")
+
+    @Deprecated("Deprecated in Java")
+    override fun showCellularDataConfirmation(activity: Activity): Task<Int> = error("nothing asks this")
+
+    @Deprecated("Deprecated in Java")
+    override fun showCellularDataConfirmation(
+        activityResultLauncher: ActivityResultLauncher<IntentSenderRequest>,
+    ): Boolean = error("nothing asks this")
+
+    override fun cancel(packNames: List<String>): AssetPackStates = error("nothing asks this")
+
+    override fun getAssetLocation(packName: String, assetPath: String): AssetLocation? = error("nothing asks this")
+
+    override fun getPackLocations(): Map<String, AssetPackLocation> = error("nothing asks this")
+
+    override fun getPackStates(packNames: List<String>): Task<AssetPackStates> = error("nothing asks this")
+
+    override fun removePack(packName: String): Task<Void> = error("nothing asks this")
 }
 
 /**
@@ -89,10 +121,10 @@ public fun main() {
 
 private fun tried(words: List<String>): String = try {
     val (kind, home, from) = words
-    val context = App(File(home))
+    val context = StandInContext(File(home))
     val told = ArrayList<Pair<Long, Long>>()
     val store = if (kind == "assetpack") Store(File(from), words[3].split(",").mapNotNull(String::toIntOrNull)) else null
-    AssetPackManagerFactory.play = store
+    StandInStore.play(store)
     val ask: () -> File = when (kind) {
         "assetpack" -> dev.msd.assetpack.Models(context).let { { it.folder { done, total -> told += done to total } } }
         "download" -> dev.msd.download.Models(context, from).let { { it.folder { done, total -> told += done to total } } }

@@ -1,4 +1,0 @@
-/** A stub of android.os.Bundle. */
-package android.os
-
-class Bundle

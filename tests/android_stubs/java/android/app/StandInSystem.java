@@ -1,0 +1,65 @@
+package android.app;
+
+import android.content.Context;
+import java.util.Collection;
+
+/** No part of Android: what the system does with an app, and what a test sees of it. */
+public final class StandInSystem {
+    private StandInSystem() {}
+
+    public static ActivityManager memory(long total, long free) {
+        ActivityManager manager = new ActivityManager();
+        manager.totalMemory = total;
+        manager.freeMemory = free;
+        return manager;
+    }
+
+    public static NotificationManager notifications() {
+        return new NotificationManager();
+    }
+
+    public static Collection<Notification> shown(NotificationManager manager) {
+        return manager.shown.values();
+    }
+
+    public static CharSequence title(Notification notification) {
+        return notification.title;
+    }
+
+    public static CharSequence text(Notification notification) {
+        return notification.text;
+    }
+
+    public static int done(Notification notification) {
+        return notification.done;
+    }
+
+    public static int most(Notification notification) {
+        return notification.most;
+    }
+
+    public static void attach(Activity activity, Context base, Application application) {
+        activity.attach(base, application);
+    }
+
+    public static void attach(Application application, Context base) {
+        application.attach(base);
+    }
+
+    public static void attach(Service service, Context base, Application application) {
+        service.attach(base, application);
+    }
+
+    /** Returns the notification of a service in the foreground, or null. */
+    public static Notification foreground(Service service) {
+        return service.foreground;
+    }
+
+    public static int foregroundType(Service service) {
+        return service.foregroundType;
+    }
+
+    public static boolean stopped(Service service) {
+        return service.stopped;
+    }
+}

@@ -1,0 +1,47 @@
+package android.graphics;
+
+import android.os.Parcelable;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.nio.charset.StandardCharsets;
+import org.jetbrains.annotations.NotNull;
+
+public final class Bitmap implements Parcelable {
+    final int[] colors;
+    private final int width;
+    private final int height;
+    Bitmap(int[] colors, int width, int height) {
+        this.colors = colors;
+        this.width = width;
+        this.height = height;
+    }
+    public static Bitmap createBitmap(@NotNull int[] colors, int width, int height, @NotNull Config config) {
+        return new Bitmap(colors.clone(), width, height);
+    }
+    public static Bitmap createBitmap(int width, int height, @NotNull Config config) {
+        return new Bitmap(new int[width * height], width, height);
+    }
+    public static Bitmap createScaledBitmap(@NotNull Bitmap src, int dstWidth, int dstHeight, boolean filter) {
+        throw new RuntimeException("Stub!");
+    }
+    public boolean compress(@NotNull CompressFormat format, int quality, @NotNull OutputStream stream) {
+        try {
+            stream.write((format + " " + width + "x" + height).getBytes(StandardCharsets.UTF_8));
+            return true;
+        }
+        catch (IOException problem) { return false; }
+    }
+    public int getWidth() { return width; }
+    public int getHeight() { return height; }
+    public void getPixels(@NotNull int[] pixels, int offset, int stride, int x, int y, int width, int height) {
+        throw new RuntimeException("Stub!");
+    }
+    public void setPixels(@NotNull int[] pixels, int offset, int stride, int x, int y, int width, int height) {
+        throw new RuntimeException("Stub!");
+    }
+    public void recycle() {}
+
+    public enum Config { ALPHA_8, RGB_565, ARGB_4444, ARGB_8888, RGBA_F16, HARDWARE, RGBA_1010102 }
+
+    public enum CompressFormat { JPEG, PNG, WEBP, WEBP_LOSSY, WEBP_LOSSLESS }
+}

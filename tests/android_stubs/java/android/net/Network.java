@@ -1,0 +1,6 @@
+package android.net;
+
+import android.os.Parcelable;
+
+public class Network implements Parcelable {
+}

@@ -1,0 +1,6 @@
+package android.widget;
+
+public interface Adapter {
+    int getCount();
+    Object getItem(int position);
+}

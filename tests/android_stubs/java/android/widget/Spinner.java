@@ -1,0 +1,7 @@
+package android.widget;
+
+import android.content.Context;
+
+public class Spinner extends AbsSpinner {
+    public Spinner(Context context) { super(context); }
+}

@@ -1,0 +1,4 @@
+package androidx.activity.result;
+
+public abstract class ActivityResultLauncher<I> {
+}

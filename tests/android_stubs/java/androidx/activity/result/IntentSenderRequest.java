@@ -1,0 +1,4 @@
+package androidx.activity.result;
+
+public final class IntentSenderRequest {
+}

@@ -1,0 +1,5 @@
+package com.google.android.gms.tasks;
+
+public interface OnCanceledListener {
+    void onCanceled();
+}

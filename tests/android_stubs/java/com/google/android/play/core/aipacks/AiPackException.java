@@ -1,0 +1,4 @@
+package com.google.android.play.core.aipacks;
+
+public class AiPackException extends RuntimeException {
+}

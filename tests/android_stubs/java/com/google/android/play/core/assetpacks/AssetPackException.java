@@ -1,0 +1,4 @@
+package com.google.android.play.core.assetpacks;
+
+public class AssetPackException extends RuntimeException {
+}

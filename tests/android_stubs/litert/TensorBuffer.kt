@@ -1,0 +1,36 @@
+/** LiteRT's signatures, litert/kotlin/…/TensorBuffer.kt; docs/android-apis.md names their commit and lines. */
+@file:Suppress("unused")
+
+package com.google.ai.edge.litert
+
+class TensorBuffer internal constructor(handle: Long) : JniHandle(handle) {
+    @Throws(LiteRtException::class)
+    fun writeInt(data: IntArray) = write(data, data.size)
+
+    @Throws(LiteRtException::class)
+    fun writeFloat(data: FloatArray) = write(data, data.size)
+
+    @Throws(LiteRtException::class)
+    fun writeInt8(data: ByteArray) = write(data, data.size)
+
+    @Throws(LiteRtException::class)
+    fun readInt(): IntArray = read() as IntArray
+
+    @Throws(LiteRtException::class)
+    fun readFloat(): FloatArray = read() as FloatArray
+
+    @Throws(LiteRtException::class)
+    fun readInt8(): ByteArray = read() as ByteArray
+
+    override protected fun destroy() = StandInDevice.freed(handle)
+
+    private fun write(data: Any, size: Int) {
+        assertNotDestroyed()
+        StandInDevice.write(handle, data, size)
+    }
+
+    private fun read(): Any {
+        assertNotDestroyed()
+        return StandInDevice.read(handle)
+    }
+}
