@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 import regex
 
-from msd.bundle import open_bundle
 from msd.export.android import manifest as app
 from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.runtime.tokenizer import END, START, open_tokenizer
-from msd.sources.clip_tokenizer import clip_tokenizer
-from tests.app_bundles import write_app
+from tests.app_bundles import write_app, write_clip_app
 from tests.clip_files import SD15, SD21, added
 from tests.jvm import Jvm
 from tests.kotlinc import SOURCES
@@ -104,18 +102,6 @@ def test_the_vocabulary_of_clip_makes_the_same_tokens(kotlin: Jvm, tmp_path: Pat
     assert max(max(ids) for ids in found) == 49407
 
 
-def write_clip_app(folder: Path) -> Path:
-    """Write an app's files with the package's own copy of CLIP's tokenizer."""
-    write_app(folder)
-    for file in (folder / "tokenizer").iterdir():
-        file.unlink()
-    for name, read in clip_tokenizer("!").items():
-        (folder / "tokenizer" / name).write_bytes(read())
-    bundle = open_bundle(folder)
-    app.write_manifest(app.describe(bundle, (20,)), bundle, folder)
-    return folder
-
-
 def test_opening_a_tokenizer_costs_as_much_for_each_token(kotlin: Jvm, tmp_path: Path) -> None:
     """Counted in bytes that opening allocates, the second time: the first one loads classes too."""
     whole = write_clip_app(tmp_path / "whole")
@@ -126,7 +112,8 @@ def test_opening_a_tokenizer_costs_as_much_for_each_token(kotlin: Jvm, tmp_path:
         lines = (whole / name).read_text("utf-8").splitlines(keepends=True)
         (half / name).write_text("".join(lines[: len(lines) // 2]), "utf-8")
     costs = {
-        folder: [kotlin.ask("opening", folder=str(folder)) for _ in range(2)][1] for folder in (whole, half)
+        folder: [kotlin.ask("opening", folder=str(folder))["bytes"] for _ in range(2)][1]
+        for folder in (whole, half)
     }
     assert 1.5 < costs[whole] / costs[half] < 2.5
     assert costs[whole] < 500 * 49_408

@@ -155,11 +155,12 @@ private fun install(command: JSONObject): Any {
     return opened
 }
 
-/** Opens a model's manifest and tokenizer; returns how many bytes that allocated on this thread. */
+/** Opens a model's manifest and tokenizer; returns how many bytes that allocated on this thread, and the seconds. */
 private fun opening(command: JSONObject): Any {
     val folder = File(command.getString("folder"))
     val threads = ManagementFactory.getThreadMXBean() as com.sun.management.ThreadMXBean
-    val before = threads.currentThreadAllocatedBytes
+    val (before, begun) = threads.currentThreadAllocatedBytes to System.nanoTime()
     ClipTokenizer.open(Manifest.open(folder), folder)
-    return threads.currentThreadAllocatedBytes - before
+    val seconds = (System.nanoTime() - begun) / 1e9
+    return mapOf("bytes" to threads.currentThreadAllocatedBytes - before, "seconds" to seconds)
 }
