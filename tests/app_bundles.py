@@ -96,7 +96,7 @@ def write_app(folder: Path, sampler: str | None = None, **settings: Any) -> Path
 
 
 def write_clip_app(folder: Path, steps: tuple[int, ...] = (20,)) -> Path:
-    """Write a bundle with CLIP's own vocabulary and an image encoder, and its app's files in the same folder."""
+    """Write a bundle with CLIP's own vocabulary and an image encoder, and its app's files beside it."""
     write_bundle(folder, encoder=True)
     for file in (folder / "tokenizer").iterdir():
         file.unlink()
