@@ -25,6 +25,7 @@ from msd.bundle import (
 )
 from msd.export.android.manifest import describe, write_manifest
 from msd.runners.engine import Engine
+from msd.sources.clip_tokenizer import clip_tokenizer
 from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
@@ -41,10 +42,13 @@ def write_bundle(
     scheduler: dict[str, Any] | None = None,
     tokenizer: dict[str, Any] | None = None,
     chunks: int = 1,
+    encoder: bool = False,
+    inpaints: bool = False,
 ) -> Path:
-    """Write a bundle that NumPy draws with; `embeddings`: the widths of the U-Net's inputs by name.
+    """Write a bundle that NumPy generates with; `embeddings`: the widths of the U-Net's inputs by name.
 
-    With `chunks`, the U-Net takes as many outputs of the text encoder.
+    With `chunks`, the U-Net takes as many outputs of the text encoder. `encoder`: the bundle has an image
+    encoder. `inpaints`: the U-Net takes a mask and the masked image beside the latents.
     """
     folder.mkdir(parents=True)
     latent, context = (batch, HEIGHT, WIDTH, 4), (batch, 1, 77, CONTEXT)
@@ -52,13 +56,19 @@ def write_bundle(
     extra = {name: (batch, width) for name, width in (embeddings or {}).items()}
     if "timestep_embedding" not in extra:
         extra["timestep"] = (1,)
+    taken = (*latent[:-1], 9) if inpaints else latent
     parts = {
         "text_encoder": _write(folder, "text_encoder", {"tokens": (batch, 77)}, ("context", context)),
-        "unet": _write(folder, "unet", {"latent": latent, "context": read, **extra}, ("noise", latent)),
+        "unet": _write(folder, "unet", {"latent": taken, "context": read, **extra}, ("noise", latent)),
         "vae_decoder": _write(
             folder, "vae_decoder", {"latent": (1, *latent[1:])}, ("image", (1, HEIGHT * 8, WIDTH * 8, 3))
         ),
     }
+    components: dict[str, dict[str, Any]] = {"text_encoder": {}, "unet": SETTINGS, "vae_decoder": {}}
+    if encoder:
+        image, moments = (1, HEIGHT * 8, WIDTH * 8, 3), (1, HEIGHT, WIDTH, 8)
+        parts["vae_encoder"] = _write(folder, "vae_encoder", {"image": image}, ("moments", moments))
+        components["vae_encoder"] = {"scaling_factor": 0.25}
     write_tokenizer(folder / "tokenizer", tokenizer)
     (folder / "scheduler").mkdir()
     (folder / "scheduler" / "scheduler_config.json").write_text(
@@ -70,7 +80,7 @@ def write_bundle(
         batch=batch,
         recipe=RecipeFacts("gpu-w8", ""),
         prompt_chunks=chunks,
-        components={"text_encoder": {}, "unet": SETTINGS, "vae_decoder": {}},
+        components=components,
     )
     source = Source("stand-in", "sums", {"unet.safetensors": File("ab" * 32, 7)})
     manifest = Manifest("0", source, configuration, parts, Conversion(0.0, 0), versions={"numpy": "1"})
@@ -82,6 +92,18 @@ def write_app(folder: Path, sampler: str | None = None, **settings: Any) -> Path
     """Write a bundle, and its app's files in the same folder."""
     bundle = open_bundle(write_bundle(folder, **settings))
     write_manifest(describe(bundle, STEPS, sampler), bundle, folder)
+    return folder
+
+
+def write_clip_app(folder: Path, steps: tuple[int, ...] = (20,)) -> Path:
+    """Write a bundle with CLIP's own vocabulary and an image encoder, and its app's files beside it."""
+    write_bundle(folder, encoder=True)
+    for file in (folder / "tokenizer").iterdir():
+        file.unlink()
+    for name, read in clip_tokenizer("!").items():
+        (folder / "tokenizer" / name).write_bytes(read())
+    bundle = open_bundle(folder)
+    write_manifest(describe(bundle, steps), bundle, folder)
     return folder
 
 
@@ -105,7 +127,7 @@ class Sums:
     output: TensorSpec
 
     def run(self, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        made = {"text_encoder": encode, "unet": predict, "vae_decoder": decode}[self.name](**inputs)
+        made = NETWORKS[self.name](**inputs)
         return {self.output.name: made.reshape(self.output.shape).astype(np.float32)}
 
 
@@ -126,6 +148,8 @@ def encode(tokens: np.ndarray) -> np.ndarray:
 
 def predict(latent: np.ndarray, context: np.ndarray, **told: np.ndarray) -> np.ndarray:
     batch = len(latent)
+    if latent.shape[-1] == 9:
+        latent = latent[..., :4] + 0.1 * latent[..., 4:5] + 0.05 * latent[..., 5:]
     rows = latent.reshape(batch, -1).astype(np.float64)
     text = context.reshape(batch, -1).astype(np.float64)
     words = (text * (np.arange(text.shape[1]) % 5 + 1)).sum(1, keepdims=True) / text.shape[1]
@@ -142,3 +166,13 @@ def _told(value: np.ndarray) -> float:
 def decode(latent: np.ndarray) -> np.ndarray:
     wide = latent[0].astype(np.float64)
     return (0.4 * wide[..., :3] + 0.1 * wide[..., 3:]).repeat(8, 0).repeat(8, 1)
+
+
+def encode_image(image: np.ndarray) -> np.ndarray:
+    """Eight numbers for each cell, of the pixel at its top left: four means, four logarithms of variances."""
+    corner = image[0, ::8, ::8].astype(np.float64)
+    mean = [0.7 * corner[..., i % 3] + 0.1 * i for i in range(4)]
+    return np.stack([*mean, *(0.3 * corner[..., i % 3] - 2 for i in range(4))], -1)
+
+
+NETWORKS = {"text_encoder": encode, "unet": predict, "vae_decoder": decode, "vae_encoder": encode_image}

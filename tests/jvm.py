@@ -17,11 +17,11 @@ Serve = Callable[[str, dict[str, np.ndarray]], np.ndarray]
 
 
 class Jvm:
-    """A process that answers commands of tests/kotlin/Main.kt; a context manager."""
+    """A process that answers commands of tests/kotlin/Main.kt, or of another `main`; a context manager."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, main: str = "dev.msd.runtime.MainKt") -> None:
         self._process = subprocess.Popen(
-            ["java", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-cp", path, "dev.msd.runtime.MainKt"],
+            ["java", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-cp", path, main],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -53,6 +53,11 @@ class Jvm:
         assert said, f"the JVM ended with {self._process.wait()}"
         answer: dict[str, Any] = json.loads(said)
         return answer
+
+    def kill(self) -> None:
+        """End the process in the middle of whatever it does."""
+        self._process.kill()
+        self._process.wait()
 
     def __enter__(self) -> Jvm:
         return self

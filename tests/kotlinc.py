@@ -43,10 +43,13 @@ def library() -> list[Path]:
         return _library()
 
 
-def compile_app(sources: Iterable[Path]) -> Path:
-    """Return the jar of an app's sources, compiled beside the library; skips without a compiler."""
+def compile_app(sources: Iterable[Path], name: str = "app") -> Path:
+    """Return the jar of an app's sources, compiled beside the library; skips without a compiler.
+
+    Of each `name` the last jar is kept.
+    """
     with _compiler():
-        return _compiled("app", sources, _kotlin, *_against(_library()))
+        return _compiled(name, sources, _kotlin, *_against(_library()))
 
 
 def class_path(jars: Iterable[Path]) -> str:

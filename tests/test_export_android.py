@@ -19,7 +19,10 @@ from msd.errors import BadBundle, BadConfig, OutputExists, OutputUnwritable
 from msd.export.android import manifest as app
 from msd.export.android.export import export_android, plan
 from msd.export.android.packs import Pack, divide, require_small
+from msd.export.android.probe import PROBE
+from msd.export.android.project import ASSETS
 from msd.export.android.settings import DELIVERIES, AndroidSettings
+from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.export.android.versions import LIMITS
 from msd.export.folder import NOTE
 from tests.app_bundles import write_bundle
@@ -79,14 +82,15 @@ def test_the_model_is_where_its_delivery_takes_it_from_whole(
 ) -> None:
     place = exports[delivery] / PLACES[delivery]
     said = app.load_manifest(place / app.NAME)
-    assert {file.name for file in said.files} == {*NETWORKS, app.VOCABULARY, app.MERGES}
+    assert {file.name for file in said.files} == {*NETWORKS, VOCABULARY, MERGES}
     for file in said.files:
         content = (place / file.name).read_bytes()
         assert (len(content), hashlib.sha256(content).hexdigest()) == (file.bytes, file.sha256)
     for name in NETWORKS:
         assert (place / name).read_bytes() == (bundle.folder / name).read_bytes()
     networks = {path for path in files(exports[delivery]) if path.endswith(".tflite")}
-    assert networks == {f"{PLACES[delivery]}/{name}" for name in NETWORKS}
+    assert networks == {f"{PLACES[delivery]}/{name}" for name in NETWORKS} | {f"{ASSETS}/{PROBE}"}
+    assert app.load_manifest(exports[delivery] / ASSETS / app.NAME) == said
     assert not list(violations(json.loads((place / app.NAME).read_text()), app.manifest_schema()))
 
 
@@ -325,7 +329,7 @@ def test_the_script_pushes_every_file(name: str, exports: dict[str, Path], adb: 
     subprocess.run([script], env={**os.environ, "ADB": str(adb)}, check=True, stdout=subprocess.DEVNULL)
     asked = [line.split("|")[:-1] for line in Path(f"{adb}.log").read_text().splitlines()]
     pushed = [words for words in asked if words[0] == "push"]
-    assert [Path(target).name for _, _, target in pushed] == [*NETWORKS, "vocab.json", "merges.txt", app.NAME]
+    assert [Path(target).name for _, _, target in pushed] == [*NETWORKS, "tokens.txt", "merges.txt", app.NAME]
     assert all(Path(source).is_file() for _, source, _ in pushed)
     package = "com.example.painter" if name == "targeted" else "com.example.sd"
     commands = [words[1] for words in asked if words[0] == "shell"]

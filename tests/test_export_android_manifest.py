@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.bundle import Bundle, file_facts, open_bundle
+from msd.bundle import Bundle, ConvertedFile, file_facts, open_bundle
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.android.manifest import (
-    MERGES,
+    LARGEST_PREVIEW,
     NAME,
-    VOCABULARY,
+    SYSTEM_MEMORY,
     AppManifest,
     Delegation,
     ModelFile,
@@ -24,6 +24,7 @@ from msd.export.android.manifest import (
     manifest_schema,
     write_manifest,
 )
+from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.report.report import FileReport, Report
 from msd.runtime.scheduler import open_scheduler
 from msd.runtime.timestep import embed_timestep
@@ -79,6 +80,55 @@ def test_every_coefficient_is_the_runtime_s(name: str, bundle: Bundle) -> None:
         assert (schedule.start, list(schedule.steps)) == (table.start, list(table.steps))
 
 
+@pytest.mark.parametrize("name", ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"])
+def test_schedules_that_begin_from_an_image_are_the_runtime_s(name: str, tmp_path: Path) -> None:
+    """Of 3 steps, a strength of 0.1 to 0.3 leaves none for most schedulers: those are left out."""
+    bundle = open_bundle(write_bundle(tmp_path / "bundle", encoder=True))
+    facts = describe(bundle, (3, 20), name).image
+    assert facts is not None
+    assert (facts.encoder, facts.scaling_factor, facts.inpaints) == ("vae_encoder", 0.25, False)
+    scheduler = open_scheduler(bundle.folder / "scheduler", name)
+    for begun in facts.schedules:
+        table = scheduler.table(begun.count, begun.strength)
+        assert (begun.schedule.start, list(begun.schedule.steps)) == (table.start, list(table.steps))
+    strengths = {n: [s.strength for s in facts.schedules if s.count == n] for n in (3, 20)}
+    assert strengths[20] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    assert strengths[3] == [s for s in strengths[20] if int(3 * s) >= 1]
+
+
+def test_a_bundle_without_an_image_encoder_begins_from_no_image(bundle: Bundle) -> None:
+    assert describe(bundle).image is None
+
+
+def test_a_model_that_repaints_needs_an_image_encoder(tmp_path: Path) -> None:
+    bare = open_bundle(write_bundle(tmp_path / "bare", inpaints=True))
+    with pytest.raises(BadBundle, match=r"repaints a part of an image, .*; convert with --also vae_encoder"):
+        describe(bare)
+    facts = describe(open_bundle(write_bundle(tmp_path / "whole", inpaints=True, encoder=True))).image
+    assert facts is not None
+    assert facts.inpaints
+
+
+def test_previews_are_decoded_by_what_fits_beside_the_u_net(bundle: Bundle) -> None:
+    assert describe(bundle).preview == "vae_decoder"
+    parts = bundle.manifest.components
+    large = {**parts, "vae_decoder": dataclasses.replace(parts["vae_decoder"], bytes=LARGEST_PREVIEW + 1)}
+    assert describe(_with(bundle, large)).preview is None
+    both = {**large, "preview_decoder": parts["vae_decoder"]}
+    assert describe(_with(bundle, both)).preview == "preview_decoder"
+
+
+def test_the_memory_of_a_phone_is_estimated_by_the_largest_network_or_given(bundle: Bundle) -> None:
+    parts = bundle.manifest.components
+    grown = {**parts, "unet": dataclasses.replace(parts["unet"], bytes=10**9)}
+    assert describe(_with(bundle, grown)).min_memory == SYSTEM_MEMORY + 3 * 10**9
+    assert describe(bundle, min_memory=7 * 10**9).min_memory == 7 * 10**9
+
+
+def _with(bundle: Bundle, parts: dict[str, ConvertedFile]) -> Bundle:
+    return Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=parts))
+
+
 def test_sinusoids_are_made_of_the_frequencies(bundle: Bundle) -> None:
     said = describe(bundle)
     assert said.timestep is not None
@@ -106,7 +156,8 @@ def test_what_is_written_reads_the_same_and_the_tokenizer_s_files_are_listed(
     for name, role in ((VOCABULARY, "vocabulary"), (MERGES, "merges")):
         facts = file_facts(tmp_path / name)
         assert ModelFile(name, role, facts.bytes, facts.sha256) in said.files
-    assert json.loads((tmp_path / VOCABULARY).read_text("utf-8")) == tokenizer.vocabulary
+    lines = (tmp_path / VOCABULARY).read_text("utf-8").splitlines()
+    assert {token: number for number, token in enumerate(lines) if token} == tokenizer.vocabulary
     pairs = [tuple(line.split(" ")) for line in (tmp_path / MERGES).read_text("utf-8").splitlines()]
     assert {pair: rank for rank, pair in enumerate(pairs)} == tokenizer.ranks
     assert (said.tokenizer.start, said.tokenizer.pad) == (tokenizer.start, tokenizer.pad)
@@ -164,10 +215,13 @@ def test_refuses_impossible_settings(bundle: Bundle) -> None:
         describe(bundle, precision="int8")
 
 
-def test_refuses_a_manifest_that_is_missing_or_newer(bundle: Bundle, tmp_path: Path) -> None:
+def test_refuses_a_manifest_that_is_missing_newer_or_older(bundle: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BadBundle, match="cannot read"):
         load_manifest(tmp_path / NAME)
-    newer = json.loads(dump_manifest(describe(bundle))) | {"format": 2}
+    newer = json.loads(dump_manifest(describe(bundle))) | {"format": 3}
     (tmp_path / NAME).write_text(json.dumps(newer))
-    with pytest.raises(BadBundle, match="has format 2 and this msd reads up to 1"):
+    with pytest.raises(BadBundle, match="has format 3 and this msd reads up to 2"):
+        load_manifest(tmp_path / NAME)
+    (tmp_path / NAME).write_text(json.dumps({**newer, "format": 1}))
+    with pytest.raises(BadBundle, match=r"has format 1, which an older msd wrote; .* make it again"):
         load_manifest(tmp_path / NAME)

@@ -114,7 +114,7 @@ def test_every_table_and_trajectory_is_the_runtime_s(
         for step, found in zip(table.steps, tables[str(count)]["steps"], strict=True):
             clip = np.inf if step.clip is None else step.clip
             numbers = [step.latent, step.output, step.clean, step.clean_latent, step.clean_output, clip,
-                       step.previous, step.noise, step.scale]  # fmt: skip
+                       step.previous, step.noise, step.scale, step.signal, step.sigma]  # fmt: skip
             assert found["timestep"] == step.timestep
             assert floats(found["numbers"]).tolist() == np.array(numbers, np.float32).tolist()
     latents = noise(5, (1, 4, 6, 4)) * np.float32(chosen.table(20).start)

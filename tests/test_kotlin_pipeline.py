@@ -1,7 +1,8 @@
-"""Pictures of the Kotlin pipeline, run on a JVM, against msd.runtime's; what it asks of LiteRT."""
+"""Images of the Kotlin pipeline, run on a JVM, against msd.runtime's, and the order of its work."""
 
 from __future__ import annotations
 
+import base64
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,27 +15,46 @@ from msd.export.android import manifest as app
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions
+from msd.runtime.initial_image import InitialImage
+from msd.runtime.noise import posterior_noise
 from msd.runtime.pipeline import Pipeline
-from tests.app_bundles import draw_with_sums, write_app
+from tests.app_bundles import HEIGHT, WIDTH, draw_with_sums, write_app
 from tests.jvm import Jvm, Refused, floats
 from tests.stable_diffusion import COMPONENTS
 
 CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 WIDE = {"timestep_embedding": 11}
 TOLD = {"timestep_embedding": 8, "guidance_embedding": 7}
+REQUEST = {
+    "prompt": "three red circles",
+    "negative": "a blue square!",
+    "seed": 9,
+    "steps": 6,
+    "guidance": 7.5,
+}
 
 
-def drawn(kotlin: Jvm, folder: Path, **wishes: Any) -> dict[str, Any]:
-    request = {
-        "prompt": "three red circles",
-        "negative": "a blue square!",
-        "seed": 9,
-        "steps": 6,
-        "guidance": 7.5,
-    }
+def generated(kotlin: Jvm, folder: Path, **wishes: Any) -> dict[str, Any]:
     settings = {"refused": "", "times": 1, "cancel": 0, "close": 0, "trim": False}
-    answer: dict[str, Any] = kotlin.ask("draw", folder=str(folder), **{**request, **settings, **wishes})
+    answer: dict[str, Any] = kotlin.ask("generate", folder=str(folder), **{**REQUEST, **settings, **wishes})
     return answer
+
+
+def shown(found: dict[str, Any]) -> np.ndarray:
+    """Return the pixels of an image as (height, width, 3)."""
+    argb = np.array(found["argb"], np.int64)
+    assert np.all(argb & 0xFF000000 == 0xFF000000)
+    return np.stack([argb >> 16 & 255, argb >> 8 & 255, argb & 255], 1).reshape(*found["size"], 3)
+
+
+def require_equal(found: dict[str, Any], wanted: Any) -> None:
+    """Require latents within 1e-5 of the largest, and pixels within a level."""
+    latents = wanted.latents.ravel()
+    np.testing.assert_allclose(floats(found["latents"]), latents, rtol=0, atol=1e-5 * np.abs(latents).max())
+    pixels = shown(found)
+    assert pixels.shape == wanted.pixels.shape
+    assert np.abs(pixels - wanted.pixels.astype(int)).max() <= 1
+    assert len(np.unique(pixels)) > 20
 
 
 MODELS = {
@@ -46,31 +66,84 @@ MODELS = {
     "chunks": ({"chunks": 3}, 7.5),
     "chunks, batch 2": ({"batch": 2, "chunks": 2}, 7.5),
 }
+SCHEDULERS = ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"]
 
 
-@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
 @pytest.mark.parametrize("model", MODELS)
-def test_a_picture_is_the_runtime_s(
+def test_an_image_is_the_runtime_s(
     model: str, scheduler: str, kotlin: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings, guidance = MODELS[model]
     folder = write_app(tmp_path / "app", scheduler, **settings)
     prompt = "three red circles and then two blue squares " * 12
-    (found,) = drawn(kotlin, folder, prompt=prompt, guidance=guidance)["pictures"]
+    (found,) = generated(kotlin, folder, prompt=prompt, guidance=guidance)["images"]
     draw_with_sums(monkeypatch)
     wanted = Pipeline(open_bundle(folder), scheduler=scheduler).generate(
         prompt, negative_prompt="a blue square!", seed=9, steps=6, guidance=guidance
     )
-    latents = wanted.latents.ravel()
-    np.testing.assert_allclose(floats(found["latents"]), latents, rtol=0, atol=1e-5 * np.abs(latents).max())
-    argb = np.array(found["argb"], np.int64)
-    shown = np.stack([argb >> 16 & 255, argb >> 8 & 255, argb & 255], 1).reshape(*found["size"], 3)
-    assert shown.shape == wanted.pixels.shape
-    assert np.abs(shown - wanted.pixels.astype(int)).max() <= 1
-    assert len(np.unique(shown)) > 20
+    require_equal(found, wanted)
 
 
-def test_the_demo_s_picture_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_path: Path) -> None:
+def photo(masked: bool) -> InitialImage:
+    """Return a random image, and with `masked` a mask whose cells are not aligned to those of the latents."""
+    random = np.random.default_rng(3)
+    levels = random.integers(0, 256, (HEIGHT * 8, WIDTH * 8, 3), np.uint8)
+    pixels = levels[None] / np.float32(127.5) - np.float32(1)
+    mask = np.zeros((1, HEIGHT * 8, WIDTH * 8, 1), np.float32)
+    mask[:, 5:20, 9:41] = 1
+    return InitialImage(pixels, mask if masked else None, "random")
+
+
+def sent_image(image: InitialImage, strength: float) -> dict[str, Any]:
+    levels = np.rint((image.pixels[0].astype(np.float64) + 1) * 127.5).astype(np.int64)
+    argb = (levels[..., 0] << 16 | levels[..., 1] << 8 | levels[..., 2]) - (1 << 24)
+    wishes = {"argb": argb.ravel().tolist(), "strength": strength}
+    if image.mask is not None:
+        wishes["mask"] = base64.b64encode(image.mask.astype(np.uint8).tobytes()).decode()
+    return wishes
+
+
+@pytest.mark.parametrize("strength", [0.5, 0.8, 1.0])
+@pytest.mark.parametrize("kind", ["image", "mask", "inpainting"])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+def test_an_image_that_begins_from_an_image_is_the_runtime_s(
+    scheduler: str, kind: str, strength: float, kotlin: Jvm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_app(tmp_path / "app", scheduler, encoder=True, inpaints=kind == "inpainting")
+    image = photo(masked=kind != "image")
+    (found,) = generated(kotlin, folder, image=sent_image(image, strength))["images"]
+    draw_with_sums(monkeypatch)
+    wanted = Pipeline(open_bundle(folder), scheduler=scheduler).generate(
+        "three red circles", negative_prompt="a blue square!", seed=9, steps=6, guidance=7.5, image=image,
+        strength=strength,
+    )  # fmt: skip
+    require_equal(found, wanted)
+
+
+def test_the_posterior_s_noise_is_the_runtime_s(kotlin: Jvm) -> None:
+    for seed, stream in [(0, 1), (9, 2), (2**32, 1), (2**63 - 1, 2)]:
+        found = kotlin.ask("posterior noise", seed=seed, size=30, stream=stream)
+        assert floats(found).tolist() == posterior_noise(seed, (30,), stream).tolist()
+
+
+def test_images_that_do_not_fit_are_refused(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
+    image = sent_image(photo(masked=True), 0.5)
+    with pytest.raises(Refused, match="BadRequest: this model begins from no image: it was exported without"):
+        generated(kotlin, plain_app, image=image)
+    folder = write_app(tmp_path / "app", encoder=True, inpaints=True)
+    for wishes, message in [
+        (None, "repaints a part of an image: give an image and a mask"),
+        ({**image, "mask": ""}, "repaints a part of an image: give a mask"),
+        ({**image, "argb": [0] * 5}, "the image has 5 pixels; it should have 48 times 32"),
+        ({**image, "mask": "AQE="}, "the mask has 2 pixels; it should have 48 times 32"),
+        ({**image, "strength": 0.55}, "no schedule for 6 steps at strength 0.55; there are 0.2, 0.3, "),
+    ]:
+        with pytest.raises(Refused, match=f"BadRequest: .*{message}"):
+            generated(kotlin, folder, image=wishes)
+
+
+def test_the_demo_s_image_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_path: Path) -> None:
     """The whole pipeline in Kotlin with the real networks, which LiteRT's interpreter runs for it here."""
     bundle, prompt = open_bundle(demo_int8), "two red circles on the left over a striped blue background"
     app.write_manifest(app.describe(bundle), bundle, tmp_path)
@@ -83,62 +156,109 @@ def test_the_demo_s_picture_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_p
             return opened[role].run(shaped)[part.outputs[0].name]
 
         found = kotlin.ask(
-            "draw served", serve, folder=str(tmp_path), prompt=prompt, negative="", seed=7, steps=20
+            "generate served", serve, folder=str(tmp_path), prompt=prompt, negative="", seed=7, steps=20
         )
     wanted = Pipeline(bundle, threads=1).generate(prompt, seed=7)
     np.testing.assert_allclose(floats(found["latents"]), wanted.latents.ravel(), rtol=0, atol=1e-4)
-    argb = np.array(found["argb"], np.int64)
-    shown = np.stack([argb >> 16 & 255, argb >> 8 & 255, argb & 255], 1).reshape(wanted.pixels.shape)
-    assert np.abs(shown - wanted.pixels.astype(int)).max() <= 1
+    assert np.abs(shown(found) - wanted.pixels.astype(int)).max() <= 1
     assert wanted.pixels.std() > 20
 
 
-def test_networks_are_opened_run_and_freed_in_turn(kotlin: Jvm, plain_app: Path) -> None:
-    """The U-Net stays; the text encoder is freed before the first step, the decoder opened beside another."""
-    seen = drawn(kotlin, plain_app, times=2)
-    events = seen["events"]
-    assert seen["told"] == [[i, 6] for i in range(1, 7)] * 2
-    kinds = [event.rsplit(" ", 1)[0] for event in events]
-    assert {event.rsplit(" ", 1)[1] for event in events if event.startswith("open")} == {"msd-load"}
-    assert {event.rsplit(" ", 1)[1] for event in events if not event.startswith("open")} == {"msd-draw"}
-    assert kinds.count("open unet") == kinds.count("close unet") == 1
-    assert kinds.count("open text_encoder") == kinds.count("close text_encoder") == 2
-    assert kinds.count("open vae_decoder") == kinds.count("close vae_decoder") == 2
-    assert kinds.index("close text_encoder") < kinds.index("run unet")
-    steps = [i for i, kind in enumerate(kinds) if kind == "run unet"]
-    assert steps[5] < kinds.index("open vae_decoder") < steps[10]
-    assert kinds[-1] == "close unet"
-    assert seen["pictures"][0] == seen["pictures"][1]
+STEPS_TOLD = [["step", i, 6, None] for i in range(1, 7)]
+FIRST = [["compiling", "text_encoder"], ["encoding"], ["compiling", "unet"]]
+LAST = [["compiling", "vae_decoder"], ["decoding"]]
+
+
+def test_networks_are_opened_run_and_freed_in_turn_on_one_thread(kotlin: Jvm, plain_app: Path) -> None:
+    """The U-Net stays; the text encoder is freed before the first step, the decoder opened after the last."""
+    seen = generated(kotlin, plain_app, times=2)
+    again = [step for step in FIRST if step != ["compiling", "unet"]]
+    assert seen["told"] == [*FIRST, *STEPS_TOLD, *LAST, *again, *STEPS_TOLD, *LAST]
+    events = [event.rsplit(" ", 1)[0] for event in seen["events"]]
+    assert {event.rsplit(" ", 1)[1] for event in seen["events"]} == {"msd-generate"}
+    encoder = ["open text_encoder", "run text_encoder", "run text_encoder", "close text_encoder"]
+    decoder = ["open vae_decoder", "run vae_decoder", "close vae_decoder"]
+    steps = ["run unet"] * 12
+    assert events == [
+        *encoder, "open unet", *steps, *decoder, *encoder, *steps, *decoder, "close unet",
+    ]  # fmt: skip
+    assert seen["images"][0] == seen["images"][1]
     assert seen["after"] == {"error": "Cancelled", "message": "the pipeline has been closed"}
 
 
-def test_a_picture_can_be_cancelled_between_steps_and_the_next_one_drawn(
+def test_previews_are_decoded_as_often_as_asked_for(
+    kotlin: Jvm, plain_app: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The decoder stays open meanwhile; the last step has none, as the image follows."""
+    seen = generated(kotlin, plain_app, previews=2)
+    draw_with_sums(monkeypatch)
+    wanted: dict[int, np.ndarray] = {}
+    Pipeline(open_bundle(plain_app)).generate(
+        "three red circles", negative_prompt="a blue square!", seed=9, steps=6, guidance=7.5,
+        on_preview=lambda preview: wanted.update({preview.number: preview.pixels()}),
+    )  # fmt: skip
+    previews = {step[1]: step[3] for step in seen["told"] if step[0] == "step" and step[3]}
+    assert sorted(previews) == [2, 4]
+    for number, argb in previews.items():
+        found = shown({"argb": argb, "size": [HEIGHT * 8, WIDTH * 8]})
+        assert np.abs(found - wanted[number].astype(int)).max() <= 1
+    events = [event.rsplit(" ", 1)[0] for event in seen["events"]]
+    assert (events.count("open vae_decoder"), events.count("run vae_decoder")) == (1, 3)
+
+
+def test_an_image_can_be_cancelled_between_steps_and_the_next_one_generated(
     kotlin: Jvm, plain_app: Path
 ) -> None:
-    seen = drawn(kotlin, plain_app, times=2, cancel=2)
-    first, second = seen["pictures"]
-    assert first == {"error": "Cancelled", "message": "drawing was cancelled"}
+    seen = generated(kotlin, plain_app, times=2, cancel=2)
+    first, second = seen["images"]
+    assert first == {"error": "Cancelled", "message": "the image was cancelled"}
     assert "argb" in second
-    assert seen["told"] == [[1, 6], [2, 6], *([i, 6] for i in range(1, 7))]
+    again = [step for step in FIRST if step != ["compiling", "unet"]]
+    assert seen["told"] == [*FIRST, *STEPS_TOLD[:2], *again, *STEPS_TOLD, *LAST]
 
 
-def test_closing_ends_the_picture_that_is_drawn_and_frees_everything(kotlin: Jvm, plain_app: Path) -> None:
-    seen = drawn(kotlin, plain_app, close=2)
-    assert seen["pictures"] == [{"error": "Cancelled", "message": "the pipeline has been closed"}]
+def test_cancelling_while_a_network_is_compiled_ends_the_wait_at_once(kotlin: Jvm, plain_app: Path) -> None:
+    """The compilation cannot be interrupted, so it goes on; nothing of that image follows it."""
+    seen = kotlin.ask("cancel compiling", folder=str(plain_app), **REQUEST)
+    first, second = seen["images"]
+    assert first == {"error": "Cancelled", "message": "the image was cancelled"}
+    assert seen["while"] == ["open text_encoder msd-generate"]
+    assert "argb" in second
+    events = [event.rsplit(" ", 1)[0] for event in seen["events"]]
+    assert events[:3] == ["open text_encoder", "close text_encoder", "open text_encoder"]
+
+
+def test_closing_ends_the_image_at_once_and_frees_everything(kotlin: Jvm, plain_app: Path) -> None:
+    seen = generated(kotlin, plain_app, close=2)
+    assert seen["images"] == [{"error": "Cancelled", "message": "the pipeline has been closed"}]
     kinds = [event.split(" ")[0] for event in seen["events"]]
     assert kinds.count("open") == kinds.count("close") == 2
+
+
+def test_suspend_and_flow_give_the_same_and_end_with_their_coroutine(kotlin: Jvm, plain_app: Path) -> None:
+    (image,) = generated(kotlin, plain_app)["images"]
+    seen = kotlin.ask("coroutines", folder=str(plain_app), refused="", **REQUEST)
+    assert seen["suspended"] == image
+    again = [step for step in FIRST if step != ["compiling", "unet"]]
+    assert seen["updates"] == [*again, *STEPS_TOLD, *LAST, ["finished", image["argb"]]]
+    assert seen["ended"] == "cancelled"
+    runs = [event for event in seen["events"] if event.startswith("run unet")]
+    assert len(runs) == 12 + 12 + 4
+    refused = kotlin.ask("coroutines", folder=str(plain_app), refused="unet", **REQUEST)
+    message = "unet.tflite cannot be compiled for this device's GPU"
+    assert refused["suspended"] == {"error": "NoGpu", "message": message}
+    assert refused["updates"] == ["NoGpu", message]
+    assert refused["ended"] == "NoGpu"
 
 
 @pytest.mark.parametrize("role", ["text_encoder", "unet", "vae_decoder"])
 def test_a_network_that_the_gpu_refuses_is_reported_and_nothing_stays_open(
     role: str, kotlin: Jvm, plain_app: Path
 ) -> None:
-    seen = drawn(kotlin, plain_app, refused=role, times=2)
-    for picture in seen["pictures"]:
-        assert picture == {
-            "error": "NoGpu",
-            "message": f"{role}.tflite cannot be opened on this device's GPU",
-        }
+    seen = generated(kotlin, plain_app, refused=role, times=2)
+    for image in seen["images"]:
+        message = f"{role}.tflite cannot be compiled for this device's GPU"
+        assert image == {"error": "NoGpu", "message": message}
     opened = [event.split(" ")[1] for event in seen["events"] if event.startswith("open")]
     closed = [event.split(" ")[1] for event in seen["events"] if event.startswith("close")]
     assert sorted(closed) == sorted(name for name in opened if name != role)
@@ -147,53 +267,15 @@ def test_a_network_that_the_gpu_refuses_is_reported_and_nothing_stays_open(
 
 def test_what_a_request_leaves_open_is_the_manifest_s(kotlin: Jvm, plain_app: Path) -> None:
     """Two steps, which come first in it, and guidance 7.5."""
-    (found,) = drawn(kotlin, plain_app, steps=None, guidance=None)["pictures"]
-    (said,) = drawn(kotlin, plain_app, steps=2, guidance=7.5)["pictures"]
+    (found,) = generated(kotlin, plain_app, steps=None, guidance=None)["images"]
+    (said,) = generated(kotlin, plain_app, steps=2, guidance=7.5)["images"]
     assert found == said
 
 
 def test_impossible_requests_are_refused_at_once(kotlin: Jvm, plain_app: Path) -> None:
     with pytest.raises(Refused, match="BadRequest: there is no schedule for 7 steps; there are 2, 6, 20"):
-        drawn(kotlin, plain_app, steps=7)
+        generated(kotlin, plain_app, steps=7)
     with pytest.raises(Refused, match="BadRequest: the seed -1 is negative"):
-        drawn(kotlin, plain_app, seed=-1)
-
-
-def on_android(kotlin: Jvm, folder: Path, home: Path, refused: str = "") -> dict[str, Any]:
-    answer: dict[str, Any] = kotlin.ask(
-        "android", folder=str(folder), home=str(home), refused=refused,
-        prompt="three red circles", negative="", seed=9, steps=6, guidance=7.5,
-    )  # fmt: skip
-    return answer
-
-
-def test_litert_is_asked_for_the_gpu_alone_by_path_and_everything_is_freed(
-    kotlin: Jvm, plain_app: Path, tmp_path: Path
-) -> None:
-    seen = on_android(kotlin, plain_app, tmp_path)
-    (picture,) = drawn(kotlin, plain_app, negative="")["pictures"]
-    assert seen["pictures"] == [picture, picture]
-    names = [opened[0] for opened in seen["opened"]]
-    assert names == ["text_encoder.tflite", "unet.tflite", "vae_decoder.tflite"] * 2
-    hashes = {file.name: file.sha256 for file in app.load_manifest(plain_app / app.NAME).files}
-    cache = str(tmp_path / "code_cache" / "msd-gpu")
-    assert all(opened[1:] == [["GPU"], "FP16", cache, hashes[opened[0]], True] for opened in seen["opened"])
-    unet_and_its_buffers_and_the_environment = 1 + 4 + 1
-    assert seen["held"] == unet_and_its_buffers_and_the_environment
-    assert (seen["left"], seen["environments"]) == (1, 1)
-    assert seen["rests"] == [0, 500, 2000, 0]
-    assert seen["listening"] == 0
-    assert len([*(tmp_path / "no_backup" / "msd").iterdir()]) == 5
-
-
-def test_what_litert_refuses_is_said_and_not_drawn_on_the_cpu(
-    kotlin: Jvm, plain_app: Path, tmp_path: Path
-) -> None:
-    seen = on_android(kotlin, plain_app, tmp_path, refused="unet")
-    for picture in seen["pictures"]:
-        assert picture["error"] == "NoGpu"
-        assert picture["message"] == (
-            "unet.tflite cannot be opened on this device's GPU: Failed to compile model;"
-            " nothing was drawn on the CPU instead"
-        )
-    assert seen["left"] == 1
+        generated(kotlin, plain_app, seed=-1)
+    with pytest.raises(Refused, match="BadRequest: previews after every -1 steps are impossible"):
+        generated(kotlin, plain_app, previews=-1)

@@ -1,39 +1,46 @@
 /** Answers each line of input, a JSON command, with a line: `{"ok": …}` or `{"error": …, "message": …}`. */
 package dev.msd.runtime
 
+import org.json.JSONObject
 import java.io.File
+import java.lang.management.ManagementFactory
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
 import java.security.MessageDigest
 import java.util.Base64
 
-private val COMMANDS: Map<String, (Members) -> Any?> = mapOf(
-    "json" to { Json.parse(it.text("text")) },
+private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "manifest" to { summary(manifest(it)) },
     "schedules" to ::schedules,
     "trajectory" to ::trajectory,
     "tokens" to ::tokens,
     "kinds" to { kinds() },
     "lowercase" to { lowered() },
-    "noise" to { sent(noise(it.whole("seed"), it.int("size"), it.int("step"))) },
-    "noise hash" to { hash(noise(it.whole("seed"), it.int("size"), it.int("step"))) },
+    "noise" to { sent(noise(it.getLong("seed"), it.getInt("size"), it.getInt("step"))) },
+    "noise hash" to { hash(noise(it.getLong("seed"), it.getInt("size"), it.getInt("step"))) },
     "ziggurat" to { listOf(sent(Ziggurat.WIDTH), Ziggurat.INSIDE.toList(), sent(Ziggurat.DENSITY)) },
-    "log1p" to { sent(floats(it.text("values")).map(::log1p).toFloatArray()) },
+    "log1p" to { sent(floats(it.getString("values")).map(::log1p).toFloatArray()) },
     "sinusoids" to ::sinusoids,
-    "pixels" to { pixels(floats(it.text("image"))).toList() },
-    "check" to { Verify(File(it.text("notes"))).check(manifest(it), File(it.text("folder"))) },
-    "install" to ::install,
-    "draw" to ::draw,
-    "draw served" to ::drawServed,
+    "pixels" to { pixels(floats(it.getString("image"))).toList() },
+    "check" to { Verify(File(it.getString("notes"))).check(manifest(it), File(it.getString("folder"))) },
+    "generate" to ::generate,
+    "generate served" to ::generateServed,
+    "cancel compiling" to ::cancelCompiling,
+    "coroutines" to ::byCoroutines,
+    "posterior noise" to { sent(posteriorNoise(it.getLong("seed"), it.getInt("size"), it.getInt("stream"))) },
+    "device" to ::askDevice,
+    "device question" to ::askOne,
+    "explanations" to { explanations() },
+    "opening" to ::opening,
     "android" to ::onAndroid,
 )
 
 public fun main() {
-    for (line in generateSequence(::readlnOrNull)) println(dumped(answer(Members(Json.parse(line), "command"))))
+    for (line in generateSequence(::readlnOrNull)) println(dumped(answer(JSONObject(line))))
 }
 
-private fun answer(command: Members): Map<String, Any?> = try {
-    mapOf("ok" to COMMANDS.getValue(command.text("do"))(command).takeUnless { it == Unit })
+private fun answer(command: JSONObject): Map<String, Any?> = try {
+    mapOf("ok" to COMMANDS.getValue(command.getString("do"))(command).takeUnless { it == Unit })
 } catch (problem: RuntimeFailure) {
     mapOf("error" to problem.javaClass.simpleName, "message" to problem.message)
 } catch (problem: Throwable) {
@@ -47,9 +54,14 @@ internal fun dumped(value: Any?): String = when (value) {
     else -> value.toString()
 }
 
-internal fun manifest(command: Members) = Manifest.open(File(command.text("folder")))
+/** Returns a string of JSON in ASCII, whatever the encoding of the output. */
+private fun quoted(text: String): String = buildString {
+    for (c in JSONObject.quote(text)) if (c in ' '..'~') append(c) else append("\\u%04x".format(c.code))
+}
 
-private fun schedules(command: Members): Any =
+internal fun manifest(command: JSONObject) = Manifest.open(File(command.getString("folder")))
+
+private fun schedules(command: JSONObject): Any =
     manifest(command).schedules.entries.associate { (count, schedule) -> "$count" to table(schedule) }
 
 internal fun sent(values: FloatArray): String = Base64.getEncoder().encodeToString(bytes(values))
@@ -86,17 +98,17 @@ private fun table(schedule: Schedule) = mapOf(
             "numbers" to sent(
                 floatArrayOf(
                     it.latent, it.output, it.clean, it.cleanLatent, it.cleanOutput,
-                    it.clip ?: Float.POSITIVE_INFINITY, it.previous, it.noise, it.scale,
+                    it.clip ?: Float.POSITIVE_INFINITY, it.previous, it.noise, it.scale, it.signal, it.sigma,
                 ),
             ),
         )
     },
 )
 
-private fun trajectory(command: Members): Any {
-    val schedule = manifest(command).schedules.getValue(command.int("steps"))
-    var latents = floats(command.text("latents"))
-    val outputs = floats(command.text("outputs"))
+private fun trajectory(command: JSONObject): Any {
+    val schedule = manifest(command).schedules.getValue(command.getInt("steps"))
+    var latents = floats(command.getString("latents"))
+    val outputs = floats(command.getString("outputs"))
     var clean: FloatArray? = null
     schedule.steps.forEachIndexed { i, step ->
         val output = outputs.copyOfRange(i * latents.size, (i + 1) * latents.size)
@@ -107,13 +119,13 @@ private fun trajectory(command: Members): Any {
     return sent(latents)
 }
 
-private fun tokens(command: Members): Any {
-    val folder = File(command.text("folder"))
+private fun tokens(command: JSONObject): Any {
+    val folder = File(command.getString("folder"))
     val tokenizer = ClipTokenizer.open(manifest(command), folder)
     return command.texts("texts").map { tokenizer.encode(it).toList() }
 }
 
-private fun Members.texts(name: String): List<String> = children(name).map { it.text("text") }
+private fun JSONObject.texts(name: String): List<String> = getJSONArray(name).run { List(length(), ::getString) }
 
 /** A letter per code point: of what kind it is, or "-" where this Unicode does not have it. */
 private fun kinds(): String = buildString {
@@ -125,19 +137,18 @@ private fun lowered(): Map<String, String> {
     return changed.associate { "$it" to lowercase(it) }
 }
 
-private fun sinusoids(command: Members): Any {
+private fun sinusoids(command: JSONObject): Any {
     val manifest = manifest(command)
-    val which = if (command.flag("guidance")) manifest.guidanceEmbedding else manifest.timestep
-    return sent(which!!.of(command.number("t")))
+    val which = if (command.getBoolean("guidance")) manifest.guidanceEmbedding else manifest.timestep
+    return sent(which!!.of(command.getDouble("t")))
 }
 
-private fun install(command: Members): Any {
-    val (from, folder) = File(command.text("from")) to File(command.text("folder"))
-    val opened = ArrayList<String>()
-    val verify = Verify(File(command.text("notes"))) { command.whole("free") }
-    verify.install(Manifest.open(from), folder) { name ->
-        opened += name
-        File(from, name).inputStream()
-    }
-    return opened
+/** Opens a model's manifest and tokenizer; returns how many bytes that allocated on this thread, and the seconds. */
+private fun opening(command: JSONObject): Any {
+    val folder = File(command.getString("folder"))
+    val threads = ManagementFactory.getThreadMXBean() as com.sun.management.ThreadMXBean
+    val (before, begun) = threads.currentThreadAllocatedBytes to System.nanoTime()
+    ClipTokenizer.open(Manifest.open(folder), folder)
+    val seconds = (System.nanoTime() - begun) / 1e9
+    return mapOf("bytes" to threads.currentThreadAllocatedBytes - before, "seconds" to seconds)
 }

@@ -1,6 +1,7 @@
 /** Networks that run in the process that asks: inputs go out as a line, the output comes back as one. */
 package dev.msd.runtime
 
+import org.json.JSONObject
 import java.io.File
 
 private class Served(private val file: ModelFile) : Network {
@@ -15,9 +16,9 @@ private class Served(private val file: ModelFile) : Network {
     override fun close() = Unit
 }
 
-/** Draws one picture; the networks' owner answers on standard input meanwhile. */
-internal fun drawServed(command: Members): Any {
+/** Generates one image; the networks' owner answers on standard input meanwhile. */
+internal fun generateServed(command: JSONObject): Any {
     val manifest = manifest(command)
-    val tokenizer = ClipTokenizer.open(manifest, File(command.text("folder")))
-    return Pipeline(manifest, tokenizer, ::Served).use { pipeline -> drawn { pipeline.draw(command.request()) } }
+    val tokenizer = ClipTokenizer.open(manifest, File(command.getString("folder")))
+    return Pipeline(manifest, tokenizer, ::Served).use { outcome { it.start(command.request()).await() } }
 }

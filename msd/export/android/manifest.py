@@ -1,7 +1,7 @@
 """The files that an app reads: sd-manifest.json, computed in advance, and the tokenizer's two files.
 
     manifest = describe(bundle, steps=(20, 25))
-    write_manifest(manifest, bundle, folder)        # sd-manifest.json, vocab.json, merges.txt
+    write_manifest(manifest, bundle, folder)        # sd-manifest.json, tokens.txt, merges.txt
 
 The Kotlin sources beside this module read it (kotlin/Manifest.kt). It has all coefficients of the scheduler,
 so that a phone only multiplies and adds.
@@ -10,7 +10,6 @@ so that a phone only multiplies and adds.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,20 +19,28 @@ import msd
 from msd.bundle import Bundle, ConvertedFile
 from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
+from msd.export.android.schedules import ImageFacts, Schedule, image_facts, schedules
+from msd.export.android.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
+from msd.families.family import Family
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.report.delegate_run import DelegateRun
 from msd.report.report import Report
 from msd.runtime.guidance import EMBEDDING, Guidance, Mode
+from msd.runtime.needs import latent_shape
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
-from msd.runtime.step import Step
 from msd.runtime.timestep import frequencies
 from msd.runtime.tokenizer import Tokenizer, open_tokenizer
 from msd.tensor_spec import TensorSpec
 
-FORMAT = 1
+FORMAT = 2
 NAME = "sd-manifest.json"
-VOCABULARY, MERGES = "vocab.json", "merges.txt"
+LARGEST_PREVIEW = 32_000_000
+"""The size in bytes from which a decoder is too large for previews: it would stay open beside the U-Net."""
+
+SYSTEM_MEMORY = 1_500_000_000
+"""What Android and other apps keep for themselves, in bytes: an estimate that no phone has confirmed."""
+
 RUNTIME = "2.3.0"
 """The version of LiteRT whose delegate the conversion is tested with."""
 
@@ -74,15 +81,6 @@ class GuidanceFacts:
     mode: Mode
     scale: float
     embedding: Sinusoids | None = None
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """The schedule for one number of steps, as in `msd.runtime.step.StepTable`."""
-
-    count: int
-    start: float
-    steps: tuple[Step, ...]
 
 
 @dataclass(frozen=True)
@@ -140,7 +138,9 @@ class AppManifest:
     `prompt_chunks`: how many outputs of the text encoder the U-Net takes, one after the other.
     `timestep`: None where the U-Net's input is the number itself. `precision`, "fp16" or "fp32", is for the
     phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter and its
-    libraries.
+    libraries. `min_memory`: the least memory of a phone in bytes. `preview`: the role of the network that
+    decodes previews, None where they would cost too much memory. `image`: None where generation cannot begin
+    from an image.
     """
 
     model: str
@@ -159,6 +159,9 @@ class AppManifest:
     runtime: str
     versions: dict[str, str]
     weights: WeightsOrigin
+    min_memory: int
+    preview: str | None = None
+    image: ImageFacts | None = None
     delegation: tuple[Delegation, ...] = ()
     prompt_chunks: int = 1
     format: int = FORMAT
@@ -172,12 +175,14 @@ def describe(
     precision: str = "fp16",
     licence: str | None = None,
     report: Report | None = None,
+    min_memory: int | None = None,
 ) -> AppManifest:
     """Return the app's manifest of a bundle, with a schedule for each number of `steps`, the default first.
 
     Without `steps` or `guidance`, those of the bundle's manifest are used.
-    `report`: a delegation report of the bundle's files. Raises BadBundle for a bundle that lacks a file or is
-    for TensorFlow Lite's delegate, BadReport for a report without any of its files, and BadConfig for an
+    `report`: a delegation report of the bundle's files. `min_memory`: the least memory of a phone in bytes,
+    estimated where it is None. Raises BadBundle for a bundle that lacks a file or is for TensorFlow Lite's
+    delegate, BadReport for a report without any of its files, and BadConfig for an
     impossible number of steps, precision or tokenizer.
     """
     _check(bundle, precision)
@@ -187,21 +192,22 @@ def describe(
     tokenizer = open_tokenizer(bundle.folder / "tokenizer")
     family = bundle.family
     denoiser = bundle.component(family.denoiser.name)
+    _port(denoiser, "latent")
     settings = configuration.components[family.denoiser.name]
     order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
     roles = family.ordered({*family.required, *bundle.manifest.components})
     networks = [_file(name, bundle.component(name)) for name in roles]
-    tables = {count: chosen.table(count) for count in dict.fromkeys(steps or [images.steps])}
+    counts = steps or [images.steps]
     hashes = {name: file.sha256 for name, file in source.files.items()}
     return AppManifest(
         model=bundle.model_hash,
         files=(*networks, *_tokenizer_files(tokenizer)),
         height=configuration.height,
         width=configuration.width,
-        latent=(1, *_port(denoiser, "latent").shape[1:]),
+        latent=latent_shape(bundle),
         prediction=chosen.diffusion.prediction_type,
         scheduler=name_of_kind(chosen),
-        schedules=tuple(Schedule(n, table.start, tuple(table.steps)) for n, table in tables.items()),
+        schedules=schedules(chosen, counts),
         timestep=_sinusoids(denoiser, "timestep_embedding", order, shift),
         guidance=GuidanceFacts(
             Guidance.of(denoiser, images.guidance).mode,
@@ -214,13 +220,16 @@ def describe(
         runtime=RUNTIME,
         versions={"msd": msd.__version__, **bundle.manifest.versions},
         weights=WeightsOrigin(source.kind, source.name, hashes, licence),
+        min_memory=min_memory or _memory(networks),
+        preview=_preview(family, networks),
+        image=image_facts(bundle, chosen, counts),
         delegation=_delegation(bundle, report),
         prompt_chunks=configuration.prompt_chunks,
     )
 
 
 def write_manifest(manifest: AppManifest, bundle: Bundle, folder: Path) -> None:
-    """Write sd-manifest.json, vocab.json and merges.txt to `folder`, each atomically.
+    """Write sd-manifest.json, tokens.txt and merges.txt to `folder`, each atomically.
 
     `manifest` is the result of `describe` for the bundle. Raises OutputUnwritable.
     """
@@ -238,7 +247,7 @@ def dump_manifest(manifest: AppManifest) -> str:
 def load_manifest(path: Path) -> AppManifest:
     """Return the manifest in a file; raises BadBundle for a file that is missing, newer or malformed."""
     try:
-        manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest")
+        manifest: AppManifest = schema.load(AppManifest, path, FORMAT, "an app's manifest", FORMAT)
     except OSError as problem:
         raise BadBundle(f"cannot read {path} ({problem.strerror})") from problem
     except ValueError as problem:
@@ -249,13 +258,6 @@ def load_manifest(path: Path) -> AppManifest:
 def manifest_schema() -> dict[str, Any]:
     """Return the JSON Schema of sd-manifest.json."""
     return schema.document(AppManifest)
-
-
-def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
-    """Return the texts of vocab.json and merges.txt, whatever files the tokenizer was read from."""
-    ranked = sorted(tokenizer.ranks, key=tokenizer.ranks.__getitem__)
-    merges = "".join(f"{left} {right}\n" for left, right in ranked)
-    return {VOCABULARY: json.dumps(dict(tokenizer.vocabulary), ensure_ascii=False), MERGES: merges}
 
 
 def _check(bundle: Bundle, precision: str) -> None:
@@ -283,6 +285,19 @@ def _file(role: str, part: ConvertedFile) -> ModelFile:
         inputs=part.inputs,
         outputs=part.outputs,
     )
+
+
+def _memory(networks: Sequence[ModelFile]) -> int:
+    """Return the least memory of a phone: the largest file, its weights as float16, and the system's part."""
+    return SYSTEM_MEMORY + 3 * max(file.bytes for file in networks)
+
+
+def _preview(family: Family, networks: Sequence[ModelFile]) -> str | None:
+    """Return the network that decodes previews: the one for that alone, or else a small decoder."""
+    sizes = {file.role: file.bytes for file in networks}
+    if family.preview is not None and family.preview.name in sizes:
+        return family.preview.name
+    return family.decoder.name if sizes[family.decoder.name] <= LARGEST_PREVIEW else None
 
 
 def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:

@@ -1,6 +1,7 @@
 package dev.msd.runtime
 
 import java.io.File
+import java.io.IOException
 import java.text.Normalizer
 import java.util.Locale
 
@@ -8,16 +9,16 @@ import java.util.Locale
  * CLIP's byte-level BPE tokenizer: Radford et al., "Learning Transferable Visual Models From Natural Language
  * Supervision" (2021), section 2.4.
  *
- * [vocabulary] has the id of each symbol, [merges] the pairs that merge, "left right", the earliest first.
+ * [vocabulary] has the symbols in the order of their ids, empty where there is none; [merges] has the pairs that merge,
+ * "left right", the earliest first.
  */
 public class ClipTokenizer(
     private val facts: TokenizerFacts,
-    private val vocabulary: Map<String, Int>,
+    vocabulary: List<String>,
     merges: List<String>,
 ) {
-    private val ranks: Map<String, Int> = HashMap<String, Int>(2 * merges.size).apply {
-        merges.forEachIndexed { rank, pair -> put(pair, rank) }
-    }
+    private val ids: Map<String, Int> = places(vocabulary)
+    private val ranks: Map<String, Int> = places(merges)
     private val early = facts.specials.filterNot { it.normalized }.sortedBy { -it.content.length }
     private val late = facts.specials.filter { it.normalized }.sortedBy { -it.content.length }
 
@@ -26,7 +27,7 @@ public class ClipTokenizer(
 
     /** Returns the ids of [text] in exactly [count] chunks, each with a start and an end token, cut and padded. */
     public fun chunks(text: String, count: Int): List<IntArray> {
-        val inner = ids(text)
+        val inner = idsOf(text)
         val room = facts.length - 2
         return List(count) { framed(inner.drop(it * room).take(room)) }
     }
@@ -39,7 +40,7 @@ public class ClipTokenizer(
         return ids
     }
 
-    private fun ids(text: String): List<Int> = cut(text, early).flatMap { (piece, special) ->
+    private fun idsOf(text: String): List<Int> = cut(text, early).flatMap { (piece, special) ->
         if (special != null) special.ids else cut(clean(piece), late).flatMap { (part, known) ->
             if (known != null) known.ids else words(part).flatMap(::merged)
         }
@@ -55,7 +56,7 @@ public class ClipTokenizer(
             if (best == null || best !in ranks) break
             symbols = merge(symbols, pairs, best)
         }
-        return symbols.map { vocabulary[it] ?: facts.unknown }
+        return symbols.map { ids[it] ?: facts.unknown }
     }
 
     private fun merge(symbols: List<String>, pairs: List<String>, best: String): List<String> {
@@ -70,14 +71,26 @@ public class ClipTokenizer(
     }
 
     public companion object {
-        /** Returns the tokenizer of a model in [folder]; throws [BadManifest] for a vocabulary that is none. */
+        /** Returns the tokenizer of a model in [folder]; throws [BadFile] for a file that cannot be read. */
         public fun open(manifest: Manifest, folder: File): ClipTokenizer {
-            fun text(role: String) = File(folder, manifest.file(role).name).readText()
-            val ids = Members(Json.parse(text("vocabulary")), "vocabulary")
-            val merges = text("merges").lines().filter(String::isNotEmpty)
-            return ClipTokenizer(manifest.tokenizer, ids.names.associateWith(ids::int), merges)
+            fun lines(role: String): List<String> {
+                val file = File(folder, manifest.file(role).name)
+                return try {
+                    file.readLines()
+                } catch (problem: IOException) {
+                    throw BadFile("cannot read $file: ${problem.message}; install the model again", problem)
+                }
+            }
+            return ClipTokenizer(manifest.tokenizer, lines("vocabulary"), lines("merges"))
         }
     }
+}
+
+/** Returns the number of each line that is not empty. */
+private fun places(lines: List<String>): Map<String, Int> {
+    val places = HashMap<String, Int>(2 * lines.size)
+    lines.forEachIndexed { place, line -> if (line.isNotEmpty()) places[line] = place }
+    return places
 }
 
 /** Yields the pieces of [text] from left to right, special tokens with what they are. */

@@ -1,9 +1,11 @@
 package dev.msd.runtime
 
+import org.json.JSONException
+import org.json.JSONObject
 import java.io.File
 import java.io.IOException
 
-/** An input or output of a network: [dtype] is "float32" or "int32", [layout] "NHWC" for pictures and latents. */
+/** An input or output of a network: [dtype] is "float32" or "int32", [layout] "NHWC" for images and latents. */
 public class Port(
     public val name: String,
     public val shape: IntArray,
@@ -20,7 +22,7 @@ public class ModelFile(
     public val role: String,
     public val bytes: Long,
     public val sha256: String,
-    public val signature: String?,
+    public val signature: String,
     public val inputs: List<Port>,
     public val outputs: List<Port>,
 ) {
@@ -37,12 +39,12 @@ public class Sinusoids(
 )
 
 /**
- * A token that is looked for before the text is cut into words; after lower-casing if [normalized]. It has more [ids]
+ * A token that is matched before the text is split into words; after lower-casing if [normalized]. It has more [ids]
  * than one if it is a textual inversion of several vectors.
  */
 public class SpecialToken(public val content: String, public val ids: List<Int>, public val normalized: Boolean)
 
-/** Token ids with a meaning, how many tokens a text has, and the special tokens. */
+/** The ids of special tokens, and how many tokens a text has. */
 public class TokenizerFacts(
     public val start: Int,
     public val end: Int,
@@ -53,8 +55,11 @@ public class TokenizerFacts(
 )
 
 /**
- * What sd-manifest.json says, as far as drawing needs it; [height] and [width] in pixels, [latent] NHWC. The U-Net
- * takes [promptChunks] outputs of the text encoder, one after the other.
+ * The content of sd-manifest.json, as far as generating needs it.
+ *
+ * [height] and [width] are in pixels, [latent] is NHWC, [minMemory] in bytes. The U-Net takes [promptChunks] outputs
+ * of the text encoder, one after the other. [preview] is the role of the network that decodes previews, if any;
+ * [image] says how the model begins from an image, if it can.
  */
 public class Manifest(
     public val model: String,
@@ -70,24 +75,27 @@ public class Manifest(
     public val guidanceEmbedding: Sinusoids?,
     public val tokenizer: TokenizerFacts,
     public val promptChunks: Int,
+    public val preview: String?,
+    public val image: ImageFacts?,
     public val precision: String,
     public val runtime: String,
+    public val minMemory: Long,
 ) {
     /** Returns the file with a role; throws [BadManifest] where the manifest lists none. */
     public fun file(role: String): ModelFile =
         files.find { it.role == role } ?: throw BadManifest("the manifest lists no file with the role $role")
 
     public companion object {
-        /** The newest format that this library reads. */
-        public const val FORMAT: Int = 1
+        /** The format that this library reads. */
+        public const val FORMAT: Int = 2
 
-        /** What the manifest's file is called. */
+        /** The name of the manifest's file. */
         public const val NAME: String = "sd-manifest.json"
 
-        /** What every model has. */
+        /** The roles that every model has. */
         public val ROLES: List<String> = listOf("text_encoder", "unet", "vae_decoder", "vocabulary", "merges")
 
-        /** Returns the manifest in [folder]; throws [BadManifest] for one that is missing, damaged or newer. */
+        /** Returns the manifest in [folder]; throws [BadManifest] for one that is missing or cannot be read. */
         public fun open(folder: File): Manifest {
             val file = File(folder, NAME)
             val text = try {
@@ -98,72 +106,24 @@ public class Manifest(
             return parse(text)
         }
 
-        /** Returns the manifest that [text] is; throws [BadManifest] for one that is damaged or newer. */
-        public fun parse(text: String): Manifest {
-            val members = Members(Json.parse(text), "manifest")
-            val format = members.int("format")
-            if (format > FORMAT) {
-                throw BadManifest(
-                    "the manifest has format $format and this library reads up to $FORMAT; update the app",
-                )
+        /** Returns the manifest that [text] is; throws [BadManifest] for one that is damaged or of another format. */
+        public fun parse(text: String): Manifest = try {
+            val json = JSONObject(text)
+            val format = json.getInt("format")
+            if (format != FORMAT) {
+                val remedy = if (format > FORMAT) "update the app" else "export the model again"
+                throw BadManifest("the manifest has format $format and this library reads $FORMAT; $remedy")
             }
-            return read(members).also { manifest ->
-                ROLES.forEach(manifest::file)
-                if (manifest.schedules.isEmpty()) throw BadManifest("the manifest has no schedule")
-            }
+            json.manifest().also(::require)
+        } catch (problem: JSONException) {
+            throw BadManifest("the manifest is damaged: ${problem.message}", problem)
         }
 
-        private fun read(from: Members) = Manifest(
-            model = from.text("model"),
-            files = from.children("files").map(::modelFile),
-            height = from.int("height"),
-            width = from.int("width"),
-            latent = from.ints("latent"),
-            prediction = from.text("prediction"),
-            scheduler = from.text("scheduler"),
-            schedules = from.children("schedules").map(Schedule::read).associateBy { it.steps.size },
-            timestep = sinusoids(from, "timestep"),
-            guidance = from.child("guidance").number("scale"),
-            guidanceEmbedding = sinusoids(from.child("guidance"), "embedding"),
-            tokenizer = tokenizer(from.child("tokenizer")),
-            promptChunks = if (from.has("prompt_chunks")) from.int("prompt_chunks") else 1,
-            precision = from.text("precision"),
-            runtime = from.text("runtime"),
-        )
-
-        private fun modelFile(from: Members): ModelFile {
-            val name = from.text("name")
-            if (name.isEmpty() || name == "." || name == ".." || '/' in name || '\\' in name || '\u0000' in name) {
-                throw BadManifest("the manifest lists a file ${quoted(name)}, which is not a plain file name")
-            }
-            return ModelFile(
-                name = name,
-                role = from.text("role"),
-                bytes = from.whole("bytes"),
-                sha256 = from.text("sha256"),
-                signature = if (from.has("signature")) from.text("signature") else null,
-                inputs = from.children("inputs").map(::port),
-                outputs = from.children("outputs").map(::port),
-            )
+        private fun require(manifest: Manifest) {
+            ROLES.forEach(manifest::file)
+            manifest.preview?.let(manifest::file)
+            manifest.image?.let { manifest.file(it.encoder) }
+            if (manifest.schedules.isEmpty()) throw BadManifest("the manifest has no schedule")
         }
-
-        private fun port(from: Members) =
-            Port(from.text("name"), from.ints("shape"), from.text("dtype"), from.text("layout"))
-
-        private fun sinusoids(from: Members, name: String): Sinusoids? = if (!from.has(name)) null else {
-            from.child(name).run { Sinusoids(text("input"), int("width"), flag("cosine_first"), floats("frequencies")) }
-        }
-
-        private fun tokenizer(from: Members) = TokenizerFacts(
-            start = from.int("start"),
-            end = from.int("end"),
-            unknown = from.int("unknown"),
-            pad = from.int("pad"),
-            length = from.int("length"),
-            specials = from.children("specials").map {
-                val further = if (it.has("further")) it.ints("further").toList() else emptyList()
-                SpecialToken(it.text("content"), listOf(it.int("id")) + further, it.flag("normalized"))
-            },
-        )
     }
 }

@@ -26,7 +26,7 @@ public fun interface Opener {
 /**
  * Returns the network's output for each of [rows], in as few runs as may be; [shared] inputs are the same for all.
  *
- * Each row has the inputs of one picture, as NHWC. Throws [BadManifest] where sizes do not fit [file].
+ * Each row has the inputs of one image, as NHWC. Throws [BadManifest] where sizes do not fit [file].
  */
 internal fun Network.rows(
     file: ModelFile,
@@ -68,18 +68,20 @@ private fun sizeOf(tensor: Tensor): Int = when (tensor) {
 
 private fun stacked(parts: List<Tensor>): Tensor = when (parts[0]) {
     is Tensor.Floats -> Tensor.Floats(joined(parts.map { (it as Tensor.Floats).values }))
-    is Tensor.Ints -> Tensor.Ints(parts.flatMap { (it as Tensor.Ints).values.asList() }.toIntArray())
+    is Tensor.Ints -> Tensor.Ints(joined(parts.map { (it as Tensor.Ints).values }))
 }
 
-private fun joined(parts: List<FloatArray>): FloatArray {
+internal fun joined(parts: List<FloatArray>): FloatArray {
     if (parts.size == 1) return parts[0]
-    val made = FloatArray(parts.sumOf(FloatArray::size))
-    var at = 0
-    for (part in parts) {
-        part.copyInto(made, at)
-        at += part.size
-    }
-    return made
+    val whole = FloatArray(parts.sumOf(FloatArray::size))
+    parts.fold(0) { at, part -> at + part.size.also { part.copyInto(whole, at) } }
+    return whole
+}
+
+private fun joined(parts: List<IntArray>): IntArray {
+    val whole = IntArray(parts.sumOf(IntArray::size))
+    parts.fold(0) { at, part -> at + part.size.also { part.copyInto(whole, at) } }
+    return whole
 }
 
 private fun ModelFile.repeated(name: String, value: FloatArray): Tensor {

@@ -4,11 +4,19 @@ package dev.msd.runtime
  * Returns [size] float32 numbers of normal noise: those of NumPy's PCG64 for the same seed, in the order of
  * NHWC memory.
  *
- * Step 0 is what a picture begins with; the noise that a scheduler adds after a step has a stream of its own.
+ * Step 0 is what an image begins with; the noise that a scheduler adds after a step has a stream of its own.
  */
 public fun noise(seed: Long, size: Int, step: Int = 0): FloatArray {
     if (seed < 0) throw BadRequest("the seed $seed is negative; it should be 0 or more")
-    val normal = Ziggurat(Pcg64(if (step == 0) words(seed) else words(seed) + words(step.toLong())))
+    return normal(if (step == 0) words(seed) else words(seed) + words(step.toLong()), size)
+}
+
+/** Returns [size] float32 numbers of normal noise for the latents of an encoded image; a seed has several streams. */
+internal fun posteriorNoise(seed: Long, size: Int, stream: Int): FloatArray =
+    normal(words(seed) + words(0) + words(stream.toLong()), size)
+
+private fun normal(entropy: IntArray, size: Int): FloatArray {
+    val normal = Ziggurat(Pcg64(entropy))
     return FloatArray(size) { normal.next() }
 }
 

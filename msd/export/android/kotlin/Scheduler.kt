@@ -6,6 +6,8 @@ package dev.msd.runtime
  *
  * The network is fed [scale]·x. Clean is c = [cleanLatent]·x + [cleanOutput]·o, cut to ±[clip] where that is
  * given. The next latents are [latent]·x + [output]·o + [clean]·c + [previous]·p + [noise]·n, with normal noise n.
+ *
+ * Latents before this step are [signal]·k + [sigma]·n for the latents k of an image to begin with.
  */
 public class Step(
     public val timestep: Double,
@@ -18,6 +20,8 @@ public class Step(
     public val previous: Float,
     public val noise: Float,
     public val scale: Float,
+    public val signal: Float,
+    public val sigma: Float,
 ) {
     /** Returns the next latents, float32, and what is clean, or null where that does not count. */
     public fun apply(x: FloatArray, o: FloatArray, p: FloatArray?, n: FloatArray?): Pair<FloatArray, FloatArray?> {
@@ -41,32 +45,7 @@ public class Step(
         if (size == 0f || values == null) return
         for (i in to.indices) to[i] += size * values[i]
     }
-
-    internal companion object {
-        fun read(from: Members) = Step(
-            timestep = from.number("timestep"),
-            latent = from.number("latent").toFloat(),
-            output = from.number("output").toFloat(),
-            clean = from.number("clean").toFloat(),
-            cleanLatent = from.number("clean_latent").toFloat(),
-            cleanOutput = from.number("clean_output").toFloat(),
-            clip = if (from.has("clip")) from.number("clip").toFloat() else null,
-            previous = from.number("previous").toFloat(),
-            noise = from.number("noise").toFloat(),
-            scale = from.number("scale").toFloat(),
-        )
-    }
 }
 
-/** The steps of one picture, in order; it begins with normal noise times [start]. */
-public class Schedule(public val start: Float, public val steps: List<Step>) {
-    internal companion object {
-        fun read(from: Members): Schedule {
-            val steps = from.children("steps").map(Step::read)
-            if (steps.size != from.int("count") || steps.isEmpty()) {
-                throw BadManifest("a schedule of ${from.int("count")} steps has ${steps.size}")
-            }
-            return Schedule(from.number("start").toFloat(), steps)
-        }
-    }
-}
+/** The steps of one image, in order; it begins with normal noise times [start]. */
+public class Schedule(public val start: Float, public val steps: List<Step>)

@@ -1,87 +1,70 @@
 package dev.msd.runtime
 
 import java.io.File
-import java.io.IOException
-import java.io.InputStream
 import java.security.MessageDigest
 
 /**
  * Files that are what the manifest says: checked by SHA-256 once, after that by size and time of change.
  *
- * What has been checked is noted in the folder [notes], which is the app's own. [freeBytes] says how much space
- * the disk of a folder has.
+ * What has been checked is noted in the folder [notes], which is the app's own.
  */
-public class Verify(private val notes: File, private val freeBytes: (File) -> Long = File::getUsableSpace) {
-
-    /** Checks every file of a model in [folder]; throws [BadFile] for the first that is missing or another. */
-    public fun check(manifest: Manifest, folder: File) {
-        for (file in manifest.files) check(file, File(folder, file.name))
-    }
+public class Verify(private val notes: File) {
 
     /**
-     * Copies what is missing of a model to [folder], each file whole or not at all, and checks it on the way.
+     * Checks every file of a model in [folder]; throws [BadFile] for the first that is missing or another.
      *
-     * [source] opens a file by name: a pack's asset, a download. Throws [NoSpace] before the first byte where the
-     * disk is too small for all, and [BadFile] for a source that gives something else.
+     * [onBytes] receives how many bytes are done, of how many; it receives nothing if all were checked before.
+     * Throws [Cancelled] when the thread is interrupted.
      */
-    public fun install(manifest: Manifest, folder: File, source: (String) -> InputStream) {
-        folder.mkdirs()
-        val missing = manifest.files.filterNot { isNoted(it, File(folder, it.name)) }
-        val (needed, free) = missing.sumOf(ModelFile::bytes) to freeBytes(folder)
-        if (needed > free) {
-            throw NoSpace("$folder needs $needed bytes more and the disk has $free; free some and try again")
+    public fun check(manifest: Manifest, folder: File, onBytes: (Long, Long) -> Unit = { _, _ -> }) {
+        val unchecked = manifest.files.filterNot { isNoted(it, File(folder, it.name)) }
+        val total = unchecked.sumOf(ModelFile::bytes)
+        var done = 0L
+        for (file in unchecked) {
+            check(file, File(folder, file.name)) {
+                done += it
+                onBytes(done, total)
+            }
         }
-        for (file in missing) copy(file, File(folder, file.name), source)
     }
 
-    private fun check(file: ModelFile, path: File) {
+    /** Checks one file, as the other function does; [onBytes] receives how many bytes more are done. */
+    public fun check(file: ModelFile, path: File, onBytes: (Int) -> Unit = {}) {
         if (isNoted(file, path)) return
         if (!path.isFile) throw spoiled("$path is missing, though the manifest lists it")
         val bytes = path.length()
         if (bytes != file.bytes) throw spoiled("$path has $bytes bytes and the manifest says ${file.bytes}")
-        val found = path.inputStream().use { digest(it) { _, _, _ -> } }
-        if (found != file.sha256) throw spoiled("$path has another SHA-256 than the manifest says")
+        if (digest(path, onBytes) != file.sha256) throw spoiled("$path has another SHA-256 than the manifest says")
         note(file, path)
     }
 
-    private fun copy(file: ModelFile, path: File, source: (String) -> InputStream) {
-        val part = File(path.path + ".part")
-        try {
-            val found = part.outputStream().use { to -> source(file.name).use { digest(it, to::write) } }
-            if (found != file.sha256) {
-                throw BadFile("the source's ${file.name} has another SHA-256 than the manifest says")
-            }
-            if (!part.renameTo(path)) throw IOException("cannot rename it")
-            note(file, path)
-        } catch (problem: IOException) {
-            throw BadFile("cannot install $path: ${problem.message}", problem)
-        } finally {
-            part.delete()
-        }
-    }
-
-    private fun spoiled(what: String) = BadFile("$what; install the model again")
-
-    private fun digest(from: InputStream, seen: (ByteArray, Int, Int) -> Unit): String {
-        val hash = MessageDigest.getInstance("SHA-256")
-        val buffer = ByteArray(1 shl 16)
-        while (true) {
-            val count = from.read(buffer)
-            if (count < 0) break
-            hash.update(buffer, 0, count)
-            seen(buffer, 0, count)
-        }
-        return hash.digest().joinToString("") { "%02x".format(it) }
-    }
-
-    private fun isNoted(file: ModelFile, path: File): Boolean {
+    /** Returns whether [path] was checked or noted, and has not changed since. */
+    public fun isNoted(file: ModelFile, path: File): Boolean {
         val marker = marker(path)
         return path.isFile && marker.isFile && marker.readText() == facts(file, path)
     }
 
-    private fun note(file: ModelFile, path: File) {
+    /** Notes that [path] is what the manifest says, as whoever wrote it has just found out. */
+    public fun note(file: ModelFile, path: File) {
         notes.mkdirs()
         marker(path).writeText(facts(file, path))
+    }
+
+    private fun spoiled(what: String) = BadFile("$what; install the model again")
+
+    private fun digest(path: File, onBytes: (Int) -> Unit): String {
+        val hash = MessageDigest.getInstance("SHA-256")
+        val buffer = ByteArray(1 shl 18)
+        path.inputStream().use { from ->
+            while (true) {
+                if (Thread.currentThread().isInterrupted) throw Cancelled("checking the model's files was cancelled")
+                val count = from.read(buffer)
+                if (count < 0) break
+                hash.update(buffer, 0, count)
+                onBytes(count)
+            }
+        }
+        return hash.digest().joinToString("") { "%02x".format(it) }
     }
 
     private fun marker(path: File): File {

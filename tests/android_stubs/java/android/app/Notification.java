@@ -1,6 +1,7 @@
 package android.app;
 
 import android.content.Context;
+import android.graphics.drawable.Icon;
 import android.os.Parcelable;
 import org.jetbrains.annotations.NotNull;
 
@@ -13,6 +14,7 @@ public class Notification implements Parcelable {
     int done;
     int most;
     public int flags;
+    public Action[] actions;
     public Notification() {}
 
     public static class Builder {
@@ -40,6 +42,23 @@ public class Notification implements Parcelable {
             return this;
         }
         @Deprecated public Builder setPriority(int pri) { return this; }
+        @NotNull public Builder addAction(Action action) {
+            made.actions = new Action[] {action}; return this;
+        }
         @NotNull public Notification build() { return made; }
+    }
+
+    public static class Action implements Parcelable {
+        public PendingIntent actionIntent;
+        public CharSequence title;
+        private Action(CharSequence title, PendingIntent intent) {
+            this.title = title; actionIntent = intent;
+        }
+
+        public static final class Builder {
+            private final Action made;
+            public Builder(Icon icon, CharSequence title, PendingIntent intent) { made = new Action(title, intent); }
+            @NotNull public Action build() { return made; }
+        }
     }
 }

@@ -11,6 +11,7 @@ import org.jetbrains.annotations.Nullable;
 
 public abstract class Service extends ContextWrapper implements ComponentCallbacks2 {
     public static final int START_NOT_STICKY = 2;
+    public static final int START_FLAG_REDELIVERY = 0x0001;
     public static final int START_STICKY = 1;
     public static final int START_REDELIVER_INTENT = 3;
     public static final int STOP_FOREGROUND_REMOVE = 1<<0;

@@ -34,7 +34,9 @@ public final class Bitmap implements Parcelable {
     public int getWidth() { return width; }
     public int getHeight() { return height; }
     public void getPixels(@NotNull int[] pixels, int offset, int stride, int x, int y, int width, int height) {
-        throw new RuntimeException("Stub!");
+        for (int row = 0; row < height; row++) {
+            System.arraycopy(colors, (y + row) * this.width + x, pixels, offset + row * stride, width);
+        }
     }
     public void setPixels(@NotNull int[] pixels, int offset, int stride, int x, int y, int width, int height) {
         throw new RuntimeException("Stub!");

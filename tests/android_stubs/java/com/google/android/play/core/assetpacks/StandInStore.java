@@ -7,4 +7,9 @@ public final class StandInStore {
     public static void play(AssetPackManager manager) {
         AssetPackManagerFactory.standIn = manager;
     }
+
+    /** Returns what Play's tasks fail with. */
+    public static AssetPackException exception(int errorCode) {
+        return new AssetPackException(errorCode);
+    }
 }

@@ -1,0 +1,111 @@
+package dev.msd.runtime
+
+import org.json.JSONObject
+
+/** Returns the manifest; throws JSONException for what is missing or of the wrong kind, BadManifest for nonsense. */
+internal fun JSONObject.manifest() = Manifest(
+    model = getString("model"),
+    files = objects("files").map { it.modelFile() },
+    height = getInt("height"),
+    width = getInt("width"),
+    latent = ints("latent"),
+    prediction = getString("prediction"),
+    scheduler = getString("scheduler"),
+    schedules = objects("schedules").map { it.schedule() }.associateBy { it.steps.size },
+    timestep = sinusoids("timestep"),
+    guidance = getJSONObject("guidance").getDouble("scale"),
+    guidanceEmbedding = getJSONObject("guidance").sinusoids("embedding"),
+    tokenizer = getJSONObject("tokenizer").tokenizer(),
+    promptChunks = getInt("prompt_chunks"),
+    preview = if (isNull("preview")) null else getString("preview"),
+    image = optJSONObject("image")?.imageFacts(),
+    precision = getString("precision"),
+    runtime = getString("runtime"),
+    minMemory = getLong("min_memory"),
+)
+
+private fun JSONObject.modelFile(): ModelFile {
+    val name = getString("name")
+    if (name.isEmpty() || name == "." || name == ".." || name.any { it == '/' || it == '\\' || it < ' ' }) {
+        throw BadManifest("the manifest lists a file ${JSONObject.quote(name)}, which is not a plain file name")
+    }
+    return ModelFile(
+        name = name,
+        role = getString("role"),
+        bytes = getLong("bytes"),
+        sha256 = getString("sha256"),
+        signature = if (isNull("signature")) "" else getString("signature"),
+        inputs = objects("inputs").map { it.port() },
+        outputs = objects("outputs").map { it.port() },
+    )
+}
+
+private fun JSONObject.port() = Port(getString("name"), ints("shape"), getString("dtype"), getString("layout"))
+
+private fun JSONObject.schedule(): Schedule {
+    val steps = objects("steps").map { it.step() }
+    if (steps.isEmpty() || steps.size != getInt("count")) {
+        throw BadManifest("a schedule of ${getInt("count")} steps has ${steps.size}")
+    }
+    return Schedule(float("start"), steps)
+}
+
+private fun JSONObject.step() = Step(
+    timestep = getDouble("timestep"),
+    latent = float("latent"),
+    output = float("output"),
+    clean = float("clean"),
+    cleanLatent = float("clean_latent"),
+    cleanOutput = float("clean_output"),
+    clip = if (isNull("clip")) null else float("clip"),
+    previous = float("previous"),
+    noise = float("noise"),
+    scale = float("scale"),
+    signal = float("signal"),
+    sigma = float("sigma"),
+)
+
+private fun JSONObject.imageFacts() = ImageFacts(
+    encoder = getString("encoder"),
+    scalingFactor = float("scaling_factor"),
+    inpaints = getBoolean("inpaints"),
+    schedules = objects("schedules").groupBy { it.getInt("count") }.mapValues { (_, all) -> all.byStrength() },
+)
+
+private fun List<JSONObject>.byStrength(): Map<Double, Schedule> =
+    associate { it.getDouble("strength") to it.getJSONObject("schedule").schedule() }
+
+private fun JSONObject.sinusoids(name: String): Sinusoids? {
+    val json = optJSONObject(name) ?: return null
+    return Sinusoids(
+        input = json.getString("input"),
+        width = json.getInt("width"),
+        cosineFirst = json.getBoolean("cosine_first"),
+        frequencies = json.floats("frequencies"),
+    )
+}
+
+private fun JSONObject.tokenizer() = TokenizerFacts(
+    start = getInt("start"),
+    end = getInt("end"),
+    unknown = getInt("unknown"),
+    pad = getInt("pad"),
+    length = getInt("length"),
+    specials = objects("specials").map { it.specialToken() },
+)
+
+private fun JSONObject.specialToken() = SpecialToken(
+    content = getString("content"),
+    ids = listOf(getInt("id")) + ints("further").asList(),
+    normalized = getBoolean("normalized"),
+)
+
+private fun JSONObject.float(name: String): Float = getDouble(name).toFloat()
+
+private fun JSONObject.objects(name: String): List<JSONObject> =
+    getJSONArray(name).run { List(length(), ::getJSONObject) }
+
+private fun JSONObject.ints(name: String): IntArray = getJSONArray(name).run { IntArray(length(), ::getInt) }
+
+private fun JSONObject.floats(name: String): FloatArray =
+    getJSONArray(name).run { FloatArray(length()) { getDouble(it).toFloat() } }

@@ -1,0 +1,30 @@
+package dev.msd.runtime
+
+/**
+ * One image to generate. [steps] are those of the manifest's first schedule where they are null, and [guidance] is the
+ * manifest's. The negative prompt needs guidance above 1. After every [previewEvery] steps there is a preview, if the
+ * manifest names a network for it; 0 means none. With [image], generation begins from it.
+ */
+public class Request(
+    public val prompt: String,
+    public val negativePrompt: String = "",
+    public val seed: Long = 0,
+    public val steps: Int? = null,
+    public val guidance: Double? = null,
+    public val previewEvery: Int = 0,
+    public val image: InitialImage? = null,
+)
+
+/** Returns the schedule of a request; throws [BadRequest] for what this model cannot do. */
+internal fun Manifest.scheduleOf(request: Request): Schedule {
+    if (request.seed < 0) throw BadRequest("the seed ${request.seed} is negative; it should be 0 or more")
+    if (request.previewEvery < 0) throw BadRequest("previews after every ${request.previewEvery} steps are impossible")
+    val steps = request.steps ?: schedules.keys.first()
+    val schedule = schedules[steps] ?: throw BadRequest(
+        "there is no schedule for $steps steps; there are ${schedules.keys.sorted().joinToString()}",
+    )
+    val initial = request.image
+    if (initial != null) return factsFor(initial).schedule(steps, initial.strength)
+    if (image?.inpaints == true) throw BadRequest("this model repaints a part of an image: give an image and a mask")
+    return schedule
+}

@@ -1,4 +1,0 @@
-package com.google.android.play.core.aipacks;
-
-public class AiPackException extends RuntimeException {
-}
