@@ -14,7 +14,7 @@ from msd.export.android.manifest import RUNTIME
 class Versions:
     """Versions that fit each other and LiteRT `as_of`.
 
-    `gradle` is the least that `gradle_plugin` takes. `kotlin` replaces that plugin's own, and its classes need
+    `gradle` is the least that `gradle_plugin` takes. `kotlin` replaces the plugin's own, and its classes need
     R8 9.1.29; the plugin brings the R8 of its own number. `coroutines` are those that tests compile against.
     """
 

@@ -43,7 +43,7 @@ public final class Bitmap implements Parcelable {
     }
     public void recycle() {}
 
-    public enum Config { ALPHA_8, RGB_565, ARGB_4444, ARGB_8888, RGBA_F16, HARDWARE, RGBA_1010102 }
+    public enum Config { ALPHA_8, RGB_565, @Deprecated ARGB_4444, ARGB_8888, RGBA_F16, HARDWARE, RGBA_1010102 }
 
-    public enum CompressFormat { JPEG, PNG, WEBP, WEBP_LOSSY, WEBP_LOSSLESS }
+    public enum CompressFormat { JPEG, PNG, @Deprecated WEBP, WEBP_LOSSY, WEBP_LOSSLESS }
 }
