@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
-.PHONY: help setup demo test check regress oracle golden bench-convert bench-report bench-compression bench-demo
+.PHONY: help setup demo test check regress oracle golden bench-convert bench-report bench-compression bench-demo bench-startup
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -50,6 +50,9 @@ bench-demo: .venv/ready ## measure how long the demo checkpoint's networks take 
 		--threads 1 --max-seconds 10 -o docs/results/bench-demo.json --force
 	$(BIN)/msd bench build/demo-int8 --compare build/demo-float16 --backend litert-cpu --backend litert-gpu \
 		--threads 1 --max-seconds 10 -o docs/results/bench-demo-int8.json --force
+
+bench-startup: .venv/ready-for-tests ## measure what an app's start costs on a JVM: a minute
+	PYTHONPATH=. $(BIN)/python scripts/bench_startup.py -o docs/results/bench-startup.json
 
 golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
 	$(BIN)/python -m pytest --update-golden

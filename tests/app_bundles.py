@@ -25,6 +25,7 @@ from msd.bundle import (
 )
 from msd.export.android.manifest import describe, write_manifest
 from msd.runners.engine import Engine
+from msd.sources.clip_tokenizer import clip_tokenizer
 from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
@@ -91,6 +92,18 @@ def write_app(folder: Path, sampler: str | None = None, **settings: Any) -> Path
     """Write a bundle, and its app's files in the same folder."""
     bundle = open_bundle(write_bundle(folder, **settings))
     write_manifest(describe(bundle, STEPS, sampler), bundle, folder)
+    return folder
+
+
+def write_clip_app(folder: Path, steps: tuple[int, ...] = (20,)) -> Path:
+    """Write a bundle with CLIP's own vocabulary and an image encoder, and its app's files beside it."""
+    write_bundle(folder, encoder=True)
+    for file in (folder / "tokenizer").iterdir():
+        file.unlink()
+    for name, read in clip_tokenizer("!").items():
+        (folder / "tokenizer" / name).write_bytes(read())
+    bundle = open_bundle(folder)
+    write_manifest(describe(bundle, steps), bundle, folder)
     return folder
 
 

@@ -24,6 +24,12 @@ def test_ids_without_a_token_are_empty_lines(tokenizer: Tokenizer) -> None:
     assert tokenizer_texts(sparse)[VOCABULARY] == "a\n\n\nb\n"
 
 
+def test_a_special_token_leaves_its_line_to_the_token_that_merges_make(tokenizer: Tokenizer) -> None:
+    special = dataclasses.replace(tokenizer.specials[0], content="S")
+    shared = dataclasses.replace(tokenizer, vocabulary={"S": 1, "a": 1, "b": 0}, specials=(special,))
+    assert tokenizer_texts(shared)[VOCABULARY] == "b\na\n"
+
+
 @pytest.mark.parametrize(
     ("vocabulary", "message"),
     [

@@ -25,7 +25,13 @@ from tests.stable_diffusion import COMPONENTS
 CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 WIDE = {"timestep_embedding": 11}
 TOLD = {"timestep_embedding": 8, "guidance_embedding": 7}
-REQUEST = {"prompt": "three red circles", "negative": "a blue square!", "seed": 9, "steps": 6, "guidance": 7.5}
+REQUEST = {
+    "prompt": "three red circles",
+    "negative": "a blue square!",
+    "seed": 9,
+    "steps": 6,
+    "guidance": 7.5,
+}
 
 
 def generated(kotlin: Jvm, folder: Path, **wishes: Any) -> dict[str, Any]:

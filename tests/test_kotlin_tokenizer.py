@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 import unicodedata
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,13 @@ from typing import Any
 import pytest
 import regex
 
-from msd.bundle import open_bundle
 from msd.export.android import manifest as app
+from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.runtime.tokenizer import END, START, open_tokenizer
-from msd.sources.clip_tokenizer import clip_tokenizer
-from tests.app_bundles import write_app
+from tests.app_bundles import write_app, write_clip_app
 from tests.clip_files import SD15, SD21, added
 from tests.jvm import Jvm
+from tests.kotlinc import SOURCES
 
 EXTRA = [
     "ΑΣ", "İ", "é", "e\u0301", "ﬁ", "🦊", "👩\u200d🚀",
@@ -89,13 +90,7 @@ def test_every_caption_has_the_same_tokens(
 
 def test_the_vocabulary_of_clip_makes_the_same_tokens(kotlin: Jvm, tmp_path: Path) -> None:
     """49 408 tokens and 48 894 merges, from the package's own copy of CLIP's."""
-    folder = write_app(tmp_path / "app")
-    for file in (folder / "tokenizer").iterdir():
-        file.unlink()
-    for name, read in clip_tokenizer("!").items():
-        (folder / "tokenizer" / name).write_bytes(read())
-    bundle = open_bundle(folder)
-    app.write_manifest(app.describe(bundle, (2,)), bundle, folder)
+    folder = write_clip_app(tmp_path / "app")
     texts = [
         *captions(300, 2),
         "a photograph of an astronaut riding a horse",
@@ -105,6 +100,29 @@ def test_the_vocabulary_of_clip_makes_the_same_tokens(kotlin: Jvm, tmp_path: Pat
     ours = open_tokenizer(folder / "tokenizer")
     assert found == [ours.encode(text).tolist() for text in texts]
     assert max(max(ids) for ids in found) == 49407
+
+
+def test_opening_a_tokenizer_costs_as_much_for_each_token(kotlin: Jvm, tmp_path: Path) -> None:
+    """Counted in bytes that opening allocates, the second time: the first one loads classes too."""
+    whole = write_clip_app(tmp_path / "whole")
+    half = tmp_path / "half"
+    half.mkdir()
+    (half / app.NAME).write_bytes((whole / app.NAME).read_bytes())
+    for name in (VOCABULARY, MERGES):
+        lines = (whole / name).read_text("utf-8").splitlines(keepends=True)
+        (half / name).write_text("".join(lines[: len(lines) // 2]), "utf-8")
+    costs = {
+        folder: [kotlin.ask("opening", folder=str(folder))["bytes"] for _ in range(2)][1]
+        for folder in (whole, half)
+    }
+    assert 1.5 < costs[whole] / costs[half] < 2.5
+    assert costs[whole] < 500 * 49_408
+
+
+def test_no_source_uses_a_regular_expression() -> None:
+    """Android's matcher copies the whole text whenever it begins; none is needed."""
+    for path in SOURCES:
+        assert not re.search(r"Regex|java\.util\.regex|split\(", path.read_text("utf-8")), path
 
 
 def test_every_letter_is_of_the_same_kind(kotlin: Jvm) -> None:

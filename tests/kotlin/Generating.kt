@@ -48,7 +48,8 @@ internal fun JSONObject.request(): Request = Request(
 private fun JSONObject.initialImage(): InitialImage {
     val argb = getJSONArray("argb").run { IntArray(length(), ::getInt) }
     val mask = optString("mask").takeIf(String::isNotEmpty)?.let(Base64.getDecoder()::decode)
-    return InitialImage(argb, getDouble("strength"), mask?.let { bytes -> BooleanArray(bytes.size) { bytes[it] != 0.toByte() } })
+    val repaint = mask?.let { bytes -> BooleanArray(bytes.size) { bytes[it] != 0.toByte() } }
+    return InitialImage(argb, getDouble("strength"), repaint)
 }
 
 internal fun said(progress: Progress): List<Any?> = when (progress) {

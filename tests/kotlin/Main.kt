@@ -3,6 +3,7 @@ package dev.msd.runtime
 
 import org.json.JSONObject
 import java.io.File
+import java.lang.management.ManagementFactory
 import java.nio.ByteBuffer
 import java.nio.ByteOrder
 import java.security.MessageDigest
@@ -28,6 +29,8 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "coroutines" to ::byCoroutines,
     "posterior noise" to { sent(posteriorNoise(it.getLong("seed"), it.getInt("size"), it.getInt("stream"))) },
     "device" to ::askDevice,
+    "device question" to ::askOne,
+    "explanations" to { explanations() },
     "opening" to ::opening,
     "android" to ::onAndroid,
 )
@@ -138,4 +141,14 @@ private fun sinusoids(command: JSONObject): Any {
     val manifest = manifest(command)
     val which = if (command.getBoolean("guidance")) manifest.guidanceEmbedding else manifest.timestep
     return sent(which!!.of(command.getDouble("t")))
+}
+
+/** Opens a model's manifest and tokenizer; returns how many bytes that allocated on this thread, and the seconds. */
+private fun opening(command: JSONObject): Any {
+    val folder = File(command.getString("folder"))
+    val threads = ManagementFactory.getThreadMXBean() as com.sun.management.ThreadMXBean
+    val (before, begun) = threads.currentThreadAllocatedBytes to System.nanoTime()
+    ClipTokenizer.open(Manifest.open(folder), folder)
+    val seconds = (System.nanoTime() - begun) / 1e9
+    return mapOf("bytes" to threads.currentThreadAllocatedBytes - before, "seconds" to seconds)
 }

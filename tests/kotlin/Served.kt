@@ -20,5 +20,5 @@ private class Served(private val file: ModelFile) : Network {
 internal fun generateServed(command: JSONObject): Any {
     val manifest = manifest(command)
     val tokenizer = ClipTokenizer.open(manifest, File(command.getString("folder")))
-    return Pipeline(manifest, tokenizer, ::Served).use { pipeline -> outcome { pipeline.start(command.request()).await() } }
+    return Pipeline(manifest, tokenizer, ::Served).use { outcome { it.start(command.request()).await() } }
 }

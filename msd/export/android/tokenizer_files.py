@@ -14,7 +14,8 @@ def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
     """Return the texts of tokens.txt and merges.txt, whatever files the tokenizer was read from.
 
     tokens.txt has a line for each id from 0, empty where no token has it: a phone reads it without a parser.
-    Raises BadConfig for a token that does not fit on a line of its own.
+    A special token whose id another token has stands in the manifest alone. Raises BadConfig for a token that
+    does not fit on a line of its own.
     """
     ranked = sorted(tokenizer.ranks, key=tokenizer.ranks.__getitem__)
     merges = "".join(f"{left} {right}\n" for left, right in ranked)
@@ -26,7 +27,10 @@ def _tokens(tokenizer: Tokenizer) -> list[str]:
     if not 0 <= min(tokenizer.vocabulary.values()) <= highest < MOST_TOKENS:
         raise BadConfig(f"the tokenizer has the id {highest}; ids should be from 0 to {MOST_TOKENS - 1}")
     tokens = [""] * (highest + 1)
-    for token, number in tokenizer.vocabulary.items():
+    special = {token.content for token in tokenizer.specials}
+    for token, number in sorted(tokenizer.vocabulary.items(), key=lambda item: item[0] in special):
+        if token in special and tokens[number]:
+            continue
         if not token or "\n" in token or "\r" in token:
             raise BadConfig(f"the tokenizer has a token {token!r}; apps need tokens without line breaks")
         if tokens[number]:

@@ -3,6 +3,8 @@
 
 package com.google.ai.edge.litert
 
+import android.content.res.AssetManager
+
 data class TensorType
 @JvmOverloads
 constructor(val elementType: ElementType, val layout: Layout? = null) {
@@ -134,6 +136,19 @@ private constructor(
     }
 
     companion object {
+        @Throws(LiteRtException::class)
+        @JvmOverloads
+        @JvmStatic
+        fun create(
+            assetManager: AssetManager,
+            assetName: String,
+            options: Options = Options.CPU,
+            optionalEnv: Environment? = null,
+        ): CompiledModel {
+            val env = optionalEnv ?: Environment.create()
+            return CompiledModel(StandInDevice.open(assetManager, assetName, options), env, optionalEnv == null)
+        }
+
         @Throws(LiteRtException::class)
         @JvmOverloads
         @JvmStatic

@@ -1,7 +1,9 @@
 /** No part of LiteRT: the device that a test plays, instead of LiteRT's native library. */
 package com.google.ai.edge.litert
 
+import android.content.res.AssetManager
 import java.io.File
+import java.io.IOException
 import java.util.concurrent.ConcurrentHashMap
 import java.util.concurrent.atomic.AtomicInteger
 import java.util.concurrent.atomic.AtomicLong
@@ -55,6 +57,19 @@ object StandInDevice {
 
     internal fun open(path: String, options: CompiledModel.Options): Long {
         if (!File(path).isFile) throw LiteRtException(Status.ErrorFileIO, "no file $path")
+        return compile(path, options)
+    }
+
+    internal fun open(assets: AssetManager, name: String, options: CompiledModel.Options): Long {
+        try {
+            assets.open(name).close()
+        } catch (problem: IOException) {
+            throw LiteRtException(Status.ErrorFileIO, "no asset $name")
+        }
+        return compile(name, options)
+    }
+
+    private fun compile(path: String, options: CompiledModel.Options): Long {
         val lacking = options.accelerators - available - Accelerator.CPU
         if (lacking.isNotEmpty() || refuses(path)) {
             throw LiteRtException(Status.ErrorCompilation, "Failed to compile model")

@@ -9,7 +9,7 @@ import kotlinx.coroutines.suspendCancellableCoroutine
 import kotlin.coroutines.resume
 import kotlin.coroutines.resumeWithException
 
-/** Returns the image of a request, as [Pipeline.start] and [Generation.await] do; cancelling the coroutine cancels it. */
+/** Returns the image of a request; a coroutine that is cancelled cancels it. Throws as [Generation.await] does. */
 public suspend fun Pipeline.generate(request: Request, onProgress: OnProgress = OnProgress {}): GeneratedImage =
     suspendCancellableCoroutine { continuation ->
         val generation = start(request, onProgress)

@@ -42,7 +42,8 @@ private fun memoryOf(context: Context): Long {
 
 internal fun requireAbi(abis: List<String>) {
     if ("arm64-v8a" in abis || "x86_64" in abis) return
-    throw BadDevice("this device runs 32-bit apps only, and the model needs a 64-bit one")
+    val found = abis.joinToString().ifEmpty { "32-bit apps only" }
+    throw BadDevice("this device runs $found; the model needs arm64-v8a or x86_64")
 }
 
 internal fun requireAndroid(version: Int) {
