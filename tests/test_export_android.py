@@ -217,8 +217,8 @@ def test_more_than_play_takes_in_all_is_refused(bundle: Bundle, tmp_path: Path) 
 
 
 def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> None:
-    with pytest.raises(BadBundle, match=r"the model has 201 MB, and an app with its assets 200 MB at most"):
-        plan(sparse(bundle, tmp_path / "large", unet=201_000_000), AndroidSettings("assets"))
+    with pytest.raises(BadBundle, match=r"the model has 501 MB, and an app with its assets 500 MB at most"):
+        plan(sparse(bundle, tmp_path / "large", unet=501_000_000), AndroidSettings("assets"))
     require_small([app.ModelFile("unet.tflite", "unet", LIMITS.app, "")])
 
 

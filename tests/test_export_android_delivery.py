@@ -129,4 +129,4 @@ def test_only_downloads_ask_for_permissions() -> None:
     for kind in DELIVERIES:
         entries = delivery.manifest_entries(kind)
         assert ("uses-permission" in entries, "<service" in entries) == (kind == "download",) * 2
-        assert bool(delivery.dependencies(kind)) == (kind in ("asset-pack", "ai-pack"))
+        assert bool(delivery.dependencies(kind, "libs")) == (kind in ("asset-pack", "ai-pack"))

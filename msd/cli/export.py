@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from msd.report.report import Report
 
 DELIVERIES = click.Choice(["asset-pack", "ai-pack", "download", "assets"])
-GB = 10**9
 
 
 def _load_report(path: Path | None) -> Report | None:
@@ -38,14 +37,19 @@ def _load_report(path: Path | None) -> Report | None:
     show_default=True,
     help="How the model reaches a phone.",
 )
+@click.option("--package", default="com.example.sd", show_default=True, help="The app's package.")
+@click.option("--app", is_flag=True, help="Write a whole Gradle project, which builds an app.")
 @click.option(
-    "--package", default="com.example.sd", show_default=True, help="The package of the app and of the sample."
+    "--expect",
+    type=options.FILE,
+    metavar="IMAGE.png",
+    help="An image of msd generate, which a test generates again on a phone.",
 )
 @click.option(
     "--min-ram",
     type=click.FloatRange(0, min_open=True),
     metavar="GB",
-    help="Deliver only to phones with at least this much memory.",
+    help="Deliver only to phones sold with at least this much memory.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
 def export_android(
@@ -60,28 +64,33 @@ def export_android(
     force: bool,
     delivery: Delivery,
     package: str,
+    app: bool,
+    expect: Path | None,
     min_ram: float | None,
     as_json: bool,
 ) -> None:
-    """Write modules of an Android project that generates images with the folder BUNDLE.
+    """Write an Android project that generates images with the folder BUNDLE, or modules for one.
 
-    They are a library of Kotlin sources, the model in packs within Google Play's limits, a sample app, and a
-    README.md of five steps. docs/android.md explains how a model is delivered.
+    The modules are a library of Kotlin sources, the model in packs within Google Play's limits, and an app of
+    one screen. With --app, Gradle's files make them a whole project; without it, README.md says in five steps
+    how to add them to yours. docs/android-app.md leads from here to an image on a phone.
 
     \b
     Examples:
-      msd export-android sd21 -o sd21-android --package com.example.painter --steps 20 --steps 30
-      msd export-android demo-out -o demo-android --delivery assets
+      msd export-android sd21 -o sd21-android --app --package com.example.painter --steps 20 --steps 30
+      msd export-android demo-out -o demo-android --app --delivery assets --expect expected.png
       msd export-android sd21 -o sd21-android --delivery ai-pack --min-ram 8
     """
     from msd.bundle import open_bundle
     from msd.export.android import export
-    from msd.export.android.settings import AndroidSettings
+    from msd.export.android.settings import AndroidSettings, reported
 
     settings = AndroidSettings(
         delivery=delivery,
         package=package,
-        min_ram=None if min_ram is None else round(min_ram * GB),
+        min_ram=None if min_ram is None else reported(min_ram),
+        app=app,
+        expect=expect,
         steps=steps,
         scheduler=scheduler,
         guidance=guidance,
@@ -90,7 +99,7 @@ def export_android(
     )
     with _one_size(open_bundle(bundle), size) as picked, copy_progress() as on_progress:
         plan = export.export_android(picked, output, settings, force, on_progress)
-    _print_plan(plan, output, as_json)
+    _print_plan(plan, output, app, as_json)
 
 
 @click.command("export-ios", cls=Command)
@@ -141,7 +150,7 @@ def _one_size(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[
     return one_size(bundle, size)
 
 
-def _print_plan(plan: ExportPlan, output: Path, as_json: bool) -> None:
+def _print_plan(plan: ExportPlan, output: Path, app: bool, as_json: bool) -> None:
     packs = {pack.folder: list(pack.files) for pack in plan.packs}
     if as_json:
         click.echo(json.dumps({"output": str(output), "model": plan.manifest.model, "packs": packs}))
@@ -150,4 +159,5 @@ def _print_plan(plan: ExportPlan, output: Path, as_json: bool) -> None:
         click.echo(f"{output / folder}: {', '.join(names)}", err=True)
     if plan.manifest.weights.licence is None:
         click.echo("the licence of the weights is unknown; --licence puts it into NOTICE", err=True)
-    click.echo(f"{output}: README.md says in five steps how to include it", err=True)
+    goal = "bring it to a phone" if app else "include it"
+    click.echo(f"{output}: README.md says in five steps how to {goal}", err=True)

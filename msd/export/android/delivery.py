@@ -7,20 +7,21 @@ from importlib.resources import files
 
 from msd.export.android import templates
 from msd.export.android.packs import Pack
-from msd.export.android.settings import PACKS, Delivery
+from msd.export.android.settings import Delivery
 from msd.export.android.templates import fill
-from msd.export.android.versions import VERSIONS
 
 PLACEHOLDER = "not-for-this-device.txt"
 """The file in a pack for devices that get no model; aapt2 drops files whose names begin with a dot."""
-LIBRARIES = {
-    "asset-pack": (f"com.google.android.play:asset-delivery:{VERSIONS.asset_delivery}",),
-    "ai-pack": (
-        f"com.google.android.play:ai-delivery:{VERSIONS.ai_delivery}",
-        f"com.google.android.play:asset-delivery:{VERSIONS.asset_delivery}",
-    ),
+LIBRARIES: dict[Delivery, tuple[str, ...]] = {
+    "asset-pack": ("asset-delivery",),
+    "ai-pack": ("ai-delivery", "asset-delivery"),
+    "download": (),
+    "assets": (),
 }
-"""Google Play's libraries; the dialog that asks for consent is that of asset packs for AI packs, too."""
+"""Google Play's libraries, by their names there and in a version catalog.
+
+The dialog that asks for consent is that of asset packs for AI packs, too.
+"""
 FOLDERS: dict[Delivery, tuple[str, ...]] = {
     "asset-pack": ("packs",),
     "ai-pack": ("packs",),
@@ -53,10 +54,10 @@ def resources(delivery: Delivery) -> dict[str, str]:
     return {"values/msd_strings.xml": fill("delivery/download/strings.xml")} if delivery == "download" else {}
 
 
-def dependencies(delivery: Delivery) -> str:
+def dependencies(delivery: Delivery, catalog: str) -> str:
     """Return the lines of a Gradle file, each after a line break, that name a delivery's libraries."""
-    libraries = LIBRARIES[delivery] if delivery in PACKS else ()
-    return "".join(f'\n    implementation("{library}")' for library in libraries)
+    aliases = (name.replace("-", ".") for name in LIBRARIES[delivery])
+    return "".join(f"\n    implementation({catalog}.{alias})" for alias in aliases)
 
 
 def placeholder(min_ram: int) -> str:

@@ -1,43 +1,53 @@
-"""A bundle as parts of an Android project: a library, packs with the model, a sample app, and a README.
+"""A bundle as an Android project, or as modules for one: a library, packs with the model, an app, a README.
 
 sd-runtime/                      the library
 sd-models/, sd-models-2/ …       packs for Google Play; or download/, or assets of the library
-sample/                          an app with one screen
-settings.snippet.gradle.kts  README.md  NOTICE  install-to-device.sh
+app/                             an app with one screen
+settings.gradle.kts  build.gradle.kts  gradle.properties  gradle/      a whole project has them;
+settings.snippet.gradle.kts                                            modules have this instead
+README.md  NOTICE  install-to-device.sh
 sd-export.json                   the list of exported files
 """
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 from msd.bundle import Bundle
+from msd.export.android.app import app_texts
+from msd.export.android.expect import Expected, read_expected
+from msd.export.android.gradle import gradle_texts
+from msd.export.android.library import library_texts
 from msd.export.android.manifest import NAME, AppManifest, describe, dump_manifest
 from msd.export.android.model_files import networks, place, sums
 from msd.export.android.packs import Pack, divide, require_small
 from msd.export.android.probe import PROBE, write_probe
-from msd.export.android.project import ASSETS, Project, folder_of
+from msd.export.android.project import APP, ASSETS, DOWNLOAD, Project, folder_of
+from msd.export.android.readme import readme_texts
 from msd.export.android.settings import PACKS, AndroidSettings, check
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
 
-DOWNLOAD = Path("download")
+EXPECTED = APP / "src/androidTest/resources/expected.png"
 
 
 @dataclass(frozen=True)
 class ExportPlan:
-    """The content of an export: the app's manifest, and the packs, if Google Play delivers the model."""
+    """The content of an export: the app's manifest, the packs, if Google Play delivers the model, and the
+    image that its instrumented test expects."""
 
     manifest: AppManifest
     packs: tuple[Pack, ...]
+    expected: Expected | None = None
 
 
 def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
     """Return the plan of an export.
 
-    Raises BadConfig for impossible settings, and BadBundle for a bundle that an app cannot use or that
-    exceeds Google Play's limits.
+    Raises BadConfig for impossible settings, BadBundle for a bundle that an app cannot use or that exceeds
+    Google Play's limits, and BadImage for an expected image that the app cannot generate.
     """
     check(settings)
     manifest = describe(
@@ -55,7 +65,8 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         packs = divide(models, rest)
     elif settings.delivery == "assets":
         require_small(manifest.files)
-    return ExportPlan(manifest, packs)
+    expected = read_expected(settings.expect, manifest) if settings.expect else None
+    return ExportPlan(manifest, packs, expected)
 
 
 def export_android(
@@ -73,12 +84,14 @@ def export_android(
     contents = plan(bundle, settings)
     require_free(out, force)
     with exporting(out) as staging:
-        for name, text in (
-            Project(out.absolute().name, settings, contents.manifest, contents.packs).texts().items()
-        ):
-            _write(staging / name, text)
+        project = Project(out.absolute().name, settings, contents.manifest, contents.packs, contents.expected)
+        for texts in (library_texts, app_texts, gradle_texts, readme_texts):
+            for name, text in texts(project).items():
+                _write(staging / name, text)
         _place(bundle, contents, settings, staging, on_progress)
         _write_assets(contents.manifest, staging)
+        if contents.expected:
+            shutil.copyfile(contents.expected.path, staging / EXPECTED)
         finish(staging, out, "android", contents.manifest.model)
     return contents
 

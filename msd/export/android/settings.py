@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, get_args
 
 from msd.errors import BadConfig
@@ -27,9 +28,10 @@ KEYWORDS = """
 class AndroidSettings:
     """The settings of an export for Android.
 
-    `package` is the app's package, `min_ram` the least memory of a device in bytes, `licence` that of the
-    weights; `steps`, `scheduler`, `guidance` and `report` are arguments of
-    `msd.export.android.manifest.describe`.
+    `package` is the app's package, `min_ram` the least memory that a device reports in bytes, `licence` that
+    of the weights; `steps`, `scheduler`, `guidance` and `report` are arguments of
+    `msd.export.android.manifest.describe`. `app`: a whole Gradle project, not modules for an existing one.
+    `expect`: a PNG of `msd generate`, which a test generates again on a phone.
     """
 
     delivery: Delivery = "asset-pack"
@@ -40,6 +42,16 @@ class AndroidSettings:
     guidance: float | None = None
     licence: str | None = None
     report: Report | None = None
+    app: bool = False
+    expect: Path | None = None
+
+
+def reported(sold: float) -> int:
+    """Return the bytes of memory that a phone sold with so many GB reports to Play, at least.
+
+    Its kernel and its firmware keep the rest: a phone with 8 GB is counted from 7·10⁹ bytes on.
+    """
+    return round(sold * 875_000_000)
 
 
 def check(settings: AndroidSettings) -> None:

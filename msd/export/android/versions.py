@@ -1,4 +1,7 @@
-"""The versions of tools and libraries that exported Gradle files name, and Google Play's limits."""
+"""The versions of tools and libraries that exported Gradle files name, and Google Play's limits.
+
+docs/android-apis.md names the page of each, and why they fit each other.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +12,36 @@ from msd.export.android.manifest import RUNTIME
 
 @dataclass(frozen=True)
 class Versions:
-    """The versions that fit LiteRT `as_of`; device targeting needs `gradle_plugin` 8.10 or later."""
+    """Versions that fit each other and LiteRT `as_of`.
+
+    `gradle` is the least that `gradle_plugin` takes. `kotlin` replaces the plugin's own, and its classes need
+    R8 9.1.29; the plugin brings the R8 of its own number. `coroutines` are those that tests compile against.
+    """
 
     as_of: str = "LiteRT 2.3.0"
-    gradle_plugin: str = "8.10.1"
-    kotlin: str = "2.2.21"
+    gradle: str = "9.6.0"
+    gradle_plugin: str = "9.4.0"
+    build_tools: str = "36.0.0"
+    jdk: int = 17
+    kotlin: str = "2.4.20"
+    coroutines: str = "1.8.0"
     litert: str = RUNTIME
     asset_delivery: str = "2.3.0"
     ai_delivery: str = "0.1.1-alpha01"
+    junit: str = "4.13.2"
+    test_runner: str = "1.7.0"
     min_sdk: int = 24
     compile_sdk: int = 36
+    target_sdk: int = 36
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Google Play's limits of the compressed download in bytes: of a pack, all packs, and the app itself."""
+    """Google Play's limits of the compressed download in bytes: a pack, all packs, the app's base module."""
 
     pack: int = 1_500_000_000
     packs: int = 4_000_000_000
-    app: int = 200_000_000
+    app: int = 500_000_000
 
 
 VERSIONS = Versions()

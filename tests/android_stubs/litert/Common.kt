@@ -15,7 +15,7 @@ enum class Accelerator private constructor(val value: Int) {
 abstract class JniHandle internal constructor(internal val handle: Long) : AutoCloseable {
     private val destroyed = AtomicBoolean(false)
 
-    protected fun assertNotDestroyed() = check(!destroyed.get()) { "The handle has been destroyed." }
+    protected fun assertNotDestroyed(): Unit = check(!destroyed.get()) { "The handle has been destroyed." }
 
     protected abstract fun destroy()
 

@@ -13,7 +13,7 @@ class Environment private constructor(handle: Long) : JniHandle(handle) {
         SystemGpuAcceleratorHandle(30),
     }
 
-    override protected fun destroy() = StandInDevice.destroyed()
+    override protected fun destroy(): Unit = StandInDevice.destroyed()
 
     @Throws(LiteRtException::class)
     fun getAvailableAccelerators(): Set<Accelerator> {

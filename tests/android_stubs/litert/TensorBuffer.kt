@@ -5,13 +5,13 @@ package com.google.ai.edge.litert
 
 class TensorBuffer internal constructor(handle: Long) : JniHandle(handle) {
     @Throws(LiteRtException::class)
-    fun writeInt(data: IntArray) = write(data, data.size)
+    fun writeInt(data: IntArray): Unit = write(data, data.size)
 
     @Throws(LiteRtException::class)
-    fun writeFloat(data: FloatArray) = write(data, data.size)
+    fun writeFloat(data: FloatArray): Unit = write(data, data.size)
 
     @Throws(LiteRtException::class)
-    fun writeInt8(data: ByteArray) = write(data, data.size)
+    fun writeInt8(data: ByteArray): Unit = write(data, data.size)
 
     @Throws(LiteRtException::class)
     fun readInt(): IntArray = read() as IntArray
@@ -22,7 +22,7 @@ class TensorBuffer internal constructor(handle: Long) : JniHandle(handle) {
     @Throws(LiteRtException::class)
     fun readInt8(): ByteArray = read() as ByteArray
 
-    override protected fun destroy() = StandInDevice.freed(handle)
+    override protected fun destroy(): Unit = StandInDevice.freed(handle)
 
     private fun write(data: Any, size: Int) {
         assertNotDestroyed()

@@ -1,15 +1,12 @@
-// The library: Kotlin sources that draw, and what they need.
-plugins {
-    id("com.android.library")
-    id("org.jetbrains.kotlin.android")
-}
+// The library: Kotlin sources that fetch the model and generate images with it.
+plugins { id("com.android.library") }
 
 android {
     namespace = "dev.msd.runtime"
-    compileSdk = @@{compile_sdk}
+    compileSdk = @@{catalog}.versions.compile.sdk.get().toInt()
 
     defaultConfig {
-        minSdk = @@{min_sdk}
+        minSdk = @@{catalog}.versions.min.sdk.get().toInt()
         consumerProguardFiles("consumer-rules.pro")
     }
 
@@ -28,5 +25,8 @@ kotlin {
 }
 
 dependencies {
-    implementation("com.google.ai.edge.litert:litert:@@{litert}")@@{dependency}
+    // Flow and suspending functions are part of what the library offers.
+    api(@@{catalog}.coroutines)
+    implementation(@@{catalog}.litert)
+    implementation(@@{catalog}.litert.gpu)@@{dependency}
 }

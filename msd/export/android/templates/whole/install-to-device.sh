@@ -1,9 +1,10 @@
 #!/bin/sh
 # Puts the model into the app's own folder on a device, for development: the app finds it there before all else.
-# The app must be installed, and debuggable. ADB names another adb; ANDROID_SERIAL chooses among devices.
+# The app, by default the debug build of this export's, must be installed and debuggable; another one is an argument.
+# ADB names another adb; ANDROID_SERIAL chooses among devices.
 set -eu
 
-package='@@{package}'
+package=${1:-'@@{package}.debug'}
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
 adb=${ADB:-adb}
 stage=/data/local/tmp/sd-models

@@ -34,14 +34,16 @@ public final class Bitmap implements Parcelable {
     public int getWidth() { return width; }
     public int getHeight() { return height; }
     public void getPixels(@NotNull int[] pixels, int offset, int stride, int x, int y, int width, int height) {
-        throw new RuntimeException("Stub!");
+        for (int row = 0; row < height; row++) {
+            System.arraycopy(colors, (y + row) * this.width + x, pixels, offset + row * stride, width);
+        }
     }
     public void setPixels(@NotNull int[] pixels, int offset, int stride, int x, int y, int width, int height) {
         throw new RuntimeException("Stub!");
     }
     public void recycle() {}
 
-    public enum Config { ALPHA_8, RGB_565, ARGB_4444, ARGB_8888, RGBA_F16, HARDWARE, RGBA_1010102 }
+    public enum Config { ALPHA_8, RGB_565, @Deprecated ARGB_4444, ARGB_8888, RGBA_F16, HARDWARE, RGBA_1010102 }
 
-    public enum CompressFormat { JPEG, PNG, WEBP, WEBP_LOSSY, WEBP_LOSSLESS }
+    public enum CompressFormat { JPEG, PNG, @Deprecated WEBP, WEBP_LOSSY, WEBP_LOSSLESS }
 }

@@ -1,11 +1,10 @@
 package android.os;
 
 import org.jetbrains.annotations.NotNull;
-import org.jetbrains.annotations.Nullable;
 
 public class Handler {
     private final Looper looper;
-    @Deprecated public Handler(@Nullable Looper looper) { this.looper = looper; }
+    public Handler(@NotNull Looper looper) { this.looper = looper; }
     public final Looper getLooper() { return looper; }
     public final boolean post(@NotNull Runnable r) { return looper.posted(r, 0); }
     public final boolean postDelayed(@NotNull Runnable r, long delayMillis) { return looper.posted(r, delayMillis); }

@@ -5,6 +5,7 @@ import android.os.Handler;
 import android.os.IBinder;
 import android.os.Looper;
 import android.util.AttributeSet;
+import org.jetbrains.annotations.NotNull;
 import org.jetbrains.annotations.Nullable;
 
 public class View {
@@ -16,6 +17,8 @@ public class View {
     private boolean enabled = true;
     private int visibility;
     private OnClickListener clicked;
+    private CharSequence description;
+    private boolean kept;
     private final Context context;
     public View(Context context) { this.context = context; }
     public View(Context context, @Nullable AttributeSet attrs) { this.context = context; }
@@ -33,8 +36,11 @@ public class View {
         clicked.onClick(this);
         return true;
     }
-    public void setContentDescription(CharSequence contentDescription) {}
-    public void setKeepScreenOn(boolean keepScreenOn) {}
+    public CharSequence getContentDescription() { return description; }
+    public void setContentDescription(CharSequence contentDescription) { description = contentDescription; }
+    public boolean getKeepScreenOn() { return kept; }
+    public void setKeepScreenOn(boolean keepScreenOn) { kept = keepScreenOn; }
+    public void setOnApplyWindowInsetsListener(OnApplyWindowInsetsListener listener) {}
     public void setPadding(int left, int top, int right, int bottom) {}
     public void setFitsSystemWindows(boolean fitSystemWindows) {}
     public void setLayoutParams(ViewGroup.LayoutParams params) {}
@@ -45,5 +51,9 @@ public class View {
 
     public interface OnClickListener {
         void onClick(View v);
+    }
+
+    public interface OnApplyWindowInsetsListener {
+        @NotNull WindowInsets onApplyWindowInsets(@NotNull View v, @NotNull WindowInsets insets);
     }
 }

@@ -5,7 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 import org.jetbrains.annotations.NotNull;
 
-public class ArrayAdapter<T> implements SpinnerAdapter {
+public class ArrayAdapter<T> extends BaseAdapter {
     private final List<T> objects;
     public ArrayAdapter(@NotNull Context context, int resource, @NotNull T[] objects) {
         this.objects = Arrays.asList(objects);

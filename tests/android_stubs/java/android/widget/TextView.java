@@ -8,6 +8,7 @@ import org.jetbrains.annotations.Nullable;
 
 public class TextView extends View {
     private CharSequence text = "";
+    private CharSequence error;
     public TextView(Context context) { super(context); }
     public TextView(Context context, @Nullable AttributeSet attrs) { super(context, attrs); }
     public CharSequence getText() { return text; }
@@ -16,6 +17,7 @@ public class TextView extends View {
     public final void setHint(CharSequence hint) {}
     public void setTextColor(int color) {}
     public void setInputType(int type) {}
-    public void setError(CharSequence error) {}
+    public CharSequence getError() { return error; }
+    public void setError(CharSequence error) { this.error = error; }
     public void addTextChangedListener(TextWatcher watcher) { throw new RuntimeException("Stub!"); }
 }

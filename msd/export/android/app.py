@@ -1,0 +1,67 @@
+"""The texts of the app: one screen, its resources, and the test that runs on a phone."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+from msd.export.android.project import APP, GROUP, TARGETING, Project
+from msd.export.android.templates import fill
+
+NAME = "Stable Diffusion"
+RESOURCES = (
+    "drawable/ic_front.xml",
+    "layout/studio.xml",
+    "mipmap-anydpi-v26/ic_launcher.xml",
+    "mipmap-anydpi/ic_launcher.xml",
+    "values-night-v29/themes.xml",
+    "values-v29/themes.xml",
+    "values/colors.xml",
+    "values/strings.xml",
+    "values/themes.xml",
+    "xml/data_extraction_rules.xml",
+    "xml/full_backup_content.xml",
+)
+
+
+def app_texts(project: Project) -> dict[str, str]:
+    """Return the texts of the app's module, by their paths in the project."""
+    package, catalog = project.settings.package, project.catalog
+    return {
+        f"{APP}/build.gradle.kts": fill(
+            "app/build.gradle.kts", package=package, catalog=catalog, packs=project.pack_lines()
+        ),
+        f"{APP}/lint.xml": fill("app/lint.xml", catalog=catalog),
+        f"{APP}/proguard-rules.pro": fill("app/proguard-rules.pro"),
+        f"{APP}/src/main/AndroidManifest.xml": fill("app/AndroidManifest.xml"),
+        **{f"{APP}/src/main/res/{name}": fill(f"app/res/{name}", app_name=NAME) for name in RESOURCES},
+        **_sources(project, "main", "kotlin"),
+        **_targeting(project),
+        **_test(project),
+    }
+
+
+def _sources(project: Project, kind: str, template: str) -> dict[str, str]:
+    """Return the Kotlin sources of a kind, "main" or "androidTest", from the folder of templates."""
+    package = project.settings.package
+    folder = f"{APP}/src/{kind}/kotlin/{package.replace('.', '/')}"
+    found = files("msd.export.android.templates").joinpath("app", template).iterdir()
+    names = sorted(path.name for path in found if path.name.endswith(".kt"))
+    return {
+        f"{folder}/{name}": fill(f"app/{template}/{name}", package=package, address=project.address)
+        for name in names
+    }
+
+
+def _targeting(project: Project) -> dict[str, str]:
+    if not project.settings.min_ram:
+        return {}
+    text = fill(f"packs/{TARGETING}", group=GROUP, min_ram=project.settings.min_ram)
+    return {f"{APP}/{TARGETING}": text}
+
+
+def _test(project: Project) -> dict[str, str]:
+    """Return the instrumented test's texts, if there is an image to expect."""
+    if project.expected is None:
+        return {}
+    facts = f"{APP}/src/androidTest/resources/expected.json"
+    return {**_sources(project, "androidTest", "androidTest"), facts: project.expected.dump()}

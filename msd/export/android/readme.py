@@ -1,0 +1,95 @@
+"""The texts for people: README.md and NOTICE, and the script that pushes a model to a phone."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+
+import msd
+from msd.export.android.manifest import NAME
+from msd.export.android.model_files import licence_of
+from msd.export.android.packs import size
+from msd.export.android.project import ASSETS, Project, folder_of, on_one_line
+from msd.export.android.templates import fill
+from msd.export.android.tokenizer_files import MERGES, VOCABULARY
+from msd.export.android.versions import LIMITS, VERSIONS
+
+
+def readme_texts(project: Project) -> dict[str, str]:
+    """Return the texts for people, by their paths in the project."""
+    return {
+        "README.md": _readme(project),
+        "NOTICE": _notice(project),
+        "install-to-device.sh": fill(
+            "whole/install-to-device.sh", package=project.settings.package, files=_shell_words(project)
+        ),
+    }
+
+
+def _readme(project: Project) -> str:
+    manifest, settings = project.manifest, project.settings
+    return fill(
+        "whole/app.md" if settings.app else "whole/library.md",
+        **asdict(VERSIONS),
+        name=on_one_line(manifest.weights.name),
+        msd=msd.__version__,
+        width=manifest.width,
+        height=manifest.height,
+        steps=" or ".join(str(schedule.count) for schedule in manifest.schedules),
+        scheduler=manifest.scheduler,
+        size=size(sum(file.bytes for file in manifest.files)),
+        licence=on_one_line(licence_of(manifest)),
+        folders=_folders(project),
+        package=settings.package,
+        packs=project.pack_lines().replace("\n", "\n       "),
+        delivery=_delivery(project),
+        address=project.address,
+        test=_test(project),
+    )
+
+
+def _folders(project: Project) -> str:
+    rows = [f"| `{pack.folder}/` | {', '.join(pack.files)} |" for pack in project.packs]
+    if project.settings.delivery == "download":
+        rows = ["| `download/` | the model, for your web server |"]
+    if project.settings.delivery == "assets":
+        rows = [f"| `{ASSETS}/` | the model |"]
+    return "\n".join(rows)
+
+
+def _delivery(project: Project) -> str:
+    gaps = {"pack_limit": size(LIMITS.pack), "total_limit": size(LIMITS.packs), "targeting": ""}
+    if project.settings.min_ram:
+        gaps["targeting"] = fill("delivery/targeting.md", memory=size(project.settings.min_ram)).rstrip()
+    return fill(f"delivery/{project.settings.delivery}.md", **gaps).strip()
+
+
+def _test(project: Project) -> str:
+    """Return the section on the instrumented test, if there is one."""
+    if project.expected is None:
+        return ""
+    gaps = {"package": project.settings.package, "least_psnr": f"{project.expected.least_psnr:g}"}
+    return "\n" + fill("whole/test.md", **gaps)
+
+
+def _shell_words(project: Project) -> str:
+    """Return the model's files as words of a shell's `for`; the manifest is last and completes them."""
+    first = project.first_folder
+    if project.packs:
+        settings = project.settings
+        large = [folder_of(pack, settings) / name for pack in project.packs for name in pack.files]
+    else:
+        large = [first / file.name for file in project.manifest.files if file.signature]
+    paths = [*large, *(first / name for name in (VOCABULARY, MERGES, NAME))]
+    return " \\\n".join(f"    {shlex.quote(path.as_posix())}" for path in paths)
+
+
+def _notice(project: Project) -> str:
+    weights = project.manifest.weights
+    return fill(
+        "whole/NOTICE",
+        name=on_one_line(weights.name),
+        kind=on_one_line(weights.kind),
+        licence=on_one_line(licence_of(project.manifest)),
+        files="\n".join(f"{sha256}  {on_one_line(name)}" for name, sha256 in weights.sha256.items()),
+    )

@@ -1,0 +1,65 @@
+package @@{package}
+
+import android.net.Uri
+import dev.msd.delivery.Arrival
+import dev.msd.runtime.GeneratedImage
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.Progress
+import dev.msd.runtime.Request
+
+/** What the studio does; while it is [busy], nothing else can begin. */
+public enum class Phase(public val busy: Boolean) {
+    IDLE(false),
+    CHECKING_DEVICE(true),
+    FETCHING(true),
+    WAITING_FOR_WIFI(true),
+    NEEDS_CONSENT(true),
+    CHECKING_FILES(true),
+    COMPILING(true),
+    ENCODING(true),
+    DENOISING(true),
+    DECODING(true),
+    CANCELLING(true),
+    CANCELLED(false),
+    FAILED(false),
+    DONE(false),
+    SAVING(true),
+}
+
+/**
+ * All that a screen shows. It never changes: the studio makes a new one.
+ *
+ * [done] of [total] are bytes or steps, 0 of 0 where nothing is counted. [network] is the role of the network that is
+ * being compiled. [image] is a preview until the phase is [Phase.DONE]. [saved] is where the gallery has the image.
+ */
+public data class State(
+    public val manifest: Manifest? = null,
+    public val phase: Phase = Phase.IDLE,
+    public val request: Request? = null,
+    public val done: Long = 0,
+    public val total: Long = 0,
+    public val network: String = "",
+    public val image: GeneratedImage? = null,
+    public val saved: Uri? = null,
+    public val problem: Throwable? = null,
+) {
+    internal fun after(arrival: Arrival): State = when (arrival) {
+        is Arrival.Fetching -> at(Phase.FETCHING, arrival.done, arrival.total)
+        is Arrival.WaitingForWifi -> at(Phase.WAITING_FOR_WIFI)
+        is Arrival.NeedsConsent -> at(Phase.NEEDS_CONSENT)
+        is Arrival.Checking -> at(Phase.CHECKING_FILES, arrival.done, arrival.total)
+    }
+
+    internal fun after(progress: Progress): State = when (progress) {
+        is Progress.Checking -> at(Phase.CHECKING_FILES, progress.done, progress.total)
+        is Progress.Compiling -> at(Phase.COMPILING).copy(network = progress.role)
+        is Progress.Encoding -> at(Phase.ENCODING)
+        is Progress.Denoising -> at(Phase.DENOISING, progress.step.toLong(), progress.steps.toLong())
+            .copy(image = progress.preview ?: image)
+        is Progress.Decoding -> at(Phase.DECODING)
+    }
+
+    /** Returns this state in another phase, where nothing is counted unless [total] says so. */
+    internal fun at(phase: Phase, done: Long = 0, total: Long = 0): State =
+        copy(phase = phase, done = done, total = total)
+}

@@ -1,0 +1,133 @@
+package @@{package}
+
+import android.app.Activity
+import android.util.Log
+import dev.msd.runtime.Cancelled
+import dev.msd.runtime.Pipeline
+import dev.msd.runtime.Request
+import dev.msd.runtime.generate
+import java.util.concurrent.Executor
+import kotlinx.coroutines.CancellationException
+import kotlinx.coroutines.CoroutineScope
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.Job
+import kotlinx.coroutines.SupervisorJob
+import kotlinx.coroutines.async
+import kotlinx.coroutines.launch
+import kotlinx.coroutines.runInterruptible
+
+/** Is told each new state, on the main thread. */
+public fun interface Watcher {
+    public fun onState(state: State)
+}
+
+/**
+ * Owns the networks of this process, and generates one image at a time.
+ *
+ * It belongs to the Application: an Activity that Android recreates, because the screen turns or the language changes,
+ * finds the same studio at the same work. Functions are called on the main thread, which [main] executes on; work is
+ * done on others. Nothing that goes wrong there ends the app: it becomes a state.
+ */
+public class Studio(private val phone: Phone, private val main: Executor) {
+    private val scope = CoroutineScope(SupervisorJob() + Dispatchers.IO)
+    private val watchers = LinkedHashSet<Watcher>()
+    private var state = State()
+    private var work: Job? = null
+    private var turn = 0
+    private var pipeline: Pipeline? = null
+
+    init {
+        // Where this fails, generating fails too, and says why.
+        scope.launch {
+            runCatching { phone.manifest }
+                .onSuccess { manifest -> main.execute { update(state.copy(manifest = manifest)) } }
+        }
+    }
+
+    /** Tells [watcher] the state now, and each new one until [unwatch]. */
+    public fun watch(watcher: Watcher) {
+        watchers += watcher
+        watcher.onState(state)
+    }
+
+    /** Tells [watcher] nothing more. */
+    public fun unwatch(watcher: Watcher) {
+        watchers -= watcher
+    }
+
+    /** Begins an image, unless the studio is busy. */
+    public fun generate(request: Request) {
+        if (state.phase.busy) return
+        val first = if (pipeline == null) Phase.CHECKING_DEVICE else Phase.ENCODING
+        update(State(state.manifest, first, request))
+        turn += 1
+        val now = turn
+        work = scope.async {
+            val image = opened(now).generate(request) { progress -> report(now) { it.after(progress) } }
+            report(now) { it.copy(phase = Phase.DONE, image = image) }
+        }.also { it.invokeOnCompletion { problem -> main.execute { end(problem) } } }
+    }
+
+    /** Begins the same image again. */
+    public fun tryAgain() {
+        state.request?.let(::generate)
+    }
+
+    /** Ends what is fetched, compiled or generated; what the GPU does at this moment it does to its end. */
+    public fun cancel() {
+        if (!state.phase.busy || state.phase == Phase.SAVING) return
+        update(state.at(Phase.CANCELLING))
+        work?.cancel()
+    }
+
+    /** Asks the user, in [activity], whether the model may be fetched over mobile data. */
+    public fun askConsent(activity: Activity): Unit = phone.askConsent(activity)
+
+    /** Saves the finished image for the gallery. */
+    public fun save() {
+        val image = state.image
+        if (state.phase != Phase.DONE || image == null) return
+        update(state.copy(phase = Phase.SAVING, problem = null))
+        val name = "seed-${state.request?.seed}"
+        scope.launch {
+            val saved = runCatching { phone.save(image, name) }
+            main.execute {
+                update(state.copy(phase = Phase.DONE, saved = saved.getOrNull(), problem = saved.exceptionOrNull()))
+            }
+        }
+    }
+
+    /** Returns the pipeline, which is opened once in a process; the device is asked before anything is fetched. */
+    private suspend fun opened(now: Int): Pipeline = pipeline ?: run {
+        runInterruptible { phone.check() }
+        val folder = phone.fetch { arrival -> report(now) { it.after(arrival) } }
+        // Kept inside the block: a cancelled block returns nothing, though the pipeline may be open by then.
+        runInterruptible {
+            phone.open(folder) { progress -> report(now) { it.after(progress) } }.also { pipeline = it }
+        }
+    }
+
+    /** Changes the state, unless the turn that reports has been cancelled or has ended: its thread may not know. */
+    private fun report(reporting: Int, change: (State) -> State) = main.execute {
+        if (reporting == turn && state.phase.busy && state.phase != Phase.CANCELLING) update(change(state))
+    }
+
+    private fun end(problem: Throwable?) {
+        if (!state.phase.busy) return
+        if (problem == null || problem is CancellationException || problem is Cancelled) {
+            update(state.at(Phase.CANCELLED))
+        } else {
+            Log.e(TAG, "no image", problem)
+            update(state.at(Phase.FAILED).copy(problem = problem))
+        }
+    }
+
+    private fun update(next: State) {
+        state = next
+        watchers.toList().forEach { it.onState(state) }
+    }
+
+    private companion object {
+        const val TAG = "Studio"
+    }
+}

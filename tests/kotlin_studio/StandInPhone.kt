@@ -1,0 +1,94 @@
+/** A phone whose every step a test can hold up, and what it was asked for. */
+package com.example.studio
+
+import android.app.Activity
+import android.net.Uri
+import dev.msd.delivery.Arrival
+import dev.msd.delivery.OnArrival
+import dev.msd.runtime.ClipTokenizer
+import dev.msd.runtime.GeneratedImage
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.ModelFile
+import dev.msd.runtime.Network
+import dev.msd.runtime.OnProgress
+import dev.msd.runtime.Opener
+import dev.msd.runtime.Pipeline
+import dev.msd.runtime.Port
+import dev.msd.runtime.Progress
+import dev.msd.runtime.Tensor
+import java.io.File
+import java.util.Collections
+import java.util.concurrent.CountDownLatch
+import java.util.concurrent.TimeUnit
+import kotlinx.coroutines.Dispatchers
+import kotlinx.coroutines.runInterruptible
+
+/** The model is in [folder]; at the step called [held] the phone waits for [release], or for an interrupt. */
+internal class StandInPhone(private val folder: File, private val held: String = "") : Phone {
+    val asked: MutableList<String> = Collections.synchronizedList(ArrayList())
+    val failures: MutableMap<String, Throwable> = Collections.synchronizedMap(HashMap())
+    private val reached = CountDownLatch(1)
+    private val released = CountDownLatch(1)
+
+    /** Waits until the phone is held up. */
+    fun awaitHeld(): Unit = check(reached.await(60, TimeUnit.SECONDS)) { "no $held, but $asked" }
+
+    fun release(): Unit = released.countDown()
+
+    override val manifest: Manifest = Manifest.open(folder)
+
+    override fun check(): Unit = step("check")
+
+    override suspend fun fetch(onArrival: OnArrival): File = runInterruptible(Dispatchers.IO) {
+        onArrival.onArrival(Arrival.WaitingForWifi)
+        step("wait")
+        onArrival.onArrival(Arrival.NeedsConsent)
+        onArrival.onArrival(Arrival.Fetching(5, 15))
+        step("fetch")
+        onArrival.onArrival(Arrival.Fetching(15, 15))
+        folder
+    }
+
+    override fun askConsent(activity: Activity): Unit = step("consent")
+
+    override fun open(folder: File, onProgress: OnProgress): Pipeline {
+        onProgress.onProgress(Progress.Checking(1, 2))
+        step("open")
+        return Pipeline(manifest, ClipTokenizer.open(manifest, folder), StandInOpener(::step))
+    }
+
+    override fun save(image: GeneratedImage, name: String): Uri {
+        step("save")
+        return Uri.parse("content://gallery/$name")
+    }
+
+    private fun step(name: String) {
+        asked += name
+        if (name == held) {
+            reached.countDown()
+            released.await()
+        }
+        failures.remove(name)?.let { throw it }
+    }
+}
+
+/** Networks whose outputs are halves; a GPU that is busy cannot be interrupted. */
+private class StandInOpener(private val step: (String) -> Unit) : Opener {
+    override fun open(file: ModelFile): Network {
+        uninterrupted("compile ${file.role}")
+        return object : Network {
+            override fun run(inputs: Map<String, Tensor>): FloatArray {
+                uninterrupted("run ${file.role}")
+                return FloatArray(file.outputs.first().let(Port::size)) { 0.5f }
+            }
+
+            override fun close(): Unit = step("close ${file.role}")
+        }
+    }
+
+    private fun uninterrupted(name: String) {
+        val interrupted = Thread.interrupted()
+        step(name)
+        if (interrupted) Thread.currentThread().interrupt()
+    }
+}
