@@ -17,6 +17,7 @@ from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
 from msd.runners.swiftshader import cache_folder
+from tests.android_projects import Projects, write_projects
 from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs
 from tests.deliveries import Deliveries, export_all
@@ -169,3 +170,9 @@ def played(deliveries: Deliveries) -> Iterator[Jvm]:
 def plain_app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of sums with its app's manifest and tokenizer in the same folder; read only."""
     return write_app(tmp_path_factory.mktemp("app") / "plain")
+
+
+@pytest.fixture(scope="session")
+def android_projects(tmp_path_factory: pytest.TempPathFactory) -> Projects:
+    """Whole Android projects by every delivery, compiled; read only, and skips without a compiler."""
+    return write_projects(tmp_path_factory.mktemp("projects"))
