@@ -20,6 +20,7 @@ from msd.runners.swiftshader import cache_folder
 from tests.android_projects import Projects, write_projects
 from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs
+from tests.deliveries import Deliveries, export_all
 from tests.jvm import Jvm, start
 from tests.shared import shared_folder, shared_root
 from tests.stand_in import write_bundle
@@ -149,6 +150,19 @@ def demo_int8(demo: Callable[[str], Path]) -> Path:
 def kotlin() -> Iterator[Jvm]:
     """A JVM with the Kotlin sources; skips where there is none."""
     with start() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
+def deliveries(tmp_path_factory: pytest.TempPathFactory) -> Deliveries:
+    """Exports by every delivery, their Kotlin compiled; skips without a compiler. Read only."""
+    return export_all(tmp_path_factory.mktemp("deliveries"))
+
+
+@pytest.fixture(scope="session")
+def played(deliveries: Deliveries) -> Iterator[Jvm]:
+    """A JVM that plays apps with each delivery."""
+    with deliveries.start() as process:
         yield process
 
 

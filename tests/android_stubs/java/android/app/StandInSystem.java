@@ -74,4 +74,9 @@ public final class StandInSystem {
     public static boolean stopped(Service service) {
         return service.stopped;
     }
+
+    /** Lets a service be in the background only. */
+    public static void forbid(Service service) {
+        service.forbidden = true;
+    }
 }
