@@ -17,8 +17,10 @@ from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
 from msd.runners.swiftshader import cache_folder
+from tests.android_projects import Projects, write_projects
 from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs
+from tests.deliveries import Deliveries, export_all
 from tests.jvm import Jvm, start
 from tests.shared import shared_folder, shared_root
 from tests.stand_in import write_bundle
@@ -152,6 +154,25 @@ def kotlin() -> Iterator[Jvm]:
 
 
 @pytest.fixture(scope="session")
+def deliveries(tmp_path_factory: pytest.TempPathFactory) -> Deliveries:
+    """Exports by every delivery, their Kotlin compiled; skips without a compiler. Read only."""
+    return export_all(tmp_path_factory.mktemp("deliveries"))
+
+
+@pytest.fixture(scope="session")
+def played(deliveries: Deliveries) -> Iterator[Jvm]:
+    """A JVM that plays apps with each delivery."""
+    with deliveries.start() as process:
+        yield process
+
+
+@pytest.fixture(scope="session")
 def plain_app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A bundle of sums with its app's manifest and tokenizer in the same folder; read only."""
     return write_app(tmp_path_factory.mktemp("app") / "plain")
+
+
+@pytest.fixture(scope="session")
+def android_projects(tmp_path_factory: pytest.TempPathFactory) -> Projects:
+    """Whole Android projects by every delivery, compiled; read only, and skips without a compiler."""
+    return write_projects(tmp_path_factory.mktemp("projects"))

@@ -73,7 +73,9 @@ def export_all(folder: Path) -> Deliveries:
 
 def _renamed(out: Path, name: str, folder: Path) -> list[Path]:
     """Write an export's sources of its delivery to `folder` in a package called `name`."""
-    texts = {path.name: path.read_text() for path in (out / "sd-runtime").rglob("kotlin/dev/msd/delivery/*.kt")}
+    texts = {
+        path.name: path.read_text() for path in (out / "sd-runtime").rglob("kotlin/dev/msd/delivery/*.kt")
+    }
     strings = (out / "sd-runtime/src/main/res").rglob("msd_strings.xml")
     names = [found for path in strings for found in re.findall(r'<string name="(\w+)"', path.read_text())]
     if names:

@@ -15,6 +15,7 @@ from msd.export.android import manifest as app
 from msd.report.report import FileReport, Report, dump_report
 from tests.app_bundles import write_bundle
 from tests.delegate_runs import delegate_run
+from tests.expected_images import write_expected
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +40,7 @@ def test_android_is_exported_with_every_option(folder: Path, tmp_path: Path) -> 
     assert said["model"] == bundle.model_hash
     written = app.load_manifest(out / "sd-models/src/main/assets/sd_models#group_enough_memory" / app.NAME)
     assert written == app.describe(bundle, (20, 6), "lcm", 1.0, licence="MIT")
-    assert 'ram-min-bytes="7500000000"' in (out / "sample/device-targeting.xml").read_text()
+    assert 'ram-min-bytes="6562500000"' in (out / "app/device-targeting.xml").read_text()
 
 
 def test_a_report_s_figures_are_in_the_manifest(folder: Path, tmp_path: Path) -> None:
@@ -67,6 +68,24 @@ def test_a_report_that_is_none_or_of_other_files_is_refused(folder: Path, tmp_pa
     assert result.exit_code == 1
     assert "the report has no run of a file of" in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_whole_project_is_exported_with_the_image_that_a_phone_should_generate(
+    folder: Path, tmp_path: Path
+) -> None:
+    out, bundle = tmp_path / "out", open_bundle(folder)
+    expected = write_expected(tmp_path / "expected.png", bundle)
+    result = run("export-android", folder, "-o", out, "--app", "--expect", expected, "--steps", 2)
+    assert result.exit_code == 0, result.output
+    assert "README.md says in five steps how to bring it to a phone" in result.stderr
+    assert (out / "settings.gradle.kts").is_file()
+    resources = out / "app/src/androidTest/resources"
+    assert (resources / "expected.png").read_bytes() == expected.read_bytes()
+    assert json.loads((resources / "expected.json").read_text())["prompt"] == "a red circle"
+    refused = run("export-android", folder, "-o", tmp_path / "no", "--expect", expected, "--steps", 3)
+    assert refused.exit_code == 1
+    assert "has 2 steps and the app 3; export with --steps 2" in refused.stderr
+    assert not (tmp_path / "no").exists()
 
 
 def test_talk_goes_to_stderr_and_an_unknown_licence_is_said(folder: Path, tmp_path: Path) -> None:

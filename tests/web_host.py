@@ -17,9 +17,10 @@ from typing import cast
 class Answer:
     """How a request is answered; without changes, as a good server does.
 
-    `cut`: the connection is closed after so many bytes. `stall`: nothing comes after so many bytes. `whole`: the
-    range is ignored. `etag`: another version than before. `extra`: how many bytes too many come. `length`: whether
-    the length is said. `status`: nothing but this comes. `skew`: the range begins so many bytes later.
+    `cut`: the connection is closed after so many bytes. `stall`: nothing comes after so many bytes.
+    `whole`: the range is ignored. `etag`: another version than before. `extra`: how many bytes too many come.
+    `length`: whether the length is said. `status`: nothing but this comes. `skew`: the range begins so many
+    bytes later.
     """
 
     cut: int | None = None

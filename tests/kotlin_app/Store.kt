@@ -18,14 +18,14 @@ internal class Said(val status: Int, val bytes: Long = 0, val error: Int = 0)
 /**
  * What a store knows, whatever it calls its packs: those of an export in [out], none of which is delivered at first.
  *
- * `failures` of the command are the codes that its first answers fail with; 1 stands for another exception.
+ * `failures` of the command are the codes that its first answers fail with, with commas between; 1 stands for another exception.
  */
 internal class Store(private val out: File, command: JSONObject) {
     val patience: Long = command.optLong("patience", 60_000)
     val asked = CopyOnWriteArrayList<String>()
     var tell: (String, Said) -> Unit = { _, _ -> }
     val states = ConcurrentHashMap<String, Said>()
-    private val failures = command.optJSONArray("failures") ?: JSONArray()
+    private val failures = ArrayDeque(command.optString("failures").split(",").mapNotNull(String::toIntOrNull))
 
     fun folder(pack: String): File? {
         if (states[pack]?.status != COMPLETED) return null
@@ -34,7 +34,7 @@ internal class Store(private val out: File, command: JSONObject) {
 
     fun <T> answer(what: String, packs: List<String>, made: (Map<String, Said>) -> T): Task<T> {
         asked += what
-        if (failures.length() > 0) return Tasks.forException(failure(failures.remove(0) as Int))
+        failures.removeFirstOrNull()?.let { return Tasks.forException(failure(it)) }
         return Tasks.forResult(made(packs.associateWith { states.getOrPut(it) { Said(PENDING) } }))
     }
 

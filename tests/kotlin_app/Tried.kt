@@ -13,8 +13,8 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "ask" to { asked[it.getString("id")] = Asked(model(it), it.optBoolean("suspend")) },
     "cancel" to { asked.getValue(it.getString("id")).cancel() },
     "result" to { asked.getValue(it.getString("id")).result() },
-    "arrivals" to { JSONArray(asked.getValue(it.getString("id")).arrivals.toList()) },
-    "facts" to ::facts,
+    "arrivals" to { JSONArray(asked.getValue(it.getString("id")).arrivals.map(::JSONArray)) },
+    "name" to { model(it).name() },
     "play" to ::play,
     "tell" to ::tell,
     "store" to { storeSays() },
@@ -44,4 +44,3 @@ internal fun model(command: JSONObject): Model = when (command.getString("kind")
     else -> assets(context(command))
 }
 
-private fun facts(command: JSONObject): JSONObject = JSONObject().put("model", model(command).name())

@@ -24,6 +24,7 @@ internal class TriedContext(home: File, private val debuggable: Boolean) : Stand
 
     override fun getResources(): Resources = StandInResources()
 
+    @Suppress("DEPRECATION")
     override fun getPackageManager(): PackageManager = object : PackageManager() {
         override fun getLaunchIntentForPackage(packageName: String): Intent = Intent(Intent.ACTION_MAIN)
 

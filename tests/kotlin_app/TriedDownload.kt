@@ -56,6 +56,7 @@ internal fun service(command: JSONObject): Any? {
             context.services[NotificationManager::class.java] = notifications
             context.services[PowerManager::class.java] = StandInPower.manager()
             running = FetchService().also { StandInSystem.attach(it, context, Application()) }
+            if (command.optBoolean("forbidden")) StandInSystem.forbid(running!!)
             val flags = if (command.optBoolean("again")) android.app.Service.START_FLAG_REDELIVERY else 0
             val intent = if (command.optBoolean("again")) intent(command) else context.started.removeAt(0)
             return running!!.onStartCommand(intent, flags, 1)

@@ -1,5 +1,5 @@
-/** Studios on a stand-in phone: a line of input names a scenario, a line of output says what happened. */
-package com.example.studio
+/** Answers each line of input, a JSON command that names a scenario: `{"ok": …}` or `{"error": …, "message": …}`. */
+package com.example.assets
 
 import android.os.Handler
 import android.os.Looper
@@ -21,22 +21,24 @@ private val SCENARIOS: Map<String, (JSONObject) -> JSONObject> = mapOf(
     "rotate" to ::rotate,
     "save" to ::save,
     "psnr" to ::compare,
+    "screen" to ::screen,
+    "instrumented" to ::instrumented,
 )
 
 public fun main() {
-    for (line in generateSequence(::readlnOrNull)) {
-        val command = JSONObject(line)
-        val answer = try {
-            SCENARIOS.getValue(command.getString("do"))(command)
-        } catch (problem: Throwable) {
-            JSONObject(mapOf("error" to problem.stackTraceToString()))
-        }
-        println(answer)
-    }
+    for (line in generateSequence(::readlnOrNull)) println(answer(JSONObject(line)))
+}
+
+private fun answer(command: JSONObject): JSONObject = try {
+    JSONObject().put("ok", SCENARIOS.getValue(command.getString("do"))(command))
+} catch (problem: IllegalArgumentException) {
+    JSONObject().put("error", "IllegalArgumentException").put("message", problem.message)
+} catch (problem: Throwable) {
+    JSONObject().put("error", "unexpected").put("message", problem.stackTraceToString())
 }
 
 /** A watcher that keeps what it was told; the studio's calls are made on the main thread, as an Activity makes them. */
-private class Seen : Watcher {
+internal class Seen : Watcher {
     val states = ArrayList<State>()
     private val fresh = LinkedBlockingQueue<State>()
 
@@ -61,7 +63,7 @@ private class Seen : Watcher {
     }
 }
 
-private fun <T> onMain(action: () -> T): T {
+internal fun <T> onMain(action: () -> T): T {
     val task = FutureTask(action)
     Handler(Looper.getMainLooper()).post(task)
     return task.get(60, TimeUnit.SECONDS)
@@ -76,7 +78,7 @@ private fun JSONObject.folder() = File(getString("folder"))
 
 private fun request(steps: Int = 2) = Request("a red circle", seed = 7, steps = steps, previewEvery = 1)
 
-private fun said(vararg facts: Pair<String, Any?>): JSONObject {
+internal fun said(vararg facts: Pair<String, Any?>): JSONObject {
     val answer = JSONObject()
     for ((name, value) in facts) answer.put(name, if (value is List<*>) JSONArray(value) else value)
     return answer

@@ -1,10 +1,10 @@
 /** A phone whose every step a test can hold up, and what it was asked for. */
-package com.example.studio
+package com.example.assets
 
 import android.app.Activity
 import android.net.Uri
-import dev.msd.delivery.Arrival
-import dev.msd.delivery.OnArrival
+import dev.msd.assets.Arrival
+import dev.msd.assets.OnArrival
 import dev.msd.runtime.ClipTokenizer
 import dev.msd.runtime.GeneratedImage
 import dev.msd.runtime.Manifest

@@ -1,4 +1,4 @@
-"""How the model reaches the phone: the sources, manifest entries, resources and libraries of each delivery."""
+"""How the model reaches the phone: sources, manifest entries, resources and libraries of each delivery."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msd.export.android.settings import Delivery
 from msd.export.android.templates import fill
 
 PLACEHOLDER = "not-for-this-device.txt"
-"""The file in a pack for devices that get no model. Its name begins with no dot, as aapt2 drops such files."""
+"""The file in a pack for devices that get no model; aapt2 drops files whose names begin with a dot."""
 LIBRARIES: dict[Delivery, tuple[str, ...]] = {
     "asset-pack": ("asset-delivery",),
     "ai-pack": ("ai-delivery", "asset-delivery"),

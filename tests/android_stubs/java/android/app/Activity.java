@@ -8,6 +8,7 @@ import android.os.Bundle;
 import android.os.Handler;
 import android.os.Looper;
 import android.view.ContextThemeWrapper;
+import android.view.StandInLayouts;
 import android.view.View;
 import android.view.ViewGroup;
 import android.view.Window;
@@ -46,7 +47,7 @@ public class Activity extends ContextThemeWrapper implements ComponentCallbacks2
     public Intent getIntent() { return new Intent(); }
     public final Application getApplication() { return application; }
     public Window getWindow() { return window; }
-    public void setContentView(int layoutResID) { throw new RuntimeException("Stub!"); }
+    public void setContentView(int layoutResID) { content = StandInLayouts.inflated(layoutResID, this); }
     public void setContentView(View view) { content = view; }
     public void setContentView(View view, ViewGroup.LayoutParams params) { content = view; }
     public <T extends View> T findViewById(int id) { return content == null ? null : content.findViewById(id); }

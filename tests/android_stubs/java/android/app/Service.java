@@ -20,6 +20,7 @@ public abstract class Service extends ContextWrapper implements ComponentCallbac
     Notification foreground;
     int foregroundType;
     boolean stopped;
+    boolean forbidden;
     void attach(Context base, Application application) {
         attachBaseContext(base);
         this.application = application;
@@ -39,11 +40,12 @@ public abstract class Service extends ContextWrapper implements ComponentCallbac
     public void onTimeout(int startId, int fgsType) {}
     public final void startForeground(int id, Notification notification) { foreground = notification; }
     public final void startForeground(int id, @NotNull Notification notification, int foregroundServiceType) {
+        if (forbidden) throw new ForegroundServiceStartNotAllowedException("in the background");
         foreground = notification;
         foregroundType = foregroundServiceType;
     }
     public final void stopForeground(int notificationBehavior) { foreground = null; }
     @Deprecated public final void stopForeground(boolean removeNotification) { foreground = null; }
-    public final void stopSelf() { stopped = true; }
-    public final void stopSelf(int startId) { stopped = true; }
+    public final void stopSelf() { stopped = true; foreground = null; }
+    public final void stopSelf(int startId) { stopSelf(); }
 }

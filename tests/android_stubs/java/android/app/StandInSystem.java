@@ -42,6 +42,18 @@ public final class StandInSystem {
         activity.attach(base, application);
     }
 
+    /** Shows a screen, as Android does: its activity is created, and started. */
+    public static void show(Activity activity) {
+        activity.onCreate(null);
+        activity.onStart();
+    }
+
+    /** Takes a screen away, as when the phone turns. */
+    public static void remove(Activity activity) {
+        activity.onStop();
+        activity.onDestroy();
+    }
+
     public static void attach(Application application, Context base) {
         application.attach(base);
     }
@@ -61,5 +73,10 @@ public final class StandInSystem {
 
     public static boolean stopped(Service service) {
         return service.stopped;
+    }
+
+    /** Lets a service be in the background only. */
+    public static void forbid(Service service) {
+        service.forbidden = true;
     }
 }

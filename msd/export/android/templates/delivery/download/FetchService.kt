@@ -60,7 +60,8 @@ public class FetchService : Service() {
     }
 
     private fun attend(notification: FetchNotification, startId: Int, fetch: () -> Fetch?) {
-        val awake = getSystemService(PowerManager::class.java)?.newWakeLock(PowerManager.PARTIAL_WAKE_LOCK, "msd:download")
+        val power = getSystemService(PowerManager::class.java)
+        val awake = power?.newWakeLock(PowerManager.PARTIAL_WAKE_LOCK, "msd:download")
         awake?.acquire(LONGEST)
         try {
             fetch()?.await(notification::show, owner = false)

@@ -5,6 +5,7 @@ import java.util.concurrent.CancellationException
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.FutureTask
+import java.util.concurrent.atomic.AtomicBoolean
 import java.util.concurrent.atomic.AtomicInteger
 import kotlin.concurrent.thread
 
@@ -13,9 +14,9 @@ internal class Fetch private constructor(work: (OnArrival, Stop) -> Unit) {
     private val stop = Stop()
     private val listeners = CopyOnWriteArrayList<OnArrival>()
     private val owners = AtomicInteger()
-    private val task = FutureTask<Unit> {
-        work({ arrival -> listeners.forEach { it.onArrival(arrival) } }, stop)
-    }
+    private val started = AtomicBoolean()
+    private val task = FutureTask<Unit> { work(::tell, stop) }
+    private var latest: Arrival? = null
 
     /**
      * Waits for its end; throws what ended it, and [Cancelled] once [end] was called or the thread interrupted.
@@ -24,8 +25,9 @@ internal class Fetch private constructor(work: (OnArrival, Stop) -> Unit) {
      */
     fun await(onArrival: OnArrival, owner: Boolean) {
         var interrupted = false
-        listeners += onArrival
+        listen(onArrival)
         if (owner) owners.incrementAndGet()
+        if (started.compareAndSet(false, true)) thread(name = "msd-fetch", isDaemon = true, block = task::run)
         try {
             task.get()
         } catch (_: InterruptedException) {
@@ -45,6 +47,19 @@ internal class Fetch private constructor(work: (OnArrival, Stop) -> Unit) {
         }
     }
 
+    @Synchronized
+    private fun tell(arrival: Arrival) {
+        latest = arrival
+        for (listener in listeners) listener.onArrival(arrival)
+    }
+
+    /** Who comes late hears at once how far the fetch is, and never of an earlier state after a later one. */
+    @Synchronized
+    private fun listen(onArrival: OnArrival) {
+        listeners += onArrival
+        latest?.let(onArrival::onArrival)
+    }
+
     private fun end(reason: String) {
         stop.now(reason)
         // Who waits need not wait for the thread, which may be blocked for a while yet and writes nothing more.
@@ -59,13 +74,9 @@ internal class Fetch private constructor(work: (OnArrival, Stop) -> Unit) {
         @Synchronized
         fun running(): Fetch? = running?.takeUnless { it.task.isDone }
 
-        /** Returns the fetch that runs, or else a new one that does [work] on a thread of its own. */
+        /** Returns the fetch that runs, or else a new one, which does [work] once somebody waits for it. */
         @Synchronized
-        fun current(work: (OnArrival, Stop) -> Unit): Fetch =
-            running() ?: Fetch(work).also {
-                running = it
-                thread(name = "msd-fetch", isDaemon = true, block = it.task::run)
-            }
+        fun current(work: (OnArrival, Stop) -> Unit): Fetch = running() ?: Fetch(work).also { running = it }
 
         /** Ends the fetch that runs, if any, for all who wait. */
         @Synchronized

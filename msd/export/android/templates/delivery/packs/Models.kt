@@ -55,7 +55,9 @@ public class Models internal constructor(context: Context, private val patience:
         if (File(folder, PLACEHOLDER).isFile) {
             throw BadDevice("Google Play delivers this model only to devices with more memory than this one has")
         }
-        if (!File(folder, Manifest.NAME).isFile) throw BadFile("the pack in $folder has no ${Manifest.NAME}; update the app")
+        if (!File(folder, Manifest.NAME).isFile) {
+            throw BadFile("the pack in $folder has no ${Manifest.NAME}; update the app")
+        }
         model.requireSame(folder) { "update the app in Google Play" }
     }
 

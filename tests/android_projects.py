@@ -1,0 +1,123 @@
+"""Whole projects by every delivery, and the Kotlin of all of them in one jar."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree
+
+from msd.bundle import open_bundle
+from msd.export.android.export import export_android
+from msd.export.android.settings import DELIVERIES, AndroidSettings
+from tests.app_bundles import write_bundle
+from tests.expected_images import write_expected
+from tests.jvm import Jvm
+from tests.kotlinc import SOURCES, class_path, compile_app, library
+
+STUDIO = Path(__file__).parent / "kotlin_studio"
+ANDROID = "{http://schemas.android.com/apk/res/android}"
+GRAY = 191
+"""The level of every pixel of an image whose networks give halves."""
+
+
+@dataclass(frozen=True)
+class Projects:
+    """Projects by every delivery in `folder`, and a jar of their sources, each in a package of its own."""
+
+    folder: Path
+    jar: Path
+
+    def start(self, *resources: Path) -> Jvm:
+        """Return a process that plays an app: see tests/kotlin_studio/Scenarios.kt."""
+        return Jvm(class_path([self.jar, *resources, *library()]), "com.example.assets.ScenariosKt")
+
+    def home(self, folder: Path) -> Path:
+        """Return `folder` as that of an app whose model is part of it."""
+        (folder / "assets").symlink_to(self.folder / "assets" / "sd-runtime/src/main/assets")
+        return folder
+
+
+def write_projects(folder: Path) -> Projects:
+    """Write a project by each delivery to the new `folder`, and compile them all."""
+    bundle = open_bundle(write_bundle(folder / "bundle", embeddings={"timestep_embedding": 8}))
+    expected = write_expected(folder / "expected.png", bundle, level=GRAY)
+    sources: list[Path] = []
+    for delivery in DELIVERIES:
+        name = delivery.replace("-", "")
+        settings = AndroidSettings(delivery, f"com.example.{name}", steps=(2, 6), app=True, expect=expected)
+        export_android(bundle, folder / delivery, settings)
+        sources += _renamed(folder / delivery, name, folder)
+    return Projects(folder, compile_app([*sources, *sorted(STUDIO.glob("*.kt"))], "projects"))
+
+
+def kotlin_of(out: Path) -> dict[str, str]:
+    """Return the Kotlin of an export besides the library's own, by file name."""
+    runtime = out / "sd-runtime/src/main/kotlin/dev/msd/runtime"
+    assert {path.name: path.read_bytes() for path in runtime.iterdir()} == {
+        path.name: path.read_bytes() for path in SOURCES
+    }
+    return {path.name: path.read_text() for path in sorted(out.rglob("*.kt")) if path.parent != runtime}
+
+
+def strings_of(res: Path) -> dict[str, str]:
+    """Return the strings of an app by name, as a phone shows them."""
+    found = ElementTree.parse(res / "values/strings.xml").getroot().iter("string")
+    return {each.attrib["name"]: (each.text or "").replace("\\'", "'") for each in found}
+
+
+def _renamed(out: Path, name: str, folder: Path) -> list[Path]:
+    """Write the Kotlin of an export to `folder`, its delivery in a package called `name`, and its R."""
+    texts = kotlin_of(out) | {"R.kt": _resources(out / "app/src/main/res", f"com.example.{name}")}
+    library_strings = list((out / "sd-runtime/src/main/res").rglob("*.xml"))
+    if library_strings:
+        texts["LibraryR.kt"] = _r("dev.msd.runtime", {"string": _names(library_strings)})
+    for file, text in texts.items():
+        (folder / f"{name}-{file}").write_text(text.replace("dev.msd.delivery", f"dev.msd.{name}"))
+    return [folder / f"{name}-{file}" for file in texts]
+
+
+def _names(paths: list[Path]) -> list[str]:
+    return [found for path in paths for found in re.findall(r'<string name="(\w+)"', path.read_text())]
+
+
+def _resources(res: Path, package: str) -> str:
+    """Return what Gradle's plugin and Android make of an app's resources: R, its strings, and its views."""
+    views = {
+        element.attrib[f"{ANDROID}id"].removeprefix("@+id/"): element.tag
+        for element in ElementTree.parse(res / "layout/studio.xml").getroot().iter()
+        if f"{ANDROID}id" in element.attrib
+    }
+    strings = strings_of(res)
+    layouts = [path.stem for path in (res / "layout").iterdir()]
+    groups = {"layout": layouts, "string": list(strings), "id": list(views)}
+    lines = [f"    R.string.{name} to {_quoted(text)}," for name, text in strings.items()]
+    made = [
+        f"        addView(android.widget.{tag}(context).apply {{ id = R.id.{name} }})"
+        for name, tag in views.items()
+    ]
+    return "\n".join(
+        [
+            _r(package, groups),
+            "internal val STRINGS: Map<Int, String> = mapOf(",
+            *lines,
+            ")\n",
+            "internal fun inflated(context: android.content.Context) =",
+            "    android.widget.FrameLayout(context).apply {",
+            *made,
+            "    }\n",
+        ]
+    )
+
+
+def _r(package: str, groups: dict[str, list[str]]) -> str:
+    objects = [
+        f"    object {group} {{ " + "; ".join(f"const val {n}: Int = {i}" for i, n in enumerate(names)) + " }"
+        for group, names in groups.items()
+    ]
+    return f"package {package}\n\ninternal object R {{\n" + "\n".join(objects) + "\n}\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return f'"{escaped}"'
