@@ -15,7 +15,7 @@ from scripts.android_apis import android, litert
 from scripts.android_apis.calls import ExternalCall
 from scripts.android_apis.java import read_java
 from scripts.android_apis.litert import FOLDER, Sources
-from scripts.android_apis.table import BEGIN, END, Judges, replaced, rows
+from scripts.android_apis.table import BEGIN, END, Judges, read_play, replaced, rows
 from scripts.android_apis.typescript import read_types
 
 ROOT = Path(__file__).parents[1]
@@ -271,7 +271,7 @@ def asked(*arguments: str | Path) -> tuple[int, str]:
 def test_the_script_ends_with_3_and_says_where(checkout: Path) -> None:
     code, said = asked(checkout)
     assert code == 0
-    assert "0 differences" in said
+    assert "differences: 0" in said
     path = checkout / FOLDER / "Model.kt"
     path.write_text(
         path.read_text().replace('inputName: String, signature: String = ""', "inputName: String")
@@ -328,11 +328,24 @@ def test_a_row_says_line_page_and_api_level(tmp_path: Path) -> None:
         ],
         judges,
     )
-    assert "| `com.google.ai.edge.litert.Model.create(3)` | Model.kt:30 | Gpu |" in table
-    assert "| `com.google.ai.edge.litert.Model.setOptions(1)` | Model.kt:16 | Gpu |" in table
+    created, options = (REAL[: REAL.index(each)].count("\n") + 1 for each in ("fun create", "var options"))
+    assert f"| `com.google.ai.edge.litert.Model.create(3)` | Model.kt:{created} | Gpu |" in table
+    assert f"| `com.google.ai.edge.litert.Model.setOptions(1)` | Model.kt:{options} | Gpu |" in table
     assert "| `a.b.Store.fetch()` | [a:b 1](https://example.com/a/b/Store) | Models, Web |" in table
     assert "[7](https://developer.android.com/reference/android/os/Power) | 29 | Hooks |" in table
     assert replaced(f"above {BEGIN} old {END} below", "new") == f"above {BEGIN}\n\nnew\n\n{END} below"
+
+
+def test_every_package_that_was_only_read_has_its_page() -> None:
+    pages = read_play(ROOT / "tests/android_stubs/play.json")["packages"]
+    folder = ROOT / "tests/android_stubs/java"
+    read = {
+        ".".join(path.parent.relative_to(folder).parts)
+        for path in folder.rglob("*.java")
+        if path.relative_to(folder).parts[0] != "android"
+    }
+    assert read == set(pages)
+    assert all(page["address"].startswith("https://") for page in pages.values())
 
 
 def test_every_class_that_exported_sources_import_is_in_the_table() -> None:
