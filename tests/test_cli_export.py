@@ -39,7 +39,7 @@ def test_android_is_exported_with_every_option(folder: Path, tmp_path: Path) -> 
     bundle = open_bundle(folder)
     assert said["model"] == bundle.model_hash
     written = app.load_manifest(out / "sd-models/src/main/assets/sd_models#group_enough_memory" / app.NAME)
-    assert written == app.describe(bundle, (20, 6), "lcm", 1.0, licence="MIT")
+    assert written == app.describe(bundle, (20, 6), "lcm", 1.0, licence="MIT", min_memory=6_562_500_000)
     assert 'ram-min-bytes="6562500000"' in (out / "app/device-targeting.xml").read_text()
 
 

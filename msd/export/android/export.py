@@ -57,6 +57,7 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         settings.guidance,
         licence=settings.licence,
         report=settings.report,
+        min_memory=settings.min_ram,
     )
     models = networks(manifest)
     packs: tuple[Pack, ...] = ()
