@@ -3,10 +3,10 @@
     python -m scripts.check_android_apis LiteRT
     python -m scripts.check_android_apis LiteRT --types types-android/package --compile --table
 
-The first argument is a checkout of LiteRT's repository; with --revision, a git directory of it. --types is npm's
-package @nativescript/types-android, unpacked. --compile compiles the Kotlin of whole projects by every delivery
-against LiteRT's own Kotlin sources, warnings being errors. --table writes the calls that this Kotlin makes to
-docs/android-apis.md. Prints a line for each difference, and ends with exit code 3 if there is one.
+The first argument is a checkout of LiteRT's repository; with --revision, a git directory of it. --types is
+npm's package @nativescript/types-android, unpacked. --compile compiles the Kotlin of whole projects by every
+delivery against LiteRT's own Kotlin sources, warnings being errors. --table writes the calls that this Kotlin
+makes to docs/android-apis.md. Prints a line for each difference, and ends with exit code 3 if there is one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import click
 
 from msd.export.android.versions import VERSIONS
 from scripts.android_apis import android, litert
-from scripts.android_apis.calls import Call, calls, constants
+from scripts.android_apis.calls import ExternalCall, calls, constants, named
 from scripts.android_apis.classfile import read_jar
 from scripts.android_apis.java import read_stubs
 from scripts.android_apis.kotlin import Declaration
@@ -66,7 +66,10 @@ def main(sources: Path, revision: str | None, types: Path | None, compiles: bool
 def _litert(sources: Sources) -> tuple[list[str], list[Declaration]]:
     texts = sources.read()
     declared = litert.declared(texts)
-    ours = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted((STUBS / "litert").glob("*.kt"))}
+    ours = {
+        str(path.relative_to(ROOT)): path.read_text("utf-8")
+        for path in sorted((STUBS / "litert").glob("*.kt"))
+    }
     stub = litert.declared({path: text for path, text in ours.items() if litert.OURS not in path})
     found = litert.differences(stub, declared)
     print(f"LiteRT at {sources.commit()}: {len(stub)} declarations of the stub, {len(found)} differences")
@@ -76,7 +79,9 @@ def _litert(sources: Sources) -> tuple[list[str], list[Declaration]]:
 def _types(folder: Path) -> dict[str, Class]:
     files = sorted(folder.glob("**/android-platform-[0-9][0-9].d.ts"))
     if not files:
-        raise ValueError(f"{folder} has no android-platform-NN.d.ts; it should be @nativescript/types-android")
+        raise ValueError(
+            f"{folder} has no android-platform-NN.d.ts; it should be @nativescript/types-android"
+        )
     return read_types(files[-1])
 
 
@@ -103,7 +108,9 @@ def _compile(sources: Sources) -> None:
         written = exported(folder / "exported")
         kotlinc.compile_against([real, *others], written, "exported-real")
     print(f"{len(written)} exported sources compile against LiteRT's own, without a warning")
-    print(f"{NEEDS_ANDROIDX} and deployment/ were left out: they need AndroidX, and nothing exported uses them")
+    print(
+        f"{NEEDS_ANDROIDX} and deployment/ were left out: they need AndroidX, and nothing exported uses them"
+    )
 
 
 def _write(declared: list[Declaration], framework: dict[str, Class]) -> None:
@@ -114,14 +121,15 @@ def _write(declared: list[Declaration], framework: dict[str, Class]) -> None:
     print(f"{len(found)} calls are in {PAGE.relative_to(ROOT)}")
 
 
-def used(folder: Path) -> list[Call]:
-    """Return each call, and each constant, of LiteRT's, Play's and Android's in what is exported to `folder`."""
+def used(folder: Path) -> list[ExternalCall]:
+    """Return the calls and constants of LiteRT, Play and Android in what is exported to `folder`."""
     sources = exported(folder)
     jars = kotlinc.needed()
     jar = kotlinc.compile_against(jars, sources, "exported")
     libraries = {name: each for path in jars[:2] for name, each in read_jar(path).items()}
     texts = {path.as_posix(): path.read_text("utf-8") for path in sources}
-    return sorted([*calls(read_jar(jar), libraries), *constants(texts, read_stubs(STUBS / "java"))])
+    found = [*calls(read_jar(jar), libraries), *constants(texts, read_stubs(STUBS / "java"))]
+    return sorted([*found, *named(texts, found)])
 
 
 if __name__ == "__main__":

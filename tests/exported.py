@@ -46,7 +46,9 @@ def _resources(modules: list[Path], package: str) -> str:
                     groups.setdefault(tag, set()).add(name.replace(".", "_"))
             else:
                 groups.setdefault(kind, set()).add(path.stem)
-    objects = "\n".join(f"    object {kind} {{ {_numbers(names)} }}" for kind, names in groups.items() if names)
+    objects = "\n".join(
+        f"    object {kind} {{ {_numbers(names)} }}" for kind, names in groups.items() if names
+    )
     return f"package {package}\n\ninternal object R {{\n{objects}\n}}\n"
 
 

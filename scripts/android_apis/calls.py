@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from scripts.android_apis.classfile import Compiled, Use
+from scripts.android_apis.classfile import JavaClass, Use
 from scripts.android_apis.types import Class
 
 EXTERNAL = ("android/", "androidx/", "com/google/")
@@ -14,8 +14,11 @@ MADE_BY_THE_COMPILER = ("Companion", "INSTANCE")
 
 
 @dataclass(frozen=True, order=True)
-class Call:
-    """A use of `member` of `owner`, as both are written in Kotlin; `arguments` is None for fields."""
+class ExternalCall:
+    """A use of `member` of `owner`, as both are written in Kotlin; `arguments` is None for fields.
+
+    `member` is empty for a class that is only named: a type, or an exception that is caught.
+    """
 
     owner: str
     member: str
@@ -23,12 +26,14 @@ class Call:
     users: tuple[str, ...] = ()
 
     def __str__(self) -> str:
+        if not self.member:
+            return self.owner
         if self.arguments is None:
             return f"{self.owner}.{self.member}"
         return f"{self.owner}.{self.member}({self.arguments or ''})"
 
 
-def calls(exported: Mapping[str, Compiled], libraries: Mapping[str, Compiled]) -> list[Call]:
+def calls(exported: Mapping[str, JavaClass], libraries: Mapping[str, JavaClass]) -> list[ExternalCall]:
     """Return what classes use of the libraries, in order, each once with the names of its users."""
     every = {**libraries, **exported}
     users: dict[tuple[str, str, int | None], set[str]] = {}
@@ -37,17 +42,17 @@ def calls(exported: Mapping[str, Compiled], libraries: Mapping[str, Compiled]) -
             owner = _declaring(use, every)
             if owner and owner.startswith(EXTERNAL) and use.name not in MADE_BY_THE_COMPILER:
                 users.setdefault(_written(owner, use), set()).add(_source(name))
-    return sorted(Call(*key, tuple(sorted(by))) for key, by in users.items())
+    return sorted(ExternalCall(*key, tuple(sorted(by))) for key, by in users.items())
 
 
-def _overrides(compiled: Compiled, every: Mapping[str, Compiled]) -> Iterator[Use]:
+def _overrides(compiled: JavaClass, every: Mapping[str, JavaClass]) -> Iterator[Use]:
     """Yield what a class implements of a library's: it is called by name, too."""
     for name, descriptor in compiled.declares:
         if "(" in descriptor and not name.startswith("<"):
             yield from (Use(parent, name, descriptor) for parent in compiled.parents if parent in every)
 
 
-def _declaring(use: Use, every: Mapping[str, Compiled]) -> str | None:
+def _declaring(use: Use, every: Mapping[str, JavaClass]) -> str | None:
     """Return the class that declares what is used, the nearest one; None for one of Java's or Kotlin's."""
     waiting = [use.owner]
     while waiting:
@@ -85,7 +90,7 @@ def _source(name: str) -> str:
     return name.rpartition("/")[2].split("$")[0].removesuffix("Kt")
 
 
-def constants(texts: Mapping[str, str], stubs: Mapping[str, Class]) -> list[Call]:
+def constants(texts: Mapping[str, str], stubs: Mapping[str, Class]) -> list[ExternalCall]:
     """Return the constants that Kotlin sources name, given by path: compiled code has only their values."""
     users: dict[tuple[str, str], set[str]] = {}
     for path, text in texts.items():
@@ -94,4 +99,15 @@ def constants(texts: Mapping[str, str], stubs: Mapping[str, Class]) -> list[Call
             owner = imported.get(first, first) + inner
             if owner in stubs and any(each.value for each in stubs[owner].named(constant)):
                 users.setdefault((owner, constant), set()).add(path.rpartition("/")[2].removesuffix(".kt"))
-    return sorted(Call(*key, None, tuple(sorted(by))) for key, by in users.items())
+    return sorted(ExternalCall(*key, None, tuple(sorted(by))) for key, by in users.items())
+
+
+def named(texts: Mapping[str, str], found: Iterable[ExternalCall]) -> list[ExternalCall]:
+    """Return the classes that Kotlin sources import, given by path, and use no member of."""
+    owners = {call.owner for call in found}
+    users: dict[str, set[str]] = {}
+    for path, text in texts.items():
+        for name in re.findall(r"^import ((?:android|androidx|com\.google)\.[\w.]+)$", text, re.M):
+            if not any(owner == name or owner.startswith(f"{name}.") for owner in owners):
+                users.setdefault(name, set()).add(path.rpartition("/")[2].removesuffix(".kt"))
+    return [ExternalCall(name, "", None, tuple(sorted(by))) for name, by in users.items()]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.android_apis.calls import Call
+from scripts.android_apis.calls import ExternalCall
 from scripts.android_apis.kotlin import Declaration
 from scripts.android_apis.types import Class
 
@@ -24,14 +24,14 @@ HEADS = {
 
 @dataclass(frozen=True)
 class Judges:
-    """What says where a call is declared: LiteRT's sources, Android's types, and pages of Play's reference."""
+    """What says where a call is declared: LiteRT's sources, Android's types, pages of Play's reference."""
 
     litert: list[Declaration]
     android: Mapping[str, Class]
     play: Mapping[str, Any]
 
-    def of(self, call: Call) -> tuple[str, str]:
-        """Return where a call is declared, and since which API level; raises ValueError for an unknown one."""
+    def of(self, call: ExternalCall) -> tuple[str, str]:
+        """Return where a call is declared, and since which API level; raises ValueError if nobody knows."""
         if call.owner.startswith(LITERT):
             return self._kotlin(call), ""
         if call.owner.startswith("android."):
@@ -42,18 +42,19 @@ class Judges:
         page = self.play["packages"][package]
         return f"[{page['library']}]({page['address']}/{call.owner.rpartition('.')[2]})", ""
 
-    def _kotlin(self, call: Call) -> str:
+    def _kotlin(self, call: ExternalCall) -> str:
         name = call.owner.removeprefix(LITERT + ".")
         plain = call.member.removeprefix("set").removeprefix("get")
-        names = [name] if call.member == "<init>" else []
-        names += [f"{name}.{call.member}", f"{name}.{plain[:1].lower()}{plain[1:]}"]
-        found = [each for wanted in names for each in self.litert if each.name == wanted]
+        names = {f"{name}.{call.member}", f"{name}.{plain[:1].lower()}{plain[1:]}"}
+        names |= {name} if call.member in ("<init>", "") else set()
+        found = [each for each in self.litert if each.name in names]
         if not found:
             raise ValueError(f"{call} is not in LiteRT's sources")
-        lines = ", ".join(str(each.line) for each in found)
+        exact = [each for each in found if each.parameters == call.arguments] or found
+        lines = ", ".join(str(each.line) for each in exact)
         return f"{found[0].file.rpartition('/')[2]}:{lines}"
 
-    def _framework(self, call: Call) -> tuple[str, str]:
+    def _framework(self, call: ExternalCall) -> tuple[str, str]:
         owner = self.android.get(call.owner)
         members = [
             each
@@ -61,9 +62,11 @@ class Judges:
             if (None if each.parameters is None else len(each.parameters)) == call.arguments
         ]
         page = f"{REFERENCE}/{_path(call.owner)}"
+        if owner and not call.member:
+            return f"[{owner.line}]({page})", str(owner.since or "")
         if not members or owner is None:
             return f"[page]({page})", ""
-        since = min(each.since for each in members)
+        since = max(owner.since, min(each.since for each in members))
         return f"[{members[0].line}]({page})", str(since) if since else ""
 
 
@@ -73,7 +76,7 @@ def read_play(path: Path) -> dict[str, Any]:
     return found
 
 
-def rows(calls: Iterable[Call], judges: Judges) -> str:
+def rows(calls: Iterable[ExternalCall], judges: Judges) -> str:
     """Return the tables as Markdown; raises ValueError for a call that no judge knows."""
     groups: dict[str, list[str]] = {key: [] for key in HEADS}
     for call in calls:
@@ -98,7 +101,7 @@ def _table(key: str, lines: list[str]) -> str:
     return "\n".join([head, *lines])
 
 
-def _is_android(call: Call) -> bool:
+def _is_android(call: ExternalCall) -> bool:
     return call.owner.startswith("android.")
 
 
