@@ -71,6 +71,11 @@ def badging(apk: Path) -> str:
     return _run("dump", "badging", str(apk))
 
 
+def manifest_of(apk: Path) -> str:
+    """Return an APK's manifest as a tree of its elements."""
+    return _run("dump", "xmltree", "--file", "AndroidManifest.xml", str(apk))
+
+
 def offsets(apk: Path) -> Mapping[str, int]:
     """Return where the bytes of each entry begin: after its name and its extra field."""
     found = {}

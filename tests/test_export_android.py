@@ -98,7 +98,7 @@ def test_the_model_is_where_its_delivery_takes_it_from_whole(
 def test_settings_are_in_the_manifest_and_the_app(bundle: Bundle, exports: dict[str, Path]) -> None:
     out = exports["targeted"]
     said = app.load_manifest(out / f"{PACKED}#group_enough_memory" / app.NAME)
-    expected = app.describe(bundle, (6, 2), "euler", 5.0, licence="MIT")
+    expected = app.describe(bundle, (6, 2), "euler", 5.0, licence="MIT", min_memory=8 * 10**9)
     assert said == expected
     activity = (out / "app/src/main/kotlin/com/example/painter/StudioActivity.kt").read_text()
     assert activity.startswith("package com.example.painter\n")

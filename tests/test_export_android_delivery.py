@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import zipfile
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ import pytest
 
 from msd.export.android import delivery
 from msd.export.android.manifest import NAME
-from msd.export.android.settings import DELIVERIES
+from msd.export.android.settings import DELIVERIES, Delivery
+from tests.android_resources import badging, link, manifest_of
 from tests.deliveries import LARGE, Deliveries
 from tests.jvm import Jvm, Refused
 from tests.tiny_disk import tiny_disk
@@ -21,7 +23,7 @@ IDS = (f"delivery {i}" for i in count())
 KINDS = {kind: kind.replace("-", "") for kind in DELIVERIES}
 
 
-def fetch(jvm: Jvm, home: Path, kind: str, **options: Any) -> tuple[str, list[list[Any]]]:
+def fetch(jvm: Jvm, home: Path, kind: Delivery, **options: Any) -> tuple[str, list[list[Any]]]:
     """Ask for the model; return its folder and what was told, or raise Refused."""
     name = next(IDS)
     jvm.ask("ask", id=name, kind=KINDS[kind], home=str(home), base="https://localhost/", **options)
@@ -73,11 +75,11 @@ def test_assets_need_their_space_before_the_first_is_copied(
 
 @pytest.mark.parametrize("kind", DELIVERIES)
 def test_the_manifest_is_known_before_anything_arrives(
-    kind: str, deliveries: Deliveries, played: Jvm, tmp_path: Path
+    kind: Delivery, deliveries: Deliveries, played: Jvm, tmp_path: Path
 ) -> None:
     home = deliveries.home(tmp_path / "home", kind)
     played.ask("play", out=str(deliveries.folder / kind))
-    ask = {"kind": KINDS[kind], "home": str(home), "base": "https://localhost/"}
+    ask: dict[str, Any] = {"kind": KINDS[kind], "home": str(home), "base": "https://localhost/"}
     model = json.loads((deliveries.site / NAME).read_text())["model"]
     assert played.ask("name", **ask) == model
     (home / "assets").unlink()
@@ -87,7 +89,7 @@ def test_the_manifest_is_known_before_anything_arrives(
 
 @pytest.mark.parametrize("kind", DELIVERIES)
 def test_a_pushed_model_is_for_builds_that_can_be_debugged(
-    kind: str, deliveries: Deliveries, played: Jvm, tmp_path: Path
+    kind: Delivery, deliveries: Deliveries, played: Jvm, tmp_path: Path
 ) -> None:
     home = deliveries.home(tmp_path / "home", kind)
     played.ask("play", out="nowhere", failures="-11")
@@ -115,6 +117,18 @@ def test_another_pushed_model_than_the_app_s_is_refused(
         fetch(played, home, "assets", debuggable=True)
 
 
+@pytest.mark.parametrize("kind", DELIVERIES)
+def test_an_interrupted_thread_fetches_and_checks_nothing(
+    kind: Delivery, deliveries: Deliveries, played: Jvm, tmp_path: Path
+) -> None:
+    home = deliveries.home(tmp_path / "home", kind)
+    played.ask("play", out=str(deliveries.folder / kind))
+    for pack in (deliveries.folder / kind).glob("sd-models*"):
+        played.ask("tell", pack=pack.name.replace("-", "_"), status=4, quiet=True)
+    with pytest.raises(Refused, match=r"Cancelled: (fetching|checking) the model.* was cancelled"):
+        fetch(played, home, kind, interrupted=True)
+
+
 def test_a_source_is_short_and_says_its_package() -> None:
     for kind in DELIVERIES:
         sources = delivery.sources(kind, ())
@@ -123,6 +137,29 @@ def test_a_source_is_short_and_says_its_package() -> None:
             assert "package dev.msd.delivery" in text.splitlines(), name
             assert max(map(len, text.splitlines())) <= 120, name
             assert len(text.splitlines()) < 200, name
+
+
+def test_the_library_for_downloads_links_with_its_service(deliveries: Deliveries, tmp_path: Path) -> None:
+    main = deliveries.folder / "download/sd-runtime/src/main"
+    apk = link(main / "AndroidManifest.xml", "dev.msd.runtime", tmp_path, main / "res")
+    said = badging(apk)
+    for name in ("INTERNET", "FOREGROUND_SERVICE_DATA_SYNC", "POST_NOTIFICATIONS", "WAKE_LOCK"):
+        assert f"uses-permission: name='android.permission.{name}'" in said
+    assert "dev.msd.delivery.FetchService" in manifest_of(apk)
+
+
+def test_the_file_of_an_empty_pack_is_packed_and_one_with_a_dot_is_not(
+    deliveries: Deliveries, tmp_path: Path
+) -> None:
+    assets = tmp_path / "assets"
+    (assets / "sd_models").mkdir(parents=True)
+    for name in (delivery.PLACEHOLDER, ".gitkeep"):
+        (assets / "sd_models" / name).write_text(delivery.placeholder(1))
+    manifest = deliveries.folder / "assets/sd-runtime/src/main/AndroidManifest.xml"
+    apk = link(manifest, "dev.msd.runtime", tmp_path, packing=["-A", str(assets)])
+    with zipfile.ZipFile(apk) as archive:
+        packed = [name for name in archive.namelist() if name.startswith("assets/")]
+    assert packed == [f"assets/sd_models/{delivery.PLACEHOLDER}"]
 
 
 def test_only_downloads_ask_for_permissions() -> None:

@@ -115,6 +115,19 @@ def test_too_much_after_a_break_is_refused_by_what_the_range_says(app: PlayedDow
         app.fetch()
 
 
+PAGE = b"<html>Please log in to this network.</html>"
+
+
+def test_a_page_that_asks_to_log_in_spoils_nothing(app: PlayedDownload) -> None:
+    app.host.plan(UNET, Answer(cut=MIDDLE), Answer(page=PAGE))
+    with pytest.raises(Refused, match=rf"{UNET} has {len(PAGE)} bytes and the manifest says {LARGE}; upload"):
+        app.fetch()
+    assert app.part().stat().st_size == MIDDLE
+    app.host.plan(UNET, Answer(page=PAGE, length=False))
+    app.fetch()
+    app.require_whole()
+
+
 REFUSED = [
     (Answer(status=404), r"answers 404 \(not there\); upload all of the export's download/"),
     (Answer(status=403), r"answers 403 \(not allowed\); upload all"),

@@ -20,7 +20,7 @@ class Answer:
     `cut`: the connection is closed after so many bytes. `stall`: nothing comes after so many bytes.
     `whole`: the range is ignored. `etag`: another version than before. `extra`: how many bytes too many come.
     `length`: whether the length is said. `status`: nothing but this comes. `skew`: the range begins so many
-    bytes later.
+    bytes later. `page`: this comes in the file's place.
     """
 
     cut: int | None = None
@@ -32,6 +32,7 @@ class Answer:
     status: int | None = None
     location: str | None = None
     skew: int = 0
+    page: bytes = b""
 
 
 class WebHost(ThreadingHTTPServer):
@@ -100,7 +101,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _serve(self, name: str, content: bytes, answer: Answer) -> None:
-        first = self._first(answer)
+        content = answer.page or content
+        first = 0 if answer.page else self._first(answer)
         if first > len(content):
             self._refuse(Answer(status=416))
             return

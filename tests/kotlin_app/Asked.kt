@@ -17,14 +17,19 @@ internal class Model(
     val fetch: suspend ((List<Any>) -> Unit) -> File,
 )
 
-/** A model asked for, on a thread or in a coroutine of its own. */
-internal class Asked(private val model: Model, private val isSuspending: Boolean) {
+/** A model asked for, in a coroutine or on a thread of its own, which [isInterrupted] before it begins. */
+internal class Asked(
+    private val model: Model,
+    private val isSuspending: Boolean,
+    private val isInterrupted: Boolean,
+) {
     val arrivals = ConcurrentLinkedQueue<List<Any>>()
     private val job = Job()
     private val outcome = CompletableDeferred<File>()
     private val thread = thread(isDaemon = true) { if (isSuspending) suspending() else blocking() }
 
     private fun blocking() {
+        if (isInterrupted) Thread.currentThread().interrupt()
         try {
             outcome.complete(model.folder(arrivals::add))
         } catch (problem: Throwable) {

@@ -10,7 +10,7 @@ import java.util.concurrent.ConcurrentHashMap
 private val asked = ConcurrentHashMap<String, Asked>()
 
 private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
-    "ask" to { asked[it.getString("id")] = Asked(model(it), it.optBoolean("suspend")) },
+    "ask" to { asked[it.getString("id")] = Asked(model(it), it.optBoolean("suspend"), it.optBoolean("interrupted")) },
     "cancel" to { asked.getValue(it.getString("id")).cancel() },
     "result" to { asked.getValue(it.getString("id")).result() },
     "arrivals" to { JSONArray(asked.getValue(it.getString("id")).arrivals.map(::JSONArray)) },

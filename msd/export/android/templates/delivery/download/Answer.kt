@@ -7,6 +7,9 @@ import java.net.HttpURLConnection
 internal class Answer(private val connection: HttpURLConnection) {
     val code: Int = connection.responseCode
 
+    /** Whether the file follows from its first byte on. */
+    val isWhole: Boolean get() = code == HttpURLConnection.HTTP_OK
+
     /** How many bytes follow, or null if the server does not say. */
     val length: Long? get() = connection.contentLengthLong.takeIf { it >= 0 }
 

@@ -7,7 +7,6 @@ import android.content.pm.ServiceInfo
 import android.os.Build
 import android.os.IBinder
 import android.os.PowerManager
-import dev.msd.runtime.RuntimeFailure
 import kotlin.concurrent.thread
 
 /**
@@ -65,7 +64,7 @@ public class FetchService : Service() {
         awake?.acquire(LONGEST)
         try {
             fetch()?.await(notification::show, owner = false)
-        } catch (_: RuntimeFailure) {
+        } catch (_: Exception) {
             // The app is told too, if it waits; if it does not, it tries again when it is opened.
         } finally {
             awake?.release()

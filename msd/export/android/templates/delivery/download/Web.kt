@@ -39,8 +39,11 @@ internal class Web(private val base: String, private val stop: Stop, private val
         val connection = open(part)
         stop.unblockBy(connection::disconnect)
         try {
-            prepare(part, Answer(connection))
+            val answer = Answer(connection)
+            prepare(part, answer)
             connection.inputStream.use(part::take)
+            // A page that asks to log in, for example, ends like a file, and is no beginning of one.
+            if (part.missing > 0 && answer.isWhole && answer.length == null) part.restart(null)
         } finally {
             connection.disconnect()
         }
@@ -61,13 +64,13 @@ internal class Web(private val base: String, private val stop: Stop, private val
 
     /** Makes the part ready for the bytes of an answer; throws [BadFile] for an answer that cannot be the file. */
     private fun prepare(part: Part, answer: Answer) {
-        when (answer.code) {
-            HttpURLConnection.HTTP_OK -> {
+        when {
+            answer.isWhole -> {
                 requireSize(part, answer.length)
                 part.restart(answer.validator)
             }
-            HttpURLConnection.HTTP_PARTIAL -> requireRest(part, answer)
-            RANGE_REFUSED -> {
+            answer.code == HttpURLConnection.HTTP_PARTIAL -> requireRest(part, answer)
+            answer.code == RANGE_REFUSED -> {
                 part.restart(null)
                 throw IOException("the server has no bytes where the last attempt ended")
             }
@@ -85,7 +88,6 @@ internal class Web(private val base: String, private val stop: Stop, private val
 
     private fun requireSize(part: Part, bytes: Long?) {
         if (bytes == null || bytes == part.file.bytes) return
-        part.restart(null)
         throw BadFile("${address(part)} has $bytes bytes and the manifest says ${part.file.bytes}; $UPLOAD")
     }
 

@@ -69,7 +69,7 @@ internal class Install(
             model.verify.check(file, path)
             true
         } catch (_: BadFile) {
-            path.delete()
+            stop.guarded(path::delete)
             false
         }
     }

@@ -25,7 +25,6 @@ internal class Part(
     private val part = pathOf(file, folder)
     private val tagged = tagOf(file, folder)
     private val hash = MessageDigest.getInstance("SHA-256")
-    private val out = FileOutputStream(part, true)
 
     /** How many bytes have arrived. */
     var done: Long = 0
@@ -38,8 +37,11 @@ internal class Part(
     val tag: String? get() = if (tagged.isFile) tagged.readText() else null
 
     init {
-        if (part.length() <= file.bytes) hashHead() else restart(null)
+        if (part.length() > file.bytes) part.delete()
+        if (part.isFile) hashHead()
     }
+
+    private val out = FileOutputStream(part, true)
 
     private fun hashHead() = part.inputStream().use { head ->
         val buffer = ByteArray(BUFFER)
@@ -92,9 +94,13 @@ internal class Part(
     }
 
     /** Gives the file its name if it is what the manifest says; else throws it away, and [BadFile]. */
-    fun finish(verify: Verify): Unit = stop.guarded {
+    fun finish(verify: Verify) {
         // A device that loses power must not keep a file of zeros under a name that is trusted.
         out.fd.sync()
+        stop.guarded { rename(verify) }
+    }
+
+    private fun rename(verify: Verify) {
         if (hash.digest().joinToString("") { "%02x".format(it) } != file.sha256) {
             discard()
             throw BadFile("${file.name} arrived with another SHA-256 than the manifest says and was deleted; try again")

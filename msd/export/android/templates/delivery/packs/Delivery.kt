@@ -55,7 +55,10 @@ internal class Delivery(
     }
 
     private fun ask(task: Task<@@{kind}PackStates>) = try {
-        Tasks.await(task).packStates().values.forEach(::take)
+        val found = Tasks.await(task).packStates().values
+        // All at once, so that the bytes of the last pack count before the first is told.
+        for (state in found) if (state.name() in packs) states[state.name()] = state
+        found.forEach(::take)
     } catch (problem: ExecutionException) {
         val code = (problem.cause as? AssetPackException)?.errorCode
             ?: throw BadFile("Google Play does not deliver the model: ${problem.cause?.message}", problem)
