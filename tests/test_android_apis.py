@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from msd.export.android.settings import DELIVERIES
+from msd.export.android.versions import VERSIONS
 from scripts import check_android_apis
 from scripts.android_apis import android, litert
 from scripts.android_apis.calls import ExternalCall
@@ -366,3 +367,12 @@ def test_the_table_lists_every_call_of_the_compiled_export(tmp_path: Path) -> No
     missing = [str(call) for call in check_android_apis.used(tmp_path) if f"`{call}`" not in said]
     assert missing == [], "run python -m scripts.check_android_apis LITERT --types TYPES --table"
     assert len(DELIVERIES) == 4
+
+
+def test_what_older_phones_lack_is_called_after_a_look_at_their_version() -> None:
+    """A source that calls something newer than the least version asks for the version; lint would say where."""
+    texts = {path.stem: path.read_text() for path in (ROOT / "msd/export/android").rglob("*.kt")}
+    rows = re.findall(r"^\| `(.+)` \| \[.*\]\(.*\) \| (\d+) \| (.+) \|$", PAGE.read_text(), re.M)
+    newer = [(call, users.split(", ")) for call, level, users in rows if int(level) > VERSIONS.min_sdk]
+    assert len(newer) > 10
+    assert [call for call, users in newer for user in users if "SDK_INT" not in texts[user]] == []
