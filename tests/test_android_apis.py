@@ -370,9 +370,9 @@ def test_the_table_lists_every_call_of_the_compiled_export(tmp_path: Path) -> No
 
 
 def test_what_older_phones_lack_is_called_after_a_look_at_their_version() -> None:
-    """A source that calls something newer than the least version asks for the version; lint would say where."""
+    """A source that calls something newer than the least version asks for it; lint would say where."""
     texts = {path.stem: path.read_text() for path in (ROOT / "msd/export/android").rglob("*.kt")}
-    rows = re.findall(r"^\| `(.+)` \| \[.*\]\(.*\) \| (\d+) \| (.+) \|$", PAGE.read_text(), re.M)
-    newer = [(call, users.split(", ")) for call, level, users in rows if int(level) > VERSIONS.min_sdk]
+    lines = re.findall(r"^\| `(.+)` \| \[.*\]\(.*\) \| (\d+) \| (.+) \|$", PAGE.read_text(), re.M)
+    newer = [(call, users.split(", ")) for call, level, users in lines if int(level) > VERSIONS.min_sdk]
     assert len(newer) > 10
     assert [call for call, users in newer for user in users if "SDK_INT" not in texts[user]] == []
