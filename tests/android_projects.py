@@ -45,9 +45,7 @@ def write_projects(folder: Path) -> Projects:
     sources: list[Path] = []
     for delivery in DELIVERIES:
         name = delivery.replace("-", "")
-        settings = AndroidSettings(
-            delivery, f"com.example.{name}", steps=(2, 6), app=True, expect=expected
-        )
+        settings = AndroidSettings(delivery, f"com.example.{name}", steps=(2, 6), app=True, expect=expected)
         export_android(bundle, folder / delivery, settings)
         sources += _renamed(folder / delivery, name, folder)
     return Projects(folder, compile_app([*sources, *sorted(STUDIO.glob("*.kt"))], "projects"))
@@ -69,7 +67,7 @@ def strings_of(res: Path) -> dict[str, str]:
 
 
 def _renamed(out: Path, name: str, folder: Path) -> list[Path]:
-    """Write the Kotlin of an export to `folder`, its delivery in a package called `name`, and its resources."""
+    """Write the Kotlin of an export to `folder`, its delivery in a package called `name`, and its R."""
     texts = kotlin_of(out) | {"R.kt": _resources(out / "app/src/main/res", f"com.example.{name}")}
     library_strings = list((out / "sd-runtime/src/main/res").rglob("*.xml"))
     if library_strings:
@@ -95,7 +93,7 @@ def _resources(res: Path, package: str) -> str:
     groups = {"layout": layouts, "string": list(strings), "id": list(views)}
     lines = [f"    R.string.{name} to {_quoted(text)}," for name, text in strings.items()]
     made = [
-        f"    addView(android.widget.{tag}(context).apply {{ id = R.id.{name} }})"
+        f"        addView(android.widget.{tag}(context).apply {{ id = R.id.{name} }})"
         for name, tag in views.items()
     ]
     return "\n".join(
@@ -104,9 +102,10 @@ def _resources(res: Path, package: str) -> str:
             "internal val STRINGS: Map<Int, String> = mapOf(",
             *lines,
             ")\n",
-            "internal fun inflated(context: android.content.Context) = android.widget.FrameLayout(context).apply {",
+            "internal fun inflated(context: android.content.Context) =",
+            "    android.widget.FrameLayout(context).apply {",
             *made,
-            "}\n",
+            "    }\n",
         ]
     )
 

@@ -20,7 +20,9 @@ def write_expected(path: Path, bundle: Bundle, level: int = 0, **changes: Any) -
     """
     scheduler = bundle_scheduler(bundle, None)
     metadata = {
-        **Request("a red circle", negative_prompt="a “blue” square", seed=7, steps=2, guidance=5.0).metadata(),
+        **Request(
+            "a red circle", negative_prompt="a “blue” square", seed=7, steps=2, guidance=5.0
+        ).metadata(),
         "scheduler": f"{name_of_kind(scheduler)}, {scheduler.diffusion.prediction_type}",
         "model": bundle.model_hash,
         **changes,

@@ -52,6 +52,18 @@ def compile_app(sources: Iterable[Path], name: str = "app") -> Path:
         return _compiled(name, sources, _kotlin, *_against(_library()))
 
 
+def needed() -> list[Path]:
+    """Return the jars that exported Kotlin is compiled against, LiteRT's first; skips without a compiler."""
+    with _compiler():
+        return _needed()
+
+
+def compile_against(jars: Iterable[Path], sources: Iterable[Path], name: str, *flags: str) -> Path:
+    """Return the jar of Kotlin sources that is called `name`; skips without a compiler."""
+    with _compiler():
+        return _compiled(name, sources, _kotlin, *flags, "-cp", os.pathsep.join(map(str, jars)))
+
+
 def class_path(jars: Iterable[Path]) -> str:
     """Return what a JVM needs to run these jars, with Kotlin's own."""
     return os.pathsep.join(map(str, (*jars, STANDARD)))
@@ -75,10 +87,14 @@ def _compiler() -> Iterator[None]:
 
 
 def _library() -> list[Path]:
+    jars = _needed()
+    return [_compiled("sources", [*SOURCES, *TESTS], _kotlin, *_against(jars)), *jars]
+
+
+def _needed() -> list[Path]:
     android = _compiled("android", ANDROID, _java, *JAVA_FLAGS)
     litert = _compiled("litert", LITERT, _kotlin, "-cp", str(android))
-    needed = [litert, android, *LIBRARIES]
-    return [_compiled("sources", [*SOURCES, *TESTS], _kotlin, *_against(needed)), *needed]
+    return [litert, android, *LIBRARIES]
 
 
 def _against(jars: Iterable[Path]) -> tuple[str, ...]:

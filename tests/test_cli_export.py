@@ -1,4 +1,4 @@
-"""`msd export-android` and `msd export-ios`, as they are called."""
+"""`msd export-android` and `msd export-files`, as they are called."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from msd.export.android import manifest as app
 from msd.report.report import FileReport, Report, dump_report
 from tests.app_bundles import write_bundle
 from tests.delegate_runs import delegate_run
+from tests.expected_images import write_expected
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +39,8 @@ def test_android_is_exported_with_every_option(folder: Path, tmp_path: Path) -> 
     bundle = open_bundle(folder)
     assert said["model"] == bundle.model_hash
     written = app.load_manifest(out / "sd-models/src/main/assets/sd_models#group_enough_memory" / app.NAME)
-    assert written == app.describe(bundle, (20, 6), "lcm", 1.0, licence="MIT")
-    assert 'ram-min-bytes="7500000000"' in (out / "sample/device-targeting.xml").read_text()
+    assert written == app.describe(bundle, (20, 6), "lcm", 1.0, licence="MIT", min_memory=6_562_500_000)
+    assert 'ram-min-bytes="6562500000"' in (out / "app/device-targeting.xml").read_text()
 
 
 def test_a_report_s_figures_are_in_the_manifest(folder: Path, tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_a_report_s_figures_are_in_the_manifest(folder: Path, tmp_path: Path) ->
     report.write_text(dump_report(Report("1", (file,))))
     for command, place in (
         ("export-android", "sd-models/src/main/assets/sd_models"),
-        ("export-ios", "SDModels"),
+        ("export-files", "SDModels"),
     ):
         result = run(command, folder, "-o", tmp_path / command, "--report", report)
         assert result.exit_code == 0, result.output
@@ -69,6 +70,24 @@ def test_a_report_that_is_none_or_of_other_files_is_refused(folder: Path, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
+def test_a_whole_project_is_exported_with_the_image_that_a_phone_should_generate(
+    folder: Path, tmp_path: Path
+) -> None:
+    out, bundle = tmp_path / "out", open_bundle(folder)
+    expected = write_expected(tmp_path / "expected.png", bundle)
+    result = run("export-android", folder, "-o", out, "--app", "--expect", expected, "--steps", 2)
+    assert result.exit_code == 0, result.output
+    assert "README.md says in five steps how to bring it to a phone" in result.stderr
+    assert (out / "settings.gradle.kts").is_file()
+    resources = out / "app/src/androidTest/resources"
+    assert (resources / "expected.png").read_bytes() == expected.read_bytes()
+    assert json.loads((resources / "expected.json").read_text())["prompt"] == "a red circle"
+    refused = run("export-android", folder, "-o", tmp_path / "no", "--expect", expected, "--steps", 3)
+    assert refused.exit_code == 1
+    assert "has 2 steps and the app 3; export with --steps 2" in refused.stderr
+    assert not (tmp_path / "no").exists()
+
+
 def test_talk_goes_to_stderr_and_an_unknown_licence_is_said(folder: Path, tmp_path: Path) -> None:
     result = run("export-android", folder, "-o", tmp_path / "out")
     assert (result.exit_code, result.stdout) == (0, "")
@@ -76,9 +95,9 @@ def test_talk_goes_to_stderr_and_an_unknown_licence_is_said(folder: Path, tmp_pa
     assert "README.md says in five steps how to include it" in result.stderr
 
 
-def test_ios_gets_the_same_files_and_manifest(folder: Path, tmp_path: Path) -> None:
+def test_other_apps_get_the_same_files_and_manifest(folder: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    result = run("export-ios", folder, "-o", out, "--steps", 6, "--guidance", 3)
+    result = run("export-files", folder, "-o", out, "--steps", 6, "--guidance", 3)
     assert result.exit_code == 0, result.output
     models = out / "SDModels"
     assert app.load_manifest(models / app.NAME) == app.describe(open_bundle(folder), (6,), guidance=3.0)
@@ -88,9 +107,9 @@ def test_ios_gets_the_same_files_and_manifest(folder: Path, tmp_path: Path) -> N
     assert "48×32 pixels" in text
     assert "unknown; the checkpoint does not say" in text
     assert "$" not in text
-    again = run("export-ios", folder, "-o", out)
+    again = run("export-files", folder, "-o", out)
     assert (again.exit_code, "is an earlier export" in again.stderr) == (1, True)
-    assert run("export-ios", folder, "-o", out, "--force").exit_code == 0
+    assert run("export-files", folder, "-o", out, "--force").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -113,7 +132,7 @@ def test_refusals_are_one_line(
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("command", ["export-android", "export-ios"])
+@pytest.mark.parametrize("command", ["export-android", "export-files", "export-ios"])
 def test_a_folder_that_is_no_bundle_is_refused(command: str, tmp_path: Path) -> None:
     result = run(command, tmp_path, "-o", tmp_path / "out")
     assert (result.exit_code, "msd-convert writes one" in result.stderr) == (1, True)

@@ -17,6 +17,7 @@ import pytest
 from msd.bundle import Bundle, dump_manifest, open_bundle
 from msd.errors import BadBundle, BadConfig, OutputExists, OutputUnwritable
 from msd.export.android import manifest as app
+from msd.export.android.delivery import PLACEHOLDER
 from msd.export.android.export import export_android, plan
 from msd.export.android.packs import Pack, divide, require_small
 from msd.export.android.probe import PROBE
@@ -94,13 +95,13 @@ def test_the_model_is_where_its_delivery_takes_it_from_whole(
     assert not list(violations(json.loads((place / app.NAME).read_text()), app.manifest_schema()))
 
 
-def test_settings_are_in_the_manifest_and_the_sample(bundle: Bundle, exports: dict[str, Path]) -> None:
+def test_settings_are_in_the_manifest_and_the_app(bundle: Bundle, exports: dict[str, Path]) -> None:
     out = exports["targeted"]
     said = app.load_manifest(out / f"{PACKED}#group_enough_memory" / app.NAME)
-    expected = app.describe(bundle, (6, 2), "euler", 5.0, licence="MIT")
+    expected = app.describe(bundle, (6, 2), "euler", 5.0, licence="MIT", min_memory=8 * 10**9)
     assert said == expected
-    sample = (out / "sample/src/main/kotlin/com/example/painter/DrawActivity.kt").read_text()
-    assert sample.startswith("package com.example.painter\n")
+    activity = (out / "app/src/main/kotlin/com/example/painter/StudioActivity.kt").read_text()
+    assert activity.startswith("package com.example.painter\n")
     assert "Licence of the weights: MIT\n" in (out / "NOTICE").read_text()
 
 
@@ -108,15 +109,14 @@ def test_a_device_with_little_memory_gets_packs_without_files(exports: dict[str,
     out = exports["targeted"]
     folders = {path.name for path in (out / "sd-models/src/main/assets").iterdir()}
     assert folders == {"sd_models#group_enough_memory", "sd_models#group_other"}
-    assert files(out / "sd-models/src/main/assets/sd_models#group_other") == {".gitkeep"}
-    tree = ElementTree.parse(out / "sample/device-targeting.xml").getroot()
+    assert files(out / "sd-models/src/main/assets/sd_models#group_other") == {PLACEHOLDER}
+    tree = ElementTree.parse(out / "app/device-targeting.xml").getroot()
     config = "{http://schemas.android.com/apk/config}"
     (group,) = tree.findall(f"{config}device-group")
     (selector,) = group.findall(f"{config}device-selector")
     assert (group.get("name"), selector.get("ram-min-bytes")) == ("enough_memory", "8000000000")
     assert (
-        'deviceTargetingConfig = file("device-targeting.xml")'
-        in (out / "sample/build.gradle.kts").read_text()
+        'deviceTargetingConfig = file("device-targeting.xml")' in (out / "app/build.gradle.kts").read_text()
     )
 
 
@@ -147,13 +147,10 @@ def test_every_text_is_whole(exports: dict[str, Path]) -> None:
                 assert all(code.count(a) == code.count(b) for a, b in ("{}", "()", "[]")), name
 
 
-def test_gradle_knows_the_modules_and_packs_that_are_there(exports: dict[str, Path]) -> None:
+def test_gradle_knows_the_packs_that_are_there(exports: dict[str, Path]) -> None:
     for name, out in exports.items():
-        modules = {path.parent.name for path in out.glob("*/build.gradle.kts")}
-        snippet = (out / "settings.snippet.gradle.kts").read_text()
-        assert set(re.findall(r'"([^"$]+)"', snippet.split("listOf")[1].splitlines()[0])) == modules
-        packs = {module for module in modules if module.startswith("sd-models")}
-        said = re.search(r"assetPacks \+= listOf\((.*)\)", (out / "sample/build.gradle.kts").read_text())
+        packs = {path.parent.name for path in out.glob("sd-models*/build.gradle.kts")}
+        said = re.search(r"assetPacks \+= listOf\((.*)\)", (out / "app/build.gradle.kts").read_text())
         assert ({m.strip('" :') for m in said[1].split(",")} if said else set()) == packs
         assert bool(packs) == (name in ("asset-pack", "ai-pack", "targeted"))
         plugin = "com.android.asset-pack" if name == "asset-pack" else "com.android.ai-pack"
@@ -162,8 +159,7 @@ def test_gradle_knows_the_modules_and_packs_that_are_there(exports: dict[str, Pa
             assert f'id("{plugin}")' in build
             assert f'packName.set("{pack.replace("-", "_")}")' in build
             assert 'deliveryType.set("fast-follow")' in build
-            assert f'id("{plugin}") version' in (out / "README.md").read_text()
-        for module in ("sd-runtime", "sample"):
+        for module in ("sd-runtime", "app"):
             assert 'noCompress += "tflite"' in (out / module / "build.gradle.kts").read_text()
 
 
@@ -331,7 +327,7 @@ def test_the_script_pushes_every_file(name: str, exports: dict[str, Path], adb: 
     pushed = [words for words in asked if words[0] == "push"]
     assert [Path(target).name for _, _, target in pushed] == [*NETWORKS, "tokens.txt", "merges.txt", app.NAME]
     assert all(Path(source).is_file() for _, source, _ in pushed)
-    package = "com.example.painter" if name == "targeted" else "com.example.sd"
+    package = "com.example.painter.debug" if name == "targeted" else "com.example.sd.debug"
     commands = [words[1] for words in asked if words[0] == "shell"]
     assert all(f"run-as {package} " in command for command in commands)
     for command in commands:

@@ -21,6 +21,9 @@ AGAIN = [phase for i, phase in enumerate(["ENCODING", *GENERATING[1:]]) if i != 
 """Phases with a pipeline that is open, and a U-Net that was kept: the text encoder is compiled each time."""
 
 
+COMPILING = "Compiling the U-Net for the GPU. The first time takes longest."
+
+
 @pytest.fixture(scope="module")
 def app(android_projects: Projects) -> Iterator[Jvm]:
     with android_projects.start() as process:
@@ -60,9 +63,7 @@ HELD = {
 
 
 @pytest.mark.parametrize("held", HELD)
-def test_a_cancelled_image_ends_whatever_is_done_and_the_next_begins(
-    held: str, app: Jvm, model: str
-) -> None:
+def test_a_cancelled_image_ends_whatever_is_done_and_the_next_begins(held: str, app: Jvm, model: str) -> None:
     """The decoder runs for a preview, before the first step is reported."""
     seen = app.ask("cancel", folder=model, held=held)
     assert seen["phases"] == ["IDLE", *HELD[held], "CANCELLING", "CANCELLED"]
@@ -134,10 +135,14 @@ def test_the_screen_turns_while_an_image_is_generated_which_is_saved_and_shared(
         seen = process.ask("screen", home=str(android_projects.home(tmp_path)))
     assert seen["at first"] == ["generate"]
     assert seen["refused"] == "A seed is a whole number from 0 to 9223372036854775807."
-    assert seen["turned"] == ["cancel", "Compiling the U-Net for the GPU. The first time takes longest.", "true"]
+    assert seen["turned"] == [
+        "cancel",
+        COMPILING,
+        "true",
+    ]
     assert seen["done"] == ["generate", "save", "Seed 7", "false"]
     assert seen["saved"] == ["generate", "share", "Saved in Pictures/Stable Diffusion"]
-    assert seen["left"] == "Compiling the U-Net for the GPU. The first time takes longest."
+    assert seen["left"] == COMPILING
     assert (seen["described"], seen["shown"]) == ("The image for: a red circle", WIDTH * 8)
     assert seen["gallery"] == [f"PNG {WIDTH * 8}x{HEIGHT * 8}", 1, 0]
     assert seen["shared"] == ["android.intent.action.CHOOSER"]
@@ -145,7 +150,9 @@ def test_the_screen_turns_while_an_image_is_generated_which_is_saved_and_shared(
     assert seen["phases"][-3:] == ["DONE", "SAVING", "DONE"]
 
 
-@pytest.mark.parametrize(("level", "failure"), [(None, None), (0, "dB from the expected one, less than 30.0")])
+@pytest.mark.parametrize(
+    ("level", "failure"), [(None, None), (0, "dB from the expected one, less than 30.0")]
+)
 def test_the_instrumented_test_runs_with_junit(
     level: int | None, failure: str | None, android_projects: Projects, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.android import manifest as app
+from msd.parity import psnr
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions
@@ -160,7 +161,9 @@ def test_the_demo_s_image_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_pat
         )
     wanted = Pipeline(bundle, threads=1).generate(prompt, seed=7)
     np.testing.assert_allclose(floats(found["latents"]), wanted.latents.ravel(), rtol=0, atol=1e-4)
-    assert np.abs(shown(found) - wanted.pixels.astype(int)).max() <= 1
+    pixels = shown(found)
+    assert np.abs(pixels - wanted.pixels.astype(int)).max() <= 1
+    assert psnr(wanted.pixels, pixels) >= 60
     assert wanted.pixels.std() > 20
 
 

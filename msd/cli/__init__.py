@@ -21,9 +21,10 @@ COMMANDS = {
     "regress": ("msd.cli.regress:regress", "Fail when images are worse than golden ones."),
     "export-android": (
         "msd.cli.export:export_android",
-        "Write modules of an Android project that generates images.",
+        "Write an Android project that generates images, or modules for one.",
     ),
-    "export-ios": ("msd.cli.export:export_ios", "Write the files as resources of an iOS app."),
+    "export-files": ("msd.cli.export:export_files", "Write the files for an app of yours, without code."),
+    "export-ios": ("msd.cli.export:export_files", "The same as export-files."),
 }
 
 

@@ -150,6 +150,8 @@ def bench(
     of the first run, the median and the 90th percentile of the others, peak memory, and the operations that a
     delegate accepted, by its own log. It computes the time of an image from these, and generates one.
 
+    On a phone, a whole image is the matter of a test that msd export-android --app --expect writes.
+
     Exit code 3: slower than --fail-slower allows. 1: the measurement failed. 2: wrong usage.
     """
     from msd.bench.run import BenchSettings, benchmark

@@ -1,4 +1,4 @@
-"""`msd export-android` and `msd export-ios`: export a converted folder as part of an app."""
+"""`msd export-android` and `msd export-files`: export a converted folder as part of an app."""
 
 from __future__ import annotations
 
@@ -102,9 +102,9 @@ def export_android(
     _print_plan(plan, output, app, as_json)
 
 
-@click.command("export-ios", cls=Command)
+@click.command("export-files", cls=Command)
 @options.export
-def export_ios(
+def export_files(
     bundle: Path,
     output: Path,
     steps: tuple[int, ...],
@@ -115,15 +115,15 @@ def export_ios(
     report: Path | None,
     force: bool,
 ) -> None:
-    """Write the folder BUNDLE as resources of an iOS app: the files and a manifest, no Swift code.
+    """Write the files of the folder BUNDLE and a manifest for an app of yours, on iOS for example: no code.
 
     \b
     Example:
-      msd export-ios sd21 -o sd21-ios --steps 20 --scheduler dpm++
+      msd export-files sd21 -o sd21-files --steps 20 --scheduler dpm++
     """
     from msd.bundle import open_bundle
     from msd.export.android.manifest import describe
-    from msd.export.ios import export
+    from msd.export.files import export
 
     with _one_size(open_bundle(bundle), size) as picked:
         manifest = describe(
@@ -135,7 +135,7 @@ def export_ios(
             report=_load_report(report),
         )
         with copy_progress() as on_progress:
-            export.export_ios(picked, output, manifest, force, on_progress)
+            export.export_files(picked, output, manifest, force, on_progress)
     click.echo(f"{output}: README.md says how to include it", err=True)
 
 

@@ -1,1 +1,1 @@
-"""What LiteRT, Android and Play declare, held against the stubs that the exported Kotlin is compiled against."""
+"""What LiteRT, Android and Play declare, and what our stubs of them say otherwise."""

@@ -13,12 +13,15 @@ PARTIAL = {
 }
 """Interfaces that are declared in part, which nothing that is exported or tested implements."""
 
+UNTOLD = {"android.R.string"}
+"""Classes that TypeScript cannot describe: it has a type of that name."""
+
 
 def differences(stubs: Mapping[str, Class], real: Mapping[str, Class], level: int) -> list[str]:
     """Return a sentence for each class or member of the stubs that is not Android's at an API level."""
     found = []
     for name, stub in stubs.items():
-        if name.startswith("android."):
+        if name.startswith("android.") and name not in UNTOLD:
             other = real.get(name)
             found += list(_class(stub, other, level)) if other else [f"{_at(stub)}: Android has no {name}"]
     return found
@@ -35,7 +38,11 @@ def _class(stub: Class, real: Class, level: int) -> Iterator[str]:
         yield f"{_at(stub)}: Android's {stub.name} does not implement {interface} ({_at(real)})"
     for member in stub.members:
         yield from _member(stub, member, real, level)
-    if stub.interface and stub.name not in PARTIAL and any(each.parameters is not None for each in stub.members):
+    if (
+        stub.interface
+        and stub.name not in PARTIAL
+        and any(each.parameters is not None for each in stub.members)
+    ):
         yield from _lacking(stub, real, level)
 
 
@@ -50,7 +57,8 @@ def _member(stub: Class, member: Member, real: Class, level: int) -> Iterator[st
     if all(each.since > level for each in same):
         yield f"{where} came with API {same[0].since}, and apps are compiled against {level}"
     if not any(bool(member.deprecated) == (0 < each.deprecated <= level) for each in same):
-        yield f"{where} is{' not' if member.deprecated else ''} deprecated ({real.file}:{same[0].line})"
+        never = "not " if member.deprecated else ""
+        yield f"{where} should {never}be @Deprecated ({real.file}:{same[0].line})"
 
 
 def _same(one: Member, other: Member) -> bool:
@@ -67,7 +75,9 @@ def _same(one: Member, other: Member) -> bool:
 
 def _lacking(stub: Class, real: Class, level: int) -> Iterator[str]:
     names = {member.name for member in stub.members}
-    inherited = {"onConfigurationChanged", "onLowMemory"} if "ComponentCallbacks" in stub.interfaces else set()
+    inherited = (
+        {"onConfigurationChanged", "onLowMemory"} if "ComponentCallbacks" in stub.interfaces else set()
+    )
     for each in real.members:
         new = each.since <= level and each.name not in names | inherited | {"<init>"}
         if each.parameters is not None and not each.static and new:

@@ -7,9 +7,13 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 WIDTHS = {3: 4, 4: 4, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 UTF8, LONG, DOUBLE, CLASS, FIELD, METHOD, INTERFACE_METHOD, NAMED = 1, 5, 6, 7, 9, 10, 11, 12
+
+
+Pool = dict[int, tuple[Any, ...]]
 
 
 @dataclass(frozen=True)
@@ -22,7 +26,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Compiled:
+class JavaClass:
     """A class by its JVM name, what it extends and implements, what it declares, and what it uses."""
 
     name: str
@@ -31,26 +35,26 @@ class Compiled:
     uses: tuple[Use, ...]
 
 
-def read_jar(path: Path) -> dict[str, Compiled]:
+def read_jar(path: Path) -> dict[str, JavaClass]:
     """Return the classes of a jar by name."""
     with zipfile.ZipFile(path) as jar:
         names = [name for name in jar.namelist() if name.endswith(".class") and "META-INF" not in name]
         return {found.name: found for found in (_read(jar.read(name)) for name in names)}
 
 
-def _read(data: bytes) -> Compiled:
+def _read(data: bytes) -> JavaClass:
     pool, at = _pool(data)
     _, this, parent, count = struct.unpack_from(">HHHH", data, at)
     interfaces = struct.unpack_from(f">{count}H", data, at + 8)
     parents = tuple(str(pool[pool[i][1]][1]) for i in (parent, *interfaces) if i)
     declares = frozenset(_declared(data, pool, at + 8 + 2 * count))
-    return Compiled(str(pool[pool[this][1]][1]), parents, declares, tuple(_uses(pool)))
+    return JavaClass(str(pool[pool[this][1]][1]), parents, declares, tuple(_uses(pool)))
 
 
-def _pool(data: bytes) -> tuple[dict[int, tuple], int]:
+def _pool(data: bytes) -> tuple[Pool, int]:
     """Return the constants, each with its kind, and where what follows them begins."""
     (count,) = struct.unpack_from(">H", data, 8)
-    pool: dict[int, tuple] = {}
+    pool: Pool = {}
     at, i = 10, 1
     while i < count:
         kind = data[at]
@@ -68,14 +72,14 @@ def _pool(data: bytes) -> tuple[dict[int, tuple], int]:
     return pool, at
 
 
-def _uses(pool: dict[int, tuple]) -> Iterator[Use]:
+def _uses(pool: Pool) -> Iterator[Use]:
     for kind, *rest in pool.values():
         if kind in (FIELD, METHOD, INTERFACE_METHOD):
             name, descriptor = pool[rest[1]][1:]
             yield Use(pool[pool[rest[0]][1]][1], pool[name][1], pool[descriptor][1])
 
 
-def _declared(data: bytes, pool: dict[int, tuple], at: int) -> Iterator[tuple[str, str]]:
+def _declared(data: bytes, pool: Pool, at: int) -> Iterator[tuple[str, str]]:
     """Yield the name and the descriptor of each field and method."""
     for _ in ("fields", "methods"):
         (count,) = struct.unpack_from(">H", data, at)

@@ -10,7 +10,7 @@ from pathlib import Path
 from scripts.android_apis.tokens import Token, closing, joined, parts, tokens
 from scripts.android_apis.types import ANY, Class, Member, Type
 
-MODIFIERS = set("public protected private static final abstract synchronized default".split())
+MODIFIERS = {"public", "protected", "private", "static", "final", "abstract", "synchronized"}
 NUMBERS = {"byte", "short", "int", "long", "float", "double", "Integer", "Long"}
 NAMES = {
     **dict.fromkeys(NUMBERS - {"Integer", "Long"}, "number"),
@@ -63,7 +63,15 @@ class _Reader:
         body = next(j for j in range(i, len(self._source)) if self._text(j) == "{")
         end = closing(self._source, body)
         parent, interfaces = self._parents(i, body, kind)
-        made = Class(name, self._file, line, kind == "interface", "abstract" in modifiers, parent, interfaces)
+        made = Class(
+            name,
+            self._file,
+            line,
+            interface=kind == "interface",
+            abstract="abstract" in modifiers,
+            parent=parent,
+            interfaces=interfaces,
+        )
         inside = body + 1
         if kind == "enum":
             made.members += self._entries(made, inside, end)
@@ -89,13 +97,11 @@ class _Reader:
         kind = Type(_last(made.name))
         entries = parts(self._source[i:end])
         return [
-            Member(part[-1].text, part[-1].line, kind, None, static=True, deprecated=int(len(part) > 1))
+            Member(part[-1].text, part[-1].line, kind, static=True, deprecated=int(len(part) > 1))
             for part in entries
         ]
 
-    def _member(
-        self, outer: Class, annotations: set[str], modifiers: set[str], i: int, end: int
-    ) -> int:
+    def _member(self, outer: Class, annotations: set[str], modifiers: set[str], i: int, end: int) -> int:
         variables, i = self._declared_variables(i)
         stop = next(j for j in range(i, end) if self._text(j) in ("(", "=", ";", "{"))
         line, name = self._source[stop - 1].line, self._text(stop - 1)
@@ -124,13 +130,14 @@ class _Reader:
             end = self._past(stop, ";")
             value = _constant(joined(self._source[stop + 1 : end - 1])) if self._text(stop) == "=" else None
             constant = static or outer.interface
-            return end, Member(name, line, result, None, constant, value, 0, deprecated)
+            made = Member(name, line, result, static=constant, value=value, deprecated=deprecated)
+            return end, made
         close = closing(self._source, stop)
         parameters = tuple(self._parameter(part) for part in parts(self._source[stop + 1 : close]))
         name = "<init>" if constructor else name
         body = next(j for j in range(close, len(self._source)) if self._text(j) in ("{", ";"))
         end = (closing(self._source, body) if self._text(body) == "{" else body) + 1
-        return end, Member(name, line, result, parameters, static, None, 0, deprecated)
+        return end, Member(name, line, result, parameters, static=static, deprecated=deprecated)
 
     def _parameter(self, part: list[Token]) -> Type:
         annotations = {part[i + 1].text for i, token in enumerate(part) if token.text == "@"}
@@ -189,7 +196,7 @@ def _last(text: str) -> str:
 
 
 def _constant(text: str) -> str | None:
-    """Return a constant as TypeScript writes it: a decimal number or a quoted text; None for anything else."""
+    """Return a constant as TypeScript writes it, decimal or quoted; None for anything else."""
     if text.startswith('"'):
         return text
     if not re.fullmatch(r"[-\w\s<]+", text) or re.search(r"[A-Zg-wyz]", text):

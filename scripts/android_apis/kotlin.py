@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from scripts.android_apis.tokens import Token, closing, joined, parts, tokens
 
-MODIFIERS = set(
-    "public private internal protected abstract final open override data enum sealed inner inline suspend"
-    " operator infix lateinit const external vararg annotation value tailrec".split()
-)
+WORDS = """
+    public private internal protected abstract final open override data enum sealed inner inline suspend
+    operator infix lateinit const external vararg annotation value tailrec
+"""
+MODIFIERS = set(WORDS.split())
 KINDS = ("class", "interface", "object", "fun", "val", "var", "constructor", "init", "typealias", "companion")
 STARTS = MODIFIERS | set(KINDS) | {"}", "@", "get", "set"}
 SEEN = ("JvmStatic", "JvmOverloads", "JvmField", "Throws", "Deprecated")
@@ -27,6 +28,15 @@ class Declaration:
     text: str
     file: str
     line: int
+
+    @property
+    def parameters(self) -> int | None:
+        """The number of parameters, None where there are none to give."""
+        if self.kind == "entry" or "(" not in self.text.replace("@Throws(", ""):
+            return None
+        source = tokens(self.text.partition(self.name)[2])
+        start = next((i for i, token in enumerate(source) if token.text == "("), None)
+        return None if start is None else len(parts(source[start + 1 : closing(source, start)]))
 
 
 def declarations(text: str, file: str) -> list[Declaration]:
@@ -83,7 +93,7 @@ class _Reader:
         constructor, i = self._constructor(self._generics(i + 2))
         supertypes, i = self._supertypes(i)
         text = " ".join(filter(None, [*self._seen(annotations, modifiers), kind, name, constructor]))
-        found = [Declaration(name, kind, text + supertypes, self._file, line)]
+        found = [Declaration(name, kind, text + supertypes, self._file, line=line)]
         if self._text(i) == "{":
             end = closing(self._source, i)
             inside = i + 1
@@ -123,9 +133,8 @@ class _Reader:
             names = [j for j, token in enumerate(part) if token.text[0].isalpha()]
             at = names[0] if part[0].text != "@" else closing(part, part.index(_find(part, "("))) + 1
             text = joined(part)
-            found.append(
-                Declaration(f"{outer}.{part[at].text}", "entry", text, self._file, part[at].line)
-            )
+            name = f"{outer}.{part[at].text}"
+            found.append(Declaration(name, "entry", text, self._file, line=part[at].line))
         return found, stop + (stop < end)
 
     def _property(
@@ -141,7 +150,7 @@ class _Reader:
         value = "" if stated or modifiers else " " + joined(self._source[value_start:i])
         text = " ".join([*self._seen(annotations, modifiers), word, name]) + (stated or value)
         hidden = HIDDEN & set(modifiers)
-        return ([] if hidden else [Declaration(name, word, text, self._file, line)]), i
+        return ([] if hidden else [Declaration(name, word, text, self._file, line=line)]), i
 
     def _function(
         self, outer: str, annotations: list[str], modifiers: list[str], i: int
@@ -157,7 +166,7 @@ class _Reader:
         result, i = self._result(kind, end + 1)
         text = " ".join([*self._seen(annotations, modifiers), kind, name]) + parameters + result
         hidden = HIDDEN & set(modifiers)
-        return ([] if hidden else [Declaration(name, kind, text, self._file, line)]), i
+        return ([] if hidden else [Declaration(name, kind, text, self._file, line=line)]), i
 
     def _result(self, kind: str, i: int) -> tuple[str, int]:
         if kind == "constructor":

@@ -52,7 +52,7 @@ def declared(texts: dict[str, str]) -> list[Declaration]:
 
 
 def differences(ours: Iterable[Declaration], real: Iterable[Declaration]) -> list[str]:
-    """Return a sentence for each declaration of the stub that is not LiteRT's, or that the stub should have."""
+    """Return a sentence for each declaration of the stub that is not LiteRT's, and for each that it lacks."""
     by_name: dict[str, list[Declaration]] = {}
     for each in real:
         by_name.setdefault(each.name, []).append(each)
@@ -83,6 +83,7 @@ def _missing(ours: list[Declaration], real: dict[str, list[Declaration]]) -> lis
         if each.kind == "entry" or "abstract " in each.text
     ]
     return [
-        f"{classes[each.name.rpartition('.')[0]].file} lacks {each.name}: {each.text} ({each.file}:{each.line})"
+        f"{stub.file} lacks {each.text} of {stub.name} ({each.file}:{each.line})"
         for each in wanted
+        for stub in [classes[each.name.rpartition(".")[0]]]
     ]

@@ -29,7 +29,7 @@ class Type:
 
 @dataclass(frozen=True)
 class Member:
-    """A method, a constructor (`<init>`) or a field; a field has no `parameters`, a constant has a `value`."""
+    """A method, a constructor (`<init>`) or a field, which has no `parameters`; a constant has a `value`."""
 
     name: str
     line: int
@@ -58,6 +58,7 @@ class Class:
     abstract: bool = False
     parent: str = "Object"
     interfaces: tuple[str, ...] = ()
+    since: int = 0
     members: list[Member] = field(default_factory=list)
 
     def named(self, name: str) -> list[Member]:

@@ -55,9 +55,14 @@ class _Reader:
         elif found := CLASS.match(line):
             self._around.append(found[2])
             name = ".".join(self._around)
-            interfaces = tuple(_last(each) for each in _split(found[4] or ""))
             self.classes[name] = Class(
-                name, self._file, number, False, bool(found[1]), _last(found[3] or "Object"), interfaces
+                name,
+                self._file,
+                number,
+                abstract=bool(found[1]),
+                parent=_last(found[3] or "Object"),
+                interfaces=tuple(_last(each) for each in _split(found[4] or "")),
+                since=self._level("@since"),
             )
         elif line.startswith("public ") and ".".join(self._around) in self.classes:
             self._class().members.extend(self._members(line, number))
@@ -68,12 +73,31 @@ class _Reader:
             name = "<init>" if found[2] == "constructor" else found[2]
             parameters = tuple(_type(each.split(": ", 1)[1]) for each in _split(found[3]))
             result = _type(found[4] or "void")
-            static = bool(found[1])
-            return [Member(name, number, result, parameters, static, None, since, deprecated)]
+            return [
+                Member(
+                    name,
+                    number,
+                    result,
+                    parameters,
+                    static=bool(found[1]),
+                    since=since,
+                    deprecated=deprecated,
+                )
+            ]
         if (found := FIELD.match(line)) and found[2] != "class":
             value = _value(found[3])
             kind = Type("string" if found[3][0] == '"' else "number") if value else _type(found[3])
-            return [Member(found[2], number, kind, None, bool(found[1]), value, since, deprecated)]
+            return [
+                Member(
+                    found[2],
+                    number,
+                    kind,
+                    static=bool(found[1]),
+                    value=value,
+                    since=since,
+                    deprecated=deprecated,
+                )
+            ]
         return []
 
     def _class(self) -> Class:

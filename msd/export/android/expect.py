@@ -16,8 +16,8 @@ from msd.export.android.manifest import AppManifest
 LEAST_PSNR = 30.0
 """The least PSNR in dB of a phone's image: below, it is another image.
 
-Measured in docs/regress.md, on the demo checkpoint: two swapped convolutions leave 17 to 22 dB, int4 weights
-27 dB and more, other weights' rounding 36 dB and more. No phone has been measured.
+docs/android-app.md has what wrong networks and what rounding cost images of the demo checkpoint: 17 to 28 dB
+remain, and 36 or more. No phone has been measured.
 """
 LARGEST_SEED = 2**63 - 1
 CHUNKS = ("prompt", "negative_prompt", "seed", "steps", "guidance", "scheduler", "model")

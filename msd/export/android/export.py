@@ -57,6 +57,7 @@ def plan(bundle: Bundle, settings: AndroidSettings) -> ExportPlan:
         settings.guidance,
         licence=settings.licence,
         report=settings.report,
+        min_memory=settings.min_ram,
     )
     models = networks(manifest)
     packs: tuple[Pack, ...] = ()
@@ -84,7 +85,13 @@ def export_android(
     contents = plan(bundle, settings)
     require_free(out, force)
     with exporting(out) as staging:
-        project = Project(out.absolute().name, settings, contents.manifest, contents.packs, contents.expected)
+        project = Project(
+            folder=out.absolute().name,
+            settings=settings,
+            manifest=contents.manifest,
+            packs=contents.packs,
+            expected=contents.expected,
+        )
         for texts in (library_texts, app_texts, gradle_texts, readme_texts):
             for name, text in texts(project).items():
                 _write(staging / name, text)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import msd
-from msd.bundle import Bundle, ConvertedFile
+from msd.bundle import Bundle, ConvertedFile, Source
 from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.android.schedules import ImageFacts, Schedule, image_facts, schedules
@@ -198,7 +198,6 @@ def describe(
     roles = family.ordered({*family.required, *bundle.manifest.components})
     networks = [_file(name, bundle.component(name)) for name in roles]
     counts = steps or [images.steps]
-    hashes = {name: file.sha256 for name, file in source.files.items()}
     return AppManifest(
         model=bundle.model_hash,
         files=(*networks, *_tokenizer_files(tokenizer)),
@@ -219,7 +218,7 @@ def describe(
         precision=precision,
         runtime=RUNTIME,
         versions={"msd": msd.__version__, **bundle.manifest.versions},
-        weights=WeightsOrigin(source.kind, source.name, hashes, licence),
+        weights=_origin(source, licence),
         min_memory=min_memory or _memory(networks),
         preview=_preview(family, networks),
         image=image_facts(bundle, chosen, counts),
@@ -285,6 +284,11 @@ def _file(role: str, part: ConvertedFile) -> ModelFile:
         inputs=part.inputs,
         outputs=part.outputs,
     )
+
+
+def _origin(source: Source, licence: str | None) -> WeightsOrigin:
+    hashes = {name: file.sha256 for name, file in source.files.items()}
+    return WeightsOrigin(kind=source.kind, name=source.name, sha256=hashes, licence=licence)
 
 
 def _memory(networks: Sequence[ModelFile]) -> int:

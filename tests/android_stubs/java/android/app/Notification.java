@@ -4,6 +4,7 @@ import android.content.Context;
 import android.graphics.drawable.Icon;
 import android.os.Parcelable;
 import org.jetbrains.annotations.NotNull;
+import org.jetbrains.annotations.Nullable;
 
 public class Notification implements Parcelable {
     public static final int FLAG_ONGOING_EVENT = 0x00000002;
@@ -57,7 +58,9 @@ public class Notification implements Parcelable {
 
         public static final class Builder {
             private final Action made;
-            public Builder(Icon icon, CharSequence title, PendingIntent intent) { made = new Action(title, intent); }
+            public Builder(Icon icon, CharSequence title, @Nullable PendingIntent intent) {
+                made = new Action(title, intent);
+            }
             @NotNull public Action build() { return made; }
         }
     }

@@ -1,4 +1,4 @@
-"""A bundle as a folder of resources for an iOS app, with the same files and manifest as in Android apps."""
+"""A bundle as the files that an app of any platform needs, with the same manifest as in Android apps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from msd.files.verified_copy import OnProgress
 MODELS = "SDModels"
 
 
-def export_ios(
+def export_files(
     bundle: Bundle,
     out: Path,
     manifest: AppManifest,
@@ -41,7 +41,7 @@ def export_ios(
         )
         (models / "SHA256SUMS").write_text(sums(manifest))
         (staging / "README.md").write_text(_readme(manifest), "utf-8")
-        finish(staging, out, "ios", manifest.model)
+        finish(staging, out, "files", manifest.model)
 
 
 def _readme(manifest: AppManifest) -> str:
