@@ -20,6 +20,7 @@ private val SCENARIOS: Map<String, (JSONObject) -> JSONObject> = mapOf(
     "fail" to ::fail,
     "rotate" to ::rotate,
     "save" to ::save,
+    "save at once" to ::saveAtOnce,
     "psnr" to ::compare,
     "screen" to ::screen,
     "instrumented" to ::instrumented,
@@ -109,7 +110,7 @@ private fun generate(command: JSONObject): JSONObject {
     )
 }
 
-/** Cancels while the phone is held up in a step, lets it go on, and generates again. */
+/** Cancels while the phone is held up in a step, and generates again. */
 private fun cancel(command: JSONObject): JSONObject {
     val phone = StandInPhone(command.folder(), command.getString("held"))
     val studio = studioOn(phone)
@@ -123,12 +124,12 @@ private fun cancel(command: JSONObject): JSONObject {
     seen.until(Phase.CANCELLED)
     val phases = seen.phases()
     val count = seen.states.size
-    // The phone goes on, and reports what nobody waits for any more.
-    phone.release()
     onMain {
         studio.cancel()
         studio.tryAgain()
     }
+    // Only now the phone goes on with the first image, and reports what nobody waits for any more.
+    phone.release()
     seen.until(Phase.DONE)
     return said("phases" to phases, "again" to seen.phases(count), "opened" to phone.asked.count { it == "open" })
 }
@@ -204,6 +205,19 @@ private fun save(command: JSONObject): JSONObject {
         "cured" to (saved.problem == null),
         "phases" to seen.phases().takeLast(5),
     )
+}
+
+/** Saves an image in the moment in which it is finished. */
+private fun saveAtOnce(command: JSONObject): JSONObject {
+    val studio = studioOn(StandInPhone(command.folder()))
+    val seen = Seen()
+    onMain {
+        studio.watch(seen)
+        studio.watch { if (it.phase == Phase.DONE && it.saved == null) studio.save() }
+        studio.generate(request())
+    }
+    seen.until(Phase.SAVING)
+    return said("saved" to seen.until(Phase.DONE).saved.toString(), "phases" to seen.phases().takeLast(4))
 }
 
 private fun compare(command: JSONObject): JSONObject =
