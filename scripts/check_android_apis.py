@@ -72,7 +72,7 @@ def _litert(sources: Sources) -> tuple[list[str], list[Declaration]]:
     }
     stub = litert.declared({path: text for path, text in ours.items() if litert.OURS not in path})
     found = litert.differences(stub, declared)
-    print(f"LiteRT at {sources.commit()}: {len(stub)} declarations of the stub, {len(found)} differences")
+    print(f"LiteRT at {sources.commit()}: {len(stub)} declarations of the stub, differences: {len(found)}")
     return found, declared
 
 
@@ -90,7 +90,7 @@ def _android(framework: dict[str, Class]) -> list[str]:
     found = android.differences(stubs, framework, VERSIONS.compile_sdk)
     members = sum(len(each.members) for each in stubs.values())
     said = f"{len(stubs)} classes and {members} members of the stubs"
-    print(f"Android at API {VERSIONS.compile_sdk}: {said}, {len(found)} differences")
+    print(f"Android at API {VERSIONS.compile_sdk}: {said}, differences: {len(found)}")
     return found
 
 

@@ -10,12 +10,13 @@ import pytest
 from click.testing import CliRunner
 
 from msd.export.android.settings import DELIVERIES
+from msd.export.android.versions import VERSIONS
 from scripts import check_android_apis
 from scripts.android_apis import android, litert
 from scripts.android_apis.calls import ExternalCall
 from scripts.android_apis.java import read_java
 from scripts.android_apis.litert import FOLDER, Sources
-from scripts.android_apis.table import BEGIN, END, Judges, replaced, rows
+from scripts.android_apis.table import BEGIN, END, Judges, read_play, replaced, rows
 from scripts.android_apis.typescript import read_types
 
 ROOT = Path(__file__).parents[1]
@@ -271,7 +272,7 @@ def asked(*arguments: str | Path) -> tuple[int, str]:
 def test_the_script_ends_with_3_and_says_where(checkout: Path) -> None:
     code, said = asked(checkout)
     assert code == 0
-    assert "0 differences" in said
+    assert "differences: 0" in said
     path = checkout / FOLDER / "Model.kt"
     path.write_text(
         path.read_text().replace('inputName: String, signature: String = ""', "inputName: String")
@@ -328,11 +329,24 @@ def test_a_row_says_line_page_and_api_level(tmp_path: Path) -> None:
         ],
         judges,
     )
-    assert "| `com.google.ai.edge.litert.Model.create(3)` | Model.kt:30 | Gpu |" in table
-    assert "| `com.google.ai.edge.litert.Model.setOptions(1)` | Model.kt:16 | Gpu |" in table
+    created, options = (REAL[: REAL.index(each)].count("\n") + 1 for each in ("fun create", "var options"))
+    assert f"| `com.google.ai.edge.litert.Model.create(3)` | Model.kt:{created} | Gpu |" in table
+    assert f"| `com.google.ai.edge.litert.Model.setOptions(1)` | Model.kt:{options} | Gpu |" in table
     assert "| `a.b.Store.fetch()` | [a:b 1](https://example.com/a/b/Store) | Models, Web |" in table
     assert "[7](https://developer.android.com/reference/android/os/Power) | 29 | Hooks |" in table
     assert replaced(f"above {BEGIN} old {END} below", "new") == f"above {BEGIN}\n\nnew\n\n{END} below"
+
+
+def test_every_package_that_was_only_read_has_its_page() -> None:
+    pages = read_play(ROOT / "tests/android_stubs/play.json")["packages"]
+    folder = ROOT / "tests/android_stubs/java"
+    read = {
+        ".".join(path.parent.relative_to(folder).parts)
+        for path in folder.rglob("*.java")
+        if path.relative_to(folder).parts[0] != "android"
+    }
+    assert read == set(pages)
+    assert all(page["address"].startswith("https://") for page in pages.values())
 
 
 def test_every_class_that_exported_sources_import_is_in_the_table() -> None:
@@ -353,3 +367,12 @@ def test_the_table_lists_every_call_of_the_compiled_export(tmp_path: Path) -> No
     missing = [str(call) for call in check_android_apis.used(tmp_path) if f"`{call}`" not in said]
     assert missing == [], "run python -m scripts.check_android_apis LITERT --types TYPES --table"
     assert len(DELIVERIES) == 4
+
+
+def test_what_older_phones_lack_is_called_after_a_look_at_their_version() -> None:
+    """A source that calls something newer than the least version asks for it; lint would say where."""
+    texts = {path.stem: path.read_text() for path in (ROOT / "msd/export/android").rglob("*.kt")}
+    lines = re.findall(r"^\| `(.+)` \| \[.*\]\(.*\) \| (\d+) \| (.+) \|$", PAGE.read_text(), re.M)
+    newer = [(call, users.split(", ")) for call, level, users in lines if int(level) > VERSIONS.min_sdk]
+    assert len(newer) > 10
+    assert [call for call, users in newer for user in users if "SDK_INT" not in texts[user]] == []

@@ -174,7 +174,7 @@ def test_nobody_at_the_address_is_a_sentence(app: PlayedDownload) -> None:
 def test_cancelling_ends_a_blocked_download_and_keeps_what_has_arrived(
     suspend: bool, app: PlayedDownload
 ) -> None:
-    """The server stays silent until the end of the test, and the app would wait for it for a minute."""
+    """The server is silent, and the app would wait for a minute; what is sent afterwards is not written."""
     app.host.plan(UNET, Answer(stall=MIDDLE))
     name = app.ask(suspend=suspend)
     assert app.host.stalled.wait(60)
@@ -184,6 +184,8 @@ def test_cancelling_ends_a_blocked_download_and_keeps_what_has_arrived(
     with pytest.raises(Refused, match=expected):
         app.result(name)
     assert (["interrupted"] in app.arrivals(name)) != suspend
+    app.host.release.set()
+    wait_for(lambda: app.host.sent[UNET] == LARGE)
     assert app.part().stat().st_size == MIDDLE
     app.fetch()
     app.require_whole()

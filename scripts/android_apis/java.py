@@ -32,12 +32,12 @@ def read_java(text: str, file: str) -> dict[str, Class]:
     """Return the public classes of a source, by name."""
     source = tokens(text)
     package = joined(source[1 : next(i for i, each in enumerate(source) if each.text == ";")])
-    reader = _Reader(source, file)
+    reader = _JavaReader(source, file)
     reader.members(Class(package, file, 1, interface=False), len(package.split(".")), 0, len(source))
     return reader.classes
 
 
-class _Reader:
+class _JavaReader:
     def __init__(self, source: Sequence[Token], file: str) -> None:
         self.classes: dict[str, Class] = {}
         self._source = source

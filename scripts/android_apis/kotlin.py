@@ -42,10 +42,10 @@ class Declaration:
 def declarations(text: str, file: str) -> list[Declaration]:
     """Return what a source declares for others; raises ValueError where brackets do not match."""
     source = [*tokens(text), Token("}", 0)]
-    return _Reader(source, file).members("", 0, len(source) - 1)
+    return _KotlinReader(source, file).members("", 0, len(source) - 1)
 
 
-class _Reader:
+class _KotlinReader:
     def __init__(self, source: Sequence[Token], file: str) -> None:
         self._source = source
         self._file = file

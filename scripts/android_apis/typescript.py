@@ -19,14 +19,14 @@ PLAIN = ("number", "boolean", "string", "void", "any")
 
 def read_types(path: Path) -> dict[str, Class]:
     """Return the classes of a file of declarations, by name."""
-    reader = _Reader(path.name)
+    reader = _TypesReader(path.name)
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             reader.take(line.strip(), number)
     return reader.classes
 
 
-class _Reader:
+class _TypesReader:
     def __init__(self, file: str) -> None:
         self.classes: dict[str, Class] = {}
         self._file = file

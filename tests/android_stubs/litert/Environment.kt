@@ -1,4 +1,4 @@
-/** LiteRT's signatures, litert/kotlin/…/Environment.kt; docs/android-apis.md names their commit and lines. */
+/** LiteRT's signatures, litert/kotlin/…/Environment.kt; scripts/check_android_apis.py compares them. */
 @file:Suppress("unused", "UNUSED_PARAMETER")
 
 package com.google.ai.edge.litert
