@@ -13,13 +13,15 @@ from tests.android_projects import GRAY, Projects
 from tests.app_bundles import HEIGHT, WIDTH
 from tests.jvm import Jvm, Refused
 
-BEGINNING = ["CHECKING_DEVICE"]
 FETCHING = ["WAITING_FOR_WIFI", "NEEDS_CONSENT", "FETCHING 5/15", "FETCHING 15/15"]
-GENERATING = ["COMPILING", "ENCODING", "COMPILING", "DENOISING 1/2", "DENOISING 2/2", "DECODING", "DONE"]
-FIRST = [*BEGINNING, *FETCHING, "CHECKING_FILES 1/2", *GENERATING]
-AGAIN = [phase for i, phase in enumerate(["ENCODING", *GENERATING[1:]]) if i != 2]
-"""Phases with a pipeline that is open, and a U-Net that was kept: the text encoder is compiled each time."""
+OPENING = ["CHECKING_DEVICE", *FETCHING, "CHECKING_FILES 1/2"]
+STEPS = ["DENOISING 1/2", "DENOISING 2/2", "DECODING", "DONE"]
+FIRST = [*OPENING, "COMPILING", "ENCODING", "COMPILING", *STEPS]
+OPENED = ["ENCODING", "COMPILING", "ENCODING", "COMPILING", *STEPS]
+"""The phases of an image when the pipeline is open already."""
 
+KEPT = ["ENCODING", "COMPILING", "ENCODING", *STEPS]
+"""The same when the U-Net was kept, too."""
 
 COMPILING = "Compiling the U-Net for the GPU. The first time takes longest."
 
@@ -40,8 +42,7 @@ def test_an_image_is_generated_in_order_and_the_model_is_opened_once(app: Jvm, m
     seen = app.ask("generate", folder=model)
     assert seen["phases"] == ["IDLE", *FIRST]
     assert seen["steps"] == [2, 6]
-    assert seen["again"][0] == "ENCODING"
-    assert seen["again"][-2:] == ["DECODING", "DONE"]
+    assert seen["again"] == [*KEPT[:3], *(f"DENOISING {n}/6" for n in range(1, 7)), "DECODING", "DONE"]
     assert [name for name in seen["asked"] if not name.startswith("compile")] == [
         *("check", "wait", "fetch", "open")
     ]
@@ -50,26 +51,29 @@ def test_an_image_is_generated_in_order_and_the_model_is_opened_once(app: Jvm, m
 
 
 HELD = {
-    "check": ["CHECKING_DEVICE"],
-    "wait": ["CHECKING_DEVICE", "WAITING_FOR_WIFI"],
-    "fetch": ["CHECKING_DEVICE", *FETCHING[:3]],
-    "open": ["CHECKING_DEVICE", *FETCHING, "CHECKING_FILES 1/2"],
-    "compile text_encoder": FIRST[:-6],
-    "run text_encoder": FIRST[:-5],
-    "compile unet": FIRST[:-4],
-    "run unet": FIRST[:-4],
-    "run vae_decoder": FIRST[:-4],
+    "check": (OPENING[:1], FIRST),
+    "wait": (OPENING[:2], FIRST),
+    "fetch": (OPENING[:4], FIRST),
+    "open": (OPENING, FIRST),
+    "compile text_encoder": (FIRST[:-6], OPENED),
+    "run text_encoder": (FIRST[:-5], OPENED),
+    "compile unet": (FIRST[:-4], KEPT),
+    "run unet": (FIRST[:-4], KEPT),
+    "run vae_decoder": (FIRST[:-4], KEPT),
 }
+"""At which step of the phone an image is cancelled, the phases until then, and those of the next image.
+
+The decoder runs for a preview, before the first step is reported.
+"""
 
 
 @pytest.mark.parametrize("held", HELD)
 def test_a_cancelled_image_ends_whatever_is_done_and_the_next_begins(held: str, app: Jvm, model: str) -> None:
-    """The decoder runs for a preview, before the first step is reported."""
+    """What the cancelled one still reports while the next is generated changes nothing."""
     seen = app.ask("cancel", folder=model, held=held)
-    assert seen["phases"] == ["IDLE", *HELD[held], "CANCELLING", "CANCELLED"]
-    early = held in ("check", "wait", "fetch", "open")
-    assert seen["again"][0] == ("CHECKING_DEVICE" if early else "ENCODING")
-    assert seen["again"][-3:] == ["DENOISING 2/2", "DECODING", "DONE"]
+    before, again = HELD[held]
+    assert seen["phases"] == ["IDLE", *before, "CANCELLING", "CANCELLED"]
+    assert seen["again"] == again
     assert seen["opened"] == (2 if held == "open" else 1)
 
 
@@ -89,7 +93,13 @@ def test_what_fails_is_shown_and_can_be_tried_again(
     assert seen["after"] is True
     at = seen["phases"].index("FAILED")
     assert seen["phases"][-1] == "DONE"
-    assert seen["phases"][at + 1] == ("ENCODING" if step == "run unet" else "CHECKING_DEVICE")
+    assert seen["phases"][at + 1 :] == (KEPT if step == "run unet" else FIRST)
+
+
+def test_a_download_that_is_cancelled_elsewhere_is_no_failure(app: Jvm, model: str) -> None:
+    seen = app.ask("cancel elsewhere", folder=model)
+    assert seen["phases"] == ["IDLE", *OPENING[:4], "CANCELLED"]
+    assert seen["problem"] is False
 
 
 def test_a_screen_that_comes_sees_the_state_that_the_last_one_saw(app: Jvm, model: str) -> None:
@@ -105,6 +115,12 @@ def test_an_image_that_cannot_be_saved_can_be_saved_again(app: Jvm, model: str) 
     assert (seen["problem"], seen["cured"]) == ("the disk is full", True)
     assert seen["saved"] == "content://gallery/seed-7"
     assert seen["phases"] == ["DONE", "SAVING", "DONE", "SAVING", "DONE"]
+
+
+def test_an_image_can_be_saved_in_the_moment_in_which_it_is_finished(app: Jvm, model: str) -> None:
+    seen = app.ask("save at once", folder=model)
+    assert seen["phases"] == ["DECODING", "DONE", "SAVING", "DONE"]
+    assert seen["saved"] == "content://gallery/seed-7"
 
 
 @pytest.mark.parametrize("noise", [0, 1, 9, 200])

@@ -4,6 +4,7 @@ package com.example.assets
 import android.os.Handler
 import android.os.Looper
 import dev.msd.runtime.BadDevice
+import dev.msd.runtime.Cancelled
 import dev.msd.runtime.Request
 import java.io.File
 import java.io.IOException
@@ -18,8 +19,10 @@ private val SCENARIOS: Map<String, (JSONObject) -> JSONObject> = mapOf(
     "generate" to ::generate,
     "cancel" to ::cancel,
     "fail" to ::fail,
+    "cancel elsewhere" to ::cancelElsewhere,
     "rotate" to ::rotate,
     "save" to ::save,
+    "save at once" to ::saveAtOnce,
     "psnr" to ::compare,
     "screen" to ::screen,
     "instrumented" to ::instrumented,
@@ -109,7 +112,7 @@ private fun generate(command: JSONObject): JSONObject {
     )
 }
 
-/** Cancels while the phone is held up in a step, lets it go on, and generates again. */
+/** Cancels while the phone is held up in a step, and generates again. */
 private fun cancel(command: JSONObject): JSONObject {
     val phone = StandInPhone(command.folder(), command.getString("held"))
     val studio = studioOn(phone)
@@ -123,12 +126,12 @@ private fun cancel(command: JSONObject): JSONObject {
     seen.until(Phase.CANCELLED)
     val phases = seen.phases()
     val count = seen.states.size
-    // The phone goes on, and reports what nobody waits for any more.
-    phone.release()
     onMain {
         studio.cancel()
         studio.tryAgain()
     }
+    // Only now the phone goes on with the first image, and reports what nobody waits for any more.
+    phone.release()
     seen.until(Phase.DONE)
     return said("phases" to phases, "again" to seen.phases(count), "opened" to phone.asked.count { it == "open" })
 }
@@ -151,6 +154,20 @@ private fun fail(command: JSONObject): JSONObject {
     onMain { studio.tryAgain() }
     val end = seen.until(Phase.DONE)
     return said("problem" to failed.problem.toString(), "after" to (end.problem == null), "phases" to seen.phases())
+}
+
+/** Cancels the download where Google Play shows it. */
+private fun cancelElsewhere(command: JSONObject): JSONObject {
+    val phone = StandInPhone(command.folder())
+    phone.failures["fetch"] = Cancelled("the download was cancelled")
+    val studio = studioOn(phone)
+    val seen = Seen()
+    onMain {
+        studio.watch(seen)
+        studio.generate(request())
+    }
+    val end = seen.until(Phase.CANCELLED)
+    return said("phases" to seen.phases(), "problem" to (end.problem != null))
 }
 
 /** Lets one screen go and another come while an image is on its way. */
@@ -204,6 +221,19 @@ private fun save(command: JSONObject): JSONObject {
         "cured" to (saved.problem == null),
         "phases" to seen.phases().takeLast(5),
     )
+}
+
+/** Saves an image in the moment in which it is finished. */
+private fun saveAtOnce(command: JSONObject): JSONObject {
+    val studio = studioOn(StandInPhone(command.folder()))
+    val seen = Seen()
+    onMain {
+        studio.watch(seen)
+        studio.watch { if (it.phase == Phase.DONE && it.saved == null) studio.save() }
+        studio.generate(request())
+    }
+    seen.until(Phase.SAVING)
+    return said("saved" to seen.until(Phase.DONE).saved.toString(), "phases" to seen.phases().takeLast(4))
 }
 
 private fun compare(command: JSONObject): JSONObject =

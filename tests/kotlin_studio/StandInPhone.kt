@@ -37,6 +37,8 @@ internal class StandInPhone(private val folder: File, private val held: String =
 
     override val manifest: Manifest = Manifest.open(folder)
 
+    override val notifies: Boolean = true
+
     override fun check(): Unit = step("check")
 
     override suspend fun fetch(onArrival: OnArrival): File = runInterruptible(Dispatchers.IO) {

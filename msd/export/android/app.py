@@ -45,9 +45,12 @@ def _sources(project: Project, kind: str, template: str) -> dict[str, str]:
     package = project.settings.package
     folder = f"{APP}/src/{kind}/kotlin/{package.replace('.', '/')}"
     found = files("msd.export.android.templates").joinpath("app", template).iterdir()
+    notifies = "true" if project.settings.delivery == "download" else "false"
     names = sorted(path.name for path in found if path.name.endswith(".kt"))
     return {
-        f"{folder}/{name}": fill(f"app/{template}/{name}", package=package, address=project.address)
+        f"{folder}/{name}": fill(
+            f"app/{template}/{name}", package=package, address=project.address, notifies=notifies
+        )
         for name in names
     }
 

@@ -14,6 +14,9 @@ public interface Phone {
     /** The manifest that came with the app; throws RuntimeFailure. */
     public val manifest: Manifest
 
+    /** Whether fetching shows a notification, which users of Android 13 and later are asked to allow. */
+    public val notifies: Boolean
+
     /** Throws BadDevice or NoGpu where this phone cannot run the model; blocks. */
     public fun check()
 

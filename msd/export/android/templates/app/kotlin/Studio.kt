@@ -3,11 +3,11 @@ package @@{package}
 import android.app.Activity
 import android.util.Log
 import dev.msd.runtime.Cancelled
+import dev.msd.runtime.GeneratedImage
 import dev.msd.runtime.Pipeline
 import dev.msd.runtime.Request
 import dev.msd.runtime.generate
 import java.util.concurrent.Executor
-import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.Job
@@ -62,10 +62,10 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         update(State(state.manifest, first, request))
         turn += 1
         val now = turn
+        var image: GeneratedImage? = null
         work = scope.async {
-            val image = opened(now).generate(request) { progress -> report(now) { it.after(progress) } }
-            report(now) { it.copy(phase = Phase.DONE, image = image) }
-        }.also { it.invokeOnCompletion { problem -> main.execute { end(problem) } } }
+            image = opened(now).generate(request) { progress -> report(now) { it.after(progress) } }
+        }.also { it.invokeOnCompletion { problem -> main.execute { end(image, problem) } } }
     }
 
     /** Begins the same image again. */
@@ -79,6 +79,9 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         update(state.at(Phase.CANCELLING))
         work?.cancel()
     }
+
+    /** Whether fetching shows a notification, which users of Android 13 and later are asked to allow. */
+    public val notifies: Boolean get() = phone.notifies
 
     /** Asks the user, in [activity], whether the model may be fetched over mobile data. */
     public fun askConsent(activity: Activity): Unit = phone.askConsent(activity)
@@ -112,14 +115,16 @@ public class Studio(private val phone: Phone, private val main: Executor) {
         if (reporting == turn && state.phase.busy && state.phase != Phase.CANCELLING) update(change(state))
     }
 
-    private fun end(problem: Throwable?) {
-        if (!state.phase.busy) return
-        if (problem == null || problem is CancellationException || problem is Cancelled) {
-            update(state.at(Phase.CANCELLED))
-        } else {
-            Log.e(TAG, "no image", problem)
-            update(state.at(Phase.FAILED).copy(problem = problem))
+    /** Ends the turn: nothing else could begin before, so the state is still that of its work. */
+    private fun end(image: GeneratedImage?, problem: Throwable?) {
+        val cancelled = state.phase == Phase.CANCELLING || problem is Cancelled
+        val next = when {
+            cancelled -> state.at(Phase.CANCELLED)
+            problem == null -> state.at(Phase.DONE).copy(image = image)
+            else -> state.at(Phase.FAILED).copy(problem = problem)
         }
+        if (next.phase == Phase.FAILED) Log.e(TAG, "no image", problem)
+        update(next)
     }
 
     private fun update(next: State) {

@@ -1,7 +1,9 @@
 package @@{package}
 
+import android.Manifest.permission.POST_NOTIFICATIONS
 import android.app.Activity
 import android.content.Intent
+import android.content.pm.PackageManager
 import android.net.Uri
 import android.os.Build
 import android.os.Bundle
@@ -52,6 +54,7 @@ public class StudioActivity : Activity() {
 
     private fun generate() {
         val seed = seed() ?: return
+        if (studio.notifies) askForNotifications()
         val request = Request(
             prompt = view<EditText>(R.id.prompt).text.toString(),
             negativePrompt = view<EditText>(R.id.negative_prompt).text.toString(),
@@ -70,6 +73,13 @@ public class StudioActivity : Activity() {
         val seed = text.toLongOrNull()?.takeIf { it >= 0 }
         if (seed == null) field.error = getString(R.string.bad_seed)
         return seed
+    }
+
+    /** The notification of a download is where a user can cancel it while the app is not visible. */
+    private fun askForNotifications() {
+        if (Build.VERSION.SDK_INT < Build.VERSION_CODES.TIRAMISU) return
+        if (checkSelfPermission(POST_NOTIFICATIONS) == PackageManager.PERMISSION_GRANTED) return
+        requestPermissions(arrayOf(POST_NOTIFICATIONS), 0)
     }
 
     private fun share() {
