@@ -96,6 +96,12 @@ def test_what_fails_is_shown_and_can_be_tried_again(
     assert seen["phases"][at + 1 :] == (KEPT if step == "run unet" else FIRST)
 
 
+def test_a_download_that_is_cancelled_elsewhere_is_no_failure(app: Jvm, model: str) -> None:
+    seen = app.ask("cancel elsewhere", folder=model)
+    assert seen["phases"] == ["IDLE", *OPENING[:4], "CANCELLED"]
+    assert seen["problem"] is False
+
+
 def test_a_screen_that_comes_sees_the_state_that_the_last_one_saw(app: Jvm, model: str) -> None:
     seen = app.ask("rotate", folder=model)
     assert seen["same"] is True

@@ -4,6 +4,7 @@ package com.example.assets
 import android.os.Handler
 import android.os.Looper
 import dev.msd.runtime.BadDevice
+import dev.msd.runtime.Cancelled
 import dev.msd.runtime.Request
 import java.io.File
 import java.io.IOException
@@ -18,6 +19,7 @@ private val SCENARIOS: Map<String, (JSONObject) -> JSONObject> = mapOf(
     "generate" to ::generate,
     "cancel" to ::cancel,
     "fail" to ::fail,
+    "cancel elsewhere" to ::cancelElsewhere,
     "rotate" to ::rotate,
     "save" to ::save,
     "save at once" to ::saveAtOnce,
@@ -152,6 +154,20 @@ private fun fail(command: JSONObject): JSONObject {
     onMain { studio.tryAgain() }
     val end = seen.until(Phase.DONE)
     return said("problem" to failed.problem.toString(), "after" to (end.problem == null), "phases" to seen.phases())
+}
+
+/** Cancels the download where Google Play shows it. */
+private fun cancelElsewhere(command: JSONObject): JSONObject {
+    val phone = StandInPhone(command.folder())
+    phone.failures["fetch"] = Cancelled("the download was cancelled")
+    val studio = studioOn(phone)
+    val seen = Seen()
+    onMain {
+        studio.watch(seen)
+        studio.generate(request())
+    }
+    val end = seen.until(Phase.CANCELLED)
+    return said("phases" to seen.phases(), "problem" to (end.problem != null))
 }
 
 /** Lets one screen go and another come while an image is on its way. */

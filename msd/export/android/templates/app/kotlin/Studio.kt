@@ -8,7 +8,6 @@ import dev.msd.runtime.Pipeline
 import dev.msd.runtime.Request
 import dev.msd.runtime.generate
 import java.util.concurrent.Executor
-import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.Job
@@ -118,7 +117,7 @@ public class Studio(private val phone: Phone, private val main: Executor) {
 
     /** Ends the turn: nothing else could begin before, so the state is still that of its work. */
     private fun end(image: GeneratedImage?, problem: Throwable?) {
-        val cancelled = state.phase == Phase.CANCELLING || problem is CancellationException || problem is Cancelled
+        val cancelled = state.phase == Phase.CANCELLING || problem is Cancelled
         val next = when {
             cancelled -> state.at(Phase.CANCELLED)
             problem == null -> state.at(Phase.DONE).copy(image = image)
