@@ -1,4 +1,4 @@
-/** Answers each line of input, a JSON command that names a scenario: `{"ok": …}` or `{"error": …, "message": …}`. */
+/** Answers each line of input, a JSON command of a scenario: `{"ok": …}` or `{"error": …, "message": …}`. */
 package com.example.assets
 
 import android.os.Handler

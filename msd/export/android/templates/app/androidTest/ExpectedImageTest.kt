@@ -24,7 +24,8 @@ public class ExpectedImageTest {
         assertEquals(end.problem?.toString() ?: end.phase.name, Phase.DONE, end.phase)
         val psnr = psnr(checkNotNull(end.image).argb, expected.argb)
         Log.i(TAG, "PSNR to the expected image: $psnr dB")
-        assertTrue("the image is $psnr dB from the expected one, less than ${expected.leastPsnr}", psnr >= expected.leastPsnr)
+        val least = expected.leastPsnr
+        assertTrue("the image is $psnr dB from the expected one, less than $least", psnr >= least)
     }
 
     /** Returns the state in which the studio ends, or in which it waits for a person. */

@@ -1,6 +1,6 @@
 package @@{package}
 
-import android.Manifest.permission.POST_NOTIFICATIONS
+import android.Manifest.permission
 import android.app.Activity
 import android.content.Intent
 import android.content.pm.PackageManager
@@ -78,8 +78,8 @@ public class StudioActivity : Activity() {
     /** The notification of a download is where a user can cancel it while the app is not visible. */
     private fun askForNotifications() {
         if (Build.VERSION.SDK_INT < Build.VERSION_CODES.TIRAMISU) return
-        if (checkSelfPermission(POST_NOTIFICATIONS) == PackageManager.PERMISSION_GRANTED) return
-        requestPermissions(arrayOf(POST_NOTIFICATIONS), 0)
+        if (checkSelfPermission(permission.POST_NOTIFICATIONS) == PackageManager.PERMISSION_GRANTED) return
+        requestPermissions(arrayOf(permission.POST_NOTIFICATIONS), 0)
     }
 
     private fun share() {
