@@ -6,8 +6,9 @@ import dev.msd.runtime.Manifest
 import java.io.File
 
 /** The model, part of the app: copied out of it once, because only a file can be mapped into memory. */
-public class Models(private val context: Context) {
-    private val model = AppModel(context)
+public class Models(context: Context) {
+    private val app: Context = context.applicationContext
+    private val model = AppModel(app)
 
     /** What the model is, whether its files are there yet or not; throws a RuntimeFailure for a damaged app. */
     public val manifest: Manifest get() = model.manifest
@@ -33,6 +34,6 @@ public class Models(private val context: Context) {
     private fun install(onArrival: OnArrival, stop: Stop) = Install(model, stop).run(onArrival) { part ->
         // Bytes of an APK are near: a file of which some have arrived is copied again.
         part.restart(null)
-        context.assets.open("sd-models/${part.file.name}").use(part::take)
+        app.assets.open("sd-models/${part.file.name}").use(part::take)
     }
 }

@@ -67,7 +67,8 @@ public class FetchService : Service() {
         } catch (_: Exception) {
             // The app is told too, if it waits; if it does not, it tries again when it is opened.
         } finally {
-            awake?.release()
+            // After its time it is released, and once more would be an error.
+            if (awake != null && awake.isHeld) awake.release()
             notification.end()
             stopSelf(startId)
         }

@@ -12,8 +12,8 @@ import java.io.File
  * [base] is the address of the export's download/, such as "https://example.com/sd-models/". One app has one model.
  */
 public class Models internal constructor(context: Context, base: String, private val patience: Patience) {
-    private val context: Context = context.applicationContext
-    private val model = AppModel(context)
+    private val app: Context = context.applicationContext
+    private val model = AppModel(app)
     private val base: String = if (base.endsWith("/")) base else "$base/"
 
     public constructor(context: Context, base: String) : this(context, base, Patience())
@@ -39,7 +39,7 @@ public class Models internal constructor(context: Context, base: String, private
         model.pushed()?.let { return it }
         if (!model.isInstalled()) {
             val download = begin()
-            FetchService.start(context, base)
+            FetchService.start(app, base)
             download.await(onArrival, owner = true)
         }
         return model.folder

@@ -13,9 +13,9 @@ import java.io.File
 
 /** The model, delivered by Google Play in packs: plain files, which are mapped where they lie. */
 public class Models internal constructor(context: Context, private val patience: Long) {
-    private val context: Context = context.applicationContext
-    private val model = AppModel(context)
-    private val manager: @@{kind}PackManager = @@{kind}PackManagerFactory.getInstance(context)
+    private val app: Context = context.applicationContext
+    private val model = AppModel(app)
+    private val manager: @@{kind}PackManager = @@{kind}PackManagerFactory.getInstance(app)
 
     public constructor(context: Context) : this(context, PATIENCE)
 
