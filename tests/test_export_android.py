@@ -163,6 +163,39 @@ def test_gradle_knows_the_packs_that_are_there(exports: dict[str, Path]) -> None
             assert 'noCompress += "tflite"' in (out / module / "build.gradle.kts").read_text()
 
 
+def test_a_project_may_lie_in_a_folder_of_any_name(bundle: Bundle, tmp_path: Path) -> None:
+    out = tmp_path / '.it\'s a $"project": 1'
+    export_android(bundle, out, AndroidSettings("assets", app=True))
+    assert 'rootProject.name = "it\'s a \\$-project-- 1"' in (out / "settings.gradle.kts").read_text()
+    export_android(bundle, out, AndroidSettings("assets"), force=True)
+    snippet = (out / "settings.snippet.gradle.kts").read_text()
+    assert 'rootDir.resolve(".it\'s a \\$\\"project\\": 1")' in snippet
+    assert not (out / "settings.gradle.kts").exists()
+
+
+@pytest.mark.parametrize("min_ram", [None, 7 * 10**9])
+def test_gradle_is_told_of_device_targeting_where_it_is_used(
+    min_ram: int | None, bundle: Bundle, tmp_path: Path
+) -> None:
+    export_android(bundle, tmp_path / "out", AndroidSettings("ai-pack", min_ram=min_ram, app=True))
+    lines = (tmp_path / "out/gradle.properties").read_text().splitlines()
+    assert "android.useAndroidX=true" in lines
+    targeting = "android.experimental.enableDeviceTargetingConfigApi=true"
+    assert (targeting in lines) == (min_ram is not None)
+
+
+def test_every_string_of_the_app_is_used_and_none_is_written_elsewhere(exports: dict[str, Path]) -> None:
+    main = exports["assets"] / "app/src/main"
+    strings = set(re.findall(r'<string name="(\w+)"', (main / "res/values/strings.xml").read_text()))
+    xml = "\n".join(path.read_text() for path in main.rglob("*.xml"))
+    kotlin = "\n".join(path.read_text() for path in main.rglob("*.kt"))
+    used = set(re.findall(r"@string/(\w+)", xml)) | set(re.findall(r"R\.string\.(\w+)", kotlin))
+    assert used == strings
+    layout = (main / "res/layout/studio.xml").read_text()
+    shown = re.findall(r'android:(?:text|hint|contentDescription|textOn|textOff)="(.*)"', layout)
+    assert all(each.startswith("@string/") for each in shown)
+
+
 def test_files_that_one_pack_cannot_hold_are_in_two(bundle: Bundle) -> None:
     sizes = {"a": 900, "b": 599, "c": 1, "d": 1500, "e": 2}
     million = 10**6
