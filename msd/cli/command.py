@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from msd.errors import MsdError, OutputExists
+from msd.errors import MsdError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -68,12 +68,6 @@ class LazyGroup(click.Group):
         """Write the list of commands for --help without importing any."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, help) for name, (_, help) in self._lazy.items()])
-
-
-def refuse_existing(path: Path, force: bool) -> None:
-    """Raise OutputExists for an existing file, unless `force`."""
-    if path.exists() and not force:
-        raise OutputExists(f"{path} exists; --force replaces it")
 
 
 def command_line() -> str:

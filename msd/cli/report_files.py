@@ -9,6 +9,7 @@ from pathlib import Path
 from msd.bundle import MANIFEST, RunsOn, open_bundle
 from msd.errors import BadBundle
 from msd.families import Family, families
+from msd.files.publication import complete
 
 Files = Sequence[tuple[Path, RunsOn]]
 """The files to judge; those for the CPU are only listed."""
@@ -68,6 +69,7 @@ def files_of(paths: tuple[Path, ...]) -> Files:
 
 def _components(folder: Path) -> Files:
     """Return the files that the folder's manifest lists; those of a whole family where it has none."""
+    complete(folder)
     if (folder / MANIFEST).exists():
         parts = open_bundle(folder).manifest.components.values()
         return [(folder / part.file, part.runs_on) for part in parts]

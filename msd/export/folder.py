@@ -8,16 +8,15 @@ with exporting(out) as staging:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from msd.errors import OutputExists
 from msd.files import schema
-from msd.files.atomic import raises_unwritable
-from msd.files.staging import publish, staged
+from msd.files.publication import contents, publish, recover, staged
+from msd.files.unwritable import raises_unwritable
 
 NOTE = "sd-export.json"
 FORMAT = 1
@@ -34,11 +33,16 @@ class ExportNote:
 
 
 def require_free(out: Path, force: bool) -> None:
-    """Raise OutputExists for a file, and without `force` for a folder that is not empty."""
+    """Raise OutputExists for a file, and without `force` for a folder that is not empty.
+
+    First completes an export that was cut off while it replaced another.
+    """
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file; give a folder to write to")
-    if force or not out.is_dir() or not any(out.iterdir()):
-        return
+    recover(out)
+    with raises_unwritable(out, out):
+        if force or not out.is_dir() or not contents(out):
+            return
     if (out / NOTE).is_file():
         raise OutputExists(f"{out} is an earlier export; --force replaces it, including your changes")
     raise OutputExists(f"{out} is not empty and not an export; give another folder, or --force")
@@ -46,7 +50,7 @@ def require_free(out: Path, force: bool) -> None:
 
 @contextmanager
 def exporting(out: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `out` for the export's files; raises OutputUnwritable on a full disk."""
+    """Yield an empty folder on the disk of `out` for the files; raises OutputUnwritable on a full one."""
     with staged(out) as staging, raises_unwritable(out, staging):
         yield staging
 
@@ -55,10 +59,8 @@ def finish(staging: Path, out: Path, platform: str, model: str) -> None:
     """Move all files of `staging` to `out`, and remove those of an earlier export that this one lacks."""
     new = {path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()}
     stale = _files(out) - new
-    (staging / NOTE).write_text(schema.dump(ExportNote(platform, model, tuple(sorted(new)))))
-    publish(staging, out, NOTE)
-    for name in sorted(stale):
-        _remove(out, PurePosixPath(name))
+    (staging / NOTE).write_text(schema.dump(ExportNote(platform, model, tuple(sorted(new)))), "utf-8")
+    publish(staging, out, NOTE, stale)
 
 
 def _files(out: Path) -> set[str]:
@@ -68,11 +70,3 @@ def _files(out: Path) -> set[str]:
     except (OSError, ValueError):
         return set()
     return {name for name in note.files if not {"..", "/"} & set(PurePosixPath(name).parts)}
-
-
-def _remove(out: Path, name: PurePosixPath) -> None:
-    """Remove a file, and its parent folders that become empty."""
-    with suppress(OSError):
-        (out / name).unlink()
-        for folder in list(name.parents)[:-1]:
-            os.rmdir(out / folder)

@@ -51,9 +51,13 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
 
 
 def dump(value: Any) -> str:
-    """Return a dataclass as the JSON text that `load` reads, its `format` first, with a final newline."""
+    """Return a dataclass as the JSON text that `load` reads, its `format` first, with a final newline.
+
+    What UTF-8 cannot hold, such as a path of other bytes, is escaped.
+    """
     fields = to_json(value)
-    return json.dumps({"format": fields.pop("format"), **fields}, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps({"format": fields.pop("format"), **fields}, indent=2, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def to_json(value: Any) -> Any:

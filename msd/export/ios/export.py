@@ -39,7 +39,7 @@ def export_ios(
             models,
             on_progress,
         )
-        (models / "SHA256SUMS").write_text(sums(manifest))
+        (models / "SHA256SUMS").write_text(sums(manifest), "utf-8")
         (staging / "README.md").write_text(_readme(manifest), "utf-8")
         finish(staging, out, "ios", manifest.model)
 
