@@ -9,6 +9,7 @@ from pathlib import Path
 from msd.bundle import MANIFEST, RunsOn, open_bundle
 from msd.errors import BadBundle
 from msd.families import Family, families
+from msd.files.names import require_text
 from msd.files.publication import complete
 
 Files = Sequence[tuple[Path, RunsOn]]
@@ -60,9 +61,10 @@ def _apart(file: Path, runs_on: RunsOn, folder: Path) -> Iterator[JudgedFile]:
 
 
 def files_of(paths: tuple[Path, ...]) -> Files:
-    """Return the .tflite files that `paths` name; raises BadBundle."""
+    """Return the .tflite files that `paths` name; raises BadBundle, and BadConfig for a bad name."""
     files: list[tuple[Path, RunsOn]] = []
     for path in paths:
+        require_text(path)
         files += _components(path) if path.is_dir() else [(path, "gpu")]
     return files
 

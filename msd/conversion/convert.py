@@ -33,7 +33,8 @@ from msd.conversion.prune import PrunedModels, prune_components
 from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files, stale_files
 from msd.conversion.settings import Settings
 from msd.encoding.encode import require_matched
-from msd.files.disk import require_space
+from msd.files.disk import real_place, require_space
+from msd.files.names import require_text
 from msd.files.publication import publish, recover, staged
 from msd.files.targets import require_targets
 from msd.runners.peak_memory import peak_rss
@@ -67,6 +68,7 @@ def convert(
     started = time.perf_counter()
     if settings.calibration:
         settings.calibration.facts()
+    require_text(real_place(out))
     recover(out)
     refuse_unrelated(out, settings.force)
     previous = load_previous(out, settings.force)

@@ -10,6 +10,7 @@ import dataclasses
 import json
 import typing
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -123,6 +124,7 @@ def describe(kind: Any, within: tuple[Any, ...] = ()) -> dict[str, Any]:
     return {"type": NAMES[kind]}
 
 
+@cache
 def _fields(kind: type) -> list[tuple[str, Any, bool]]:
     """Return each field's name, its type, and whether it is required."""
     types = typing.get_type_hints(kind)
@@ -134,6 +136,7 @@ def _fields(kind: type) -> list[tuple[str, Any, bool]]:
     ]
 
 
+@cache
 def _inline(kind: type) -> tuple[str, Any] | None:
     """Return the name and item type of the field whose items stand beside the others, if there is one."""
     types = typing.get_type_hints(kind)

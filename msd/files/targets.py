@@ -34,11 +34,11 @@ def require_writable(path: Path, force: bool) -> None:
     if not place.parent.is_dir() or not _may_write(place.parent):
         raise OutputUnwritable(f"cannot write {path}: {path.parent} is not a folder that can be written to")
     require_file(place, path, place.parent)
-    if place.exists() and not force:
-        raise OutputExists(f"{path} exists; --force replaces it")
     with raises_unwritable(path, beside(place)):
         require_ours(beside(place), path)
         sweep(beside(place))
+    if place.exists() and not force:
+        raise OutputExists(f"{path} exists; --force replaces it")
 
 
 def require_targets(out: Path, names: Iterable[str]) -> None:

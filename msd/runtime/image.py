@@ -64,9 +64,9 @@ def save_image(image: GeneratedImage, path: Path, force: bool = False) -> None:
 
 def check_output(path: Path, force: bool) -> None:
     """Raise OutputExists or OutputUnwritable where `save_image` would, before the image is generated."""
-    if path.is_file() and not force:
+    require_writable(path, force=True)
+    if path.exists() and not force:
         raise OutputExists(f"{path} exists; choose another name or give --force")
-    require_writable(path, force)
 
 
 def _write_png(image: GeneratedImage, stream: BinaryIO) -> None:
