@@ -106,7 +106,7 @@ def _refuse_reports(suite: Suite, output: Path | None, junit: Path | None, force
 
     if output:
         require_replaceable(output, suite, force)
-    if junit:
+    if junit and (junit.parent != output or output.is_dir()):  # the report's folder comes before it
         require_writable(junit, force)
 
 

@@ -72,8 +72,11 @@ def is_ours(folder: Path) -> bool:
     """Return whether `folder` is one with our mark, or empty as a run leaves it that is killed at once."""
     if folder.is_symlink() or not folder.is_dir():
         return False
-    names = os.listdir(folder)
-    return not names or (MARK in names and stat.S_ISREG((folder / MARK).lstat().st_mode))
+    try:
+        names = os.listdir(folder)
+        return not names or (MARK in names and stat.S_ISREG((folder / MARK).lstat().st_mode))
+    except FileNotFoundError:  # another run of ours has just deleted it
+        return True
 
 
 def sweep(folder: Path) -> None:
@@ -99,10 +102,13 @@ def _lock(folder: Path, out: Path, wait: bool) -> int:
     while True:
         require_ours(folder, out)
         folder.mkdir(mode=0o700, exist_ok=True)
-        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except FileNotFoundError:  # another run has just deleted it
+            continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            if folder.exists() and os.path.samestat(os.fstat(lock), folder.stat()):
+            if _is_at(lock, folder):
                 return lock
         except BlockingIOError:
             os.close(lock)
@@ -110,6 +116,14 @@ def _lock(folder: Path, out: Path, wait: bool) -> int:
         os.close(lock)
         if not wait:
             raise OutputUnwritable(f"another run has just written {out}; run again if that is still wanted")
+
+
+def _is_at(lock: int, folder: Path) -> bool:
+    """Return whether the open folder is the one that now has the name."""
+    try:
+        return os.path.samestat(os.fstat(lock), folder.lstat())
+    except FileNotFoundError:
+        return False
 
 
 def _empty(folder: Path) -> None:
