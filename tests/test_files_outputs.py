@@ -9,6 +9,7 @@ import socket
 import stat
 import subprocess
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,7 @@ def attempt(path: Path, text: str, force: bool, begin: int, go: int) -> int:
     except OutputExists:
         return 7
     except BaseException:
+        traceback.print_exc()
         return 1
     return 0
 

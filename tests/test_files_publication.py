@@ -22,6 +22,7 @@ from msd.files import disk
 from msd.files.journal import Journal, write_journal
 from msd.files.publication import complete, publish, recover, staged
 from tests import publications
+from tests.app_bundles import write_bundle
 from tests.kills import MINE, files
 from tests.publications import EARLIER, FORCED, SETTINGS, convert
 from tests.tiny_disk import tiny_disk
@@ -393,3 +394,23 @@ def test_very_long_names(tmp_path: Path) -> None:
         publish(new, long, "file")
     recover(long)
     assert files(tmp_path) == {f"{long.name}/file": b"new"}
+
+
+def test_an_export_says_how_much_room_it_takes(tmp_path: Path) -> None:
+    write_bundle(tmp_path / "bundle")
+    with tiny_disk(tmp_path / "disk", "16k") as small:
+        (tmp_path / "out").symlink_to(small / "out")
+        with pytest.raises(OutputUnwritable, match=r"out takes about \d+\.\d kB, and \d+\.\d kB are free"):
+            publications.export(tmp_path)
+        assert names(small) == []
+
+
+def test_the_note_of_an_export_leads_nowhere(tmp_path: Path) -> None:
+    publications.earlier_export(tmp_path)
+    (tmp_path / "mine").write_text("mine")
+    note = tmp_path / "out" / "sd-export.json"
+    odd = ["", ".", "/mine", "../mine", "a\0b", "SDModels"]
+    note.write_text(json.dumps({**json.loads(note.read_text()), "files": odd}))
+    publications.export(tmp_path, force=True)
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "out" / "SDModels" / "unet.tflite").is_file()

@@ -15,7 +15,9 @@ from pathlib import Path, PurePosixPath
 
 from msd.errors import OutputExists
 from msd.files import schema
+from msd.files.disk import require_space
 from msd.files.publication import contents, publish, recover, staged
+from msd.files.targets import require_targets
 from msd.files.unwritable import raises_unwritable
 
 NOTE = "sd-export.json"
@@ -49,9 +51,14 @@ def require_free(out: Path, force: bool) -> None:
 
 
 @contextmanager
-def exporting(out: Path) -> Iterator[Path]:
-    """Yield an empty folder on the disk of `out` for the files; raises OutputUnwritable on a full one."""
+def exporting(out: Path, needed: int = 0) -> Iterator[Path]:
+    """Yield an empty folder on the disk of `out` for the files, which take about `needed` bytes.
+
+    Raises OutputUnwritable for a disk with less room, and for one that is full before the end.
+    """
+    require_targets(out, [NOTE])
     with staged(out) as staging, raises_unwritable(out, staging):
+        require_space(out, needed)
         yield staging
 
 
@@ -69,4 +76,9 @@ def _files(out: Path) -> set[str]:
         note: ExportNote = schema.load(ExportNote, out / NOTE, FORMAT, "an export's note")
     except (OSError, ValueError):
         return set()
-    return {name for name in note.files if not {"..", "/"} & set(PurePosixPath(name).parts)}
+    return {name for name in note.files if _is_inside(name)}
+
+
+def _is_inside(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return bool(parts) and not {"..", "/"} & {*parts} and "\0" not in name

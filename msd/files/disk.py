@@ -42,6 +42,10 @@ def require_space(out: Path, needed: int) -> None:
     free = shutil.disk_usage(around).free
     if needed > free:
         raise OutputUnwritable(
-            f"{out} takes about {needed / 1e6:.1f} MB, and {free / 1e6:.1f} MB are free on its disk;"
+            f"{out} takes about {_size(needed)}, and {_size(free)} are free on its disk;"
             " free some, or write to another disk"
         )
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.1f} kB"

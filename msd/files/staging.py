@@ -70,9 +70,9 @@ def require_ours(folder: Path, out: Path) -> None:
 
 def is_ours(folder: Path) -> bool:
     """Return whether `folder` is one with our mark, or empty as a run leaves it that is killed at once."""
-    if folder.is_symlink() or not folder.is_dir():
-        return False
     try:
+        if not stat.S_ISDIR(folder.lstat().st_mode):
+            return False
         names = os.listdir(folder)
         return not names or (MARK in names and stat.S_ISREG((folder / MARK).lstat().st_mode))
     except FileNotFoundError:  # another run of ours has just deleted it
@@ -101,7 +101,8 @@ def _lock(folder: Path, out: Path, wait: bool) -> int:
     """Return the locked descriptor of `folder`: of the one that is there now, not of one just deleted."""
     while True:
         require_ours(folder, out)
-        folder.mkdir(mode=0o700, exist_ok=True)
+        with suppress(FileExistsError):
+            os.mkdir(folder, 0o700)
         try:
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         except FileNotFoundError:  # another run has just deleted it

@@ -30,7 +30,7 @@ def export_ios(
     """
     folders = {file.name: MODELS for file in networks(manifest)}
     require_free(out, force)
-    with exporting(out) as staging:
+    with exporting(out, sum(file.bytes for file in manifest.files)) as staging:
         models = staging / MODELS
         place(
             bundle,
