@@ -42,8 +42,8 @@ def require_space(out: Path, needed: int) -> None:
     free = shutil.disk_usage(around).free
     if needed > free:
         raise OutputUnwritable(
-            f"{out} takes about {_size(needed)}, and {_size(free)} are free on its disk;"
-            " free some, or write to another disk"
+            f"no space left to write {out}: it takes about {_size(needed)}, and {_size(free)} are free;"
+            " free some and run again"
         )
 
 

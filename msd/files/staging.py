@@ -42,9 +42,9 @@ def staging_folder(folder: Path, out: Path, wait: bool = False) -> Iterator[Path
     and where another run has it, unless `wait`.
     """
     with locked(folder, out, wait):
-        _empty(folder)
-        (folder / MARK).touch()
         try:
+            _empty(folder)
+            (folder / MARK).touch()
             yield folder
         finally:
             discard(folder)
@@ -53,7 +53,12 @@ def staging_folder(folder: Path, out: Path, wait: bool = False) -> Iterator[Path
 @contextmanager
 def locked(folder: Path, out: Path, wait: bool = False) -> Iterator[None]:
     """Hold the lock of a staging folder, made if need be; the system releases it when the process ends."""
-    lock = _lock(folder, out, wait)
+    try:
+        lock = _lock(folder, out, wait)
+    except BaseException:  # such as Ctrl-C; a folder that is another run's is not empty, or made anew
+        with suppress(OSError):
+            folder.rmdir()
+        raise
     try:
         yield
     finally:
