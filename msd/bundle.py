@@ -21,6 +21,8 @@ from msd.errors import BadBundle
 from msd.families import Component, Family, families, find_family
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
+from msd.files.names import require_text
+from msd.files.publication import complete
 from msd.ledger import ComponentLedger
 from msd.tensor_spec import TensorSpec
 
@@ -231,11 +233,15 @@ def _remedy(component: Component) -> str:
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
     """Return the bundle in `folder`, its files checked by size and, if `verify`, by SHA-256.
 
-    Raises BadBundle for a missing file, a file that differs from the manifest, or an invalid manifest.
+    First completes a conversion that was cut off while it replaced the files. Raises BadBundle for a missing
+    file, a file that differs from the manifest, or an invalid manifest, and OutputUnwritable where a
+    conversion that was cut off cannot be completed, and BadConfig for a name that is not UTF-8.
     """
     folder = Path(folder)
     if not folder.is_dir():
         raise BadBundle(f"{folder} is not a folder; it should be one that msd-convert wrote")
+    require_text(folder)
+    complete(folder)
     bundle = Bundle(folder, load_manifest(folder / MANIFEST))
     for component in bundle.manifest.components.values():
         _check_file(folder / component.file, component, verify)

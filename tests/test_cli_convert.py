@@ -172,7 +172,7 @@ def test_an_interrupted_run_leaves_nothing(
     script = "from msd.cli.convert import convert; convert()"
     command = [sys.executable, "-c", script, source, "-o", tmp_path / "out"]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as running:
-        while not (tmp_path / ".out.part").exists():
+        while not (tmp_path / ".out.msd-part").exists():
             assert running.poll() is None
             time.sleep(0.01)
         running.send_signal(number)

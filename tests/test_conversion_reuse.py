@@ -20,7 +20,7 @@ from msd.bundle import Manifest, open_bundle
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
 from msd.errors import OutputExists, OutputUnwritable
-from msd.files.staging import staged
+from msd.files.publication import staged
 from tests import checkpoints
 from tests.stable_diffusion import COMPONENTS
 
@@ -180,14 +180,14 @@ def test_a_killed_run_leaves_no_result_and_the_next_cleans_up(source: Path, tmp_
     process.join()
     assert process.exitcode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
-    assert left.name == ".out.part"
-    assert (left / "unet.tflite").exists()
+    assert left.name == ".out.msd-part"
+    assert (left / "new" / "unet.tflite").exists()
     assert converted(source, tmp_path / "out", SETTINGS)[1] == set(COMPONENTS)
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
 
 
 def test_two_runs_do_not_write_the_same_folder(source: Path, tmp_path: Path) -> None:
-    script = "import sys, time\nfrom msd.files.staging import staged\nfrom pathlib import Path\n"
+    script = "import sys, time\nfrom msd.files.publication import staged\nfrom pathlib import Path\n"
     script += "with staged(Path(sys.argv[1])):\n    print('ready', flush=True)\n    time.sleep(60)\n"
     command = [sys.executable, "-c", script, str(tmp_path / "out")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as other:
@@ -195,7 +195,7 @@ def test_two_runs_do_not_write_the_same_folder(source: Path, tmp_path: Path) -> 
         other.stdout.readline()
         with pytest.raises(OutputUnwritable, match="another run is writing"):
             convert(source, tmp_path / "out", SETTINGS)
-        assert (tmp_path / ".out.part").is_dir()
+        assert (tmp_path / ".out.msd-part").is_dir()
         other.kill()
     convert(source, tmp_path / "out", SETTINGS)
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
@@ -204,11 +204,13 @@ def test_two_runs_do_not_write_the_same_folder(source: Path, tmp_path: Path) -> 
 def test_a_link_left_in_the_staging_folder_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "precious").mkdir()
     (tmp_path / "precious" / "file").write_text("mine")
-    (tmp_path / ".out.part").mkdir()
-    (tmp_path / ".out.part" / "link").symlink_to(tmp_path / "precious")
+    left = tmp_path / ".out.msd-part"
+    left.mkdir()
+    (left / "msd-staging").touch()
+    (left / "link").symlink_to(tmp_path / "precious")
     with staged(tmp_path / "out") as staging:
         assert not any(staging.iterdir())
-    (tmp_path / ".out.part").symlink_to(tmp_path / "precious")
+    left.symlink_to(tmp_path / "precious")
     with pytest.raises(OutputUnwritable), staged(tmp_path / "out"):
         pass
     assert (tmp_path / "precious" / "file").read_text() == "mine"

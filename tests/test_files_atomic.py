@@ -23,7 +23,7 @@ def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     with atomic_write(path) as temporary:
         temporary.write_text("new")
         assert not path.exists()
-        assert temporary.parent == tmp_path
+        assert temporary.parent == tmp_path / ".out.msd-part"
     assert [p.name for p in tmp_path.iterdir()] == ["out"]
     assert path.read_text() == "new"
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 from msd.blockwise.measure import measure
 from msd.blockwise.result import BlockReport
 from msd.bundle import Bundle
 from msd.calibration.generated_inputs import Calibration
 from msd.errors import BadBundle
+from msd.files.scratch import scratch_folder
 
 OnProgress = Callable[[str, str, int, int], None]
 """Called with the component, the activity, the amount done, and the total amount."""
@@ -36,11 +35,11 @@ def compare(
         compressed.component(name)
         reference.component(name)
     measured = {}
-    with tempfile.TemporaryDirectory(prefix="msd-calibration-") as folder:
+    with scratch_folder() as folder:
         runs = calibration.runs(
             reference,
             components,
-            Path(folder),
+            folder,
             lambda done, of, s: on_progress("inputs", "generating", done, of),
         )
         for name in components:

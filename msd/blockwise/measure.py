@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +15,7 @@ from msd.blockwise.result import BlockError, ComponentErrors
 from msd.calibration.activations import watch
 from msd.calibration.store import Store, running
 from msd.errors import BadModelFile
+from msd.files.scratch import scratch_folder
 from msd.ir import Graph, Tensor
 from msd.ir.weights import Array
 from msd.parity import ErrorSum
@@ -47,8 +47,8 @@ def measure(
         every = blocks(ours, theirs, together)
     except ValueError as problem:
         raise BadModelFile(f"{compressed} is no version of {reference}: {problem}") from problem
-    with tempfile.TemporaryDirectory(prefix="msd-blocks-") as folder:
-        store = Store(Path(folder))
+    with scratch_folder() as folder:
+        store = Store(folder)
         on_progress("running the reference", 0, 1)
         known = {t: None for b in every for t in (*b.values.values(), *b.reference.outputs)}
         known |= dict.fromkeys((*ours.inputs, *ours.outputs))
@@ -70,8 +70,8 @@ def measure(
 def result_snr(reference: Path, compressed: Path, inputs: Iterable[Mapping[str, Array]]) -> float | None:
     """Return the SNR in dB of the results of a compressed network over `inputs`; None without error."""
     ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
-    with tempfile.TemporaryDirectory(prefix="msd-result-") as folder:
-        store = Store(Path(folder))
+    with scratch_folder() as folder:
+        store = Store(folder)
         watch(ours, inputs, ours.outputs, store.add)
         return _ratio(_final(theirs, inputs, ours, store, compressed))
 

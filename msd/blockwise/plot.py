@@ -20,10 +20,10 @@ def check_plot(path: Path) -> None:
         raise BadConfig(f"{path} is not a name for a plot; it should end in {' or '.join(FORMATS)}")
 
 
-def save_plot(report: BlockReport, path: Path) -> None:
+def save_plot(report: BlockReport, path: Path, force: bool = True) -> None:
     """Draw a bar for each block, in order of execution, below each other, and the network's error beside it.
 
-    The same report gives the same bytes. Raises OutputUnwritable.
+    The same report gives the same bytes. Raises OutputUnwritable, and OutputExists unless `force`.
     """
     import matplotlib
 
@@ -42,7 +42,7 @@ def save_plot(report: BlockReport, path: Path) -> None:
         for axis, (name, part) in zip(axes[:, 0], report.components.items(), strict=True):
             _draw(axis, part)
             axis.set_title(f"{name}: {report.compressed} against {report.reference}")
-        with atomic_write(path) as temporary:
+        with atomic_write(path, force) as temporary:
             kind = path.suffix.lower().removeprefix(".")
             figure.savefig(
                 temporary, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.calibration.store import GraphFile, Store, open_graph, write
+from msd.files.scratch import scratch_folder
 from msd.ir import Graph, Model, Op, Tensor
 from msd.ir.interface import Interface
 from msd.ir.split import split_graph
@@ -43,8 +43,8 @@ def watch(
     needed = _needed(graph, tensors)
     weights = sum(t.size for t in needed.tensors() if t.data is not None)
     pieces = split_graph(needed, max(1, math.ceil(weights / piece)))
-    with tempfile.TemporaryDirectory(prefix="msd-activations-") as folder:
-        store = Store(Path(folder))
+    with scratch_folder() as folder:
+        store = Store(folder)
         for run_inputs in _by_tensor(graph, inputs):
             for tensor, value in run_inputs.items():
                 store.add(tensor, value)

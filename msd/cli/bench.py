@@ -15,9 +15,10 @@ from rich.markup import escape
 
 from msd.cli import options
 from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backends
-from msd.cli.command import CHECK_FAILED, Command, Failure, console, refuse_existing
+from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import benchmark_progress
+from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.bench.result import Benchmark
@@ -173,7 +174,7 @@ def bench(
     if fail_slower and other is None:
         raise click.UsageError("--fail-slower compares with --compare OTHER.")
     if output:
-        refuse_existing(output, force)
+        require_writable(output, force)
     stderr = Console(stderr=True)
     opened = [open_bundle(folder, verify) for folder in (bundle, other) if folder]
     with ExitStack() as stack:
@@ -214,8 +215,7 @@ def _write(benchmark: Benchmark, output: Path, force: bool) -> None:
     from msd.bench.table import to_markdown
     from msd.files.atomic import atomic_write
 
-    refuse_existing(output, force)  # it may have appeared during the measurement
-    with atomic_write(output) as temporary:
+    with atomic_write(output, force) as temporary:
         text = to_markdown(benchmark) if output.suffix == ".md" else dump_benchmark(benchmark)
         temporary.write_text(text, "utf-8")
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.cli import options
-from msd.cli.command import CHECK_FAILED, Command, command_line, console, refuse_existing
+from msd.cli.command import CHECK_FAILED, Command, command_line, console
 from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import component_progress
+from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.blockwise.result import BlockReport, ComponentErrors
@@ -69,7 +70,7 @@ def blocks(
         from msd.blockwise.plot import check_plot, save_plot
 
         check_plot(plot)
-        refuse_existing(plot, force)
+        require_writable(plot, force)
     calibration = Calibration(given=given, steps=steps, kept=kept, guidance=guidance, seed=seed)
     opened, other = open_bundle(bundle), open_bundle(reference)
     with component_progress() as on_progress:
@@ -83,7 +84,7 @@ def blocks(
             command_line(),
         )
     if plot:
-        save_plot(report, plot)
+        save_plot(report, plot, force)
     click.echo(dump(report), nl=False) if as_json else _print_report(report)
     low = {name: p.median_db for name, p in report.components.items() if p.median_db < (fail_below or -1e9)}
     for name, median in low.items():

@@ -5,7 +5,9 @@ Exit code 0: done. 1: a `Failure`, with its reason. 2: wrong usage, click's own.
 
 from __future__ import annotations
 
+import errno
 import importlib
+import os
 import signal
 import sys
 import threading
@@ -15,7 +17,8 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
-from msd.errors import MsdError, OutputExists
+from msd.cli.streams import print_everything
+from msd.errors import MsdError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -36,13 +39,21 @@ class Command(click.Command):
     """A command whose function may raise MsdError; use as `@click.command(cls=Command)`."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; turn an MsdError into a `Failure`, and SIGTERM into a clean exit."""
+        """Run the command; turn an MsdError or an OSError into a `Failure`, and SIGTERM into a clean exit."""
+        print_everything()
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
-            return super().invoke(ctx)
+            _require_working_folder()
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+            return result
         except MsdError as error:
             raise Failure(str(error)) from error
+        except OSError as problem:
+            if problem.errno == errno.EPIPE:  # click ends quietly where nobody reads
+                raise
+            raise Failure(_sentence(problem)) from problem
 
 
 class LazyGroup(click.Group):
@@ -70,10 +81,19 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, help) for name, (_, help) in self._lazy.items()])
 
 
-def refuse_existing(path: Path, force: bool) -> None:
-    """Raise OutputExists for an existing file, unless `force`."""
-    if path.exists() and not force:
-        raise OutputExists(f"{path} exists; --force replaces it")
+def _require_working_folder() -> None:
+    """Raise `Failure` in a folder that has been deleted: what is relative to it leads nowhere."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise Failure("the working folder has been deleted; change to another folder and run again") from None
+
+
+def _sentence(problem: OSError) -> str:
+    """Return what went wrong with a file; one that is open already has no name: mostly it is stdout."""
+    if problem.filename is None:
+        return f"stdout, or a temporary file, cannot be written ({problem.strerror or problem})"
+    return f"{problem.filename} cannot be used ({problem.strerror})"
 
 
 def command_line() -> str:

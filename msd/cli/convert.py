@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from msd.cli import options
-from msd.cli.command import Command, refuse_existing
+from msd.cli.command import Command
 from msd.cli.model_options import model_options
 from msd.cli.options import FILE
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
 from msd.families import find_family, title_of
+from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.api import ModelOptions
@@ -208,7 +209,7 @@ def convert(
         manifest = conversion.convert(source, output, settings, on_progress, _print_shared)
     _report_left_out(source, manifest.conversion.left_out)
     if prune_report:
-        save_report(manifest, prune_report)
+        save_report(manifest, prune_report, force)
     _print_result(manifest, output, converted, explain, as_json)
 
 
@@ -217,7 +218,7 @@ def _refuse(size_twice: object, prune_report: Path | None, force: bool) -> None:
     if size_twice:
         raise click.UsageError("--size already names the height and the width.")
     if prune_report:
-        refuse_existing(prune_report, force)
+        require_writable(prune_report, force)
 
 
 def _demo_checkpoint() -> Path:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from msd.cli import options
-from msd.cli.command import Command, refuse_existing
+from msd.cli.command import Command
 from msd.cli.generate_options import pipeline_options, request_options
 from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
+from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
@@ -121,15 +122,15 @@ def _record(execution: str, timeline: Path | None, force: bool) -> Iterator[Time
         yield None
         return
     check_timeline(timeline)
-    refuse_existing(timeline, force)
+    require_writable(timeline, force)
     with TimelineRecorder(execution) as recorder:
         yield recorder
-    save_timeline(recorder.timeline, timeline)
+    save_timeline(recorder.timeline, timeline, force)
 
 
 def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
     """Return a function that writes previews to a folder, SEED-STEP.png; refuse existing ones."""
-    from msd.files.atomic import raises_unwritable
+    from msd.files.unwritable import raises_unwritable
     from msd.runtime.image import GeneratedImage, check_output, save_image
 
     def path(seed: int, number: int) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from msd.bundle import ImageSize
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
-
-FILE = click.Path(path_type=Path, dir_okay=False)
-FOLDER = click.Path(path_type=Path, file_okay=False)
 
 
 class LateChoice(click.ParamType[str]):
@@ -45,6 +43,20 @@ class LateChoice(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
         """Return the names that begin with `incomplete`."""
         return self.choice.shell_complete(ctx, param, incomplete)
+
+
+class NamedPath(click.Path):
+    """A path with a name, which an empty argument has not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the path; fails for an empty one."""
+        if not os.fspath(value):
+            self.fail("the name is empty", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+FILE = NamedPath(path_type=Path, dir_okay=False)
+FOLDER = NamedPath(path_type=Path, file_okay=False)
 
 
 class SizeType(click.ParamType["ImageSize"]):

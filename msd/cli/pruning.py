@@ -10,13 +10,16 @@ if TYPE_CHECKING:
     from msd.bundle import Manifest
 
 
-def save_report(manifest: Manifest, path: Path) -> None:
-    """Write the pruning of each component as JSON; an empty object where nothing was pruned."""
+def save_report(manifest: Manifest, path: Path, force: bool) -> None:
+    """Write the pruning of each component as JSON; an empty object where nothing was pruned.
+
+    Raises OutputUnwritable, and OutputExists unless `force`.
+    """
     from msd.files.atomic import atomic_write
     from msd.files.schema import to_json
 
     report = {name: to_json(ledger.pruning) for name, ledger in manifest.ledger.items() if ledger.pruning}
-    with atomic_write(path) as temporary:
+    with atomic_write(path, force) as temporary:
         temporary.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
 
 

@@ -10,10 +10,11 @@ import click
 
 from msd.cli import options
 from msd.cli.backend_choice import GENERATING
-from msd.cli.command import CHECK_FAILED, Command, console, refuse_existing
+from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.generate_options import PRECISIONS
 from msd.cli.options import FILE, FOLDER
 from msd.cli.progress import step_progress
+from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.regress.compare import ImageComparison, Result
@@ -75,7 +76,7 @@ def regress(
         raise click.UsageError("--update compares nothing: leave out --output and --junit.")
     path, opened = find_suite(suite), open_bundle(bundle)
     parsed_suite, folder = read_suite(path, opened.manifest.images), goldens or path.with_suffix("")
-    _refuse_reports(output, junit, force)
+    _refuse_reports(parsed_suite, output, junit, force)
     pipeline = Pipeline(
         opened,
         backend=backend,
@@ -89,7 +90,7 @@ def regress(
     comparison = guard(parsed_suite, pipeline, folder)
     with step_progress() as on_step:
         regression = comparison.regress(on_step)
-    _write(regression, output, junit, force)
+    _write(parsed_suite, regression, output, junit, force)
     _print_result(regression.result)
     if as_json:
         from msd.files.schema import dump
@@ -99,12 +100,14 @@ def regress(
         raise SystemExit(CHECK_FAILED)
 
 
-def _refuse_reports(output: Path | None, junit: Path | None, force: bool) -> None:
+def _refuse_reports(suite: Suite, output: Path | None, junit: Path | None, force: bool) -> None:
     """Refuse existing outputs before generating begins."""
-    if output and output.is_dir() and any(output.iterdir()):
-        refuse_existing(output, force)
-    if junit:
-        refuse_existing(junit, force)
+    from msd.regress.report_folder import require_replaceable
+
+    if output:
+        require_replaceable(output, suite, force)
+    if junit and (junit.parent != output or output.is_dir()):  # the report's folder comes before it
+        require_writable(junit, force)
 
 
 def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> None:
@@ -120,16 +123,18 @@ def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> No
         click.echo(json.dumps({"goldens": str(folder), "changes": changes}, ensure_ascii=False))
 
 
-def _write(regression: Regression, output: Path | None, junit: Path | None, force: bool) -> None:
+def _write(
+    suite: Suite, regression: Regression, output: Path | None, junit: Path | None, force: bool
+) -> None:
     from msd.files.atomic import atomic_write
     from msd.regress.junit import to_junit
     from msd.regress.report_folder import write_report
 
-    _refuse_reports(output, junit, force)  # they may have appeared while images were generated
+    _refuse_reports(suite, output, junit, force)  # they may have appeared while images were generated
     if output:
         write_report(regression, output)
     if junit:
-        with atomic_write(junit) as temporary:
+        with atomic_write(junit, force) as temporary:
             temporary.write_text(to_junit(regression.result), "utf-8")
 
 

@@ -11,10 +11,11 @@ import click
 from rich.console import Console
 
 from msd.cli import options
-from msd.cli.command import CHECK_FAILED, Command, console, refuse_existing
+from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE
 from msd.cli.report_files import Files, files_of
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
+from msd.files.targets import require_writable
 from msd.prediction import registry
 
 if TYPE_CHECKING:
@@ -168,7 +169,7 @@ def report(
     if "worse" in fail_on and not before:
         raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
     if output:
-        refuse_existing(output, force)
+        require_writable(output, force)
     earlier, stderr = _load_earlier(before), Console(stderr=True)
     request = ReportRequest(
         paths=paths,
@@ -270,8 +271,7 @@ def _write(text: str, output: Path | None, force: bool) -> None:
     if output is None:
         click.echo(text, nl=False)
         return
-    refuse_existing(output, force)  # it may have appeared while the delegate ran
-    with atomic_write(output) as temporary:
+    with atomic_write(output, force) as temporary:
         temporary.write_text(text, "utf-8")
 
 

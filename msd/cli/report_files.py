@@ -9,6 +9,8 @@ from pathlib import Path
 from msd.bundle import MANIFEST, RunsOn, open_bundle
 from msd.errors import BadBundle
 from msd.families import Family, families
+from msd.files.names import require_text
+from msd.files.publication import complete
 
 Files = Sequence[tuple[Path, RunsOn]]
 """The files to judge; those for the CPU are only listed."""
@@ -59,15 +61,17 @@ def _apart(file: Path, runs_on: RunsOn, folder: Path) -> Iterator[JudgedFile]:
 
 
 def files_of(paths: tuple[Path, ...]) -> Files:
-    """Return the .tflite files that `paths` name; raises BadBundle."""
+    """Return the .tflite files that `paths` name; raises BadBundle, and BadConfig for a bad name."""
     files: list[tuple[Path, RunsOn]] = []
     for path in paths:
+        require_text(path)
         files += _components(path) if path.is_dir() else [(path, "gpu")]
     return files
 
 
 def _components(folder: Path) -> Files:
     """Return the files that the folder's manifest lists; those of a whole family where it has none."""
+    complete(folder)
     if (folder / MANIFEST).exists():
         parts = open_bundle(folder).manifest.components.values()
         return [(folder / part.file, part.runs_on) for part in parts]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -17,6 +16,7 @@ from rich.markup import escape
 import msd
 from msd.bundle import MANIFEST
 from msd.cli.report_files import Files, JudgedFile, sizes_apart
+from msd.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from msd.judging import Verdict
@@ -72,8 +72,8 @@ def collect_findings(request: ReportRequest, stderr: Console) -> Findings:
 
     Each size of a file that has several is judged as a file of its own.
     """
-    with TemporaryDirectory(prefix="msd-report-") as folder:
-        return _collect(request, sizes_apart(request.files, Path(folder)), stderr)
+    with scratch_folder() as folder:
+        return _collect(request, sizes_apart(request.files, folder), stderr)
 
 
 def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Findings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import re
-import tempfile
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +13,12 @@ import click
 
 from msd.cli import options
 from msd.cli.blocks import WIDTH, decibels
-from msd.cli.command import Command, command_line, console, refuse_existing
+from msd.cli.command import Command, command_line, console
 from msd.cli.options import FILE
 from msd.cli.progress import component_progress
+from msd.files.atomic import atomic_write
+from msd.files.scratch import scratch_folder
+from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.blockwise import target
@@ -95,14 +98,15 @@ def sensitivity(
     """
     if (target_size is None) == (target_db is None):
         raise click.UsageError("give one of --target-size and --target-db")
-    refuse_existing(output, force)
+    require_writable(output, force)
     from msd.calibration.generated_inputs import Calibration
     from msd.demo import CHECKPOINT
     from msd.files.schema import dump
 
     calibration = Calibration(given=given, steps=steps, kept=kept, guidance=guidance, seed=seed)
     with (
-        tempfile.TemporaryDirectory(prefix="msd-sensitivity-") as folder,
+        scratch_folder() as folder,
+        scratch_folder() as written,
         component_progress() as on_progress,
     ):
         result = _measure_and_write(
@@ -111,10 +115,12 @@ def sensitivity(
             candidates,
             (target_size, target_db),
             calibration,
-            output,
-            Path(folder),
+            written / output.name,
+            folder,
             on_progress,
         )
+        with atomic_write(output, force) as temporary:
+            shutil.copyfile(written / output.name, temporary)
     click.echo(dump(result), nl=False) if as_json else _print_result(result, output)
 
 
@@ -133,7 +139,6 @@ def _measure_and_write(
     from msd.blockwise.mixed_recipe import mixed_recipe
     from msd.blockwise.sensitivity import Sensitivity, names, prove, study
     from msd.encoding.recipe import find_recipe, read_recipe
-    from msd.files.atomic import atomic_write
 
     recipes = [find_recipe(name) for name in candidates]
     measured = study(source, settings, recipes, calibration, folder, on_progress)
@@ -146,9 +151,8 @@ def _measure_and_write(
         on_progress("mixed", "converting and running", attempt, ATTEMPTS)
         choice = aim.choice(measured)
         expected = measured.outcomes(choice)
-        with atomic_write(output) as temporary:
-            text = mixed_recipe(choice, measured.candidates, expected, str(aim), notes)
-            temporary.write_text(text, "utf-8")
+        text = mixed_recipe(choice, measured.candidates, expected, str(aim), notes)
+        output.write_text(text, "utf-8")
         achieved = prove(measured, source, settings, read_recipe(output), folder / "mixed")
         if not (closer := aim.closer(measured, achieved)):
             break

@@ -28,17 +28,22 @@ from msd.bundle import (
 from msd.conversion.component import OnStage, WrittenComponent, prepare, write
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
-from msd.conversion.plan import Plan, plan
+from msd.conversion.plan import Plan, plan, stored_bytes
 from msd.conversion.prune import PrunedModels, prune_components
-from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files
+from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files, stale_files
 from msd.conversion.settings import Settings
 from msd.encoding.encode import require_matched
-from msd.files.staging import publish, staged
+from msd.files.disk import real_place, require_space
+from msd.files.names import require_text
+from msd.files.publication import publish, recover, staged
+from msd.files.targets import require_targets
 from msd.runners.peak_memory import peak_rss
 from msd.sizes.share import SharedFile
 from msd.sources.checkpoint import Checkpoint
 
 __all__ = ["OnProgress", "OnShared", "Plan", "Settings", "convert", "plan"]
+
+SCHEDULER = "scheduler/scheduler_config.json"
 
 OnProgress = Callable[[str, str, int, int], None]
 """Called with a component, its stage, how much of it is done, and the total."""
@@ -63,9 +68,12 @@ def convert(
     started = time.perf_counter()
     if settings.calibration:
         settings.calibration.facts()
+    require_text(real_place(out))
+    recover(out)
     refuse_unrelated(out, settings.force)
     previous = load_previous(out, settings.force)
     job = open_job(source, settings)
+    require_targets(out, file_names(job))
     to_hash = job.checkpoint.weights if previous or settings.calibration else job.components
     with hash_source(job.checkpoint, to_hash) as source_files:
         reused = reusable_files(job, out, previous, source_files.result()) if previous else {}
@@ -73,7 +81,8 @@ def convert(
         said = (job.checkpoint.scheduler, job.images)
         if previous and not remaining and (previous.scheduler, previous.images) == said:
             return previous
-        with staged(out) as staging, TemporaryDirectory(prefix="msd-convert-") as scratch:
+        with staged(out) as staging, TemporaryDirectory(prefix="pruned-", dir=staging.parent) as scratch:
+            require_space(out, sum(stored_bytes(job, remaining).values()))
             pruned = PrunedModels()
             if set(remaining) & set(job.pruned_components):
                 _report_pruning(job, on_progress)
@@ -81,10 +90,16 @@ def convert(
             written = write_components(job, remaining, staging, source_files, pruned, on_progress, on_shared)
             manifest = manifest_of(job, source_files.result(), written, reused, previous, started)
             finish_bundle(job.checkpoint, manifest, staging)
-            publish(staging, out, MANIFEST)
-    for name in set(previous.components if previous else ()) - set(manifest.components):
-        (out / f"{name}.tflite").unlink(missing_ok=True)
+            publish(staging, out, MANIFEST, stale_files(previous, manifest))
     return manifest
+
+
+def file_names(job: Job) -> list[str]:
+    """Return the names of all files that a conversion may write into the folder of its bundle."""
+    components = [job.family.component(name) for name in job.components]
+    files = [file for each in components for file in (each.name, each.lookup) if file]
+    tokenizer = [f"tokenizer/{name}" for name in job.checkpoint.tokenizer]
+    return [*(f"{file}.tflite" for file in files), *tokenizer, SCHEDULER, MANIFEST]
 
 
 def write_components(
@@ -150,9 +165,9 @@ def finish_bundle(checkpoint: Checkpoint, manifest: Manifest, folder: Path) -> N
     (folder / "tokenizer").mkdir()
     for name, read in checkpoint.tokenizer.items():
         (folder / "tokenizer" / name).write_bytes(read())
-    (folder / "scheduler").mkdir()
+    (folder / SCHEDULER).parent.mkdir()
     text = json.dumps(dict(checkpoint.scheduler), indent=2) + "\n"
-    (folder / "scheduler" / "scheduler_config.json").write_text(text, "utf-8")
+    (folder / SCHEDULER).write_text(text, "utf-8")
     (folder / MANIFEST).write_text(dump_manifest(manifest), "utf-8")
 
 

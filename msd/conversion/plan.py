@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from msd.conversion.job import open_job
+from msd.conversion.job import Job, open_job
 from msd.conversion.settings import Settings
 from msd.encoding.encode import is_table, stored_bits
 
@@ -28,18 +29,30 @@ class Plan:
 def plan(source: Path, settings: Settings) -> Plan:
     """Return the plan of a conversion; reads headers only and raises what opening a checkpoint raises."""
     job = open_job(source, settings)
-    sizes, bits = Counter[str](), Counter[str]()
+    sizes = Counter[str]()
     for name in job.components:
-        lookup = job.family.component(name).lookup if settings.recipe.splits_lookup else None
         for tensor, weights in job.checkpoint.weights[name].items():
-            file = lookup if lookup and is_table(tensor) else name
-            sizes[file] += weights.size
-            bits[file] += stored_bits(settings.recipe, name, tensor, weights)
+            sizes[_file_of(job, name, tensor)] += weights.size
     height, width = job.size.pixels
     return Plan(
         parameters=dict(sizes),
-        bytes={file: n // 8 for file, n in bits.items()},
+        bytes=stored_bytes(job, job.components),
         height=height,
         width=width,
         left_out=job.left_out,
     )
+
+
+def stored_bytes(job: Job, names: Iterable[str]) -> dict[str, int]:
+    """Return approximately how many bytes the weights of components take in each file, before pruning."""
+    bits = Counter[str]()
+    for name in names:
+        for tensor, weights in job.checkpoint.weights[name].items():
+            bits[_file_of(job, name, tensor)] += stored_bits(job.settings.recipe, name, tensor, weights)
+    return {file: n // 8 for file, n in bits.items()}
+
+
+def _file_of(job: Job, name: str, tensor: str) -> str:
+    """Return the file that has a tensor of a component."""
+    lookup = job.family.component(name).lookup if job.settings.recipe.splits_lookup else None
+    return lookup if lookup and is_table(tensor) else name

@@ -17,16 +17,23 @@ from msd.bundle import (
 from msd.conversion.job import Job
 from msd.conversion.manifest import configuration_of, fingerprints
 from msd.errors import BadBundle, OutputExists
+from msd.files.publication import contents
 from msd.files.schema import to_json
+from msd.files.unwritable import raises_unwritable
 
 REPLACE = "give another folder, or --force to replace it"
 
 
 def refuse_unrelated(out: Path, force: bool) -> None:
-    """Raise OutputExists where `out` has contents that msd did not write, unless `force`."""
+    """Raise OutputExists where `out` has contents that msd did not write, unless `force`.
+
+    Raises OutputUnwritable for a folder that this user may not read.
+    """
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file; give a folder to write to")
-    if not force and out.is_dir() and any(out.iterdir()) and not (out / MANIFEST).is_file():
+    with raises_unwritable(out, out):
+        is_foreign = out.is_dir() and contents(out) and not (out / MANIFEST).is_file()
+    if is_foreign and not force:
         raise OutputExists(f"{out} is not empty and not a converted bundle; give another folder, or --force")
 
 
@@ -40,6 +47,12 @@ def load_previous(out: Path, force: bool) -> Manifest | None:
         if force:
             return None
         raise OutputExists(f"{problem}; {REPLACE}") from problem
+
+
+def stale_files(previous: Manifest | None, manifest: Manifest) -> list[str]:
+    """Return the files of an earlier conversion that the new manifest lacks."""
+    old = previous.components if previous else {}
+    return [old[name].file for name in old if name not in manifest.components]
 
 
 def reusable_files(job: Job, out: Path, old: Manifest, source: Source) -> dict[str, ConvertedFile]:

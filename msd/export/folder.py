@@ -8,16 +8,17 @@ with exporting(out) as staging:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from msd.errors import OutputExists
 from msd.files import schema
-from msd.files.atomic import raises_unwritable
-from msd.files.staging import publish, staged
+from msd.files.disk import require_space
+from msd.files.publication import contents, publish, recover, staged
+from msd.files.targets import require_targets
+from msd.files.unwritable import raises_unwritable
 
 NOTE = "sd-export.json"
 FORMAT = 1
@@ -34,20 +35,30 @@ class ExportNote:
 
 
 def require_free(out: Path, force: bool) -> None:
-    """Raise OutputExists for a file, and without `force` for a folder that is not empty."""
+    """Raise OutputExists for a file, and without `force` for a folder that is not empty.
+
+    First completes an export that was cut off while it replaced another.
+    """
     if out.exists() and not out.is_dir():
         raise OutputExists(f"{out} is a file; give a folder to write to")
-    if force or not out.is_dir() or not any(out.iterdir()):
-        return
+    recover(out)
+    with raises_unwritable(out, out):
+        if force or not out.is_dir() or not contents(out):
+            return
     if (out / NOTE).is_file():
         raise OutputExists(f"{out} is an earlier export; --force replaces it, including your changes")
     raise OutputExists(f"{out} is not empty and not an export; give another folder, or --force")
 
 
 @contextmanager
-def exporting(out: Path) -> Iterator[Path]:
-    """Yield an empty folder beside `out` for the export's files; raises OutputUnwritable on a full disk."""
+def exporting(out: Path, needed: int = 0) -> Iterator[Path]:
+    """Yield an empty folder on the disk of `out` for the files, which take about `needed` bytes.
+
+    Raises OutputUnwritable for a disk with less room, and for one that is full before the end.
+    """
+    require_targets(out, [NOTE])
     with staged(out) as staging, raises_unwritable(out, staging):
+        require_space(out, needed)
         yield staging
 
 
@@ -55,10 +66,8 @@ def finish(staging: Path, out: Path, platform: str, model: str) -> None:
     """Move all files of `staging` to `out`, and remove those of an earlier export that this one lacks."""
     new = {path.relative_to(staging).as_posix() for path in staging.rglob("*") if path.is_file()}
     stale = _files(out) - new
-    (staging / NOTE).write_text(schema.dump(ExportNote(platform, model, tuple(sorted(new)))))
-    publish(staging, out, NOTE)
-    for name in sorted(stale):
-        _remove(out, PurePosixPath(name))
+    (staging / NOTE).write_text(schema.dump(ExportNote(platform, model, tuple(sorted(new)))), "utf-8")
+    publish(staging, out, NOTE, stale)
 
 
 def _files(out: Path) -> set[str]:
@@ -67,12 +76,9 @@ def _files(out: Path) -> set[str]:
         note: ExportNote = schema.load(ExportNote, out / NOTE, FORMAT, "an export's note")
     except (OSError, ValueError):
         return set()
-    return {name for name in note.files if not {"..", "/"} & set(PurePosixPath(name).parts)}
+    return {name for name in note.files if _is_inside(name)}
 
 
-def _remove(out: Path, name: PurePosixPath) -> None:
-    """Remove a file, and its parent folders that become empty."""
-    with suppress(OSError):
-        (out / name).unlink()
-        for folder in list(name.parents)[:-1]:
-            os.rmdir(out / folder)
+def _is_inside(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return bool(parts) and not {"..", "/"} & {*parts} and "\0" not in name

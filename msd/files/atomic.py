@@ -1,51 +1,57 @@
-"""Atomic writes: a file gets its final name only once it is complete."""
+"""Atomic writes: a file gets its final name only once it is complete, and on the disk."""
 
 from __future__ import annotations
 
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
-from msd.errors import OutputUnwritable
+from msd.errors import OutputExists
+from msd.files.disk import real_place, sync
+from msd.files.staging import beside, staging_folder
+from msd.files.targets import require_file
+from msd.files.unwritable import raises_unwritable
+
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK)
+"""What linking a file says on a disk that has no links, such as FAT."""
 
 
 @contextmanager
-def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
-    """Convert an OSError that occurs while `temporary` is written, for `path`, to OutputUnwritable.
+def atomic_write(path: Path, force: bool = True) -> Iterator[Path]:
+    """Yield a temporary path on the disk of `path`, which it becomes at the end; delete it if anything fails.
 
-    An OSError about another file (such as a source that vanished) passes unchanged.
+    Of several processes that write the same file without `force` exactly one succeeds; the others raise
+    OutputExists. Raises OutputUnwritable when the disk is full, the folder is not writable, or `path` is
+    something else than a file. A link stays: the file that it leads to is written.
     """
+    place = real_place(path)
+    with raises_unwritable(path, beside(place)), staging_folder(beside(place), path, wait=True) as staging:
+        temporary = staging / place.name
+        yield temporary
+        sync(temporary)
+        require_file(place, path, place.parent)
+        if force:
+            os.replace(temporary, place)
+        else:
+            _place_new(temporary, place, path)
+        sync(place.parent)
+
+
+def _place_new(temporary: Path, place: Path, path: Path) -> None:
+    """Give a file its name in one step; raises OutputExists where there is one."""
     try:
-        yield
+        _link(temporary, place)
+    except FileExistsError:
+        raise OutputExists(f"{path} exists; --force replaces it") from None
+
+
+def _link(temporary: Path, place: Path) -> None:
+    try:
+        os.link(temporary, place)
     except OSError as problem:
-        if not _concerns(problem.filename, temporary):
+        if problem.errno not in NO_LINKS:
             raise
-        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
-        raise OutputUnwritable(f"{path} cannot be written ({problem.strerror})") from problem
-
-
-@contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it to `path` at the end, delete it if anything fails.
-
-    Raises OutputUnwritable when the disk is full or the folder is not writable.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with raises_unwritable(path, temporary):
-            yield temporary
-            os.replace(temporary, path)
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
-
-
-def _concerns(filename: str | None, temporary: Path) -> bool:
-    """Whether `filename` is `temporary`, a file inside it, or a folder around it."""
-    if filename is None:
-        return True
-    reported = Path(filename).absolute()
-    return reported.is_relative_to(temporary.absolute()) or temporary.absolute().is_relative_to(reported)
+        os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+        os.replace(temporary, place)

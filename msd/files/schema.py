@@ -10,6 +10,7 @@ import dataclasses
 import json
 import typing
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import UnionType
 from typing import Any
@@ -51,9 +52,13 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
 
 
 def dump(value: Any) -> str:
-    """Return a dataclass as the JSON text that `load` reads, its `format` first, with a final newline."""
+    """Return a dataclass as the JSON text that `load` reads, its `format` first, with a final newline.
+
+    What UTF-8 cannot hold, such as a path of other bytes, is escaped.
+    """
     fields = to_json(value)
-    return json.dumps({"format": fields.pop("format"), **fields}, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps({"format": fields.pop("format"), **fields}, indent=2, ensure_ascii=False) + "\n"
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def to_json(value: Any) -> Any:
@@ -119,6 +124,7 @@ def describe(kind: Any, within: tuple[Any, ...] = ()) -> dict[str, Any]:
     return {"type": NAMES[kind]}
 
 
+@cache
 def _fields(kind: type) -> list[tuple[str, Any, bool]]:
     """Return each field's name, its type, and whether it is required."""
     types = typing.get_type_hints(kind)
@@ -130,6 +136,7 @@ def _fields(kind: type) -> list[tuple[str, Any, bool]]:
     ]
 
 
+@cache
 def _inline(kind: type) -> tuple[str, Any] | None:
     """Return the name and item type of the field whose items stand beside the others, if there is one."""
     types = typing.get_type_hints(kind)

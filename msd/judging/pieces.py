@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from msd import tflite
 from msd.errors import BadModelFile
+from msd.files.scratch import scratch_folder
 from msd.ir import Model
 from msd.ir.interface import Interface
 from msd.ir.split import split_graph
@@ -41,9 +41,9 @@ def judge_pieces(
         pieces = split_graph(model.main, count)
     except ValueError as problem:
         raise BadModelFile(f"{path} cannot be cut into pieces: {problem}") from problem
-    with tempfile.TemporaryDirectory(prefix="msd-pieces-") as folder:
+    with scratch_folder() as folder:
         for number, piece in enumerate(pieces, 1):
-            file = Path(folder) / f"{path.stem}.{number}-of-{len(pieces)}.tflite"
+            file = folder / f"{path.stem}.{number}-of-{len(pieces)}.tflite"
             tflite.write(Model([piece]), file)
             of_piece = {tensor.name: values[tensor.name] for tensor in piece.inputs}
             with open_file(file, Conditions()) as network:

@@ -15,6 +15,7 @@ from msd.errors import BadModelFile, OutputUnwritable
 from msd.files.atomic import atomic_write
 from msd.files.cache import cache_root
 from msd.files.fingerprint import code_fingerprint, fingerprint
+from msd.files.staging import beside, sweep
 from msd.models.networks import Network
 from msd.models.structure import Structure, load_structure, save_structure
 from msd.models.trace import trace
@@ -29,6 +30,7 @@ LIBRARIES = ("tensorflow", "keras", "keras-cv")
 def structure_of(network: Network) -> Structure:
     """Return the structure of `network` from the cache, or trace and cache it."""
     path = cache_folder() / f"{network_key(network)}.zip"
+    sweep(beside(path))
     if path.exists():
         # A damaged file is traced again and replaced.
         with suppress(BadModelFile):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ import numpy as np
 from msd import tflite
 from msd.calibration.activations import watch
 from msd.calibration.inputs import Runs
+from msd.files.scratch import scratch_folder
 from msd.ir import Graph, Model, Op, Signature, Tensor
 from msd.ir.weights import Array
 from msd.pruning.channels import Seed, follow
@@ -186,7 +186,7 @@ class RefitBlock:
 def gather(calibration: Observed, component: str, blocks: Sequence[RefitBlock]) -> None:
     """Spool the inputs of each block's layer in the pruned graph, and its outputs in the unpruned one."""
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="msd-pruning-")))
+        folder = stack.enter_context(scratch_folder())
         networks = [_network(stack, folder / f"{i}.tflite", block) for i, block in enumerate(blocks)]
 
         def on_value(name: str, value: Array) -> None:

@@ -4,14 +4,12 @@
         goldens.json    which suite and model they come from
         hearts.png …
 
-A new set replaces the folder atomically.
+A new set replaces the old one entirely or not at all.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
-import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
@@ -23,9 +21,9 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadGoldens, OutputExists
 from msd.files import schema
-from msd.files.atomic import raises_unwritable
 from msd.files.fingerprint import fingerprint
-from msd.files.staging import staged
+from msd.files.publication import complete, contents, publish, recover, staged
+from msd.files.unwritable import raises_unwritable
 from msd.regress.metrics import Pixels
 from msd.regress.suite import Drawing, Suite, Thresholds
 from msd.runtime.image import GeneratedImage, save_image
@@ -92,7 +90,7 @@ class Goldens:
 
 def load(folder: Path) -> Goldens:
     """Return the content of a folder's goldens.json; raises BadGoldens for a missing or damaged one."""
-    recover(folder)
+    complete(folder)
     path = folder / MANIFEST
     if not path.is_file():
         raise BadGoldens(f"{folder} has no goldens ({MANIFEST} is missing); {RENEW}")
@@ -134,17 +132,13 @@ def require_replaceable(folder: Path) -> None:
         return
     if not folder.is_dir():
         raise OutputExists(f"{folder} is a file; goldens are a folder")
-    names = {path.name for path in folder.iterdir()}
-    try:
-        ours = {MANIFEST, *(f"{name}.png" for name in load(folder).pixels)}
-    except BadGoldens:
-        ours = {name for name in names if name.endswith(".png")} if MANIFEST in names else set()
-    if foreign := sorted(names - ours - {MANIFEST}):
+    names = {path.name for path in contents(folder)}
+    if foreign := sorted(names - _images(folder) - {MANIFEST}):
         raise OutputExists(f"{folder} has {foreign[0]}, which is not a golden; --update would remove it")
 
 
 def write(folder: Path, suite: Suite, pictures: Mapping[str, GeneratedImage], origin: Origin) -> None:
-    """Replace a folder atomically by new goldens. Raises OutputUnwritable."""
+    """Replace the goldens in a folder by new ones, all or none. Raises OutputUnwritable."""
     height, width, _ = next(iter(pictures.values())).pixels.shape
     digests = {name: _digest(picture.pixels) for name, picture in pictures.items()}
     goldens = Goldens(
@@ -157,39 +151,20 @@ def write(folder: Path, suite: Suite, pictures: Mapping[str, GeneratedImage], or
         thresholds=suite.thresholds,
         reconverted=suite.reconverted,
     )
-    place = folder.resolve()
-    with staged(place) as staging, raises_unwritable(place, staging):
+    with staged(folder) as staging, raises_unwritable(folder, staging):
         for name, picture in pictures.items():
             save_image(picture, staging / f"{name}.png")
         (staging / MANIFEST).write_text(schema.dump(goldens), "utf-8")
-        _swap(staging, place)
+        publish(staging, folder, MANIFEST, _images(folder))
 
 
-def recover(folder: Path) -> None:
-    """Restore the old goldens where a run was killed between moving them away and placing the new ones."""
-    place = folder.resolve()
-    before = _before(place)
-    if before.exists() and not place.exists():
-        os.rename(before, place)
-
-
-def _swap(new: Path, place: Path) -> None:
-    before = _before(place)
-    shutil.rmtree(before, ignore_errors=True)
-    if not place.exists():
-        os.rename(new, place)
-        return
-    os.rename(place, before)
+def _images(folder: Path) -> set[str]:
+    """Return the names of the files in a folder that are goldens: all images where the list is damaged."""
+    names = {path.name for path in contents(folder)} if folder.is_dir() else set()
     try:
-        os.rename(new, place)
-    except BaseException:
-        os.rename(before, place)
-        raise
-    shutil.rmtree(before, ignore_errors=True)
-
-
-def _before(place: Path) -> Path:
-    return place.with_name(f".{place.name}.before")
+        return names & {f"{name}.png" for name in load(folder).pixels}
+    except BadGoldens:
+        return {name for name in names if name.endswith(".png")} if MANIFEST in names else set()
 
 
 def _decoded(path: Path) -> Pixels:

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msd.errors import OutputExists
 from msd.files import schema
-from msd.files.atomic import raises_unwritable
-from msd.files.staging import publish, staged
+from msd.files.publication import contents, publish, recover, staged
+from msd.files.targets import require_targets
+from msd.files.unwritable import raises_unwritable
 from msd.regress.page import to_html
 from msd.regress.regression import Regression
+from msd.regress.suite import Suite
 from msd.runtime.image import save_image
 
 PAGE, RESULT, PICTURES = "index.html", "result.json", "pictures"
+
+
+def require_replaceable(folder: Path, suite: Suite, force: bool) -> None:
+    """Raise OutputExists for a folder that is not empty, unless `force`, and OutputUnwritable.
+
+    First completes a report that was cut off while it replaced another.
+    """
+    recover(folder)
+    with raises_unwritable(folder, folder):
+        if folder.is_dir() and contents(folder) and not force:
+            raise OutputExists(f"{folder} exists; --force replaces it")
+    pictures = (f"{PICTURES}/{each.name}.png" for each in suite.drawing.pictures)
+    require_targets(folder, [PAGE, RESULT, *pictures])
 
 
 def write_report(regression: Regression, folder: Path) -> None:
@@ -25,5 +41,4 @@ def write_report(regression: Regression, folder: Path) -> None:
             save_image(picture, staging / PICTURES / f"{name}.png")
         (staging / RESULT).write_text(schema.dump(regression.result), "utf-8")
         (staging / PAGE).write_text(to_html(regression), "utf-8")
-        folder.mkdir(parents=True, exist_ok=True)
         publish(staging, folder, PAGE)

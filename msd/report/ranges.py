@@ -8,7 +8,6 @@ tensor needs to be kept.
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
@@ -16,6 +15,7 @@ from pathlib import Path
 
 from msd import tflite
 from msd.errors import BadModelFile
+from msd.files.scratch import scratch_folder
 from msd.ir import Build, Graph, Op, Signature, Tensor
 from msd.ir.float_weights import dequantize_weights
 from msd.ir.weights import Array
@@ -85,9 +85,9 @@ def audit(path: Path, inputs: Iterable[Mapping[str, Array]]) -> tuple[Range, ...
     except (TypeError, ValueError) as problem:
         raise BadModelFile(f"{path} cannot be audited: {problem}") from problem
     largest: dict[str, float] = {}
-    with tempfile.TemporaryDirectory(prefix="msd-audit-") as folder:
-        tflite.write(model, Path(folder) / path.name)
-        with Interpreter(Path(folder) / path.name) as network:
+    with scratch_folder() as folder:
+        tflite.write(model, folder / path.name)
+        with Interpreter(folder / path.name) as network:
             for each in inputs:
                 for name, value in network.run(each).items():
                     largest[name] = _larger(largest.get(name, 0.0), float(value))

@@ -6,8 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from multiprocessing import Pipe
 from pathlib import Path
@@ -16,6 +16,7 @@ from time import monotonic
 from types import TracebackType
 
 from msd.errors import DelegateFailed
+from msd.files.scratch import scratch_folder
 from msd.runners.memory_sampler import descendants, resident
 from msd.runners.worker import Done, Refused, Reply
 
@@ -71,13 +72,14 @@ class Child:
         self, environment: Mapping[str, str], bounds: Bounds, worker: str = "msd.runners.worker"
     ) -> None:
         self.bounds, self.peak = bounds, 0
-        self._folder = tempfile.TemporaryDirectory(prefix="msd-delegate-", ignore_cleanup_errors=True)
-        self._log = Path(self._folder.name) / "native.log"
+        self._scratch = ExitStack()
+        folder = self._scratch.enter_context(scratch_folder())
+        self._log = folder / "native.log"
         self._connection, theirs = Pipe()
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", f"from {worker} import main; main({theirs.fileno()})"],
-                env=_environment(environment, Path(self._folder.name)),
+                env=_environment(environment, folder),
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -109,7 +111,7 @@ class Child:
             self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             self._kill()
-        self._folder.cleanup()
+        self._scratch.close()
 
     def __enter__(self) -> Child:
         return self

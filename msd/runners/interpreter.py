@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 
 from msd import tflite
 from msd.errors import BadModelFile
+from msd.files.scratch import scratch_folder
 from msd.ir import Model
 from msd.ir.float_weights import dequantize_weights
 from msd.ir.interface import Interface
@@ -122,9 +122,9 @@ def file_to_load(model: Model, path: Path, float_weights: bool) -> Iterator[Path
     if not (float_weights and dequantize_weights(model)):
         yield path
         return
-    with tempfile.TemporaryDirectory(prefix="msd-float-weights-") as folder:
-        tflite.write(model, Path(folder) / path.name)
-        yield Path(folder) / path.name
+    with scratch_folder() as folder:
+        tflite.write(model, folder / path.name)
+        yield folder / path.name
 
 
 def check(inputs: Mapping[str, Array], ports: Mapping[str, TensorSpec], path: Path) -> None:

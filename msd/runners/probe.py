@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 from msd import tflite
 from msd.errors import DelegateFailed, NoDelegate
+from msd.files.scratch import scratch_folder
 from msd.ir import Build, Graph, Model, Tensor
 from msd.runners import native_log
 from msd.runners.child import Bounds, Child
@@ -36,8 +36,8 @@ class ProbeResult:
 def probe(environment: Mapping[str, str]) -> ProbeResult:
     """Multiply two tensors on the GPU under `environment`; raises NoDelegate when that fails."""
     values = np.random.default_rng(0).standard_normal(SHAPE).astype(np.float32)
-    with tempfile.TemporaryDirectory() as folder, Child(environment, Bounds.of(SECONDS)) as child:
-        path = Path(folder) / "probe.tflite"
+    with scratch_folder() as folder, Child(environment, Bounds.of(SECONDS)) as child:
+        path = folder / "probe.tflite"
         tflite.write(square(), path)
         try:
             full, half = (_run(child, path, precision, values) for precision in ("fp32", "fp16"))

@@ -12,13 +12,13 @@ import os
 import shutil
 import subprocess
 import tarfile
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from msd.errors import NoDelegate
 from msd.files.cache import cache_root
+from msd.files.staging import beside, staging_folder
 
 LIBRARY, ICD, LOADER = "libvk_swiftshader.so", "vk_swiftshader_icd.json", "libvulkan.so.1"
 PACKAGE = "chromium-common"
@@ -60,9 +60,9 @@ def install() -> SwiftShader:
     folder = cache_folder()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder.parent) as scratch:
-            package = _download(Path(scratch))
-            unpacked = Path(scratch) / folder.name
+        with staging_folder(beside(folder), folder, wait=True) as scratch:
+            package = _download(scratch)
+            unpacked = scratch / folder.name
             _unpack(package, unpacked)
             shutil.rmtree(folder, ignore_errors=True)
             unpacked.rename(folder)

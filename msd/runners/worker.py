@@ -7,7 +7,6 @@ print to standard error, which the parent captures as the log.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from msd import tflite
+from msd.files.scratch import scratch_folder
 from msd.ir.weights import Array
 from msd.runners.interpreter import LITERT, Interpreter, file_to_load
 from msd.runners.peak_memory import peak_rss
@@ -164,7 +164,7 @@ def compile_for_cpu(request: CompileForCpu) -> Compiled:
     """
     from ai_edge_litert.compiled_model import CpuOptions, HardwareAccelerator, Options
 
-    with tempfile.TemporaryDirectory(prefix="msd-packed-weights-") as folder:
+    with scratch_folder() as folder:
         packed = "" if request.float_weights else f"{folder}/weights"
         cpu = CpuOptions(num_threads=request.threads, xnnpack_weight_cache_path=packed)
         options = Options(HardwareAccelerator.CPU, cpu_options=cpu)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from msd.errors import OutputExists, OutputUnwritable
+from msd.errors import OutputExists
 from msd.files.atomic import atomic_write
+from msd.files.targets import require_writable
 
 Float = npt.NDArray[np.float32]
 
@@ -58,16 +58,15 @@ def save_image(image: GeneratedImage, path: Path, force: bool = False) -> None:
     Raises OutputExists unless `force`, and OutputUnwritable.
     """
     check_output(path, force)
-    with atomic_write(path) as partial, partial.open("xb") as stream:
+    with atomic_write(path, force) as partial, partial.open("xb") as stream:
         _write_png(image, stream)
 
 
 def check_output(path: Path, force: bool) -> None:
     """Raise OutputExists or OutputUnwritable where `save_image` would, before the image is generated."""
+    require_writable(path, force=True)
     if path.exists() and not force:
         raise OutputExists(f"{path} exists; choose another name or give --force")
-    if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise OutputUnwritable(f"cannot write {path}: {path.parent} is not a folder that can be written to")
 
 
 def _write_png(image: GeneratedImage, stream: BinaryIO) -> None:
@@ -75,5 +74,5 @@ def _write_png(image: GeneratedImage, stream: BinaryIO) -> None:
 
     chunks = PngImagePlugin.PngInfo()
     for key, value in image.metadata.items():
-        chunks.add_itxt(key, str(value))
+        chunks.add_itxt(key, str(value).encode("utf-8", "backslashreplace").decode("utf-8"))
     Image.fromarray(image.pixels).save(stream, "PNG", pnginfo=chunks)

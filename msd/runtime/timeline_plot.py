@@ -25,20 +25,23 @@ def check_timeline(path: Path) -> None:
         raise BadConfig(f"{path} is not a name for a timeline; it should end in {', '.join(FORMATS)}")
 
 
-def save_timeline(timeline: Timeline, path: Path) -> None:
-    """Write a timeline in the format of the file's suffix; raises BadConfig and OutputUnwritable."""
+def save_timeline(timeline: Timeline, path: Path, force: bool = True) -> None:
+    """Write a timeline in the format of the file's suffix.
+
+    Raises BadConfig, OutputUnwritable, and OutputExists unless `force`.
+    """
     check_timeline(path)
     if path.suffix.lower() != ".json":
-        save_plot([timeline], path)
+        save_plot([timeline], path, force)
         return
-    with atomic_write(path) as temporary:
+    with atomic_write(path, force) as temporary:
         temporary.write_text(schema.dump(timeline), "utf-8")
 
 
-def save_plot(timelines: Sequence[Timeline], path: Path) -> None:
+def save_plot(timelines: Sequence[Timeline], path: Path, force: bool = True) -> None:
     """Plot the activities of each component, one timeline below the other, and a curve of memory for each.
 
-    The same timelines give the same bytes. Raises OutputUnwritable.
+    The same timelines give the same bytes. Raises OutputUnwritable, and OutputExists unless `force`.
     """
     import matplotlib
 
@@ -59,7 +62,7 @@ def save_plot(timelines: Sequence[Timeline], path: Path) -> None:
         for axis, timeline in zip(axes, timelines, strict=False):
             _draw_activity(axis, timeline)
         _draw_memory(axes[-1], timelines)
-        with atomic_write(path) as temporary:
+        with atomic_write(path, force) as temporary:
             figure.savefig(
                 temporary, format=kind, dpi=110, metadata={"Date": None} if kind == "svg" else None
             )

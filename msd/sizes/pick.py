@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from msd import tflite
 from msd.bundle import MANIFEST, Bundle, ConvertedFile, ImageSize, dump_manifest, file_facts
 from msd.errors import BadConfig
+from msd.files.scratch import scratch_folder
 from msd.ir import Model
 from msd.ir.interface import Interface
 from msd.sizes.share import alone
@@ -33,8 +33,8 @@ def one_size(bundle: Bundle, size: ImageSize | None = None) -> Iterator[Bundle]:
     if not bundle.manifest.configuration.sizes:
         yield bundle
         return
-    with TemporaryDirectory(prefix="msd-size-") as scratch:
-        yield write_size(bundle, chosen, Path(scratch) / bundle.folder.resolve().name)
+    with scratch_folder() as scratch:
+        yield write_size(bundle, chosen, scratch / bundle.folder.resolve().name)
 
 
 def find_size(bundle: Bundle, size: ImageSize | None) -> ImageSize:

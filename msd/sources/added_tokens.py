@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from msd.errors import BadBundle, BadCheckpoint
+from msd.files.scratch import scratch_folder
 from msd.runtime.tokenizer import DEFAULTS, Special, Tokenizer, open_tokenizer
 
 Files = Mapping[str, Callable[[], bytes]]
@@ -22,11 +21,11 @@ NAMED = {"bos_token": "start", "eos_token": "end", "unk_token": "unknown", "pad_
 
 def read_tokenizer(files: Files) -> Tokenizer:
     """Return the tokenizer in these files; raises BadCheckpoint where they are none."""
-    with TemporaryDirectory(prefix="msd-tokenizer-") as folder:
+    with scratch_folder() as folder:
         for name, read in files.items():
-            (Path(folder) / name).write_bytes(read())
+            (folder / name).write_bytes(read())
         try:
-            return open_tokenizer(Path(folder))
+            return open_tokenizer(folder)
         except BadBundle as error:
             raise BadCheckpoint(f"the checkpoint's tokenizer cannot take new tokens: {error}") from error
 

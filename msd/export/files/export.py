@@ -30,7 +30,7 @@ def export_files(
     """
     folders = {file.name: MODELS for file in networks(manifest)}
     require_free(out, force)
-    with exporting(out) as staging:
+    with exporting(out, sum(file.bytes for file in manifest.files)) as staging:
         models = staging / MODELS
         place(
             bundle,
@@ -39,7 +39,7 @@ def export_files(
             models,
             on_progress,
         )
-        (models / "SHA256SUMS").write_text(sums(manifest))
+        (models / "SHA256SUMS").write_text(sums(manifest), "utf-8")
         (staging / "README.md").write_text(_readme(manifest), "utf-8")
         finish(staging, out, "files", manifest.model)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Any
 from msd import tflite
 from msd.bundle import RunsOn, file_facts
 from msd.errors import DelegateFailed, PhoneFailed
+from msd.files.scratch import scratch_folder
 from msd.ir.executed_graphs import executed_graphs
 from msd.runners import benchmark_log
 from msd.runners.adb import Adb, Answer
@@ -157,8 +157,8 @@ class Phone:
 
     def _result(self) -> dict[str, float]:
         """Return the seconds in the program's result file, and remove the file."""
-        with tempfile.TemporaryDirectory(prefix="msd-phone-") as folder:
-            local = Path(folder) / RESULT
+        with scratch_folder() as folder:
+            local = folder / RESULT
             answer = self._adb.pull(self._at(RESULT), local)
             self._adb.shell("rm", "-f", self._at(RESULT))
             exists = answer.code == 0 and local.is_file()

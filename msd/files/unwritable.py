@@ -1,0 +1,39 @@
+"""Faults of the output as errors that name it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from msd.errors import OutputUnwritable
+
+
+@contextmanager
+def raises_unwritable(path: Path, temporary: Path) -> Iterator[None]:
+    """Convert an OSError that occurs while `temporary` is written, for `path`, to OutputUnwritable.
+
+    An OSError about another file (such as a source that vanished) passes unchanged.
+    """
+    try:
+        yield
+    except OSError as problem:
+        if not _concerns(problem.filename, temporary) and not _lies_in(problem.filename, path):
+            raise
+        if problem.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise OutputUnwritable(f"no space left to write {path}; free some and run again") from problem
+        raise OutputUnwritable(f"{path} cannot be written ({problem.strerror})") from problem
+
+
+def _concerns(filename: str | None, temporary: Path) -> bool:
+    """Whether `filename` is `temporary`, a file inside it, or a folder around it."""
+    if filename is None:
+        return True
+    return _lies_in(filename, temporary) or temporary.absolute().is_relative_to(Path(filename).absolute())
+
+
+def _lies_in(filename: str, place: Path) -> bool:
+    """Whether `filename` is `place`, or inside it by its real path."""
+    return Path(filename).absolute().is_relative_to(Path(os.path.realpath(place)))
