@@ -26,8 +26,8 @@ from msd.conversion.settings import Settings
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
 from msd.export.android.manifest import describe
+from msd.export.files.export import export_files
 from msd.export.folder import NOTE
-from msd.export.ios.export import export_ios
 from msd.files.atomic import atomic_write
 from msd.files.publication import recover
 from msd.ledger import ComponentLedger
@@ -136,7 +136,7 @@ def read_bundle(folder: Path) -> None:
 
 def export(folder: Path, force: bool = False, steps: tuple[int, ...] = (2,)) -> None:
     bundle = open_bundle(folder / "bundle")
-    export_ios(bundle, folder / "out", describe(bundle, steps), force)
+    export_files(bundle, folder / "out", describe(bundle, steps), force)
 
 
 def earlier_export(folder: Path) -> None:
