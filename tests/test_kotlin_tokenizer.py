@@ -13,7 +13,8 @@ import regex
 
 from msd.bundle import open_bundle
 from msd.export.android import manifest as app
-from msd.runtime.tokenizer import END, START, open_tokenizer
+from msd.runtime.tokenizer import open_tokenizer
+from msd.runtime.tokenizer_files import END, START
 from msd.sources.clip_tokenizer import clip_tokenizer
 from tests.app_bundles import write_app
 from tests.clip_files import SD15, SD21, added

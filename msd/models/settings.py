@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -11,6 +10,9 @@ from msd.errors import BadCheckpoint
 
 WIDEST = 1 << 16
 """The most channels: far more than any known model has."""
+
+LARGEST = 1_000_000
+"""The largest number that is no count: an epsilon, a factor."""
 
 DEEPEST = 8
 """The most levels: more than any known U-Net or autoencoder has."""
@@ -106,14 +108,14 @@ class Reader:
         return value
 
     def number(self, key: str, default: float) -> float:
-        """Return a finite number."""
+        """Return a number from -`LARGEST` to `LARGEST`."""
         value = self.config.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self.wrong(key, value, "a number was expected")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+            self.wrong(key, value, f"a number was expected, from -{LARGEST} to {LARGEST}")
         return float(value)
 
     def positive(self, key: str, default: float) -> float:
-        """Return a finite number above zero."""
+        """Return a number above zero and up to `LARGEST`."""
         value = self.number(key, default)
         if value <= 0:
             self.wrong(key, value, "a number above 0 was expected")
