@@ -114,7 +114,8 @@ def test_the_earliest_merge_goes_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spelled", "normalized"), [("!", False), ({"content": "!"}, True), ({"content": "!", "special": True}, False)]
+    ("spelled", "normalized"),
+    [("!", False), ({"content": "!"}, True), ({"content": "!", "special": True}, False)],
 )
 def test_a_special_token_reads_as_transformers_spells_it(
     spelled: object, normalized: bool, tmp_path: Path

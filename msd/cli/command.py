@@ -6,15 +6,18 @@ Exit code 0: done. 1: a `Failure`, with its reason. 2: wrong usage, click's own.
 from __future__ import annotations
 
 import importlib
+import io
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from msd.cli.plain import plain, plain_lines
 from msd.errors import MsdError, OutputExists
 
 if TYPE_CHECKING:
@@ -29,10 +32,31 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the message on stderr, or to `file`."""
-        click.echo(f"error: {self.format_message()}", file=file or sys.stderr)
+        click.echo(f"error: {plain(self.format_message())}", file=file or sys.stderr)
 
 
-class Command(click.Command):
+@contextmanager
+def _plain_usage() -> Iterator[None]:
+    """Make the message of a usage error one line; the help that stands for missing arguments stays."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        raise click.UsageError(plain(error.format_message()), error.ctx) from error
+
+
+class PlainUsage(click.Command):
+    """A command whose messages on wrong usage repeat what was typed in one line, however long."""
+
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        """Parse the arguments; raises click.UsageError."""
+        _let_any_text_be_printed()
+        with _plain_usage():
+            return super().make_context(*args, **settings)
+
+
+class Command(PlainUsage):
     """A command whose function may raise MsdError; use as `@click.command(cls=Command)`."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -45,7 +69,13 @@ class Command(click.Command):
             raise Failure(str(error)) from error
 
 
-class LazyGroup(click.Group):
+def _let_any_text_be_printed() -> None:
+    """Make stdout print letters that its encoding lacks as escapes, as stderr does."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+class LazyGroup(PlainUsage, click.Group):
     """A group that imports a command only when it is run: `lazy` maps a name to its place and its help."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
@@ -63,6 +93,13 @@ class LazyGroup(click.Group):
         module, _, name = self._lazy[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name; raises click.UsageError."""
+        with _plain_usage():
+            return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help without importing any."""
@@ -84,8 +121,15 @@ def command_line() -> str:
 def console(width: int, stderr: bool = False) -> Console:
     """Return a console for tables, at least `width` columns wide without a terminal."""
     from rich.console import Console
+    from rich.text import Text
 
-    result = Console(stderr=stderr, highlight=False)
+    class PlainConsole(Console):
+        """A console on which no text acts as a control sequence."""
+
+        def render_str(self, text: str, **settings: Any) -> Text:
+            return super().render_str(plain_lines(text), **settings)
+
+    result = PlainConsole(stderr=stderr, highlight=False)
     if not result.is_terminal:
         result.width = max(result.width, width)
     return result

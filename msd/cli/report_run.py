@@ -12,10 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markup import escape
 
 import msd
 from msd.bundle import MANIFEST
+from msd.cli.plain import escape
 from msd.cli.report_files import Files, JudgedFile, sizes_apart
 
 if TYPE_CHECKING:

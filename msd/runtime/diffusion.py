@@ -52,7 +52,9 @@ class Diffusion:
                 f"num_train_timesteps is {self.num_train_timesteps}; 2 to {MOST_TIMESTEPS} were expected"
             )
         if self.trained_betas is not None and len(self.trained_betas) != self.num_train_timesteps:
-            raise BadConfig(f"trained_betas has {len(self.trained_betas)}; there are {self.num_train_timesteps}")
+            raise BadConfig(
+                f"trained_betas has {len(self.trained_betas)}; there are {self.num_train_timesteps}"
+            )
         for beta in self.trained_betas or (self.beta_start, self.beta_end):
             if not 0 < beta < 1:
                 raise BadConfig(f"a beta is {beta:g}; numbers between 0 and 1 were expected")
@@ -105,7 +107,9 @@ def settings_in(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
     Raises BadConfig for a value of another type than the field's, and for numbers beyond ±`LARGEST`.
     """
     types = typing.get_type_hints(kind)
-    present = [field.name for field in fields(kind) if field.name in config and types[field.name] != Diffusion]
+    present = [
+        field.name for field in fields(kind) if field.name in config and types[field.name] != Diffusion
+    ]
     try:
         values = {name: schema.read(types[name], config[name], name) for name in present}
     except ValueError as problem:

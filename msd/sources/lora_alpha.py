@@ -34,7 +34,9 @@ class Alphas:
         """Return the layer's alpha, None if the file has none: then it equals the rank."""
         patterns = self._get(layer, "alpha_pattern", dict, {})
         if len(patterns) > MOST_PATTERNS:
-            raise self._bad(f"alpha_pattern has {len(patterns)} entries, and at most {MOST_PATTERNS} are read")
+            raise self._bad(
+                f"alpha_pattern has {len(patterns)} entries, and at most {MOST_PATTERNS} are read"
+            )
         for pattern, alpha in patterns.items():
             if self._matches(pattern, layer.name):
                 return self._number(f"alpha_pattern for {pattern}", alpha)
