@@ -43,7 +43,8 @@ def _plain_usage() -> Iterator[None]:
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        raise click.UsageError(plain(error.format_message()), error.ctx) from error
+        vars(error)["message"] = plain(error.message)
+        raise
 
 
 class PlainUsage(click.Command):

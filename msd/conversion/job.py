@@ -12,7 +12,7 @@ from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Family
-from msd.models.networks import Configs, Network, Size, networks, size_of
+from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
 from msd.runtime.guidance import EMBEDDING
 from msd.runtime.scheduler import make_scheduler, require_valid
 from msd.sources.added_tokens import read_tokenizer
@@ -133,7 +133,10 @@ def open_job(path: Path, settings: Settings) -> Job:
 
 
 def _require_usable(checkpoint: Checkpoint) -> None:
-    """Refuse, before hours of work, what generating images would refuse: a tokenizer, a scheduler."""
+    """Refuse, before hours of work, what tracing or generating images would refuse."""
+    if checkpoint.networks == "msd":
+        for name, tensors in checkpoint.weights.items():
+            require_depth(name, checkpoint.configs[name], tensors, checkpoint.name)
     read_tokenizer(checkpoint.tokenizer)
     try:
         require_valid(checkpoint.scheduler)

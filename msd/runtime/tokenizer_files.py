@@ -55,7 +55,9 @@ def read_files(folder: Path) -> TokenizerFiles:
     vocabulary, merges = _vocabulary(folder)
     added = _added_tokens(folder)
     named = _named_tokens(folder, {token.content: token for token in added.values()})
-    return TokenizerFiles(vocabulary, merges, added, named, _length(folder))
+    return TokenizerFiles(
+        vocabulary=vocabulary, merges=merges, added=added, named=named, length=_length(folder)
+    )
 
 
 def _vocabulary(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
