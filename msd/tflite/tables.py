@@ -6,7 +6,7 @@ tables refer to each other more often than its size allows is refused, because i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -17,8 +17,8 @@ from flatbuffers.table import Table as Packed
 
 from msd.ir.opset import enum_names
 
-MOST_TABLES = 200_000
-"""Far more than any file has; a U-Net has some 20,000, and each takes a kilobyte when it is unpacked."""
+MOST_TABLES = 100_000
+"""Four times what a U-Net has; each takes a kilobyte and a tenth of a millisecond when it is unpacked."""
 
 MOST_NUMBERS = 4_000_000
 """Of all vectors that become lists: shapes, indices, options."""
@@ -74,42 +74,43 @@ def check_tables(model: Any, size: int) -> None:
             waiting += _within(table, name, field, room)
 
 
-def _within(table: Any, name: str, field: str, room: _Room) -> Iterator[tuple[Any, str]]:
-    """Yield the tables in a field, with their names; take what its vector or string needs."""
-    accessor = field[0].upper() + field[1:]
-    count = getattr(table, accessor + "Length", None)
-    if count is None:
-        yield from _single(getattr(table, accessor)(), table, field, room)
-    elif hasattr(table, accessor + "AsNumpy"):
-        _take_vector(table, name, field, room)
-    else:
-        for i in range(count()):
-            room.take(4)
-            yield from _single(getattr(table, accessor)(i), table, field, room)
-
-
-def _take_vector(table: Any, name: str, field: str, room: _Room) -> None:
-    accessor = field[0].upper() + field[1:]
-    count = getattr(table, accessor + "Length")()
+def _within(table: Any, name: str, field: _Field, room: _Room) -> Iterable[tuple[Any, str]]:
+    """Return the tables in a field, with their names; take what its vector or string needs."""
+    if field.length is None:
+        return _single(getattr(table, field.accessor)(), table, field, room)
+    count = getattr(table, field.length)()
     if not count:
-        return
-    room.take(getattr(table, accessor + "AsNumpy")().nbytes, numbers=0 if field in ARRAYS else count)
+        return ()
+    if field.array is None:
+        return _elements(table, field, count, room)
+    room.take(getattr(table, field.array)().nbytes, numbers=0 if field.name in ARRAYS else count)
     if name == "Tensor" and count > MOST_AXES:
         raise ValueError(f"a tensor has {count} axes, and at most {MOST_AXES} are supported")
+    return ()
 
 
-def _single(value: Any, table: Any, field: str, room: _Room) -> Iterator[tuple[Any, str]]:
-    """Yield the table that a value is, if it is one, with its name; take the bytes of a string."""
+def _elements(table: Any, field: _Field, count: int, room: _Room) -> Iterator[tuple[Any, str]]:
+    element = getattr(table, field.accessor)
+    for i in range(count):
+        room.take(4)
+        yield from _single(element(i), table, field, room)
+
+
+def _single(value: Any, table: Any, field: _Field, room: _Room) -> Iterable[tuple[Any, str]]:
+    """Return the table that a value is, if it is one, with its name; take the bytes of a string."""
+    if value is None:
+        return ()
     if isinstance(value, bytes):
         room.take(len(value))
-    elif isinstance(value, Packed):
-        number = getattr(table, field[0].upper() + field[1:] + "Type")()
-        if name := enum_names(UNIONS[field]).get(number if number else -1):
-            found = getattr(schema, name)()
-            found.Init(value.Bytes, value.Pos)
-            yield found, name
-    elif value is not None:
-        yield value, type(value).__name__
+        return ()
+    if not isinstance(value, Packed):
+        return ((value, type(value).__name__),)
+    name = enum_names(UNIONS[field.name]).get(getattr(table, field.accessor + "Type")() or -1)
+    if name is None:
+        return ()
+    found = getattr(schema, name)()
+    found.Init(value.Bytes, value.Pos)
+    return ((found, name),)
 
 
 class _Slots:
@@ -127,10 +128,30 @@ def _known_fields(table: str) -> int:
     return slots.count
 
 
+@dataclass(frozen=True)
+class _Field:
+    """A field that is no plain number: the schema's functions that return it, its length, and its array.
+
+    Only vectors have a `length`, and only vectors of numbers an `array`.
+    """
+
+    name: str
+    accessor: str
+    length: str | None
+    array: str | None
+
+
 @cache
-def _fields(table: str) -> tuple[str, ...]:
-    """Return the fields of a table that are no plain number: tables, vectors, strings."""
-    return tuple(name for name, default in vars(getattr(schema, table + "T")()).items() if default is None)
+def _fields(table: str) -> tuple[_Field, ...]:
+    """Return the fields of a table that are tables, vectors or strings."""
+    kind, defaults = getattr(schema, table), vars(getattr(schema, table + "T")())
+    found = []
+    for name in (name for name, default in defaults.items() if default is None):
+        accessor = name[0].upper() + name[1:]
+        functions = (accessor + ending for ending in ("Length", "AsNumpy"))
+        length, array = (each if hasattr(kind, each) else None for each in functions)
+        found.append(_Field(name, accessor, length, array))
+    return tuple(found)
 
 
 def _require_known_fields(table: Packed, name: str, vtable: int) -> None:

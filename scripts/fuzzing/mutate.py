@@ -88,11 +88,11 @@ def changed_json(random: Random, seeds: list[bytes]) -> bytes:
     if random.random() < 0.15:
         return flipped(random, seeds)
     value = json.loads(random.choice(seeds))
-    for _ in range(random.randint(1, 3)):
-        value = _changed_value(random, value)
     try:
+        for _ in range(random.randint(1, 3)):
+            value = _changed_value(random, value)
         text = json.dumps(value)
-    except RecursionError:
+    except RecursionError:  # deeper than Python itself copies
         text = "[" * 5000
     if random.random() < 0.05:
         text = re.sub(r"\d+", HUGE, text, count=1)
@@ -103,7 +103,7 @@ def _changed_value(random: Random, root: Any) -> Any:
     places = [(None, None), *_places(root)]
     within, key = random.choice(places)
     if within is None:
-        return root if random.random() < 0.8 else random.choice(VALUES)
+        return root if random.random() < 0.8 else copy.deepcopy(random.choice(VALUES))
     change, others = random.random(), [holder[k] for holder, k in places[1:]]
     if change < 0.1:
         del within[key]

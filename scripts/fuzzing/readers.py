@@ -57,7 +57,7 @@ Read = Callable[[Path, bytes], None]
 
 
 @dataclass(frozen=True)
-class Reader:
+class FuzzedReader:
     """A reader: its seeds, the mutator of these, and the function that reads; `share` of all mutants."""
 
     seeds: tuple[bytes, ...]
@@ -248,37 +248,37 @@ def _of_demo(name: str) -> tuple[bytes, ...]:
     return ((CHECKPOINT / name).read_bytes(),)
 
 
-def _tokenizer_reader(name: str, mutate: Mutate) -> Reader:
+def _tokenizer_reader(name: str, mutate: Mutate) -> FuzzedReader:
     seeds = ((SEEDS / "tokenizer" / name).read_bytes(),)
-    return Reader(seeds, mutate, _tokenizer(name), share=0.5)
+    return FuzzedReader(seeds, mutate, _tokenizer(name), share=0.5)
 
 
-READERS: dict[str, Reader] = {
-    "tflite": Reader(_stored("tflite"), flipped, _tflite),
-    "report": Reader(_stored("tflite"), flipped, _report),
-    "safetensors": Reader(_stored("safetensors"), changed_safetensors, _safetensors),
-    "pickle": Reader(_stored("pickle"), changed_zip, _pickle),
-    "h5": Reader(_stored("h5"), flipped, _h5, share=0.002),
-    "lora": Reader(_stored("lora"), changed_safetensors, _lora),
-    "embedding": Reader(_stored("embedding"), changed_safetensors, _embedding, share=0.1),
-    "text_encoder-config": Reader(
+READERS: dict[str, FuzzedReader] = {
+    "tflite": FuzzedReader(_stored("tflite"), flipped, _tflite),
+    "report": FuzzedReader(_stored("tflite"), flipped, _report),
+    "safetensors": FuzzedReader(_stored("safetensors"), changed_safetensors, _safetensors),
+    "pickle": FuzzedReader(_stored("pickle"), changed_zip, _pickle),
+    "h5": FuzzedReader(_stored("h5"), flipped, _h5, share=0.002),
+    "lora": FuzzedReader(_stored("lora"), changed_safetensors, _lora),
+    "embedding": FuzzedReader(_stored("embedding"), changed_safetensors, _embedding, share=0.1),
+    "text_encoder-config": FuzzedReader(
         _of_demo("text_encoder/config.json"), changed_json, _configuration("text_encoder")
     ),
-    "unet-config": Reader(_of_demo("unet/config.json"), changed_json, _configuration("unet")),
-    "vae-config": Reader(_of_demo("vae/config.json"), changed_json, _configuration("vae")),
+    "unet-config": FuzzedReader(_of_demo("unet/config.json"), changed_json, _configuration("unet")),
+    "vae-config": FuzzedReader(_of_demo("vae/config.json"), changed_json, _configuration("vae")),
     "vocab": _tokenizer_reader("vocab.json", changed_json),
     "merges": _tokenizer_reader("merges.txt", flipped),
     "tokenizer_config": _tokenizer_reader("tokenizer_config.json", changed_json),
-    "scheduler": Reader(_of_demo("scheduler/scheduler_config.json"), changed_json, _scheduler),
-    "manifest": Reader(_stored("manifest"), changed_json, _manifest),
-    "app-manifest": Reader(_stored("app-manifest"), changed_json, _app_manifest),
-    "stored-report": Reader(_stored("stored-report"), changed_json, _stored_report),
-    "recipe": Reader(_toml("recipes"), changed_toml, _recipe),
-    "device": Reader(_toml("devices"), changed_toml, _device),
-    "suite": Reader(_toml("suites"), changed_toml, _suite, share=0.5),
-    "prompts": Reader((PROMPT.encode() + b"\n(a:2) ((b)) [c]\n# d\n",), flipped, _prompts),
-    "inputs": Reader(_stored("inputs"), changed_zip, _inputs),
-    "image": Reader(_stored("image"), flipped, _image),
-    "options": Reader(tuple("\0".join(c.split()).encode() for c in COMMANDS), changed_words, _options),
+    "scheduler": FuzzedReader(_of_demo("scheduler/scheduler_config.json"), changed_json, _scheduler),
+    "manifest": FuzzedReader(_stored("manifest"), changed_json, _manifest),
+    "app-manifest": FuzzedReader(_stored("app-manifest"), changed_json, _app_manifest),
+    "stored-report": FuzzedReader(_stored("stored-report"), changed_json, _stored_report),
+    "recipe": FuzzedReader(_toml("recipes"), changed_toml, _recipe),
+    "device": FuzzedReader(_toml("devices"), changed_toml, _device),
+    "suite": FuzzedReader(_toml("suites"), changed_toml, _suite, share=0.5),
+    "prompts": FuzzedReader((PROMPT.encode() + b"\n(a:2) ((b)) [c]\n# d\n",), flipped, _prompts),
+    "inputs": FuzzedReader(_stored("inputs"), changed_zip, _inputs),
+    "image": FuzzedReader(_stored("image"), flipped, _image),
+    "options": FuzzedReader(tuple("\0".join(c.split()).encode() for c in COMMANDS), changed_words, _options),
 }
 """All readers, by the name of their folder in tests/corpus."""

@@ -19,7 +19,7 @@ from typing import Any
 
 from msd.cli.plain import LONGEST, plain
 from msd.errors import MsdError
-from scripts.fuzzing.readers import READERS, Reader
+from scripts.fuzzing.readers import READERS, FuzzedReader
 
 MEMORY = 1 << 30
 """Bytes of address space beyond those of a process that has everything imported."""
@@ -35,7 +35,7 @@ class TooLong(BaseException):
 
 
 @dataclass(frozen=True)
-class Failure:
+class Found:
     """A mutant that a reader fails on: what happens, where, and its content."""
 
     reader: str
@@ -55,10 +55,10 @@ class Trials:
 
     seconds: float = 0.0
     counts: dict[str, tuple[int, int, int]] = field(default_factory=dict)
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[Found] = field(default_factory=list)
 
 
-def attempt(reader: Reader, folder: Path, content: bytes) -> tuple[str, str] | None:
+def attempt(reader: FuzzedReader, folder: Path, content: bytes) -> tuple[str, str] | None:
     """Read `content`; returns what fails and where, None for nothing. Raises MsdError where it is refused."""
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(SECONDS)
@@ -154,11 +154,11 @@ class _Worker:
             return
         name, number = self._names[int(self._at[0])], int(self._at[1])
         what = "it hangs" if hangs else f"the process dies with {self._process.exitcode}"
-        _add(trials, {name: (1, 0, 1)}, [Failure(name, what, "", mutant(name, self._seed, number))])
+        _add(trials, {name: (1, 0, 1)}, [Found(name, what, "", mutant(name, self._seed, number))])
         self._start(number + 1)
 
 
-def _add(trials: Trials, counts: dict[str, tuple[int, int, int]], failures: list[Failure]) -> None:
+def _add(trials: Trials, counts: dict[str, tuple[int, int, int]], failures: list[Found]) -> None:
     for name, more in counts.items():
         old = trials.counts.get(name, (0, 0, 0))
         trials.counts[name] = (old[0] + more[0], old[1] + more[1], old[2] + more[2])
@@ -194,9 +194,9 @@ def _numbers(names: Sequence[str], first: int, end: float) -> Iterator[tuple[int
 
 def _tried(
     batch: Sequence[tuple[int, int]], names: Sequence[str], seed: int, scratch: Path, at: Any
-) -> tuple[dict[str, tuple[int, int, int]], list[Failure]]:
+) -> tuple[dict[str, tuple[int, int, int]], list[Found]]:
     counts: dict[str, tuple[int, int, int]] = {}
-    failures: dict[tuple[str, str], Failure] = {}
+    failures: dict[tuple[str, str], Found] = {}
     for i, number in batch:
         at[0], at[1], at[2] = i, number, time.monotonic()
         name, content = names[i], mutant(names[i], seed, number)
@@ -207,12 +207,12 @@ def _tried(
             problem, refused = None, refused + 1
         if problem:
             place = (name, problem[0] + problem[1])
-            failures.setdefault(place, Failure(name, *problem, content))
+            failures.setdefault(place, Found(name, *problem, content))
         counts[name] = (tried + 1, refused, failed + bool(problem))
     return counts, [_shortened(failure, scratch) for failure in failures.values()]
 
 
-def _shortened(failure: Failure, scratch: Path) -> Failure:
+def _shortened(failure: Found, scratch: Path) -> Found:
     """Return the failure with as much of its content cut off as keeps it, found in two seconds."""
     end, content, size = time.monotonic() + 2, failure.content, len(failure.content) // 2
     if failure.what.startswith("more"):
@@ -225,10 +225,10 @@ def _shortened(failure: Failure, scratch: Path) -> Failure:
                 break
         else:
             size //= 2
-    return Failure(failure.reader, failure.what, failure.trace, content)
+    return Found(failure.reader, failure.what, failure.trace, content)
 
 
-def _fails_so(failure: Failure, scratch: Path, content: bytes) -> bool:
+def _fails_so(failure: Found, scratch: Path, content: bytes) -> bool:
     try:
         problem = attempt(READERS[failure.reader], scratch, content)
     except MsdError:
