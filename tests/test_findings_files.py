@@ -183,7 +183,7 @@ def test_6_more_tensors_than_any_checkpoint(tmp_path: Path, monkeypatch: pytest.
         ("vocab.json", '{"\\ud800": 1}'),
         ("tokenizer_config.json", '{"model_max_length": "77"}'),
         ("tokenizer_config.json", '{"model_max_length": null}'),
-        ("tokenizer_config.json", '{"model_max_length": 1}'),
+        ("tokenizer_config.json", '{"model_max_length": 2}'),
         ("tokenizer_config.json", '{"pad_token": 3}'),
         ("tokenizer_config.json", '{"pad_token": {"content": 3}}'),
         ("tokenizer_config.json", '{"pad_token": {"content": "!", "normalized": 1}}'),

@@ -89,6 +89,8 @@ def _read(path: Path) -> Image:
         raise BadImage(f"{path} is no image that can be read; PNG, JPEG and WebP can") from error
     except Image.DecompressionBombError as error:
         raise BadImage(f"{path} has too many pixels: {error}") from error
+    except MemoryError as error:
+        raise BadImage(f"{path} says that it needs more memory than there is") from error
     except (OSError, ValueError, SyntaxError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadImage(f"{path} cannot be read: {reason}") from error

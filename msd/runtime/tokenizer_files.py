@@ -19,6 +19,7 @@ START = "<|startoftext|>"
 END = "<|endoftext|>"
 LENGTH = 77
 DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
+CONFIG = "tokenizer_config.json"
 FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
 """All files that `read_files` may read: to copy a tokenizer, copy those that exist."""
 
@@ -53,10 +54,11 @@ class TokenizerFiles:
 def read_files(folder: Path) -> TokenizerFiles:
     """Return the content of the files in `folder`; raises BadBundle for a missing or malformed one."""
     vocabulary, merges = _vocabulary(folder)
-    added = _added_tokens(folder)
-    named = _named_tokens(folder, {token.content: token for token in added.values()})
+    config = _json(folder / CONFIG, missing={})
+    added = _added_tokens(folder, config)
+    named = _named_tokens(folder, config, {token.content: token for token in added.values()})
     return TokenizerFiles(
-        vocabulary=vocabulary, merges=merges, added=added, named=named, length=_length(folder)
+        vocabulary=vocabulary, merges=merges, added=added, named=named, length=_length(folder, config)
     )
 
 
@@ -106,10 +108,9 @@ def _pair(path: Path, line: Any) -> tuple[str, str]:
     return left, right
 
 
-def _added_tokens(folder: Path) -> dict[int, Special]:
+def _added_tokens(folder: Path, config: Mapping[str, Any]) -> dict[int, Special]:
     """Return, by id, the tokens that files list as added to the vocabulary."""
-    path = folder / "tokenizer_config.json"
-    config = _json(path, missing={})
+    path = folder / CONFIG
     if "added_tokens_decoder" in config:
         listed = [*_of_type(path, "added_tokens_decoder", config["added_tokens_decoder"], dict).items()]
         tokens = [(int(id) if id.isdecimal() and len(id) < 10 else id, token) for id, token in listed]
@@ -125,13 +126,14 @@ def _added_tokens(folder: Path) -> dict[int, Special]:
     return specials
 
 
-def _named_tokens(folder: Path, added: Mapping[str, Special]) -> dict[str, Special]:
+def _named_tokens(
+    folder: Path, config: Mapping[str, Any], added: Mapping[str, Special]
+) -> dict[str, Special]:
     """Return the four special tokens that have names.
 
     special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: transformers
     reads old and new files in this way, so that Stable Diffusion 2.1 pads with "!", not with its end token.
     """
-    config = _json(folder / "tokenizer_config.json", missing={})
     table = {} if "added_tokens_decoder" in config else _json(folder / "special_tokens_map.json", missing={})
     values = {name: table.get(name) or config.get(name) or default for name, default in DEFAULTS.items()}
     tokens = {name: _special(folder, name, value) for name, value in values.items()}
@@ -152,12 +154,11 @@ def _special(path: Path, name: str, value: Any) -> Special:
     return Special(content, normalized, single)
 
 
-def _length(folder: Path) -> int:
-    path = folder / "tokenizer_config.json"
-    length = _json(path, missing={}).get("model_max_length", LENGTH)
+def _length(folder: Path, config: Mapping[str, Any]) -> int:
+    length = config.get("model_max_length", LENGTH)
     # Older files have 1e30, a float, for a length without limit.
-    if type(length) not in (int, float) or not length >= 2:
-        raise BadBundle(f"{path}: model_max_length is {length!r}; a number from 2 was expected")
+    if type(length) not in (int, float) or not length >= 3:
+        raise BadBundle(f"{folder / CONFIG}: model_max_length is {length!r}; a number from 3 was expected")
     return int(min(length, LENGTH))
 
 

@@ -25,6 +25,8 @@ MEMORY = 1 << 30
 """Bytes of address space beyond those of a process that has everything imported."""
 
 SECONDS = 10
+"""Of processor time, for the machine may be busy; six times as long on the clock is a hang."""
+
 BATCH = 200
 KEPT = 40
 """The most failures of one place that are reported."""
@@ -60,8 +62,8 @@ class Trials:
 
 def attempt(reader: FuzzedReader, folder: Path, content: bytes) -> tuple[str, str] | None:
     """Read `content`; returns what fails and where, None for nothing. Raises MsdError where it is refused."""
-    signal.signal(signal.SIGALRM, _too_long)
-    signal.alarm(SECONDS)
+    signal.signal(signal.SIGPROF, _too_long)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -78,7 +80,7 @@ def attempt(reader: FuzzedReader, folder: Path, content: bytes) -> tuple[str, st
     except Exception as error:
         return f"{type(error).__name__}", traceback.format_exc(limit=-6)
     finally:
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
     return None
 
 
@@ -144,7 +146,7 @@ class _Worker:
 
     def replace_if_dead(self, trials: Trials) -> None:
         """Note a process that died or hangs, and start another after the mutant that it was at."""
-        hangs = time.monotonic() - self._at[2] > 3 * SECONDS
+        hangs = time.monotonic() - self._at[2] > 6 * SECONDS
         if self._done or (self._process.is_alive() and not hangs):
             return
         self._process.kill()
