@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 TEXT_BYTES = 32 << 20
 """The longest text or JSON; a tokenizer has some 3 MB, a manifest less."""
 
@@ -97,6 +95,8 @@ def _constant(name: str) -> float:
 
 def _require_modest(bare: str) -> None:
     """Refuse a text, whose strings are empty, that is too deep, or has too many values or digits."""
+    import numpy as np  # late, for commands that only print their help
+
     letters = np.frombuffer(bare.encode("utf-8", "replace"), np.uint8)
     opening, closing = np.isin(letters, [*b"[{"]), np.isin(letters, [*b"]}"])
     if np.count_nonzero(opening) + np.count_nonzero(letters == ord(",")) > VALUES:
