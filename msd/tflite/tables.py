@@ -17,8 +17,10 @@ from flatbuffers.table import Table as Packed
 
 from msd.ir.opset import enum_names
 
-MOST_TABLES = 100_000
-"""Four times what a U-Net has; each takes a kilobyte and a tenth of a millisecond when it is unpacked."""
+MOST_TABLES = 50_000
+"""Beside one for each `TABLE_BYTES`; a U-Net has some 10,000, and 10,000 take a second to unpack."""
+
+TABLE_BYTES = 4096
 
 MOST_NUMBERS = 4_000_000
 """Of all vectors that become lists: shapes, indices, options."""
@@ -41,7 +43,7 @@ class _Room:
     """What the tables of a file may still take: their bytes in the file, tables, and numbers in lists."""
 
     bytes: int
-    tables: int = MOST_TABLES
+    tables: int
     numbers: int = MOST_NUMBERS
 
     def take(self, bytes: int, tables: int = 0, numbers: int = 0) -> None:
@@ -51,7 +53,7 @@ class _Room:
         if self.bytes < 0:
             raise ValueError("its tables refer to the same places again and again")
         if self.tables < 0:
-            raise ValueError(f"it has more than {MOST_TABLES} tables")
+            raise ValueError(f"it has more tables than {MOST_TABLES} and one for each {TABLE_BYTES} bytes")
         if self.numbers < 0:
             raise ValueError(f"it has more than {MOST_NUMBERS} numbers in shapes, indices and options")
 
@@ -62,7 +64,8 @@ def check_tables(model: Any, size: int) -> None:
     Every table, vector and string counts each time that something refers to it, and all that a file holds
     once fits into its size; twice that is allowed, for what writers share.
     """
-    room, waiting, known = _Room(2 * size), [(model, "Model")], set[tuple[str, int]]()
+    most = MOST_TABLES + size // TABLE_BYTES
+    room, waiting, known = _Room(2 * size, most), [(model, "Model")], set[tuple[str, int]]()
     while waiting:
         table, name = waiting.pop()
         room.take(4, tables=1)
