@@ -110,7 +110,7 @@ def _changed_value(random: Random, root: Any) -> Any:
     elif change < 0.2 and isinstance(within, dict):
         within[random.choice(TEXTS)] = within.pop(key)
     elif change < 0.3 and isinstance(within, list):
-        within *= random.choice((0, 2, 100))
+        within *= random.choice((0, 2, 100 if len(json.dumps(within)) < 2000 else 3))
     elif change < 0.4:
         within[key] = copy.deepcopy(random.choice(others))
     elif change < 0.45:
