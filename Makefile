@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
-.PHONY: help setup demo test check regress oracle golden bench-convert bench-report bench-compression bench-demo bench-startup
+.PHONY: help setup demo test check regress oracle golden fuzz bench-convert bench-report bench-compression bench-demo bench-startup
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -28,6 +28,9 @@ check: .venv/ready-for-tests ## lint, formatting, types, the links and commands 
 regress: .venv/ready ## generate the demo's images and compare them with golden ones: build/regress/report/index.html
 	$(BIN)/msd-convert -o build/regress/demo --force
 	$(BIN)/msd regress demo build/regress/demo -o build/regress/report --junit build/regress/junit.xml --force
+
+fuzz: .venv/ready-for-tests ## feed mutants of good files to every reader: three minutes, or FUZZ="--hours 1"
+	PYTHONPATH=. $(BIN)/python scripts/fuzz.py $(FUZZ)
 
 oracle: .venv/ready-for-tests ## ask the real GPU delegate what the rules say of it: 2700 small files, 6 minutes
 	PYTHONPATH=. $(BIN)/python scripts/oracle.py -o docs/results/oracle.json

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from msd.bounds import MOST_GUIDANCE, MOST_STEPS
 from msd.errors import BadBundle
 from msd.families import Component, Family, families, find_family
 from msd.families.stable_diffusion import STABLE_DIFFUSION
@@ -31,6 +32,14 @@ OLDEST = 2
 """Format 1 recorded only the type of the weights."""
 
 MANIFEST = "manifest.json"
+LARGEST = 1e6
+COMPUTED_WITH: dict[str, tuple[type, ...]] = {
+    "cosine_first": (bool,),
+    "frequency_shift": (int, float),
+    "scaling_factor": (int, float),
+}
+"""The settings of a component that generating images computes with, and their types."""
+
 RunsOn = Literal["gpu", "cpu"]
 
 
@@ -258,6 +267,10 @@ def load_manifest(path: Path) -> Manifest:
         raise BadBundle(str(error)) from error
     _check_names(path, manifest)
     _check_family(path, manifest)
+    try:
+        _check_numbers(manifest)
+    except ValueError as error:
+        raise BadBundle(f"{path} is not a manifest: {error}") from error
     return manifest
 
 
@@ -301,6 +314,26 @@ def _check_family(path: Path, manifest: Manifest) -> None:
     for name in family.required:
         if name not in manifest.configuration.components:
             raise BadBundle(f"{path} is not a manifest: manifest.json.configuration lacks {name!r}")
+
+
+def _check_numbers(manifest: Manifest) -> None:
+    """Raise ValueError, with a clause, for numbers and tensors that no conversion writes."""
+    for name, file in manifest.components.items():
+        try:
+            for spec in (*file.inputs, *file.outputs):
+                spec.require_sensible()
+        except ValueError as error:
+            raise ValueError(f"of {name}, {error}") from error
+    images = manifest.images
+    if not 1 <= images.steps <= MOST_STEPS or not abs(images.guidance) <= MOST_GUIDANCE:
+        raise ValueError(
+            f"images take {images.steps} steps and guidance {images.guidance:g}, beyond the bounds"
+        )
+    for name, settings in manifest.configuration.components.items():
+        for key, kinds in COMPUTED_WITH.items():
+            value = settings.get(key, kinds[0]())
+            if type(value) not in kinds or not abs(value) <= LARGEST:
+                raise ValueError(f"{key} of {name} is {value!r}, of which no network has been built")
 
 
 def _check_file(path: Path, expected: ConvertedFile, verify: bool) -> None:

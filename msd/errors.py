@@ -10,6 +10,7 @@
     ├── OutputExists         the output exists already and --force was not given
     ├── OutputUnwritable     the disk is full, or the folder is not writable
     ├── BadReport            a stored report is missing, damaged or newer than this program
+    ├── NotFinite            a network computed NaN or infinity, so there is no image
     ├── BadImage             an image or a mask to begin from cannot be read or does not fit
     ├── BadCaption           a caption describes no scene of the demo (msd/demo/captions.py)
     ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
@@ -52,6 +53,10 @@ class BadGoldens(MsdError):
 
 class BadImage(MsdError):
     """An image or a mask to begin from cannot be read or does not fit."""
+
+
+class NotFinite(MsdError):
+    """A network computed NaN or infinity, so there is no image."""
 
 
 class OutputExists(MsdError):

@@ -18,7 +18,7 @@ import numpy as np
 
 from msd.ir.weights import Array
 from msd.models.trace import unallocated
-from msd.runtime.tokenizer import LENGTH
+from msd.runtime.tokenizer_files import LENGTH
 from msd.sources.keras_cv.networks import layer_variables
 
 PIXELS = 512

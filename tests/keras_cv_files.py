@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 import pytest
 
-from msd.runtime.tokenizer import LENGTH
+from msd.runtime.tokenizer_files import LENGTH
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.keras_cv.networks import ordered_variables
 from msd.sources.keras_cv.order import ORDERS

@@ -14,7 +14,8 @@ import regex
 
 from msd.export.android import manifest as app
 from msd.export.android.tokenizer_files import MERGES, VOCABULARY
-from msd.runtime.tokenizer import END, START, open_tokenizer
+from msd.runtime.tokenizer import open_tokenizer
+from msd.runtime.tokenizer_files import END, START
 from tests.app_bundles import write_app, write_clip_app
 from tests.clip_files import SD15, SD21, added
 from tests.jvm import Jvm

@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.errors import BadBundle
-from msd.runtime.tokenizer import END, START, Special, Tokenizer, merge, normalize, open_tokenizer
+from msd.runtime.special_token import Special, normalize
+from msd.runtime.tokenizer import Tokenizer, merge, open_tokenizer
+from msd.runtime.tokenizer_files import END, START, read_files
 from tests.clip_files import SD15, SD21, SD21_MAP, added, write_tokenizer
 
 DECODER = {
@@ -111,10 +113,15 @@ def test_the_earliest_merge_goes_first() -> None:
     assert merge(["a", "a", "a"], {("a", "a"): 0}) == ["aa", "a"]
 
 
-def test_a_special_token_reads_as_transformers_spells_it() -> None:
-    assert Special.of("!") == Special("!", normalized=False)
-    assert Special.of({"content": "!"}) == Special("!", normalized=True)
-    assert Special.of({"content": "!", "special": True}) == Special("!", normalized=False)
+@pytest.mark.parametrize(
+    ("spelled", "normalized"),
+    [("!", False), ({"content": "!"}, True), ({"content": "!", "special": True}, False)],
+)
+def test_a_special_token_reads_as_transformers_spells_it(
+    spelled: object, normalized: bool, tmp_path: Path
+) -> None:
+    folder = write_tokenizer(tmp_path, {"pad_token": spelled})
+    assert read_files(folder).named["pad_token"] == Special("!", normalized=normalized)
 
 
 def test_refuses_a_missing_or_damaged_file(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_a_pickle_that_names_code_is_refused(folder: Path, tmp_path: Path) -> No
 def test_refuses_a_tokenizer_that_cannot_take_a_token(folder: Path, tmp_path: Path) -> None:
     save_file({"<cat>": VECTORS}, tmp_path / "x.safetensors")
     checkpoint, files = open_folder(folder), [(tmp_path / "x.safetensors", None)]
-    with pytest.raises(BadCheckpoint, match=r"tokenizer cannot take new tokens: .*merges\.txt"):
+    with pytest.raises(BadCheckpoint, match=r"tokenizer is not one that we can use: .*merges\.txt"):
         add(replace(checkpoint, tokenizer={"vocab.json": lambda: b"{}"}), files)
     none = replace(checkpoint, weights={"text_encoder": {}})
     with pytest.raises(BadCheckpoint, match=r"should have a table .* of 516 rows or more.*; there is none"):

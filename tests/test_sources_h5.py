@@ -230,10 +230,20 @@ def test_memory_is_bounded(path: Path, capsys: pytest.CaptureFixture[str]) -> No
         patch.setattr("resource.setrlimit", lambda *limit: limits.append(limit))
         patch.setattr("h5py.File", _exhausted)
         h5_index.main(str(path))
-    assert limits == [(resource.RLIMIT_AS, (h5_index.MEMORY, h5_index.MEMORY))]
+    (memory, bytes), (processor, seconds) = limits
+    assert (memory, processor) == (resource.RLIMIT_AS, resource.RLIMIT_CPU)
+    assert bytes[0] > h5_index.MEMORY
+    assert seconds[0] >= h5_index.SECONDS
     assert json.loads(capsys.readouterr().out) == {
-        "wrong": "reading its structure takes more than 2 GiB of memory"
+        "wrong": "reading its structure takes more than 1 GiB of memory"
     }
+
+
+def test_arrays_that_are_listed_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(h5_index, "MOST_ARRAYS", 3)
+    assert [*h5_index._bounded(iter("abc"))] == [*"abc"]
+    with pytest.raises(h5_index.Wrong, match="more than 3 arrays"):
+        [*h5_index._bounded(iter("abcd"))]
 
 
 def _exhausted(*args: Any, **settings: Any) -> Any:

@@ -178,13 +178,14 @@ def test_what_is_no_lora_for_the_checkpoint(
     [
         ([], "it is not a JSON object"),
         ({"unet.lora_alpha": "4"}, "lora_alpha is '4', not a float"),
-        ({"unet.lora_alpha": float("nan")}, "lora_alpha is nan, not a finite number"),
-        ({"unet.lora_alpha": 10**400}, "lora_alpha is inf, not a finite number"),
+        ({"unet.lora_alpha": float("nan")}, "it is not JSON: it has NaN, which is not a number"),
+        ({"unet.lora_alpha": float("inf")}, "lora_alpha is inf, not a finite number"),
+        ({"unet.lora_alpha": 10**400}, "it is not JSON: its unet.lora_alpha is an integer of 1329 bits"),
         ({"lora_alpha": True}, "lora_alpha is True, not a float"),
-        ({"unet.alpha_pattern": [1]}, "alpha_pattern is [1.0], not a dict"),
+        ({"unet.alpha_pattern": [1]}, "alpha_pattern is [1], not a dict"),
         ({"unet.alpha_pattern": {"to_k": None}}, "alpha_pattern for to_k is None, not a finite number"),
         ({"unet.alpha_pattern": {"(a*)*to_k": 2}}, "alpha_pattern has the regular expression '(a*)*to_k'"),
-        ({"unet.use_rslora": 1}, "use_rslora is 1.0, not a bool"),
+        ({"unet.use_rslora": 1}, "use_rslora is 1, not a bool"),
         ({"unet.use_dora": True}, "use_dora is true, and only plain LoRA is supported"),
     ],
 )

@@ -16,6 +16,7 @@ from msd.calibration.image_inputs import image_inputs, image_port
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
+from msd.files import bounded
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners.runner import Runnable
@@ -184,8 +185,8 @@ def read_prompts(path: Path) -> tuple[str, ...]:
     Raises BadCalibration for a file that is missing, is not text, or has no prompt.
     """
     try:
-        lines = [line.strip() for line in path.read_text("utf-8").splitlines()]
-    except (OSError, UnicodeDecodeError) as problem:
+        lines = [line.strip() for line in bounded.read_text(path).splitlines()]
+    except (OSError, ValueError) as problem:
         raise BadCalibration(
             f"{path} cannot be read as UTF-8 text of one prompt per line: {problem}"
         ) from problem

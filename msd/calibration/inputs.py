@@ -15,6 +15,9 @@ from msd.tensor_spec import TensorSpec
 
 Inputs = dict[str, Array]
 
+MOST_BYTES = 1 << 28
+"""Of the arrays of one run; those of Stable Diffusion at 1024x1024 pixels have some 12 MB."""
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -82,12 +85,20 @@ def read_arrays(path: Path) -> Inputs:
     Raises BadCalibration for a file that is neither, is damaged, or holds pickled objects.
     """
     try:
+        _require_modest(path.stat().st_size)
         stored = np.load(path, allow_pickle=False)
         if not isinstance(stored, np.lib.npyio.NpzFile):
             return {"": np.asarray(stored)}
         with stored:
+            _require_modest(sum(info.file_size for info in stored.zip.infolist()))
             return {name: np.asarray(stored[name]) for name in stored.files}
     except Exception as problem:  # zipfile, zlib, tokenize and struct raise their own for damaged bytes
         raise BadCalibration(
             f"{path} is not a file of inputs that numpy.savez wrote: {one_line(problem)}"
         ) from problem
+
+
+def _require_modest(size: int) -> None:
+    """Refuse arrays that are too large, compressed or not."""
+    if size > MOST_BYTES:
+        raise ValueError(f"its arrays have {size} bytes, and at most {MOST_BYTES} are read")

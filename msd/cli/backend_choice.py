@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.cli.options import LateChoice
+from msd.cli.options import DAY, LateChoice, Number
 from msd.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 KINDS: Mapping[type, click.ParamType[Any]] = {
     Path: click.Path(path_type=Path, dir_okay=False),
     str: click.STRING,
-    float: click.FloatRange(0),
+    float: Number(0, DAY),
 }
 
 

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
+from msd.bounds import MOST_STEPS
 from msd.cli import options
 from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backends
 from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FILE, FOLDER
+from msd.cli.plain import escape, say_json
 from msd.cli.progress import benchmark_progress
 from msd.files.targets import require_writable
 
@@ -59,7 +60,7 @@ Examples:
 @options.steps(help="Denoising steps of an image.")
 @click.option(
     "--draw",
-    type=click.IntRange(0),
+    type=click.IntRange(0, MOST_STEPS),
     default=2,
     show_default=True,
     help="Steps of an image that the pipeline generates; 0: none.",
@@ -71,7 +72,7 @@ Examples:
     show_default=True,
     help="Precision of a GPU's arithmetic.",
 )
-@click.option("--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU.")
+@click.option("--threads", type=options.THREADS, show_default="one per core", help="Threads on the CPU.")
 @click.option(
     "--float-weights/--dynamic-range",
     default=True,
@@ -86,21 +87,29 @@ Examples:
     help="When the pipeline loads networks, as for msd generate.",
 )
 @click.option(
-    "--repeats", type=click.IntRange(1), default=20, show_default=True, help="Measured runs, at least."
+    "--repeats",
+    type=click.IntRange(1, 1_000_000),
+    default=20,
+    show_default=True,
+    help="Measured runs, at least.",
 )
 @click.option(
-    "--warmups", type=click.IntRange(0), default=2, show_default=True, help="Warm-up runs, not measured."
+    "--warmups",
+    type=click.IntRange(0, 1_000_000),
+    default=2,
+    show_default=True,
+    help="Warm-up runs, not measured.",
 )
 @click.option(
     "--min-seconds",
-    type=click.FloatRange(0),
+    type=options.Number(0, options.DAY),
     default=1.0,
     show_default=True,
     help="Measure at least this long.",
 )
 @click.option(
     "--max-seconds",
-    type=click.FloatRange(0),
+    type=options.Number(0, options.DAY),
     default=30.0,
     show_default=True,
     help="Start no run after this time.",
@@ -111,7 +120,7 @@ Examples:
 )
 @click.option(
     "--fail-slower",
-    type=click.FloatRange(0, min_open=True),
+    type=options.Number(0, 1e6, open=True),
     metavar="RATIO",
     help="Exit code 3 if any time of BUNDLE exceeds OTHER's by this factor.",
 )
@@ -175,7 +184,7 @@ def bench(
         raise click.UsageError("--fail-slower compares with --compare OTHER.")
     if output:
         require_writable(output, force)
-    stderr = Console(stderr=True)
+    stderr = console(0, stderr=True)
     opened = [open_bundle(folder, verify) for folder in (bundle, other) if folder]
     with ExitStack() as stack:
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
@@ -198,7 +207,7 @@ def _print(benchmark: Benchmark, as_json: bool) -> None:
     from msd.bench.table import remarks, tables
 
     if as_json:
-        click.echo(dump_benchmark(benchmark), nl=False)
+        say_json(dump_benchmark(benchmark))
         return
     out = console(WIDTH)
     for table in tables(benchmark):

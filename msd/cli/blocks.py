@@ -10,6 +10,7 @@ import click
 from msd.cli import options
 from msd.cli.command import CHECK_FAILED, Command, command_line, console
 from msd.cli.options import FILE, FOLDER
+from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import component_progress
 from msd.files.targets import require_writable
 
@@ -39,7 +40,10 @@ Examples:
 @click.option("--plot", type=FILE, metavar="FILE.svg|FILE.png", help="Plot the errors.")
 @options.json_result()
 @click.option(
-    "--fail-below", type=float, metavar="DB", help="End with exit code 3 if a median is below this SNR."
+    "--fail-below",
+    type=options.Number(-1000, 1000),
+    metavar="DB",
+    help="End with exit code 3 if a median is below this SNR.",
 )
 @options.force("Replace an existing plot.")
 def blocks(
@@ -85,10 +89,10 @@ def blocks(
         )
     if plot:
         save_plot(report, plot, force)
-    click.echo(dump(report), nl=False) if as_json else _print_report(report)
+    say_json(dump(report)) if as_json else _print_report(report)
     low = {name: p.median_db for name, p in report.components.items() if p.median_db < (fail_below or -1e9)}
     for name, median in low.items():
-        click.echo(f"{name}: the median of {median:.1f} dB is below {fail_below:g} dB", err=True)
+        say(f"{name}: the median of {median:.1f} dB is below {fail_below:g} dB", err=True)
     if low:
         raise SystemExit(CHECK_FAILED)
 
@@ -96,11 +100,11 @@ def blocks(
 def _print_report(report: BlockReport) -> None:
     """Print a table of each network's blocks, worst first, and the summaries below."""
     out = console(WIDTH)
-    out.print(f"calibrated with {report.calibration}")
+    out.print(f"calibrated with {escape(report.calibration)}")
     for name, part in report.components.items():
         out.print(_table(name, part))
     for name, part in report.components.items():
-        click.echo(_summary(name, part))
+        say(_summary(name, part))
 
 
 def _table(name: str, part: ComponentErrors) -> Any:
@@ -113,7 +117,7 @@ def _table(name: str, part: ComponentErrors) -> Any:
     for block in part.worst_first:
         has_share = block.final_share is not None
         table.add_row(
-            block.name,
+            escape(block.name),
             f"{block.bytes / 1000:.1f}",
             f"{block.reference_bytes / 1000:.1f}",
             decibels(block.snr_db),

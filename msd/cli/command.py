@@ -11,12 +11,14 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from msd.cli.plain import plain, plain_lines
 from msd.cli.streams import print_everything
 from msd.errors import MsdError
 
@@ -32,15 +34,36 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Print the message on stderr, or to `file`."""
-        click.echo(f"error: {self.format_message()}", file=file or sys.stderr)
+        click.echo(f"error: {plain(self.format_message())}", file=file or sys.stderr)
 
 
-class Command(click.Command):
+@contextmanager
+def _plain_usage() -> Iterator[None]:
+    """Make the message of a usage error one line; the help that stands for missing arguments stays."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        vars(error)["message"] = plain(error.message)
+        raise
+
+
+class PlainUsage(click.Command):
+    """A command whose messages on wrong usage repeat what was typed in one line, however long."""
+
+    def make_context(self, *args: Any, **settings: Any) -> click.Context:
+        """Parse the arguments; raises click.UsageError."""
+        print_everything()
+        with _plain_usage():
+            return super().make_context(*args, **settings)
+
+
+class Command(PlainUsage):
     """A command whose function may raise MsdError; use as `@click.command(cls=Command)`."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn an MsdError or an OSError into a `Failure`, and SIGTERM into a clean exit."""
-        print_everything()
         if threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
         try:
@@ -56,7 +79,7 @@ class Command(click.Command):
             raise Failure(_sentence(problem)) from problem
 
 
-class LazyGroup(click.Group):
+class LazyGroup(PlainUsage, click.Group):
     """A group that imports a command only when it is run: `lazy` maps a name to its place and its help."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **settings: Any) -> None:
@@ -74,6 +97,13 @@ class LazyGroup(click.Group):
         module, _, name = self._lazy[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the command that the arguments name; raises click.UsageError."""
+        with _plain_usage():
+            return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands for --help without importing any."""
@@ -104,8 +134,15 @@ def command_line() -> str:
 def console(width: int, stderr: bool = False) -> Console:
     """Return a console for tables, at least `width` columns wide without a terminal."""
     from rich.console import Console
+    from rich.text import Text
 
-    result = Console(stderr=stderr, highlight=False)
+    class PlainConsole(Console):
+        """A console on which no text acts as a control sequence."""
+
+        def render_str(self, text: str, **settings: Any) -> Text:
+            return super().render_str(plain_lines(text), **settings)
+
+    result = PlainConsole(stderr=stderr, highlight=False)
     if not result.is_terminal:
         result.width = max(result.width, width)
     return result

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import click
 
 from msd.cli import options
-from msd.cli.command import Command
+from msd.cli.command import Command, console
 from msd.cli.model_options import model_options
 from msd.cli.options import FILE
+from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
 from msd.families import find_family, title_of
@@ -33,7 +34,7 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     from msd.encoding.recipe import find_recipe, shipped
 
     for name in shipped():
-        click.echo(f"{name:<15} {find_recipe(name).description}")
+        say(f"{name:<15} {find_recipe(name).description}")
     ctx.exit()
 
 
@@ -95,8 +96,8 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     multiple=True,
     help="Pixels, width first; may be repeated: the sizes share weights.  [default: the checkpoint's own]",
 )
-@click.option("--height", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
-@click.option("--width", type=click.IntRange(8), help="Pixels.  [default: the checkpoint's own]")
+@click.option("--height", type=options.PIXELS, help="Pixels.  [default: the checkpoint's own]")
+@click.option("--width", type=options.PIXELS, help="Pixels.  [default: the checkpoint's own]")
 @click.option(
     "--prediction-type",
     type=click.Choice(["epsilon", "v_prediction"]),
@@ -104,7 +105,7 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 )
 @click.option(
     "--gelu-clip",
-    type=click.FloatRange(1),
+    type=options.Number(1, 1000),
     default=10.0,
     show_default=True,
     help="The limit M of clipped GELU.",
@@ -230,7 +231,7 @@ def _demo_checkpoint() -> Path:
 def _report_left_out(source: Path, names: Sequence[str]) -> None:
     """Print on stderr that the checkpoint lacks components that its model needs."""
     for name in names:
-        click.echo(
+        say(
             f"{source} has no weights of the {title_of(name)}, which this model needs for its images; "
             "the bundle is without it",
             err=True,
@@ -239,14 +240,12 @@ def _report_left_out(source: Path, names: Sequence[str]) -> None:
 
 def _print_plan(plan: Plan, settings: Settings, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(asdict(plan), indent=2))
+        say_json(json.dumps(asdict(plan), indent=2))
         return
     sizes = " and ".join(map(str, settings.sizes)) or f"{plan.width}x{plan.height}"
-    click.echo(f"{sizes} pixels, batch {settings.batch}, recipe {settings.recipe.name}:")
+    say(f"{sizes} pixels, batch {settings.batch}, recipe {settings.recipe.name}:")
     for name, parameters in plan.parameters.items():
-        click.echo(
-            f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}"
-        )
+        say(f"  {name + '.tflite':<21} {parameters / 1e6:8.1f} M parameters, about {_size(plan.bytes[name])}")
 
 
 def _print_result(
@@ -255,7 +254,7 @@ def _print_result(
     from msd.bundle import dump_manifest
 
     if as_json:
-        click.echo(dump_manifest(manifest), nl=False)
+        say_json(dump_manifest(manifest))
         return
     _print_files(manifest, output, converted)
     print_pruning(manifest)
@@ -267,7 +266,7 @@ def _print_shared(file: SharedFile) -> None:
     """Print on stderr, before a file of several sizes is written, how many bytes they share and add."""
     first, *others = file.sizes
     verb = "adds" if len(others) == 1 else "add"
-    click.echo(
+    say(
         f"{file.file}: {first} takes {_size(file.first)}, {' and '.join(others)} {verb} {_size(file.added)}"
         f"; in separate files they would take {_size(file.separate)}",
         err=True,
@@ -280,21 +279,19 @@ def _print_files(manifest: Manifest, output: Path, converted: Collection[str]) -
         ledger = manifest.ledger.get(name)
         origin = f"of {ledger.before} traced" if ledger else f"for the {part.runs_on.upper()}"
         unchanged = "" if family.component_of(name).name in converted else ", unchanged"
-        click.echo(
-            f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations ({origin}){unchanged}"
-        )
+        say(f"{output / part.file}: {_size(part.bytes)}, {part.operations} operations ({origin}){unchanged}")
     if because := manifest.scheduler.get("_prediction_type_because"):
-        click.echo(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
+        say(f"the U-Net predicts {manifest.scheduler['prediction_type']}: {because}")
     _print_images(manifest)
     for name, title in manifest.source.published.items():
-        click.echo(f"{name} is {title} as published")
+        say(f"{name} is {title} as published")
     for embedding in manifest.source.embeddings:
-        click.echo(f"prompts may contain {embedding.tokens[0]}, of {embedding.file}")
+        say(f"prompts may contain {embedding.tokens[0]}, of {embedding.file}")
     if not converted:
-        click.echo("Nothing to do: every file is up to date.")
+        say("Nothing to do: every file is up to date.")
         return
     cost = manifest.conversion
-    click.echo(f"{cost.seconds:.1f} s, peak memory {_size(cost.peak_rss_bytes)}")
+    say(f"{cost.seconds:.1f} s, peak memory {_size(cost.peak_rss_bytes)}")
 
 
 def _print_images(manifest: Manifest) -> None:
@@ -303,27 +300,28 @@ def _print_images(manifest: Manifest) -> None:
 
     if (images := manifest.images) != ImageDefaults():
         steps = f"{images.steps} step{'s' if images.steps > 1 else ''}"
-        click.echo(f"images take {steps} and guidance {images.guidance:g} by default")
+        say(f"images take {steps} and guidance {images.guidance:g} by default")
 
 
 def _explain(manifest: Manifest) -> None:
     """Print each component's ledger: rewrites that fired, those that only skipped, and the others."""
-    from rich.console import Console
     from rich.table import Table
+
+    out = console(0)
 
     for name, ledger in manifest.ledger.items():
         fired = [effect for effect in ledger.rules if effect.fired]
         skipping = [effect for effect in ledger.rules if not effect.fired and effect.skipped]
         idle = [effect.rule for effect in ledger.rules if not effect.fired and not effect.skipped]
-        table = Table("rewrite", "fired", "operations", "which", "left alone, because", title=name)
+        table = Table("rewrite", "fired", "operations", "which", "left alone, because", title=escape(name))
         for effect in [*fired, *skipping]:
-            kinds = ", ".join(f"{kind} {n:+d}" for kind, n in effect.kinds.items())
-            reasons = "\n".join(f"{skip.count}x {reason}" for reason, skip in effect.skipped.items())
-            table.add_row(effect.rule, str(effect.fired), f"{effect.ops:+d}", kinds, reasons)
+            kinds = ", ".join(f"{escape(kind)} {n:+d}" for kind, n in effect.kinds.items())
+            reasons = "\n".join(f"{skip.count}x {escape(reason)}" for reason, skip in effect.skipped.items())
+            table.add_row(escape(effect.rule), str(effect.fired), f"{effect.ops:+d}", kinds, reasons)
         table.caption = f"{ledger.before} operations traced, {ledger.after} written"
-        Console().print(table)
+        out.print(table)
         if idle:
-            Console().print(f"No place for {', '.join(idle)}.\n")
+            out.print(f"No place for {escape(', '.join(idle))}.\n")
 
 
 def _size(count: int) -> str:

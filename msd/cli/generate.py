@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from msd.cli import options
 from msd.cli.command import Command
 from msd.cli.generate_options import pipeline_options, request_options
 from msd.cli.options import FILE, FOLDER
+from msd.cli.plain import say, say_json
 from msd.cli.progress import step_progress
 from msd.files.targets import require_writable
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--preview-every",
-    type=click.IntRange(1),
+    type=options.STEPS,
     default=5,
     show_default=True,
     help="Steps between two previews.",
@@ -155,21 +155,19 @@ def _warn_about_unused(pipeline: Pipeline, request: Request) -> None:
     if request.negative_prompt and guidance.rows == 1:
         is_embedded = guidance.mode == "embedding"
         reason = "this U-Net has its guidance built in" if is_embedded else "guidance of 1 or less needs none"
-        click.echo(f"warning: the negative prompt is not used: {reason}", err=True)
+        say(f"warning: the negative prompt is not used: {reason}", err=True)
 
 
 def _say_what_is_read(request: Request) -> None:
     if request.image:
-        click.echo(request.image.description, err=True)
+        say(request.image.description, err=True)
 
 
 def _warn_about_cut(pipeline: Pipeline, request: Request) -> None:
     for prompt in pipeline.prompts(request):
         if prompt.cut:
             room = len(prompt.tokens) * pipeline.tokenizer.room
-            click.echo(
-                f"warning: a prompt has room for {room} tokens, and this was cut: {prompt.cut}", err=True
-            )
+            say(f"warning: a prompt has room for {room} tokens, and this was cut: {prompt.cut}", err=True)
 
 
 def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:
@@ -177,7 +175,7 @@ def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: boo
     height, width, _ = image.pixels.shape
     report = {"picture": str(path), "width": width, "height": height, **image.metadata, "seconds": seconds}
     if as_json:
-        click.echo(json.dumps(report, ensure_ascii=False))
+        say_json(json.dumps(report, ensure_ascii=False))
     else:
         line = "{picture}: {width}×{height}, seed {seed}, {seconds} s".format_map(report)
-        click.echo(line, file=sys.stderr)
+        say(line, err=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
+from msd.bounds import MOST_IMAGES, MOST_PROMPT
 from msd.cli import options
 from msd.cli.backend_choice import GENERATING
 from msd.cli.options import FILE
@@ -34,12 +35,14 @@ def _known_scheduler(ctx: click.Context, param: click.Parameter, value: str | No
     return value
 
 
-def _utf8(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    """Refuse text that the shell passed as bytes outside UTF-8."""
+def _prompt(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """Refuse text that the shell passed as bytes outside UTF-8, and text that no model reads."""
     try:
         value.encode()
     except UnicodeEncodeError as error:
         raise click.BadParameter("is not valid UTF-8") from error
+    if len(value) > MOST_PROMPT:
+        raise click.BadParameter(f"has {len(value)} letters, and at most {MOST_PROMPT} are read")
     return value
 
 
@@ -70,8 +73,8 @@ def _requests(
 request_options = options.gathered(
     "make_requests",
     _requests,
-    click.option("--prompt", callback=_utf8, required=True, help="What the image should show."),
-    click.option("--negative-prompt", callback=_utf8, default="", help="What it should not show."),
+    click.option("--prompt", callback=_prompt, required=True, help="What the image should show."),
+    click.option("--negative-prompt", callback=_prompt, default="", help="What it should not show."),
     click.option(
         "--prompt-syntax",
         type=SYNTAXES,
@@ -81,14 +84,14 @@ request_options = options.gathered(
     ),
     click.option(
         "--seed",
-        type=click.IntRange(0),
+        type=options.SEED,
         default=0,
         show_default=True,
         help="The same seed gives the same image.",
     ),
     click.option(
         "--images",
-        type=click.IntRange(1),
+        type=click.IntRange(1, MOST_IMAGES),
         default=1,
         show_default=True,
         help="Number of images, with consecutive seeds.",
@@ -97,7 +100,7 @@ request_options = options.gathered(
     click.option("--mask", type=FILE, help="Repaint the image only where this one is white."),
     click.option(
         "--strength",
-        type=click.FloatRange(0, 1, min_open=True),
+        type=options.Number(0, 1, open=True),
         help="How much of the image changes.  [default: 0.8; 1 with a mask]",
     ),
     click.option(
@@ -126,9 +129,7 @@ pipeline_options = options.gathered(
         show_default=True,
         help="Precision of a GPU's arithmetic.",
     ),
-    click.option(
-        "--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU."
-    ),
+    click.option("--threads", type=options.THREADS, show_default="one per core", help="Threads on the CPU."),
     click.option(
         "--float-weights/--dynamic-range",
         default=True,

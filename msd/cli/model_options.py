@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from msd.bounds import MOST_GUIDANCE
 from msd.cli import options
 
 
@@ -50,7 +51,7 @@ model_options = options.gathered(
     ),
     click.option(
         "--clip-skip",
-        type=click.IntRange(0),
+        type=click.IntRange(0, 256),
         default=0,
         show_default=True,
         help="Drop the text encoder's last layers; 1 is diffusers' clip_skip=1, AUTOMATIC1111's 2.",
@@ -71,12 +72,12 @@ model_options = options.gathered(
     ),
     click.option(
         "--steps",
-        type=click.IntRange(1),
+        type=options.STEPS,
         help="Denoising steps of images by default.  [default: 4 for a few-step model, else 20]",
     ),
     click.option(
         "--guidance",
-        type=click.FloatRange(0),
+        type=options.Number(0, MOST_GUIDANCE),
         help="Guidance of images by default.  [default: 1, none, for a few-step model, else 7.5]",
     ),
 )

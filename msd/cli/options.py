@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
 from collections.abc import Callable, Iterable
@@ -11,12 +12,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
 from msd.families import component_names, file_names, optional_names
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+SEED = click.IntRange(0, MOST_SEED)
+STEPS = click.IntRange(1, MOST_STEPS)
+THREADS = click.IntRange(1, MOST_THREADS)
+PIXELS = click.IntRange(8, 99_999)
+DAY = 86_400.0
+"""Seconds; the longest time limit."""
 
 
 class LateChoice(click.ParamType[str]):
@@ -55,6 +64,20 @@ class NamedPath(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Number(click.FloatRange):
+    """A finite number from `least` to `most`, or above `least` where that is `open`."""
+
+    def __init__(self, least: float, most: float, open: bool = False) -> None:
+        super().__init__(least, most, min_open=open)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Return the number; fails for NaN, and for one out of range."""
+        number: float = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
+
+
 FILE = NamedPath(path_type=Path, dir_okay=False)
 FOLDER = NamedPath(path_type=Path, file_okay=False)
 
@@ -72,7 +95,9 @@ class SizeType(click.ParamType["ImageSize"]):
         """Return the size; fails for other text."""
         from msd.bundle import ImageSize
 
-        match = re.fullmatch(r"([1-9]\d{0,5})x([1-9]\d{0,5})", value) if isinstance(value, str) else None
+        match = (
+            re.fullmatch(r"([1-9][0-9]{0,4})x([1-9][0-9]{0,4})", value) if isinstance(value, str) else None
+        )
         if match is None:
             self.fail(f"{value!r} is not WIDTHxHEIGHT in pixels, such as 384x640", param, ctx)
         return ImageSize(int(match[1]), int(match[2]))
@@ -162,7 +187,7 @@ def steps(help: str) -> Callable[[Decorated], Decorated]:
     """Return --steps, None where the manifest of the converted files decides."""
     return click.option(
         "--steps",
-        type=click.IntRange(1),
+        type=STEPS,
         show_default="the model's own, mostly 20",
         help=help,
     )
@@ -172,7 +197,7 @@ def guidance() -> Callable[[Decorated], Decorated]:
     """Return --guidance, None where the manifest of the converted files decides."""
     return click.option(
         "--guidance",
-        type=click.FloatRange(0),
+        type=Number(0, MOST_GUIDANCE),
         show_default="the model's own, mostly 7.5",
         help="1 or less: none.",
     )
@@ -190,9 +215,7 @@ def force(help: str) -> Callable[[Decorated], Decorated]:
 
 def threads() -> Callable[[Decorated], Decorated]:
     """Return --threads, the number of threads on the CPU."""
-    return click.option(
-        "--threads", type=click.IntRange(1), show_default="one per core", help="Threads on the CPU."
-    )
+    return click.option("--threads", type=THREADS, show_default="one per core", help="Threads on the CPU.")
 
 
 calibration = together(
@@ -207,15 +230,13 @@ calibration = together(
     click.option(
         "--kept-steps",
         "kept",
-        type=click.IntRange(1),
+        type=STEPS,
         default=4,
         show_default=True,
         help="Steps to measure on, spaced evenly.",
     ),
     guidance(),
-    click.option(
-        "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the first image."
-    ),
+    click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the first image."),
 )
 """The options for calibration inputs, one for each field of `Calibration`."""
 
@@ -224,7 +245,7 @@ export = together(
     output_folder(),
     click.option(
         "--steps",
-        type=click.IntRange(1),
+        type=STEPS,
         multiple=True,
         show_default="the model's own, mostly 20",
         help="Denoising steps that the app offers; may be repeated, the first is its default.",
@@ -232,7 +253,7 @@ export = together(
     scheduler(),
     click.option(
         "--guidance",
-        type=click.FloatRange(0),
+        type=Number(0, MOST_GUIDANCE),
         show_default="the model's own, mostly 7.5",
         help="The app's default; 1 or less: none.",
     ),

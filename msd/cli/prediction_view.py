@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from msd.cli.plain import escape
 from msd.report.compare import Change
 from msd.report.phrases import fails, megabytes, places, unjudged
 from msd.report.report import FAILING, DelegatePrediction, FileReport, Group, OutOfRange, Report, grouped

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from msd.cli.plain import escape
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress, ProgressColumn
@@ -26,17 +28,18 @@ class Bars:
     def update(self, name: str, done: float | None = None, total: float | None = None, **shown: Any) -> None:
         """Show how much of `name` is done, None for as much as before; `shown` are fields of the columns."""
         if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(name, total=total, **shown)
+            self._tasks[name] = self._progress.add_task(escape(name), total=total, **shown)
         self._progress.update(self._tasks[name], completed=done, total=total, **shown)
 
 
 @contextmanager
 def bars(*columns: ProgressColumn, console: Console | None = None, transient: bool = False) -> Iterator[Bars]:
     """Show bars with these columns on stderr while the `with` block runs."""
-    from rich.console import Console
     from rich.progress import Progress
 
-    progress = Progress(*columns, console=console or Console(stderr=True), transient=transient)
+    from msd.cli.command import console as new_console
+
+    progress = Progress(*columns, console=console or new_console(0, stderr=True), transient=transient)
     with progress:
         yield Bars(progress)
 

@@ -6,6 +6,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msd.cli.command import console
+from msd.cli.plain import escape
+
 if TYPE_CHECKING:
     from msd.bundle import Manifest
 
@@ -25,7 +28,6 @@ def save_report(manifest: Manifest, path: Path, force: bool) -> None:
 
 def print_pruning(manifest: Manifest) -> None:
     """Print a table of the pruned units and their errors."""
-    from rich.console import Console
     from rich.table import Table
 
     for name, ledger in manifest.ledger.items():
@@ -43,10 +45,10 @@ def print_pruning(manifest: Manifest) -> None:
         for unit in pruning.units:
             errors = [_decibels(unit.output_error), _decibels(unit.refitted_error)] if has_refit else []
             share = f"{unit.kept} of {unit.width}" + (" by groups" if unit.whole_groups else "")
-            table.add_row(unit.unit, share, f"-{unit.parameters:,}", f"{unit.error:.1%}", *errors)
+            table.add_row(escape(unit.unit), share, f"-{unit.parameters:,}", f"{unit.error:.1%}", *errors)
         removed, parameters = pruning.removed / 1e6, pruning.parameters / 1e6
         table.caption = f"{removed:.1f} M of {parameters:.1f} M parameters pruned, {removed / parameters:.1%}"
-        Console().print(table)
+        console(0).print(table)
 
 
 def _decibels(error: float | None) -> str:

@@ -13,6 +13,7 @@ from msd.cli.backend_choice import GENERATING
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.generate_options import PRECISIONS
 from msd.cli.options import FILE, FOLDER
+from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import step_progress
 from msd.files.targets import require_writable
 
@@ -95,7 +96,7 @@ def regress(
     if as_json:
         from msd.files.schema import dump
 
-        click.echo(dump(regression.result), nl=False)
+        say_json(dump(regression.result))
     if regression.result.broken:
         raise SystemExit(CHECK_FAILED)
 
@@ -117,10 +118,10 @@ def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> No
     with step_progress() as on_step:
         changes = update(suite, pipeline, folder, on_step)
     for name, change in changes.items():
-        click.echo(f"{name}: {change}", err=True)
-    click.echo(f"{folder}: {len(suite.drawing.pictures)} goldens written", err=True)
+        say(f"{name}: {change}", err=True)
+    say(f"{folder}: {len(suite.drawing.pictures)} goldens written", err=True)
     if as_json:
-        click.echo(json.dumps({"goldens": str(folder), "changes": changes}, ensure_ascii=False))
+        say_json(json.dumps({"goldens": str(folder), "changes": changes}, ensure_ascii=False))
 
 
 def _write(
@@ -140,7 +141,6 @@ def _write(
 
 def _print_result(result: Result) -> None:
     """Print the metrics of each image, worst first, then remarks and broken thresholds, on stderr."""
-    from rich.markup import escape
     from rich.table import Table
 
     out = console(WIDTH, stderr=True)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 
 from msd.cli import options
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE
+from msd.cli.plain import plain_json
 from msd.cli.report_files import Files, files_of
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.files.targets import require_writable
@@ -110,21 +110,21 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
 )
 @click.option(
     "--pieces",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
     help="Judge each file in this many pieces, if it is too large for the delegate on this machine.",
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(0, options.DAY, open=True),
     default=600.0,
     metavar="SECONDS",
     help="Time limit of each compilation and each run.  [default: 600]",
 )
 @click.option(
     "--memory",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(0, 1e6, open=True),
     metavar="GB",
     help="Memory limit of each process.  [default: 80 % of the free memory]",
 )
@@ -170,7 +170,7 @@ def report(
         raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
     if output:
         require_writable(output, force)
-    earlier, stderr = _load_earlier(before), Console(stderr=True)
+    earlier, stderr = _load_earlier(before), console(0, stderr=True)
     request = ReportRequest(
         paths=paths,
         files=files,
@@ -269,7 +269,7 @@ def _write(text: str, output: Path | None, force: bool) -> None:
     from msd.files.atomic import atomic_write
 
     if output is None:
-        click.echo(text, nl=False)
+        click.echo(plain_json(text), nl=False)
         return
     with atomic_write(output, force) as temporary:
         temporary.write_text(text, "utf-8")

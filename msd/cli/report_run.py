@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.markup import escape
 
 import msd
 from msd.bundle import MANIFEST
+from msd.cli.plain import escape
 from msd.cli.report_files import Files, JudgedFile, sizes_apart
 from msd.files.scratch import scratch_folder
 

@@ -15,6 +15,7 @@ from msd.cli import options
 from msd.cli.blocks import WIDTH, decibels
 from msd.cli.command import Command, command_line, console
 from msd.cli.options import FILE
+from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import component_progress
 from msd.files.atomic import atomic_write
 from msd.files.scratch import scratch_folder
@@ -70,7 +71,12 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     metavar="SIZE",
     help="Total size of the files, at most: 600MB, or 60% of float32.",
 )
-@click.option("--target-db", type=float, metavar="DB", help="SNR of each network's result, at least.")
+@click.option(
+    "--target-db",
+    type=options.Number(-1000, 1000),
+    metavar="DB",
+    help="SNR of each network's result, at least.",
+)
 @click.option("-o", "--output", type=FILE, required=True, help="The recipe to write, a .toml file.")
 @options.components()
 @options.calibration
@@ -121,7 +127,7 @@ def sensitivity(
         )
         with atomic_write(output, force) as temporary:
             shutil.copyfile(written / output.name, temporary)
-    click.echo(dump(result), nl=False) if as_json else _print_result(result, output)
+    say_json(dump(result)) if as_json else _print_result(result, output)
 
 
 def _measure_and_write(
@@ -204,16 +210,16 @@ def _print_result(result: Sensitivity, output: Path) -> None:
         table.add_column("chosen")
         for block in (b for b in result.blocks if b.component == component):
             costs = [_cost(form.noise) for form in block.forms[:-1]]
-            table.add_row(block.block, *costs, chosen[block.block])
+            table.add_row(escape(block.block), *costs, chosen[block.block])
         table.add_row("all", *(decibels(w[component].snr_db) for w in result.whole.values()), "")
         out.print(table)
     for component, outcome in result.found.items():
         expected = result.expected[component]
-        click.echo(
+        say(
             f"{component}: {outcome.bytes / 1e6:.2f} MB (expected {expected.bytes / 1e6:.2f}), "
             f"{decibels(outcome.snr_db)} dB (expected {decibels(expected.snr_db)})"
         )
-    click.echo(f"{output}: for {result.target}")
+    say(f"{output}: for {result.target}")
 
 
 def _cost(noise: float) -> str:

@@ -6,9 +6,9 @@ import math
 from importlib.metadata import version
 
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
+from msd.cli.plain import escape
 from msd.judging import Rejection, Verdict
 from msd.runners.adapter import VulkanAdapter
 

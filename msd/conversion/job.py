@@ -12,9 +12,10 @@ from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Family
-from msd.models.networks import Configs, Network, Size, networks, size_of
+from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
 from msd.runtime.guidance import EMBEDDING
-from msd.runtime.scheduler import make_scheduler
+from msd.runtime.scheduler import make_scheduler, require_valid
+from msd.sources.added_tokens import read_tokenizer
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.clip_skip import skip_layers
 from msd.sources.embedding import add
@@ -109,6 +110,7 @@ def _open_changed(path: Path, settings: Settings) -> Checkpoint:
 def open_job(path: Path, settings: Settings) -> Job:
     """Return the job of converting the checkpoint at `path`; raises BadCheckpoint and BadConfig."""
     checkpoint = _open_changed(path, settings)
+    _require_usable(checkpoint)
     needed = checkpoint.family.needs(checkpoint.configs)
     available = [name for name in needed if name in checkpoint.weights]
     components = settings.selected_components(checkpoint.family, available)
@@ -128,6 +130,18 @@ def open_job(path: Path, settings: Settings) -> Job:
     if settings.calibration is None:
         return job
     return replace(job, settings=replace(settings, calibration=settings.calibration.completed(job.images)))
+
+
+def _require_usable(checkpoint: Checkpoint) -> None:
+    """Refuse, before hours of work, what tracing or generating images would refuse."""
+    if checkpoint.networks == "msd":
+        for name, tensors in checkpoint.weights.items():
+            require_depth(name, checkpoint.configs[name], tensors, checkpoint.name)
+    read_tokenizer(checkpoint.tokenizer)
+    try:
+        require_valid(checkpoint.scheduler)
+    except BadConfig as error:
+        raise BadCheckpoint(f"the scheduler of {checkpoint.name} is not valid: {error}") from error
 
 
 def _sizes(checkpoint: Checkpoint, settings: Settings) -> tuple[Size, ...]:

@@ -6,7 +6,6 @@ overrides an earlier one, and weights that no line matches stay float32. docs/re
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
@@ -15,6 +14,7 @@ from typing import Any
 
 from msd.errors import BadConfig
 from msd.families import component_names
+from msd.files import bounded
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
 from msd.prediction.registry import delegates, find_delegate
@@ -113,7 +113,7 @@ def find_recipe(name_or_path: str) -> Recipe:
 def read_recipe(path: Path) -> Recipe:
     """Return the recipe in a TOML file; raises BadConfig naming the line and the key at fault."""
     try:
-        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        table: dict[str, Any] = bounded.read_toml(path)
     except (OSError, ValueError) as problem:
         raise BadConfig(f"{path} is not a recipe: {problem}") from problem
     where = str(path)

@@ -15,6 +15,8 @@ from pathlib import Path
 from types import UnionType
 from typing import Any
 
+from msd.files import bounded
+
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 INLINE = {"inline": True}
 """The metadata of a field, a dict of dicts, whose items stand in the file beside the other fields."""
@@ -32,8 +34,8 @@ def load(kind: Any, path: Path, newest: int, what: str, oldest: int = 1) -> Any:
     another format, or does not fit `kind`.
     """
     try:
-        value = json.loads(path.read_text("utf-8"))
-    except (ValueError, RecursionError) as problem:
+        value = bounded.read_json(path)
+    except ValueError as problem:
         raise ValueError(f"{path} is not JSON: {problem}") from problem
     version = value.get("format") if isinstance(value, dict) else None
     if isinstance(version, int) and version > newest:

@@ -32,6 +32,10 @@ class TextEncoderConfig:
         """Return the shape and dtype of `tokens`."""
         return {"tokens": ((size.batch, self.length), "int32")}
 
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the last module of the series of layers, which the weights of such a network have."""
+        return (f"encoder.layers.{self.layers - 1}",)
+
     @staticmethod
     def from_diffusers(config: Settings) -> TextEncoderConfig:
         """Return the configuration of text_encoder/config.json; raises BadCheckpoint for unsupported ones."""
@@ -44,7 +48,7 @@ class TextEncoderConfig:
             length=read.count("max_position_embeddings", 77, most=4096),
             width=width,
             hidden=read.count("intermediate_size", 2048),
-            layers=read.count("num_hidden_layers", 12, most=256),
+            layers=read.count("num_hidden_layers", 12, most=64),
             heads=heads,
             activation=read.choice("hidden_act", "quick_gelu", TEXT_ACTIVATIONS),
             epsilon=read.positive("layer_norm_eps", 1e-5),
@@ -93,6 +97,18 @@ class UNetConfig:
             inputs["guidance_embedding"] = ((size.batch, self.guidance_width), "float32")
         return inputs
 
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the last module of each series of blocks, which the weights of such a network have."""
+        modules = []
+        for level, resnets in enumerate(self.resnets):
+            block = f"down_blocks.{level}"
+            modules.append(f"{block}.resnets.{resnets - 1}")
+            if self.down_attention[level]:
+                last = self.transformers[level] - 1
+                modules.append(f"{block}.attentions.{resnets - 1}.transformer_blocks.{last}")
+        modules.append(f"mid_block.attentions.0.transformer_blocks.{self.transformers[-1] - 1}")
+        return tuple(modules)
+
     @staticmethod
     def from_diffusers(config: Settings) -> UNetConfig:
         """Return the configuration of unet/config.json; raises BadCheckpoint for unsupported ones."""
@@ -117,11 +133,11 @@ class UNetConfig:
             out_channels=read.count("out_channels", 4),
             size=read.size("sample_size", 64),
             channels=channels,
-            resnets=read.per_level("layers_per_block", 2, levels, most=64),
+            resnets=read.per_level("layers_per_block", 2, levels, most=settings.MOST_LAYERS),
             down_attention=down,
             up_attention=up[::-1],
             heads=heads,
-            transformers=read.per_level("transformer_layers_per_block", 1, levels, most=64),
+            transformers=read.per_level("transformer_layers_per_block", 1, levels, most=settings.MOST_LAYERS),
             context_width=read.same_on_all("cross_attention_dim", 1280),
             linear_projection=read.flag("use_linear_projection", False),
             groups=groups,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
-from msd.errors import BadConfig
+from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Family
 from msd.families.family import resolve
 from msd.models.trace import InputSpecs
@@ -45,6 +45,9 @@ class NetworkConfig(Protocol):
 
     def inputs(self, size: Size) -> InputSpecs:
         """Return the shape and dtype of each input, by its name."""
+
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the modules with the highest numbers, which the weights of such a network have."""
 
 
 class DenoiserConfig(NetworkConfig, Protocol):
@@ -96,6 +99,19 @@ def read_configs(
     configs = {c.name: read_config(c, parsed[c.part.folder]) for c in present}
     family.require_fit(configs)
     return configs
+
+
+def require_depth(component: str, config: NetworkConfig, names: Collection[str], where: str) -> None:
+    """Raise BadCheckpoint where tensors with these `names` are of a shallower network than `config`.
+
+    Tracing a network takes long, in proportion to its depth, so that this comes first.
+    """
+    for module in config.last_modules():
+        if not any(name.startswith(f"{module}.") for name in names):
+            raise BadCheckpoint(
+                f"{component} of {where} has no {module}, which its config.json counts: its weights are those"
+                " of another network"
+            )
 
 
 def read_config(component: Component, parsed: Mapping[str, Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
@@ -11,6 +10,12 @@ from msd.errors import BadCheckpoint
 
 WIDEST = 1 << 16
 """The most channels: far more than any known model has."""
+
+LARGEST = 1_000_000
+"""The largest number that is no count: an epsilon, a factor."""
+
+MOST_LAYERS = 16
+"""The most layers of a level; Stable Diffusion has 2, and SDXL 10 transformers in each."""
 
 DEEPEST = 8
 """The most levels: more than any known U-Net or autoencoder has."""
@@ -49,12 +54,12 @@ class Reader:
         """Return an integer from 1, or None if the key is absent or null."""
         return None if self.config.get(key) is None else self.count(key, 1)
 
-    def counts(self, key: str, default: Sequence[int]) -> tuple[int, ...]:
-        """Return a list with one integer from 1 for each level."""
+    def counts(self, key: str, default: Sequence[int], most: int = WIDEST) -> tuple[int, ...]:
+        """Return a list with one integer from 1 to `most` for each level."""
         values = self._listed(key, default)
         if not 1 <= len(values) <= DEEPEST:
             self.wrong(key, values, f"1 to {DEEPEST} levels are supported")
-        return tuple(self._count(key, value, WIDEST) for value in values)
+        return tuple(self._count(key, value, most) for value in values)
 
     def per_level(self, key: str, default: int, levels: int, most: int) -> tuple[int, ...]:
         """Return an integer from 1 to `most` for each level; a single one applies to all."""
@@ -106,14 +111,14 @@ class Reader:
         return value
 
     def number(self, key: str, default: float) -> float:
-        """Return a finite number."""
+        """Return a number from -`LARGEST` to `LARGEST`."""
         value = self.config.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            self.wrong(key, value, "a number was expected")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST:
+            self.wrong(key, value, f"a number was expected, from -{LARGEST} to {LARGEST}")
         return float(value)
 
     def positive(self, key: str, default: float) -> float:
-        """Return a finite number above zero."""
+        """Return a number above zero and up to `LARGEST`."""
         value = self.number(key, default)
         if value <= 0:
             self.wrong(key, value, "a number above 0 was expected")

@@ -35,6 +35,10 @@ class TinyEncoderConfig:
         """Return the shape and dtype of `image`."""
         return {"image": ((size.batch, *size.pixels, self.in_channels), "float32")}
 
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the last layer, which the weights of such a network have."""
+        return (f"encoder.layers.{len(self.blocks) + sum(self.blocks)}",)
+
     @staticmethod
     def from_diffusers(config: Settings) -> TinyEncoderConfig:
         """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
@@ -72,6 +76,10 @@ class TinyDecoderConfig:
         """Return the shape and dtype of `latent`."""
         return {"latent": ((size.batch, size.rows, size.columns, self.latent_channels), "float32")}
 
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the last layer, which the weights of such a network have."""
+        return (f"decoder.layers.{2 * len(self.blocks) + sum(self.blocks)}",)
+
     @staticmethod
     def from_diffusers(config: Settings) -> TinyDecoderConfig:
         """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
@@ -97,7 +105,8 @@ def _reader(config: Settings) -> settings.Reader:
 def _levels(read: settings.Reader, half: str, default: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
     """Return the width of all levels, and the number of residual blocks of each."""
     blocks_key, widths_key = f"num_{half}_blocks", f"{half}_block_out_channels"
-    blocks, widths = read.counts(blocks_key, default), read.counts(widths_key, (64, 64, 64, 64))
+    blocks = read.counts(blocks_key, default, most=settings.MOST_LAYERS)
+    widths = read.counts(widths_key, (64, 64, 64, 64))
     if len(blocks) != len(widths):
         read.wrong(blocks_key, list(blocks), f"{widths_key} has {len(widths)} levels")
     if len(set(widths)) != 1:

@@ -38,6 +38,10 @@ class VaeEncoderConfig:
         """Return the shape and dtype of `image`."""
         return {"image": ((size.batch, *size.pixels, self.in_channels), "float32")}
 
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the last block of each level, which the weights of such a network have."""
+        return tuple(f"encoder.down_blocks.{i}.resnets.{self.resnets - 1}" for i in range(len(self.channels)))
+
     @staticmethod
     def from_diffusers(config: Settings) -> VaeEncoderConfig:
         """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
@@ -72,6 +76,10 @@ class VaeDecoderConfig:
         """Return the shape and dtype of `latent`."""
         return {"latent": ((size.batch, size.rows, size.columns, self.latent_channels), "float32")}
 
+    def last_modules(self) -> tuple[str, ...]:
+        """Return the last block of each level, which the weights of such a network have."""
+        return tuple(f"decoder.up_blocks.{i}.resnets.{self.resnets}" for i in range(len(self.channels)))
+
     @staticmethod
     def from_diffusers(config: Settings) -> VaeDecoderConfig:
         """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
@@ -96,7 +104,7 @@ def _of_both(read: settings.Reader) -> dict[str, Any]:
     """Return the fields that have the same values in both halves."""
     return {
         "latent_channels": read.count("latent_channels", 4),
-        "resnets": read.count("layers_per_block", 1, most=64),
+        "resnets": read.count("layers_per_block", 1, most=settings.MOST_LAYERS),
         "groups": read.count("norm_num_groups", 32),
         "scaling_factor": read.positive("scaling_factor", 0.18215),
         "mid_attention": read.flag("mid_block_add_attention", True),

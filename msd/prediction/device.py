@@ -8,13 +8,13 @@ Image limits and the thresholds of the Winograd choice are those of TensorFlow L
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from msd.errors import BadConfig
+from msd.files import bounded
 from msd.files.configs import CONFIGS
 from msd.prediction.delegate import Delegate
 from msd.prediction.registry import delegates, find_delegate
@@ -205,7 +205,7 @@ def read_device(path: Path) -> Device:
     Limits may be "unknown"; missing keys have the values of an Adreno 740.
     """
     try:
-        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        table: dict[str, Any] = bounded.read_toml(path)
     except (OSError, ValueError) as problem:
         raise BadConfig(f"{path} is not a device description: {problem}") from problem
     known = set(Device.__dataclass_fields__) - {"delegate"}

@@ -56,7 +56,7 @@ class Pruning:
 
 def parse_budget(text: str) -> Budget:
     """Return the budget spelled as "15%" or "600 MB"; raises BadConfig for anything else."""
-    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(%|kB|MB|GB)\s*", text)
+    match = re.fullmatch(r"\s*([0-9]{0,9}\.?[0-9]{1,9})\s*(%|kB|MB|GB)\s*", text)
     if not match or float(match[1]) <= 0 or (match[2] == "%" and float(match[1]) >= 100):
         raise BadConfig(f"{text!r} is not a budget; give a share as 15% or a size as 600MB")
     if match[2] == "%":
@@ -70,7 +70,7 @@ def parse_pruning(table: Mapping[str, Any]) -> Pruning:
     require_known_keys("[prune]", table, known)
     criterion, refit = table.get("criterion", "magnitude"), table.get("refit", "auto")
     components = _components(table) if "components" in table else ()
-    if criterion not in CRITERIA:
+    if not isinstance(criterion, str) or criterion not in CRITERIA:
         raise BadConfig(f"[prune] has the criterion {criterion!r}; choose from {', '.join(CRITERIA)}")
     if refit not in ("auto", True, False):
         raise BadConfig(f'[prune] has refit = {refit!r}; it is true, false or "auto"')
@@ -92,7 +92,7 @@ def parse_pruning(table: Mapping[str, Any]) -> Pruning:
 def _components(table: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the components that a table names, in the order in which families list them."""
     components, known = table["components"], component_names()
-    if not isinstance(components, list) or not components or set(components) - set(known):
+    if not isinstance(components, list) or not components or any(each not in known for each in components):
         raise BadConfig(f"[prune] has components = {components!r}; choose from {', '.join(known)}")
     return tuple(name for name in known if name in components)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -24,6 +23,7 @@ from typing import Any
 
 from msd.bundle import ImageDefaults
 from msd.errors import BadConfig
+from msd.files import bounded
 from msd.files.configs import CONFIGS
 from msd.files.fingerprint import fingerprint
 from msd.files.toml_keys import require_known_keys
@@ -138,7 +138,7 @@ def read_suite(path: Path, images: ImageDefaults | None = None) -> Suite:
     `images` has the steps and the guidance of a suite that does not state them: those of a bundle.
     """
     try:
-        table: dict[str, Any] = tomllib.loads(path.read_text("utf-8"))
+        table: dict[str, Any] = bounded.read_toml(path)
     except (OSError, ValueError) as problem:
         raise BadConfig(f"{path} is not a suite: {problem}") from problem
     where = str(path)

@@ -10,6 +10,8 @@ from threading import Event
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from msd.bounds import MOST_THREADS
+from msd.errors import BadConfig
 from msd.ir.weights import Array
 from msd.tensor_spec import TensorSpec
 
@@ -37,7 +39,8 @@ class Conditions:
     are converted to float32 and all arithmetic is float32, as on a GPU; without it, TensorFlow Lite rounds
     the inputs of such operations to 8 bits too. `precision` of a GPU's arithmetic. For a file in a process of
     its own, `seconds` bounds loading and each run (None: the backend's default), `memory` bounds the resident
-    bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that works.
+    bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that works. Raises
+    BadConfig for more threads than the libraries start without crashing.
     """
 
     threads: int | None = None
@@ -48,6 +51,10 @@ class Conditions:
     memory: int | None = None
     stop: Event | None = None
     adapter: VulkanAdapter | None = None
+
+    def __post_init__(self) -> None:
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise BadConfig(f"{self.threads} threads are impossible; 1 to {MOST_THREADS} are supported")
 
     @property
     def cores(self) -> int:

@@ -7,6 +7,7 @@ after Lin et al. (2023, arXiv 2305.08891), algorithm 1. Rounded as diffusers' sc
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from itertools import pairwise
@@ -16,10 +17,14 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadConfig
+from msd.files import schema
 
 Float = npt.NDArray[np.float32]
 Double = npt.NDArray[np.float64]
 MAX_BETA = 0.999
+MOST_TIMESTEPS = 10_000
+LARGEST = 1e6
+"""The largest number of a configuration."""
 LEAST_ALPHA = 2.0**-24
 """The substitute for an alpha of zero in sigmas: without it, the first sigma would be infinite."""
 
@@ -42,23 +47,34 @@ class Diffusion:
     def __post_init__(self) -> None:
         require("beta_schedule", self.beta_schedule, BETAS)
         require("prediction_type", self.prediction_type, PREDICTIONS)
+        if not 2 <= self.num_train_timesteps <= MOST_TIMESTEPS:
+            raise BadConfig(
+                f"num_train_timesteps is {self.num_train_timesteps}; 2 to {MOST_TIMESTEPS} were expected"
+            )
+        if self.trained_betas is not None and len(self.trained_betas) != self.num_train_timesteps:
+            raise BadConfig(
+                f"trained_betas has {len(self.trained_betas)}; there are {self.num_train_timesteps}"
+            )
+        for beta in self.trained_betas or (self.beta_start, self.beta_end):
+            if not 0 < beta < 1:
+                raise BadConfig(f"a beta is {beta:g}; numbers between 0 and 1 were expected")
         if self.thresholding:
             raise BadConfig("thresholding is for diffusion on pixels and not supported; it should be false")
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Diffusion:
         """Return the diffusion in a configuration, whatever class wrote it."""
-        known = settings_in(Diffusion, config)
-        if known.get("trained_betas") is not None:
-            known["trained_betas"] = tuple(known["trained_betas"])
-        return Diffusion(**known)
+        return Diffusion(**settings_in(Diffusion, config))
 
     def alphas(self) -> Double:
         """Return the running products of 1 − β, one per training timestep, rounded to float32."""
         betas = self._betas()
         if self.rescale_betas_zero_snr:
             betas = _rescale_to_zero_snr(betas)
-        return np.cumprod((1 - betas).astype(np.float64)).astype(np.float32).astype(np.float64)
+        alphas = np.cumprod((1 - betas).astype(np.float64)).astype(np.float32).astype(np.float64)
+        if not alphas[0] < 1 or not np.all(alphas[:-1] > 0) or alphas[-1] < 0:
+            raise BadConfig("its betas leave no signal, or no noise, at some timestep")
+        return alphas
 
     def sigmas(self) -> Double:
         """Return √((1 − ᾱ) / ᾱ) per training timestep: the noise relative to a signal of size 1."""
@@ -86,8 +102,22 @@ class Diffusion:
 
 
 def settings_in(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of `config` that are fields of the dataclass `kind`."""
-    return {field.name: config[field.name] for field in fields(kind) if field.name in config}
+    """Return the values of `config` that are fields of the dataclass `kind`, but for a `Diffusion`.
+
+    Raises BadConfig for a value of another type than the field's, and for numbers beyond ±`LARGEST`.
+    """
+    types = typing.get_type_hints(kind)
+    present = [
+        field.name for field in fields(kind) if field.name in config and types[field.name] != Diffusion
+    ]
+    try:
+        values = {name: schema.read(types[name], config[name], name) for name in present}
+    except ValueError as problem:
+        raise BadConfig(str(problem)) from problem
+    for name, value in values.items():
+        if isinstance(value, int | float) and not (abs(value) <= LARGEST or value == -math.inf):
+            raise BadConfig(f"{name} is {value:g}; a number up to {LARGEST:g} was expected")
+    return values
 
 
 def require(name: str, value: object, known: Mapping[str, object] | tuple[str, ...]) -> None:

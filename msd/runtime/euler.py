@@ -39,6 +39,9 @@ class Euler:
         require("timestep_spacing", self.timestep_spacing, ("leading", "trailing", "linspace"))
         require("final_sigmas_type", self.final_sigmas_type, ("zero", "sigma_min"))
         refuse(self, "use_exponential_sigmas", "use_beta_sigmas")
+        for name in ("sigma_min", "sigma_max"):
+            if (sigma := getattr(self, name)) is not None and not sigma > 0:
+                raise BadConfig(f"{name} is {sigma:g}; a number above 0 was expected")
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> Euler:

@@ -28,6 +28,8 @@ SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I")
 """Pillow's modes for images of 16 bits per pixel; it opens those of 16 bits per channel as 8 bits."""
 
 UNSUPPORTED = ("F",)
+MOST_PIXELS = 50_000_000
+"""Of an image or a mask; several copies of them are in memory at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,12 +81,16 @@ def _read(path: Path) -> Image:
     try:
         with warnings.catch_warnings(), Image.open(path) as image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+            if image.width * image.height > MOST_PIXELS:
+                raise BadImage(f"{path} has {_pixels(image.size)}, and at most {MOST_PIXELS} in all are read")
             image.load()
             return ImageOps.exif_transpose(image)
     except UnidentifiedImageError as error:
         raise BadImage(f"{path} is no image that can be read; PNG, JPEG and WebP can") from error
     except Image.DecompressionBombError as error:
         raise BadImage(f"{path} has too many pixels: {error}") from error
+    except MemoryError as error:
+        raise BadImage(f"{path} says that it needs more memory than there is") from error
     except (OSError, ValueError, SyntaxError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadImage(f"{path} cannot be read: {reason}") from error

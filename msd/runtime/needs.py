@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from msd.bundle import Bundle, ConvertedFile
@@ -30,6 +31,18 @@ def require_prompts_suffice(bundle: Bundle) -> None:
     for encoder in bundle.family.encoders:
         if not encoder.optional:
             _require_prompt_suffices(bundle, encoder)
+
+
+def require_ids_fit(bundle: Bundle, ids: Iterable[int]) -> None:
+    """Raise BadBundle for a tokenizer with an id beyond the table of a network that looks it up."""
+    largest = max(ids)
+    for file in bundle.manifest.components.values():
+        for spec in file.inputs:
+            if spec.name == "tokens" and spec.table_length is not None and largest >= spec.table_length:
+                raise BadBundle(
+                    f"the tokenizer of {bundle.folder} has the id {largest}, and the table of {file.file} has"
+                    f" {spec.table_length} rows; convert the checkpoint again"
+                )
 
 
 def require_image_encoder(bundle: Bundle) -> str:

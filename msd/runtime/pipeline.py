@@ -23,13 +23,14 @@ import numpy.typing as npt
 import msd
 from msd.bundle import Bundle
 from msd.errors import BadConfig
-from msd.families import Family
+from msd.families import Family, title_of
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions, Precision
 from msd.runtime.components import LoadedNetwork, Wrap, open_component
 from msd.runtime.denoiser import Denoiser
 from msd.runtime.execution import Execution, NetworksInMemory
+from msd.runtime.finite import require_finite
 from msd.runtime.guidance import Guidance
 from msd.runtime.image import GeneratedImage, pixels
 from msd.runtime.image_encoder import encode_image
@@ -38,6 +39,7 @@ from msd.runtime.needs import (
     files_in_order,
     inpaints,
     latent_shape,
+    require_ids_fit,
     require_image,
     require_image_encoder,
     require_prompts_suffice,
@@ -98,6 +100,7 @@ class Pipeline:
         )
         self.engine, self._wrap = Engine(find_backend(backend), conditions), wrap
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
+        require_ids_fit(bundle, self.tokenizer.vocabulary.values())
         self.scheduler = bundle_scheduler(bundle, scheduler)
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched
         self._resident = self._load_all() if execution == "resident" else None
@@ -140,7 +143,8 @@ class Pipeline:
         stays in memory beside the denoiser, unless execution is sequential.
 
         Raises BadConfig for impossible steps, latents or weights in prompts, BadBundle and BadModelFile
-        for files that do not fit, NoDelegate and DelegateFailed where the GPU cannot be used.
+        for files that do not fit, NotFinite, with the step and the network, where a result is NaN or
+        infinite, NoDelegate and DelegateFailed where the GPU cannot be used.
         """
         defaults = self.bundle.manifest.images.unless(steps, guidance)
         request = Request(
@@ -253,7 +257,9 @@ class Pipeline:
         def encode(image: Float, stream: int) -> Float:
             settings = self.bundle.manifest.configuration.components[encoder.name]
             random = posterior_noise(request.seed, initial_noise.shape, stream)
-            return encode_image(encoder, settings, image, random)
+            return require_finite(
+                encode_image(encoder, settings, image, random), f"the output of the {title_of(encoder.name)}"
+            )
 
         return start_from(request, initial_noise, encode, inpaints(self.bundle))
 
@@ -272,9 +278,11 @@ class Pipeline:
         for i, step in enumerate(table.steps, 1):
             begin = time.perf_counter()
             output = denoiser.predict(latent, step, context, guidance, start.condition)
+            place = f"step {i} of {len(table.steps)}"
+            require_finite(output, f"the output of the {self.family.denoiser.title} in {place}")
             added = noise(request.seed, latent.shape, i) if step.noise else None
             latent, clean = step.apply(latent, output, clean, added)
-            latent = start.keep(latent, table, i)
+            latent = require_finite(start.keep(latent, table, i), f"the latents after {place}")
             seconds = time.perf_counter() - begin
             if show:
                 show(request, i, len(table.steps), seconds, clean)
@@ -311,7 +319,7 @@ class Pipeline:
     def _decode(self, decoder: LoadedNetwork, latent: Float) -> Float:
         output = self.family.decoder.output
         image: Float = decoder.rows(output, {"latent": latent}).reshape(decoder.shape(output)[1:])
-        return image
+        return require_finite(image, f"the image of the {title_of(decoder.name)}")
 
     def _metadata(self, request: Request) -> dict[str, Any]:
         return {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
+from msd.bounds import MOST_GUIDANCE, MOST_PROMPT, MOST_SEED
 from msd.errors import BadConfig
 from msd.runtime.initial_image import InitialImage
 from msd.runtime.prompt_syntax import PromptSyntax
@@ -21,7 +22,7 @@ class Request:
 
     With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
     By default that is 0.8, and 1 where a mask says what to repaint. Raises BadConfig for a strength without
-    an image.
+    an image, and for numbers and prompts beyond msd/bounds.py.
     """
 
     prompt: str
@@ -36,6 +37,13 @@ class Request:
     def __post_init__(self) -> None:
         if self.image is None and self.strength is not None:
             raise BadConfig("a strength says how much of an image changes; give the image too")
+        if not abs(self.guidance) <= MOST_GUIDANCE:
+            raise BadConfig(f"guidance {self.guidance:g} should be a number up to {MOST_GUIDANCE:g}")
+        if not 0 <= self.seed <= MOST_SEED:
+            raise BadConfig(f"a seed should be a whole number from 0 to {MOST_SEED}")
+        for text in (self.prompt, self.negative_prompt):
+            if len(text) > MOST_PROMPT:
+                raise BadConfig(f"a prompt has {len(text)} letters, and at most {MOST_PROMPT} are read")
 
     @property
     def effective_strength(self) -> float | None:

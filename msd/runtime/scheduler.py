@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +9,9 @@ from typing import Any
 
 from msd.bundle import Bundle
 from msd.errors import BadConfig
+from msd.files import bounded
 from msd.runtime.ddim import Ddim
+from msd.runtime.diffusion import Diffusion, settings_in
 from msd.runtime.dpm_solver import DpmSolver
 from msd.runtime.euler import Euler
 from msd.runtime.euler_ancestral import EulerAncestral
@@ -62,6 +63,16 @@ def make_scheduler(config: Mapping[str, Any], name: str | None = None) -> Schedu
     return SCHEDULERS[name].from_config({**config, "clip_sample": False, "steps_offset": 1})
 
 
+def require_valid(config: Mapping[str, Any]) -> None:
+    """Raise BadConfig where no scheduler could be made of a configuration: a setting has a wrong type.
+
+    A setting that only its own scheduler lacks is fine, for another may generate the images.
+    """
+    Diffusion.from_config(config).alphas()
+    for kind in SCHEDULERS.values():
+        settings_in(kind, config)
+
+
 def open_scheduler(folder: Path, name: str | None = None) -> Scheduler:
     """Return the scheduler of a checkpoint's or a bundle's `scheduler/`, or `name` in its place.
 
@@ -69,10 +80,13 @@ def open_scheduler(folder: Path, name: str | None = None) -> Scheduler:
     """
     path = folder / "scheduler_config.json"
     try:
-        return make_scheduler(json.loads(path.read_text("utf-8")), name)
+        config = bounded.read_json(path)
+        if not isinstance(config, dict):
+            raise BadConfig(f"it holds {type(config).__name__}, not an object")
+        return make_scheduler(config, name)
     except BadConfig as error:
         raise BadConfig(f"{path}: {error}") from error
-    except (OSError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, ValueError) as error:
         raise BadConfig(f"cannot read {path}: {error}") from error
 
 

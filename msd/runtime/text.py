@@ -8,9 +8,10 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.bundle import Bundle
-from msd.families import Component, Feed
+from msd.families import Component, Feed, title_of
 from msd.ir.weights import Array
 from msd.runtime.execution import NetworksInMemory
+from msd.runtime.finite import require_finite
 from msd.runtime.prompt import TokenizedPrompt, emphasized
 
 Float = npt.NDArray[np.float32]
@@ -61,7 +62,12 @@ def _run_encoder(
         networks.prefetch(order[order.index(file) + 1])
         output = encoder.output if file == encoder.name else network.outputs[0]
         shape = network.shape(output)[1:]
-        values = [network.rows(output, {name: value}).reshape(-1, *shape) for value in values]
+        values = [
+            require_finite(
+                network.rows(output, {name: value}).reshape(-1, *shape), f"the output of the {title_of(file)}"
+            )
+            for value in values
+        ]
         networks.release(file)
         name = output
     return values

@@ -8,56 +8,22 @@ section 2.4: lower-cased byte pair encoding after Sennrich et al. (2016), each w
 from __future__ import annotations
 
 import functools
-import json
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise, takewhile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import regex
 
 from msd.errors import BadBundle
-
-START = "<|startoftext|>"
-END = "<|endoftext|>"
-LENGTH = 77
+from msd.runtime.special_token import Special, normalize
+from msd.runtime.tokenizer_files import DEFAULTS, END, LENGTH, START, read_files
 
 WORDS = regex.compile(
     r"<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\s\p{L}\p{N}]+"
 )
-SPACES = regex.compile(r"\s+")
-DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
-FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
-"""All files that `open_tokenizer` may read: to copy a tokenizer, copy those that exist."""
-
-
-@dataclass(frozen=True)
-class Special:
-    """A token that is matched before the text is split into words.
-
-    `normalized`: matched after lower-casing, not before. `single_word`: only where no letter touches it.
-    """
-
-    content: str
-    normalized: bool = False
-    single_word: bool = False
-
-    @staticmethod
-    def of(value: str | Mapping[str, Any]) -> Special:
-        """Return a token as tokenizer_config.json or special_tokens_map.json spells it."""
-        if isinstance(value, str):
-            return Special(value)
-        normalized = value.get("normalized", not value.get("special", False))
-        return Special(value["content"], normalized, value.get("single_word", False))
-
-    @property
-    def text(self) -> str:
-        """The text that it matches."""
-        return normalize(self.content) if self.normalized else self.content
 
 
 @dataclass(frozen=True)
@@ -113,18 +79,23 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the normalised text of `ids`, as far as they are whole characters."""
-        contents = {special.content for special in self.specials}
+        contents, letters = self._contents, _bytes_by_letter()
         pieces: list[bytes] = []
         for token in map(self._tokens.__getitem__, ids):
             word = token.removesuffix("</w>")
             blank = b" " if token in contents or word != token else b""
-            spelled = word.encode() if token in contents else bytes(map(_bytes_by_letter().__getitem__, word))
+            known = (letters[letter] for letter in word if letter in letters)
+            spelled = word.encode() if token in contents else bytes(known)
             pieces += [spelled, blank]
         return b"".join(pieces).decode("utf-8", "replace").strip()
 
     @functools.cached_property
     def _tokens(self) -> dict[int, str]:
         return {id: token for token, id in self.vocabulary.items()}
+
+    @functools.cached_property
+    def _contents(self) -> set[str]:
+        return {special.content for special in self.specials}
 
     @functools.cached_property
     def _special_ids(self) -> tuple[tuple[regex.Pattern[str] | None, dict[str, list[int]]], ...]:
@@ -136,8 +107,7 @@ class Tokenizer:
 
     def vectors(self, content: str) -> list[int]:
         """Return the ids of a special token: its own, then those of its further vectors, if it has any."""
-        contents = {special.content for special in self.specials}
-        further = takewhile(contents.__contains__, (f"{content}_{i}" for i in count(1)))
+        further = takewhile(self._contents.__contains__, (f"{content}_{i}" for i in count(1)))
         return [self.vocabulary[token] for token in (content, *further)]
 
     def _words_of(self, text: str) -> Iterator[int]:
@@ -157,38 +127,27 @@ class Tokenizer:
 def open_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer of a checkpoint's or a bundle's `tokenizer/`.
 
-    Reads vocab.json and merges.txt (or tokenizer.json where these are missing), tokenizer_config.json and
-    special_tokens_map.json. Raises BadBundle for a missing or malformed file.
+    Raises BadBundle for a missing or malformed file (msd/runtime/tokenizer_files.py).
     """
-    vocabulary, merges = _vocabulary(folder)
-    added = _added_tokens(folder)
-    vocabulary = {token.content: id for id, token in added.items()} | vocabulary
-    named = _named_tokens(folder, {token.content: token for token in added.values()})
+    files = read_files(folder)
+    added, named = files.added.values(), files.named
+    vocabulary = {token.content: id for id, token in files.added.items()} | files.vocabulary
     for token in named.values():
         if token.content not in vocabulary:
             raise BadBundle(f"{folder} names a special token {token.content!r} that its vocabulary lacks")
     # The last of several spellings of one token counts, as it does in the tokenizers library.
-    specials = {token.content: token for token in [*added.values(), *named.values()]}
+    specials = {token.content: token for token in [*added, *named.values()]}
     start, end, unknown, pad = (vocabulary[named[name].content] for name in DEFAULTS)
-    ranks = {pair: rank for rank, pair in enumerate(merges)}
     return Tokenizer(
         vocabulary=vocabulary,
-        ranks=ranks,
+        ranks={pair: rank for rank, pair in enumerate(files.merges)},
         specials=tuple(specials.values()),
         start=start,
         end=end,
         unknown=unknown,
         pad=pad,
-        length=_length(folder),
+        length=files.length,
     )
-
-
-def normalize(text: str) -> str:
-    """Return `text` composed (NFC), each run of white space one blank, lower-cased letter by letter.
-
-    Letter by letter, as the reference does: a Greek capital sigma becomes σ at the end of a word too.
-    """
-    return "".join(c.lower() for c in SPACES.sub(" ", unicodedata.normalize("NFC", text)))
 
 
 def words(text: str) -> Iterator[str]:
@@ -252,69 +211,3 @@ def _cut(text: str, pattern: regex.Pattern[str] | None) -> Iterator[tuple[str, b
         yield match.group(), True
         at = match.end()
     yield text[at:], False
-
-
-def _vocabulary(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
-    if not (folder / "vocab.json").exists() and (folder / "tokenizer.json").exists():
-        model = _json(folder / "tokenizer.json").get("model", {})
-        if model.get("type") != "BPE":
-            raise BadBundle(f"{folder / 'tokenizer.json'} holds no BPE model, which CLIP's tokenizer is")
-        return model["vocab"], [_pair(line, folder) for line in model["merges"]]
-    vocabulary = _json(folder / "vocab.json")
-    lines = _text(folder / "merges.txt").splitlines()
-    return vocabulary, [
-        _pair(line, folder) for line in lines if line.strip() and not line.startswith("#version")
-    ]
-
-
-def _pair(line: str | list[str], folder: Path) -> tuple[str, str]:
-    left, _, right = line.partition(" ") if isinstance(line, str) else (line[0], " ", line[1])
-    if not left or not right:
-        raise BadBundle(f"{folder / 'merges.txt'} has a line {line!r}; each line should be two symbols")
-    return left, right
-
-
-def _added_tokens(folder: Path) -> dict[int, Special]:
-    """Return, by id, the tokens that files list as added to the vocabulary."""
-    config = _json(folder / "tokenizer_config.json", missing={})
-    if "added_tokens_decoder" in config:
-        return {int(id): Special.of(token) for id, token in config["added_tokens_decoder"].items()}
-    tokens = _json(folder / "tokenizer.json", missing={}).get("added_tokens", [])
-    return {token["id"]: Special.of(token) for token in tokens}
-
-
-def _named_tokens(folder: Path, added: Mapping[str, Special]) -> dict[str, Special]:
-    """Return the four special tokens that have names.
-
-    special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: transformers
-    reads old and new files in this way, so that Stable Diffusion 2.1 pads with "!", not with its end token.
-    """
-    config = _json(folder / "tokenizer_config.json", missing={})
-    table = {} if "added_tokens_decoder" in config else _json(folder / "special_tokens_map.json", missing={})
-    values = {name: table.get(name) or config.get(name) or default for name, default in DEFAULTS.items()}
-    tokens = {name: Special.of(value) for name, value in values.items()}
-    return {name: added.get(token.content, token) for name, token in tokens.items()}
-
-
-def _length(folder: Path) -> int:
-    config = _json(folder / "tokenizer_config.json", missing={})
-    return min(int(config.get("model_max_length", LENGTH)), LENGTH)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadBundle(f"cannot read {path}: {error}") from error
-
-
-def _json(path: Path, missing: dict[str, Any] | None = None) -> dict[str, Any]:
-    if missing is not None and not path.exists():
-        return missing
-    try:
-        value = json.loads(_text(path))
-    except json.JSONDecodeError as error:
-        raise BadBundle(f"{path} is not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise BadBundle(f"{path} holds a JSON {type(value).__name__}; it should hold an object")
-    return value

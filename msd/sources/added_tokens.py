@@ -9,7 +9,9 @@ from typing import Any
 
 from msd.errors import BadBundle, BadCheckpoint
 from msd.files.scratch import scratch_folder
-from msd.runtime.tokenizer import DEFAULTS, Special, Tokenizer, open_tokenizer
+from msd.runtime.special_token import Special
+from msd.runtime.tokenizer import Tokenizer, open_tokenizer
+from msd.runtime.tokenizer_files import DEFAULTS
 
 Files = Mapping[str, Callable[[], bytes]]
 """A function that returns the content of each of a tokenizer's files, by name."""
@@ -27,7 +29,7 @@ def read_tokenizer(files: Files) -> Tokenizer:
         try:
             return open_tokenizer(folder)
         except BadBundle as error:
-            raise BadCheckpoint(f"the checkpoint's tokenizer cannot take new tokens: {error}") from error
+            raise BadCheckpoint(f"the checkpoint's tokenizer is not one that we can use: {error}") from error
 
 
 def size_of(tokenizer: Tokenizer) -> int:

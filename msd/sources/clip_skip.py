@@ -13,7 +13,7 @@ from msd.errors import BadConfig
 from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER
 from msd.sources.checkpoint import Checkpoint
 
-LAYER = re.compile(r"encoder\.layers\.(\d+)\.")
+LAYER = re.compile(r"encoder\.layers\.([0-9]{1,9})\.")
 
 
 def skip_layers(checkpoint: Checkpoint, count: int) -> Checkpoint:

@@ -11,7 +11,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from msd.runtime.tokenizer import END, LENGTH, START, byte_alphabet
+from msd.runtime.tokenizer import byte_alphabet
+from msd.runtime.tokenizer_files import END, LENGTH, START
 
 MERGES = Path(__file__).parent / "clip" / "merges.txt.gz"
 VOCABULARY = 49408

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from msd.errors import BadCheckpoint
 from msd.families import Component, Family, Part, families
+from msd.files import bounded
 from msd.ir.weights import Weights
 from msd.models.networks import read_configs
 from msd.sources import safetensors
@@ -112,10 +112,10 @@ def _family(folder: Path) -> Family:
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """Return the JSON object in the file `name` of `folder`."""
     try:
-        config = json.loads((folder / name).read_text(encoding="utf-8"))
+        config = bounded.read_json(folder / name)
     except OSError as error:
         raise BadCheckpoint(f"{folder} has no readable {name} ({error.strerror})") from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise BadCheckpoint(f"{folder / name} is not JSON ({error})") from error
     if not isinstance(config, dict):
         raise BadCheckpoint(f"{folder / name} is not a JSON object")

@@ -16,7 +16,8 @@ import numpy as np
 from msd.errors import BadCheckpoint, BadConfig
 from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER
 from msd.ir.weights import Array, Weights
-from msd.runtime.tokenizer import Special, Tokenizer
+from msd.runtime.special_token import Special
+from msd.runtime.tokenizer import Tokenizer
 from msd.sources import pickled, safetensors
 from msd.sources.added_tokens import files_with, read_tokenizer, size_of, with_tokens
 from msd.sources.checkpoint import Checkpoint

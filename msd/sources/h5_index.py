@@ -9,13 +9,21 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import h5py
 
-MEMORY = 2 << 30
-"""Bytes of address space; the largest files need a tenth of it."""
+MEMORY = 1 << 30
+"""Bytes of address space beyond those of the imported library; the largest files need a tenth of it."""
+
+SECONDS = 8
+"""Of processor time; the largest files take less than one."""
+
+MOST_ARRAYS = 20_000
+"""Stable Diffusion's largest network has 700."""
 LONGEST_LIST = 1 << 20
 """Bytes of an attribute; Keras splits longer lists into attributes of less than 64 KiB."""
 
@@ -26,16 +34,33 @@ class Wrong(Exception):
 
 def main(path: str) -> None:
     """Print {"arrays": …} or {"wrong": …}."""
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    most = _address_space() + MEMORY
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    used = int(time.process_time())
+    resource.setrlimit(resource.RLIMIT_CPU, (used + SECONDS, used + SECONDS))
     try:
         with h5py.File(path, "r", locking=False) as root:
-            index: dict[str, Any] = {"arrays": [_described(dataset) for dataset in _datasets(root)]}
+            index: dict[str, Any] = {"arrays": [_described(dataset) for dataset in _bounded(_datasets(root))]}
     except MemoryError:
         index = {"wrong": f"reading its structure takes more than {MEMORY >> 30} GiB of memory"}
     # The exceptions into which h5py converts the HDF5 library's errors about a damaged file.
     except (Wrong, OSError, RuntimeError, LookupError, ValueError, TypeError, OverflowError) as error:
         index = {"wrong": str(error).strip("'\"")}
     json.dump(index, sys.stdout)
+
+
+def _address_space() -> int:
+    """Return the bytes of this process's address space, 0 where the system does not tell."""
+    status = Path("/proc/self/statm")
+    return int(status.read_text().split()[0]) * resource.getpagesize() if status.exists() else MEMORY
+
+
+def _bounded(datasets: Iterator[Any]) -> Iterator[Any]:
+    """Yield the datasets; refuse more than `MOST_ARRAYS`: lists may name the same ones again and again."""
+    for number, dataset in enumerate(datasets, 1):
+        if number > MOST_ARRAYS:
+            raise Wrong(f"it lists more than {MOST_ARRAYS} arrays")
+        yield dataset
 
 
 def _datasets(root: Any) -> Iterator[Any]:

@@ -7,7 +7,6 @@ layer's change is multiplied by alpha / rank (Hu et al., arXiv:2106.09685) or, i
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Mapping
@@ -15,9 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from msd.errors import BadCheckpoint
+from msd.files import bounded
 from msd.sources.lora_names import Layer
 
 METADATA = "lora_adapter_metadata"
+MOST_PATTERNS = 5000
+"""Ten for each layer of a U-Net; each layer is compared with all of them."""
 
 
 class Alphas:
@@ -31,6 +33,10 @@ class Alphas:
     def alpha(self, layer: Layer) -> float | None:
         """Return the layer's alpha, None if the file has none: then it equals the rank."""
         patterns = self._get(layer, "alpha_pattern", dict, {})
+        if len(patterns) > MOST_PATTERNS:
+            raise self._bad(
+                f"alpha_pattern has {len(patterns)} entries, and at most {MOST_PATTERNS} are read"
+            )
         for pattern, alpha in patterns.items():
             if self._matches(pattern, layer.name):
                 return self._number(f"alpha_pattern for {pattern}", alpha)
@@ -46,6 +52,8 @@ class Alphas:
     def _get(self, layer: Layer, key: str, kind: type, default: Any) -> Any:
         """Return the value of `key` for the layer's component, or for a file's only component."""
         value = self._config.get(f"{layer.component}.{key}", self._config.get(key))
+        if kind is float and type(value) is int:
+            value = float(value)
         if value is not None and not isinstance(value, kind):
             raise self._bad(f"{key} is {value!r}, not a {kind.__name__}")
         return default if value is None else value
@@ -60,15 +68,15 @@ class Alphas:
         return name == suffix or (pattern[0] != "^" and name.endswith(f".{suffix}"))
 
     def _number(self, what: str, value: Any) -> float:
-        if not isinstance(value, float) or not math.isfinite(value):
+        if type(value) not in (int, float) or not math.isfinite(value):
             raise self._bad(f"{what} is {value!r}, not a finite number")
-        return value
+        return float(value)
 
     def _parse(self, text: str) -> Mapping[str, Any]:
         try:
-            config = json.loads(text, parse_int=float)
-        except (ValueError, RecursionError) as error:
-            raise self._bad(f"it is not JSON ({error})") from error
+            config = bounded.parse_json(text)
+        except ValueError as error:
+            raise self._bad(f"it is not JSON: {error}") from error
         if not isinstance(config, dict):
             raise self._bad("it is not a JSON object")
         return config

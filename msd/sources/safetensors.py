@@ -7,9 +7,9 @@ loaded.
 
 from __future__ import annotations
 
-import json
 import math
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,19 @@ import ml_dtypes
 import numpy as np
 
 from msd.errors import BadCheckpoint
+from msd.files import bounded
 from msd.ir.weights import Array, Weights
 from msd.sources.stored import Contents, StoredFile, as_float32, stamp_of, unreadable
 
 KIND = "safetensors file"
-LONGEST_HEADER = 100_000_000
-"""Bytes; the limit of the reference implementation."""
+LONGEST_HEADER = bounded.TEXT_BYTES
+"""Bytes; the header of a Stable Diffusion checkpoint has some 300 kB."""
+
+MOST_TENSORS = 50_000
+"""A Stable Diffusion checkpoint with EMA weights has some 2,000."""
+
+MOST_AXES = 8
+MOST_BYTES = 1 << 62
 
 DTYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
@@ -64,6 +71,8 @@ def read_contents(path: Path) -> Contents:
         raise _bad(path, f"it cannot be read ({error.strerror})") from error
     available = size - 8 - length
     described = {name: entry for name, entry in header.items() if name != "__metadata__"}
+    if len(described) > MOST_TENSORS:
+        raise _bad(path, f"it has {len(described)} tensors, and at most {MOST_TENSORS} are read")
     entries = {name: _entry(path, name, entry, available) for name, entry in described.items()}
     _require_contiguous(path, entries.values(), available)
     tensors = {name: _weights(stored, 8 + length, entry) for name, entry in entries.items()}
@@ -90,7 +99,9 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> _Entry:
             raise _bad(path, f"the header's entry for {name} lacks a dtype, a shape or two offsets")
     if dtype not in DTYPES:
         raise _bad(path, f"{name} has the dtype {dtype}, and only {', '.join(DTYPES)} are supported")
-    if not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
+    if len(shape) > MOST_AXES:
+        raise _bad(path, f"{name} has {len(shape)} axes, and at most {MOST_AXES} are supported")
+    if not all(type(n) is int and 0 <= n <= MOST_BYTES for n in (*shape, begin, end)):
         raise _bad(path, f"{name} has a shape or offsets that are not integers from 0")
     if not begin <= end <= available:
         raise _bad(path, f"{name} lies at bytes {begin} to {end} of the {available} there are")
@@ -125,14 +136,14 @@ def _parse(path: Path, text: bytes) -> dict[str, Any]:
     def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         unique_pairs = dict(pairs)
         if len(unique_pairs) != len(pairs):
-            names = [name for name, _ in pairs]
-            twice = next(name for name in names if names.count(name) > 1)
+            counts = Counter(name for name, _ in pairs)
+            twice = next(name for name, count in counts.items() if count > 1)
             raise _bad(path, f"its header names {twice} twice")
         return unique_pairs
 
     try:
-        header = json.loads(text.decode("utf-8"), object_pairs_hook=unique)
-    except (ValueError, RecursionError) as error:
+        header = bounded.parse_json(text.decode("utf-8"), unique)
+    except ValueError as error:
         raise _bad(path, f"its header is not JSON ({error})") from error
     if not isinstance(header, dict):
         raise _bad(path, "its header is not a JSON object")

@@ -61,6 +61,7 @@ class _Reader:
         check_tables(packed, len(self.bytes))
         self.raw = schema.ModelT.InitFromObj(packed)
         self.weights: dict[tuple[int, tuple[int, ...], str], Weights] = {}
+        self.contents: dict[int, bytes] = {}
         self.kinds = [_kind(code) for code in self.raw.operatorCodes or []]
 
     def model(self) -> Model:
@@ -90,8 +91,10 @@ class _Reader:
         return None if buffer.data is None else np.asarray(buffer.data, np.uint8)
 
     def _bytes(self, index: int) -> bytes:
-        data = self._data(index)
-        return b"" if data is None else data.tobytes()
+        if index not in self.contents:
+            data = self._data(index)
+            self.contents[index] = b"" if data is None else data.tobytes()
+        return self.contents[index]
 
     def _outside(self, offset: int, size: int) -> Array:
         """Return bytes of the file after the flatbuffer."""

@@ -17,7 +17,7 @@ from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, 
 from msd.ir.weights import Weights
 from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
-from msd.runtime.tokenizer import LENGTH
+from msd.runtime.tokenizer_files import LENGTH
 from msd.sources import h5
 from msd.sources.checkpoint import SCHEDULER, Checkpoint
 from msd.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer

@@ -35,6 +35,9 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "torch BoolStorage": np.dtype("?"),
 }
 MOST_AXES = 8
+MOST_TENSORS = 50_000
+"""A Stable Diffusion checkpoint with EMA weights has some 2,000."""
+
 TENSORS_IN = ("state_dict", "string_to_param")
 METADATA = {"global_step": int, "name": str}
 """The values beside the tensors that are read, with their type."""
@@ -57,6 +60,8 @@ def read_contents(path: Path) -> Contents:
         described = {
             name: _tensor(name, value) for name, value in tensors_by_name.items() if _is_tensor(name, value)
         }
+        if len(described) > MOST_TENSORS:
+            raise BadPickle(f"it has {len(described)} tensors, and at most {MOST_TENSORS} are read")
     except BadPickle as error:
         raise archive.file.wrong(f"of its data.pkl, {error}") from error
     check = cache(archive.check)

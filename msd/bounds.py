@@ -1,0 +1,13 @@
+"""The bounds of numbers that users and files give; each is far beyond what is of use."""
+
+MOST_STEPS = 10_000
+MOST_GUIDANCE = 1000.0
+MOST_SEED = (1 << 63) - 1
+MOST_THREADS = 1024
+"""LiteRT works with 16,384, and crashes with 32,768."""
+
+MOST_IMAGES = 1000
+"""Of one command: all of them are in memory until the last one is done."""
+
+MOST_PROMPT = 20_000
+"""Letters; the longest prompt that is read, of 16 chunks, has some 5,000."""

@@ -1,0 +1,1 @@
+"""The parts of scripts/fuzz.py: mutators, readers, workers."""
