@@ -47,7 +47,7 @@ def _load_report(path: Path | None) -> Report | None:
 )
 @click.option(
     "--min-ram",
-    type=click.FloatRange(0, min_open=True),
+    type=options.Number(0, 1024, open=True),
     metavar="GB",
     help="Deliver only to phones sold with at least this much memory.",
 )

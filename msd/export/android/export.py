@@ -84,7 +84,7 @@ def export_android(
     """
     contents = plan(bundle, settings)
     require_free(out, force)
-    with exporting(out) as staging:
+    with exporting(out, sum(file.bytes for file in contents.manifest.files)) as staging:
         project = Project(
             folder=out.absolute().name,
             settings=settings,
