@@ -107,7 +107,7 @@ def test_5_a_table_that_is_listed_again_and_again(content: bytes, monkeypatch: p
 @pytest.mark.parametrize(
     ("bound", "most", "message"),
     [
-        ("MOST_TABLES", 10, "more tables than 10 and one for each 4096"),
+        ("MOST_TABLES", 10, "more tables than 10 and one for each 64"),
         ("MOST_NUMBERS", 5, "more than 5 numbers"),
     ],
 )

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -111,6 +115,41 @@ def test_closing_ends_it() -> None:
     child = Child({}, BOUNDS)
     child.close()
     assert child.process.returncode is not None
+
+
+PARENT = """
+from msd.runners.child import Bounds, Child
+
+with Child({}, Bounds.of(600), "tests.deaf_worker") as child:
+    print(child.process.pid, flush=True)
+    child.ask(None)
+"""
+
+
+def test_it_ends_with_its_parent_however_that_ends() -> None:
+    """The worker is inside a C function that no thread of Python interrupts."""
+    command = [sys.executable, "-c", PARENT]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        awaiting(lambda: "deaf" in Path(f"/proc/{child}/comm").read_text())
+        parent.kill()
+    awaiting(lambda: has_ended(child))
+
+
+def has_ended(pid: int) -> bool:
+    """Return whether a process is gone, or is only kept for somebody who waits for it."""
+    try:
+        return ") Z " in Path(f"/proc/{pid}/stat").read_text()
+    except FileNotFoundError:
+        return True
+
+
+def awaiting(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < end, "it did not happen within a minute"
+        time.sleep(0.05)
 
 
 def test_memory_is_bounded_by_what_is_free() -> None:

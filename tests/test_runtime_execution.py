@@ -163,6 +163,7 @@ def test_an_interruption_between_steps_frees_all(execution: Execution, bundle_fo
         if done == 6:
             raise KeyboardInterrupt
 
+    earlier = set(threading.enumerate())
     with (
         TimelineRecorder(execution) as recorder,
         pytest.raises(KeyboardInterrupt),
@@ -170,7 +171,8 @@ def test_an_interruption_between_steps_frees_all(execution: Execution, bundle_fo
     ):
         pipeline.generate_all(REQUESTS, interrupt)
     assert_all_freed(recorder.timeline)
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("msd-loader")]
+    left = set(threading.enumerate()) - earlier
+    assert not [thread for thread in left if thread.name.startswith("msd-loader")]
 
 
 def assert_all_freed(timeline: Timeline, failed: frozenset[str] | set[str] = frozenset()) -> None:

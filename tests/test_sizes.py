@@ -252,8 +252,8 @@ def test_an_app_is_exported_for_one_size(converted: Convert, tmp_path: Path, com
     assert "An app has one size of images: choose --size 48x32 or 16x64." in result.output
     result = run(command, both, "-o", tmp_path / "app", "--size", TALL)
     assert result.exit_code == 0, result.output
-    (manifest,) = (tmp_path / "app").rglob("sd-manifest.json")
-    facts = json.loads(manifest.read_text("utf-8"))
+    (manifest,) = {path.read_text("utf-8") for path in (tmp_path / "app").rglob("sd-manifest.json")}
+    facts = json.loads(manifest)
     assert (facts["width"], facts["height"]) == (16, 64)
     (unet,) = (tmp_path / "app").rglob("unet.tflite")
     assert unet.read_bytes() == converted("gpu-w8", TALL).path("unet").read_bytes()

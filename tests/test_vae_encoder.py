@@ -329,8 +329,8 @@ def test_an_images_time_is_without_it(small: Bundle) -> None:
 @pytest.mark.parametrize("platform", ["android", "ios"])
 def test_exports_describe_it(platform: str, small: Bundle, tmp_path: Path) -> None:
     assert_done(call(f"export-{platform}", small.folder, "-o", tmp_path / "app"))
-    (path,) = (tmp_path / "app").rglob("sd-manifest.json")
-    described: list[dict[str, Any]] = json.loads(path.read_text())["files"]
+    (manifest,) = {path.read_text() for path in (tmp_path / "app").rglob("sd-manifest.json")}
+    described: list[dict[str, Any]] = json.loads(manifest)["files"]
     (file,) = (each for each in described if each["role"] == NAME)
     assert [port["name"] for port in file["inputs"]] == ["image"]
     (copied,) = (tmp_path / "app").rglob(f"{NAME}.tflite")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Family
@@ -45,6 +45,11 @@ class NetworkConfig(Protocol):
 
     def inputs(self, size: Size) -> InputSpecs:
         """Return the shape and dtype of each input, by its name."""
+
+
+@runtime_checkable
+class NumberedConfig(Protocol):
+    """The configuration of a component that says which modules its weights must have."""
 
     def last_modules(self) -> tuple[str, ...]:
         """Return the modules with the highest numbers, which the weights of such a network have."""
@@ -104,9 +109,10 @@ def read_configs(
 def require_depth(component: str, config: NetworkConfig, names: Collection[str], where: str) -> None:
     """Raise BadCheckpoint where tensors with these `names` are of a shallower network than `config`.
 
-    Tracing a network takes long, in proportion to its depth, so that this comes first.
+    Tracing a network takes long, in proportion to its depth, so that this comes first. Of a `config` that is
+    no `NumberedConfig`, nothing is known.
     """
-    for module in config.last_modules():
+    for module in config.last_modules() if isinstance(config, NumberedConfig) else ():
         if not any(name.startswith(f"{module}.") for name in names):
             raise BadCheckpoint(
                 f"{component} of {where} has no {module}, which its config.json counts: its weights are those"

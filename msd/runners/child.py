@@ -76,16 +76,19 @@ class Child:
         folder = self._scratch.enter_context(scratch_folder())
         self._log = folder / "native.log"
         self._connection, theirs = Pipe()
+        lifeline, ours = os.pipe()
+        self._scratch.callback(os.close, ours)
         with self._log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-c", f"from {worker} import main; main({theirs.fileno()})"],
+                [sys.executable, "-c", _program(worker, theirs.fileno(), lifeline)],
                 env=_environment(environment, folder),
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), lifeline],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
         theirs.close()
+        os.close(lifeline)
 
     @property
     def log(self) -> str:
@@ -152,6 +155,14 @@ class Child:
     def _kill(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+def _program(worker: str, handle: int, lifeline: int) -> str:
+    """Return what the child runs; it follows its parent before anything that takes long."""
+    return (
+        f"from msd.runners.lifeline import follow_parent; follow_parent({lifeline});"
+        f" from {worker} import main; main({handle})"
+    )
 
 
 def _environment(extra: Mapping[str, str], folder: Path) -> dict[str, str]:

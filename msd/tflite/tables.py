@@ -20,7 +20,8 @@ from msd.ir.opset import enum_names
 MOST_TABLES = 50_000
 """Beside one for each `TABLE_BYTES`; a U-Net has some 10,000, and 10,000 take a second to unpack."""
 
-TABLE_BYTES = 4096
+TABLE_BYTES = 64
+"""So few have the graphs that audits make, which keep every intermediate tensor."""
 
 MOST_NUMBERS = 4_000_000
 """Of all vectors that become lists: shapes, indices, options."""
