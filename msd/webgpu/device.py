@@ -1,0 +1,76 @@
+"""A WebGPU device of this machine, opened through wgpu-native.
+
+Vulkan's loader reads VK_DRIVER_FILES and its like when the library is loaded, so a process chooses its driver
+before it opens a device; `msd.runners.adapter` finds one that works.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from msd.errors import BadConfig, NoDelegate
+from msd.webgpu.gpu import Gpu
+
+LIMITS = (
+    "max-buffer-size",
+    "max-storage-buffer-binding-size",
+    "max-compute-workgroup-storage-size",
+    "max-compute-invocations-per-workgroup",
+    "max-compute-workgroup-size-x",
+    "max-storage-buffers-per-shader-stage",
+)
+"""The limits that are requested as high as the adapter has them; the others stay at the standard's defaults."""
+
+FEATURES = ("shader-f16", "subgroup", "timestamp-query")
+
+
+@dataclass(frozen=True)
+class Device:
+    """An open device: wgpu's object, the properties that kernels are chosen by, and the adapter's name."""
+
+    wgpu: Any
+    gpu: Gpu
+    name: str
+    software: bool
+    timestamps: bool
+
+
+def open_device(half: bool = True) -> Device:
+    """Return a device of the first adapter; `half` asks for shader-f16, where the adapter has it.
+
+    Raises BadConfig where wgpu is not installed, NoDelegate where it finds no adapter.
+    """
+    try:
+        import wgpu
+    except ImportError:
+        raise BadConfig("the package wgpu is not installed; the backend webgpu needs it") from None
+    try:
+        adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
+    except RuntimeError as problem:
+        raise NoDelegate(f"WebGPU finds no adapter here: {problem}") from None
+    if adapter is None:
+        raise NoDelegate("WebGPU finds no adapter here; install a Vulkan driver")
+    wanted = [name for name in FEATURES if name in adapter.features and (half or name != "shader-f16")]
+    limits = {name: adapter.limits[name] for name in LIMITS}
+    device = adapter.request_device_sync(required_features=wanted, required_limits=limits)
+    info = adapter.info
+    return Device(
+        wgpu=device,
+        gpu=_properties(wanted, limits),
+        name=info["device"],
+        software=info["adapter_type"] == "CPU",
+        timestamps="timestamp-query" in wanted,
+    )
+
+
+def _properties(features: list[str], limits: dict[str, int]) -> Gpu:
+    return Gpu(
+        half="shader-f16" in features,
+        subgroups="subgroup" in features,
+        invocations=limits["max-compute-invocations-per-workgroup"],
+        workgroup_bytes=limits["max-compute-workgroup-storage-size"],
+        storage_buffers=limits["max-storage-buffers-per-shader-stage"],
+        buffer_bytes=limits["max-buffer-size"],
+        binding_bytes=limits["max-storage-buffer-binding-size"],
+    )

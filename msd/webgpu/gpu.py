@@ -1,0 +1,36 @@
+"""The properties of a GPU that kernels are chosen by: WebGPU's features and limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Element = Literal["f32", "f16", "i32", "u32"]
+"""The type of a value's elements, as WGSL calls it."""
+
+BYTES: dict[Element, int] = {"f32": 4, "f16": 2, "i32": 4, "u32": 4}
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """Features and limits of a WebGPU device, under WebGPU's names; the defaults are those of the standard.
+
+    `half`: the feature shader-f16. `subgroups`: the feature subgroups. Limits: invocations and bytes of
+    workgroup memory, storage buffers of a pipeline, bytes of a buffer and of a binding, and workgroups along a
+    dimension. `enough_workgroups`: about how many workgroups fill the GPU, which WebGPU does not tell.
+    """
+
+    half: bool = False
+    subgroups: bool = False
+    invocations: int = 256
+    workgroup_bytes: int = 16384
+    storage_buffers: int = 8
+    buffer_bytes: int = 256 << 20
+    binding_bytes: int = 128 << 20
+    workgroups: int = 65535
+    enough_workgroups: int = 64
+
+    @property
+    def real(self) -> Element:
+        """The type of activations: f16 where the GPU has it, else f32. Sums are always f32."""
+        return "f16" if self.half else "f32"

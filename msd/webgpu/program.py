@@ -1,0 +1,80 @@
+"""A program: everything that a WebGPU implementation needs to run a graph, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from msd.ir.weights import Array
+from msd.webgpu.gpu import Element
+
+
+@dataclass(frozen=True)
+class Place:
+    """A binding: `bytes` at `offset` of the buffer number `buffer`."""
+
+    buffer: int
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or output of a program: TFLite's shape and dtype, and the elements on the GPU."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    element: Element
+    place: Place
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A constant's bytes and their place."""
+
+    name: str
+    place: Place
+    load: Callable[[], Array] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """A shader, and the type of each of its bindings as WebGPU's bind group layouts call them."""
+
+    name: str
+    wgsl: str
+    bindings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A dispatch of the pipeline number `pipeline`; the last of `places` is its parameters', if it has any.
+
+    `flops` and `bytes` are counted as `msd.webgpu.value.Dispatch` says; `operation` names what it computes.
+    """
+
+    pipeline: int
+    places: tuple[Place, ...]
+    groups: tuple[int, int, int]
+    flops: int
+    bytes: int
+    operation: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """Buffers by size, what they hold at first, and the dispatches in order.
+
+    Buffer 0 is the arena of all activations, buffer 1 holds `params`, the words of all dispatches'
+    parameters; the others hold `constants`. `least_arena` is the fewest bytes that any plan needs for the
+    activations.
+    """
+
+    buffers: tuple[int, ...]
+    params: bytes
+    constants: tuple[Constant, ...]
+    pipelines: tuple[Pipeline, ...]
+    steps: tuple[Step, ...]
+    inputs: dict[str, Port]
+    outputs: dict[str, Port]
+    least_arena: int

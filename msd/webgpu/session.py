@@ -1,0 +1,180 @@
+"""A program on a device: buffers are allocated and filled once, then the dispatches run many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from msd.errors import DelegateFailed
+from msd.ir.weights import Array
+from msd.webgpu.device import Device
+from msd.webgpu.program import Pipeline, Place, Port, Program, Step
+
+NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
+PIECE = 64
+"""The dispatches of one command buffer: the next is encoded while the GPU runs the last."""
+
+
+class Session:
+    """A program that is ready to run; a context manager that frees the GPU's memory.
+
+    Raises DelegateFailed where the GPU's memory is too small or a shader is refused.
+    """
+
+    def __init__(self, program: Program, device: Device) -> None:
+        self.program, self._device = program, device.wgpu
+        self._timestamps = device.timestamps
+        try:
+            self._buffers = [self._buffer(i, size) for i, size in enumerate(program.buffers)]
+            self._fill()
+            pipelines = [self._pipeline(pipeline) for pipeline in program.pipelines]
+            self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
+        except Exception as problem:
+            raise _refusal(problem) from problem
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name, in TFLite's dtypes; raises DelegateFailed."""
+        try:
+            self._write_inputs(inputs)
+            self.submit()
+            return {name: self._read(port) for name, port in self.program.outputs.items()}
+        except Exception as problem:
+            raise _refusal(problem) from problem
+
+    def submit(self) -> None:
+        """Run all dispatches once; does not wait for them."""
+        for start in range(0, len(self._steps), PIECE):
+            encoder = self._device.create_command_encoder()
+            compute = encoder.begin_compute_pass()
+            for pipeline, group, groups in self._steps[start : start + PIECE]:
+                compute.set_pipeline(pipeline)
+                compute.set_bind_group(0, group)
+                compute.dispatch_workgroups(*groups)
+            compute.end()
+            self._device.queue.submit([encoder.finish()])
+
+    def wait(self) -> None:
+        """Wait until everything submitted has run."""
+        self._device.queue.read_buffer(self._buffers[1], 0, 4)
+
+    def time(self, inputs: Mapping[str, Array]) -> list[float]:
+        """Run once, each dispatch in a pass of its own, and return the seconds of each.
+
+        Raises DelegateFailed where the device has no timestamp queries.
+        """
+        if not self._timestamps:
+            raise DelegateFailed("this GPU has no timestamp queries, so dispatches cannot be timed")
+        self._write_inputs(inputs)
+        seconds: list[float] = []
+        for steps in _pieces(self._steps, 1024):
+            seconds += self._timed(steps)
+        return seconds
+
+    def _timed(self, steps: Sequence[tuple[Any, Any, tuple[int, int, int]]]) -> list[float]:
+        count = 2 * len(steps)
+        queries = self._device.create_query_set(type="timestamp", count=count)
+        usage = _usage("QUERY_RESOLVE", "COPY_SRC")
+        results = self._device.create_buffer(size=8 * count, usage=usage)
+        encoder = self._device.create_command_encoder()
+        for i, (pipeline, group, groups) in enumerate(steps):
+            writes = {
+                "query_set": queries,
+                "beginning_of_pass_write_index": 2 * i,
+                "end_of_pass_write_index": 2 * i + 1,
+            }
+            compute = encoder.begin_compute_pass(timestamp_writes=writes)
+            compute.set_pipeline(pipeline)
+            compute.set_bind_group(0, group)
+            compute.dispatch_workgroups(*groups)
+            compute.end()
+        encoder.resolve_query_set(queries, 0, count, results, 0)
+        self._device.queue.submit([encoder.finish()])
+        ticks = np.frombuffer(self._device.queue.read_buffer(results), np.uint64).reshape(-1, 2)
+        results.destroy()
+        return [float(end - begin) * 1e-9 for begin, end in ticks.astype(np.float64)]
+
+    def _buffer(self, number: int, size: int) -> Any:
+        names = ["COPY_SRC", "COPY_DST", "UNIFORM" if number == 1 else "STORAGE"]
+        return self._device.create_buffer(size=-(-size // 16) * 16, usage=_usage(*names))
+
+    def _fill(self) -> None:
+        queue = self._device.queue
+        if self.program.params:
+            queue.write_buffer(self._buffers[1], 0, self.program.params)
+        for constant in self.program.constants:
+            content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
+            if content.size % 4:
+                content = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
+            queue.write_buffer(self._buffers[constant.place.buffer], constant.place.offset, content)
+
+    def _pipeline(self, pipeline: Pipeline) -> tuple[Any, Any]:
+        entries = [
+            {"binding": i, "visibility": 4, "buffer": {"type": kind}}
+            for i, kind in enumerate(pipeline.bindings)
+        ]
+        layout = self._device.create_bind_group_layout(entries=entries)
+        module = self._device.create_shader_module(code=pipeline.wgsl, label=pipeline.name)
+        made = self._device.create_compute_pipeline(
+            layout=self._device.create_pipeline_layout(bind_group_layouts=[layout]),
+            compute={"module": module, "entry_point": "main"},
+            label=pipeline.name,
+        )
+        return made, layout
+
+    def _bound(self, step: Step, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
+        entries = [
+            {
+                "binding": i,
+                "resource": {"buffer": self._buffers[p.buffer], "offset": p.offset, "size": p.bytes},
+            }
+            for i, p in enumerate(step.places)
+        ]
+        return pipeline, self._device.create_bind_group(layout=layout, entries=entries), step.groups
+
+    def _write_inputs(self, inputs: Mapping[str, Array]) -> None:
+        for name, port in self.program.inputs.items():
+            content = np.ascontiguousarray(inputs[name].astype(NUMPY[port.element])).reshape(-1)
+            content = content.view(np.uint8)
+            padded = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
+            self._device.queue.write_buffer(self._buffers[port.place.buffer], port.place.offset, padded)
+
+    def _read(self, port: Port) -> Array:
+        content = self.read(port.place)
+        values = content.view(NUMPY[port.element])[: int(np.prod(port.shape))]
+        return values.reshape(port.shape).astype(port.dtype)
+
+    def read(self, place: Place) -> Array:
+        """Return the bytes at a place."""
+        buffer = self._buffers[place.buffer]
+        return np.frombuffer(self._device.queue.read_buffer(buffer, place.offset, place.bytes), np.uint8)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for buffer in self._buffers:
+            buffer.destroy()
+
+
+def _pieces(steps: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    yield from (steps[i : i + size] for i in range(0, len(steps), size))
+
+
+def _usage(*names: str) -> int:
+    import wgpu
+
+    return sum(int(getattr(wgpu.BufferUsage, name)) for name in names)
+
+
+def _refusal(problem: Exception) -> Exception:
+    """Return what to raise for an error of wgpu; errors of our own stay what they are."""
+    if type(problem).__name__ == "GPUOutOfMemoryError":
+        return DelegateFailed("the GPU's memory is too small for the program")
+    if type(problem).__name__.startswith("GPU"):
+        return DelegateFailed(f"WebGPU refuses the program: {' '.join(str(problem).split())}")
+    return problem

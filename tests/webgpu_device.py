@@ -1,0 +1,46 @@
+"""A WebGPU device for tests: SwiftShader, the one device that every machine has."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+import numpy as np
+
+from msd.ir.weights import Array
+from msd.runners import swiftshader
+from msd.webgpu.assemble import Named, assemble
+from msd.webgpu.device import Device, open_device
+from msd.webgpu.session import Session
+from msd.webgpu.value import Dispatch, Value
+
+DTYPES = {"f32": "float32", "f16": "float16", "i32": "int32", "u32": "uint32"}
+
+
+@cache
+def device() -> Device:
+    """Return SwiftShader's device; its loader is loaded first, where the system has none."""
+    copy = swiftshader.locate() or swiftshader.install()
+    os.environ["VK_ICD_FILENAMES"] = str(copy.folder / swiftshader.ICD)
+    ctypes.CDLL(str(copy.folder / swiftshader.LOADER), mode=ctypes.RTLD_GLOBAL)
+    return open_device(half=False)
+
+
+def constant(name: str, array: Array) -> Value:
+    """Return a constant that holds `array`, float32, float16, int32 or uint32."""
+    element = next(e for e, dtype in DTYPES.items() if array.dtype == dtype)
+    return Value(name, element, array.size, lambda: array)  # type: ignore[arg-type]
+
+
+def run(
+    dispatches: Sequence[Dispatch], inputs: Mapping[Value, Array], outputs: Sequence[Value]
+) -> list[Array]:
+    """Run dispatches on SwiftShader; returns the flat arrays of `outputs`."""
+    named = {str(i): Named(v, (v.count,), DTYPES[v.element]) for i, v in enumerate(inputs)}
+    wanted = {str(i): Named(v, (v.count,), DTYPES[v.element]) for i, v in enumerate(outputs)}
+    program = assemble(dispatches, named, wanted, device().gpu)
+    with Session(program, device()) as session:
+        arrays = {str(i): np.asarray(a).reshape(-1) for i, a in enumerate(inputs.values())}
+        return list(session.run(arrays).values())
