@@ -17,10 +17,10 @@ def header(
 ) -> str:
     """Return the declarations of a shader.
 
-    `reads` and `writes` give each binding's variable its value and the width of its elements, 1 or 4; those of
-    f16 need `half`. `params`, such as "rows: u32", become the fields of the uniform `p`. Constants are
-    read-only bindings; activations are read_write ones even where a kernel only reads them, because they share
-    one buffer, which WebGPU does not let a dispatch bind in both ways.
+    `reads` and `writes` give each binding's variable its value and the width of its elements, 1 or 4; f16
+    needs `half`. `params`, such as "rows: u32", become the fields of the uniform `p`. Constants are read-only
+    bindings. Activations are read_write ones even where a kernel only reads them, because they share one
+    buffer, which WebGPU does not let a dispatch bind in both ways.
     """
     lines = ["enable f16;"] if half else []
     fields = [*((name, pair, "read") for name, pair in reads.items())]
