@@ -7,7 +7,7 @@ from math import pi, sqrt
 from msd.webgpu.operations import Activation
 
 CLIP = 10.0
-"""GELU's argument is clipped to this; beyond it the sigmoid is 0 or 1 in f32 (graph_rewrites/clip_gelu.py)."""
+"""GELU's argument is clipped to this; beyond it the sigmoid is 0 or 1 in f32 (see clip_gelu.py)."""
 
 _SLOPE = 2 * sqrt(2 / pi)
 

@@ -30,7 +30,7 @@ class Named:
 def assemble(
     dispatches: Sequence[Dispatch], inputs: Mapping[str, Named], outputs: Mapping[str, Named], gpu: Gpu
 ) -> Program:
-    """Return the program of `dispatches` in this order; raises DelegateFailed where a limit of the GPU is too low."""
+    """Return the program of `dispatches` in this order; raises DelegateFailed, naming a low limit."""
     held, least = _place_activations(dispatches, inputs, outputs)
     loads = _loads(dispatches)
     constants, sizes = _place_constants(loads)

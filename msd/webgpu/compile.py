@@ -22,7 +22,7 @@ NUMPY = {"FLOAT32": "float32", "FLOAT16": "float16", "INT32": "int32", "INT64": 
 def compile_file(path: Path, gpu: Gpu, switches: Switches | None = None) -> Program:
     """Return the program of a file's first signature, else of its main graph.
 
-    Raises BadModelFile for a file that is no model, DelegateFailed for one that has operators without kernels,
+    Raises BadModelFile for a file that is no model, DelegateFailed for one that has operators without kernels
     or needs more than the GPU's limits.
     """
     return compile_model(tflite.read(path), gpu, switches)

@@ -1,4 +1,4 @@
-"""A program in a folder: `program.json`, and the constants in shards that are copied to the GPU as they are."""
+"""A program in a folder: `program.json`, and the constants in shards that go to the GPU as they are."""
 
 from __future__ import annotations
 
@@ -49,8 +49,10 @@ class StoredProgram:
 
 
 def write_program(program: Program, folder: Path, half: bool) -> None:
-    """Write a program to an empty folder, a buffer of constants in memory at a time; program.json comes last."""
-    shards = [shard for buffer in range(2, len(program.buffers)) for shard in _shards(program, buffer, folder)]
+    """Write a program to an empty folder, a buffer in memory at a time; program.json comes last."""
+    shards = [
+        shard for buffer in range(2, len(program.buffers)) for shard in _shards(program, buffer, folder)
+    ]
     stored = StoredProgram(
         half=half,
         buffers=program.buffers,
@@ -122,7 +124,9 @@ def _check(stored: StoredProgram, folder: Path, params: int) -> None:
     places += [shard.place for shard in stored.shards]
     places += [port.place for port in (*stored.inputs.values(), *stored.outputs.values())]
     inside = all(
-        0 <= p.buffer < len(stored.buffers) and 0 <= p.offset and p.offset + p.bytes <= stored.buffers[p.buffer]
+        0 <= p.buffer < len(stored.buffers)
+        and p.offset >= 0
+        and p.offset + p.bytes <= stored.buffers[p.buffer]
         for p in places
     )
     known = all(

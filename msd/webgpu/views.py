@@ -52,7 +52,7 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def view(tensor: Tensor) -> View:
-    """Return a tensor as a view of what RESHAPE, TRANSPOSE, SPLIT and SLICE rearrange, as far back as it goes."""
+    """Return a tensor as a view of what RESHAPE, TRANSPOSE, SPLIT and SLICE have rearranged."""
     maker = tensor.producer
     inner = _through(maker, tensor) if maker is not None else None
     return inner or View(tensor, 0, tensor.shape, contiguous_strides(tensor.shape))

@@ -1,6 +1,6 @@
 """An activation behind a convolution."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, any_op, op, rule, skip
+from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
 
 @rule("fuse", any_op("SILU", "GELU", "TANH", "LOGISTIC", "RELU", name="y"))

@@ -6,7 +6,7 @@ from msd.webgpu.kinds import BIAS, FILTER, X
 
 @rule("cleanup", op.MUL(any_op("CONVOLUTION", name="value"), any_op("CONVOLUTION", name="gate")))
 def fuse_gate(new: Build, value: Tensor, gate: Tensor) -> Tensor | Skip:
-    """CONVOLUTION(x, v) * GELU(CONVOLUTION(x, g))  =>  one CONVOLUTION(x, v, g) (arXiv 2304.11267, section 3.2)"""
+    """CONVOLUTION(x, v) * GELU(CONVOLUTION(x, g))  =>  CONVOLUTION(x, v, g), as arXiv 2304.11267 has it"""
     first, second = value.maker, gate.maker
     if first.attrs["activation"] != "NONE" or second.attrs["activation"] != "GELU":
         return skip("the second is not a GELU, or the first has an activation")

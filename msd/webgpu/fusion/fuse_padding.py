@@ -1,6 +1,6 @@
 """Padding before a convolution, which the kernels do themselves."""
 
-from msd.rewrite import Build, Skip, Tensor, any_op, const, op, rule, skip, var
+from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
 from msd.webgpu.kinds import X
 
 

@@ -23,7 +23,7 @@ class _Scores:
 
 @graph_pass("canonicalize")
 def recognise_attention(graph: Graph) -> int:
-    """BATCH_MATMUL(SOFTMAX(BATCH_MATMUL(q, k^T) + mask), v)  =>  ATTENTION(q, k, v, mask), transposes included"""
+    """BATCH_MATMUL(SOFTMAX(BATCH_MATMUL(q, k^T) + mask), v)  =>  ATTENTION(q, k, v, mask)"""
     return sum(_recognise(graph, op) for op in list(graph.ops) if op.kind == "BATCH_MATMUL")
 
 
@@ -88,7 +88,7 @@ def _with_batch(each: View) -> View:
 
 
 def _result(tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
-    """Return the tensor to write and its strides over batch, head and row: behind a transpose if there is one."""
+    """Return the tensor to write, behind a transpose if there is one, and its strides but the last."""
     uses = list(tensor.uses)
     if len(uses) == 1 and uses[0][0].kind == "TRANSPOSE" and len(tensor.shape) == 4:
         back = uses[0][0]

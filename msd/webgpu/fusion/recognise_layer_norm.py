@@ -12,7 +12,7 @@ VARIANCE = op.MEAN(op.MUL(SMALL, SMALL), const("axis2"), keep_dims=True)
 def recognise_layer_norm(
     new: Build, x: Tensor, axis: Tensor, factor: Tensor, small: Tensor, axis2: Tensor, epsilon: Tensor
 ) -> Tensor | Skip:
-    """(x - m) * f * rsqrt(mean(((x - m) * f)^2) + e), over the last axis  =>  LAYER_NORM(x), epsilon e / f^2"""
+    """s * rsqrt(mean(s^2) + e), s = (x - m) * f, over the last axis  =>  LAYER_NORM(x), epsilon e / f^2"""
     last = {len(x.shape) - 1, -1}
     axes = [*axis.values().reshape(-1), *axis2.values().reshape(-1)]
     if len(axes) != 2 or not set(map(int, axes)) <= last or factor.size != 1 or epsilon.size != 1:

@@ -136,7 +136,7 @@ def _kernel(
     activation: Activation,
     gpu: Gpu,
 ) -> tuple[Kernel, list[int]]:
-    """Return the kernel, and its parameters after the count: the sizes, then offset and strides of each part."""
+    """Return the kernel, and its parameters after the count: sizes, then the offset and strides of each part."""
     rank, names = len(sizes), ("y", "a", "b")
     fields, params = [f"n{k}: u32" for k in range(1, rank)], list(sizes[1:])
     bindings, loads, indices = {}, [], {}

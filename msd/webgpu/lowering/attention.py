@@ -12,13 +12,12 @@ from msd.webgpu.kernels.product import multiply
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.operations import Attention, Heads, Matrices, Product
 from msd.webgpu.value import Dispatch
-from msd.webgpu.views import View
 
 
 def lower_attention(op: Op, memory: Memory) -> list[Dispatch]:
     """Return attention's dispatches: FlashAttention, a partially fused softmax, or three operations."""
     attrs = op.attrs
-    q, k, v, mask = op.inputs
+    mask = op.inputs[3]
     values = [memory.value(t) for t in (*op.operands[:3], op.outputs[0])]
     heads = [
         Heads(value, *(attrs[f"{name}_{part}"] for part in ("offset", "batch", "head", "row")))
@@ -26,7 +25,9 @@ def lower_attention(op: Op, memory: Memory) -> list[Dispatch]:
     ]
     attention = Attention(
         *heads,
-        **{name: attrs[name] for name in ("batch", "heads", "queries", "keys", "size", "value_size", "scale")},
+        **{
+            name: attrs[name] for name in ("batch", "heads", "queries", "keys", "size", "value_size", "scale")
+        },
         mask=None if mask is None else memory.constant(mask),
     )
     if memory.switches.flash and choose_flash(attention, memory.gpu):

@@ -14,7 +14,7 @@ from msd.ir.weights import Array
 from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.filters import interleave, pack_filter, vector_value
 from msd.webgpu.kernels.winograd import choose_winograd, transform_filter, winograd
-from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR, X
+from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.operations import Convolution, Epilogue, Filter, Stored
 from msd.webgpu.value import Dispatch, Value
@@ -73,7 +73,9 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
     tile = choose_winograd(convolution, memory.gpu) if memory.switches.winograd else None
     if tile is None:
         return convolve(convolution, memory.gpu, _step(convolution))
-    return winograd(convolution, _transformed(weights, tile, memory, y.name), tile, memory.gpu, _step(convolution))
+    return winograd(
+        convolution, _transformed(weights, tile, memory, y.name), tile, memory.gpu, _step(convolution)
+    )
 
 
 def _step(convolution: Convolution) -> str:

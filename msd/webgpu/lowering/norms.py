@@ -14,7 +14,7 @@ from msd.webgpu.value import Dispatch, Value
 
 def lower_group_norm(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the dispatches of a group norm with its activation."""
-    x, scale, shift = op.inputs
+    _, scale, shift = op.inputs
     batch, *pixels, channels = op.outputs[0].shape
     norm = GroupNorm(
         x=memory.value(op.operands[0]),
@@ -33,7 +33,7 @@ def lower_group_norm(op: Op, memory: Memory) -> list[Dispatch]:
 
 def lower_layer_norm(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the dispatch of a layer norm."""
-    x, scale, shift = op.inputs
+    _, scale, shift = op.inputs
     *rows, channels = op.outputs[0].shape
     norm = LayerNorm(
         x=memory.value(op.operands[0]),

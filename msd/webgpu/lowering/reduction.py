@@ -18,11 +18,10 @@ def lower_reduction(op: Op, memory: Memory) -> list[Dispatch]:
     if not axes or axes != list(range(axes[0], axes[-1] + 1)):
         raise DelegateFailed(f"reduces the axes {axes}; kernels reduce neighbouring ones")
     outer, reduced, inner = (
-        prod(x.shape[part]) for part in (slice(axes[0]), slice(axes[0], axes[-1] + 1), slice(axes[-1] + 1, None))
+        prod(x.shape[part])
+        for part in (slice(axes[0]), slice(axes[0], axes[-1] + 1), slice(axes[-1] + 1, None))
     )
-    return reduce(
-        op.kind, memory.value(x), memory.value(y), outer, reduced, inner, memory.gpu, op.kind
-    )
+    return reduce(op.kind, memory.value(x), memory.value(y), outer, reduced, inner, memory.gpu, op.kind)
 
 
 LOWER = dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"), lower_reduction)
