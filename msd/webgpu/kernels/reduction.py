@@ -133,9 +133,7 @@ def _columns(
     code += f"alias V = {vector(columns.width)};\nvar<workgroup> parts: array<V, 256>;\n"
     join = JOIN[kind]
     joined = "own + v" if join == "+" else f"{join}(own, v)"
-    code += MAIN + fill(
-        COLUMNS, across=columns.across, lanes=columns.lanes, start=START[kind], join_v=joined
-    )
+    code += MAIN + fill(COLUMNS, across=columns.across, lanes=columns.lanes, start=START[kind], join_v=joined)
     return Dispatch(
         kernel=Kernel(f"{kind} of columns", code),
         reads=(x,),
@@ -189,7 +187,5 @@ def _fold(kind: Reduction, layout: Rows) -> str:
 
 
 def _declarations(x: Value, y: Value, x_width: int, y_width: int, fields: list[str]) -> str:
-    code = header(
-        {"x": (x, x_width)}, {"y": (y, y_width)}, [*fields, "factor: f32"], half=has_half((x, y))
-    )
+    code = header({"x": (x, x_width)}, {"y": (y, y_width)}, [*fields, "factor: f32"], half=has_half((x, y)))
     return code + f"alias Y = {y.element if y_width == 1 else f'vec4<{y.element}>'};\n"

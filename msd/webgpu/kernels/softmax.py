@@ -34,9 +34,7 @@ def row_statistics(op: Softmax, stats: Value, gpu: Gpu, step: str = "") -> list[
     return [_dispatch(op, rows, stats, 1, finish, gpu, step)]
 
 
-def _dispatch(
-    op: Softmax, rows: Rows, y: Value, y_width: int, finish: str, gpu: Gpu, step: str
-) -> Dispatch:
+def _dispatch(op: Softmax, rows: Rows, y: Value, y_width: int, finish: str, gpu: Gpu, step: str) -> Dispatch:
     code = header(
         {"x": (op.x, rows.width)},
         {"y": (y, y_width)},
