@@ -24,13 +24,18 @@ def check_program(
     feeds: Feeds | None = None,
     scale: float = 3.0,
     least: float = LEAST,
+    reference: Spell | None = None,
     **inputs: tuple[int, ...] | Ints,
 ) -> Program:
-    """The program's outputs are LiteRT's to `least` dB; `kernels` are the operations that it has, in order."""
-    wanted = build(spell, **inputs)
+    """The program's outputs are LiteRT's to `least` dB; `kernels` are the operations of its dispatches.
+
+    LiteRT runs `reference` if there is one: the same graph with weights that the CPU reads as a GPU does.
+    """
+    wanted = build(reference or spell, **inputs)
     fed = {**feeds_for(wanted, scale=scale), **(feeds or {})}
     program, got = run_program(build(spell, **inputs), fed, switches)
-    for name, array, result in zip(wanted.signatures[0].outputs, evaluate(wanted, fed), got, strict=True):
+    arrays = zip(wanted.signatures[0].outputs, evaluate(wanted, fed), got, strict=True)
+    for name, array, result in arrays:
         assert array.shape == result.shape
         assert psnr(array, result) >= least, f"{name}: {psnr(array, result):.1f} dB\n{wanted}"
     if kernels is not None:

@@ -143,7 +143,9 @@ $finish
 """
 
 
-def flash_wgsl(tile: Tile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool) -> str:
+def flash_wgsl(
+    tile: Tile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool
+) -> str:
     """Return all of the shader behind its bindings.
 
     `width` is that of the bindings' elements; `names` says which binding has q, k and v, and `y`'s element.
@@ -263,9 +265,7 @@ def _finish(tile: Tile, vectors: int, columns: int) -> Iterator[str]:
         yield f"row_parts[(row0 + {i}u) * {tile.across}u + tx] = sum{i};"
         yield f"var total{i} = 0.0;"
     yield "workgroupBarrier();"
-    parts = " ".join(
-        f"total{i} += row_parts[(row0 + {i}u) * {tile.across}u + x];" for i in range(tile.rows)
-    )
+    parts = " ".join(f"total{i} += row_parts[(row0 + {i}u) * {tile.across}u + x];" for i in range(tile.rows))
     yield f"for (var x = 0u; x < {tile.across}u; x++) {{ {parts} }}"
     yield "let y_base = p.y_offset + group.z * p.y_batch + group.y * p.y_head;"
     for i in range(tile.rows):
