@@ -64,12 +64,12 @@ class Tile:
 LOADS = {
     4: "fn load_$name(base: u32, i: u32) -> vec4<f32> { return vec4<f32>($array[base + i]); }\n",
     1: """fn load_$name(base: u32, i: u32) -> vec4<f32> {
-  var v = vec4<f32>(0.0);
-  if (4u * i < ${size}u) { v.x = f32($array[base + 4u * i]); }
-  if (4u * i + 1u < ${size}u) { v.y = f32($array[base + 4u * i + 1u]); }
-  if (4u * i + 2u < ${size}u) { v.z = f32($array[base + 4u * i + 2u]); }
-  if (4u * i + 3u < ${size}u) { v.w = f32($array[base + 4u * i + 3u]); }
-  return v;
+  var four = vec4<f32>(0.0);
+  if (4u * i < ${size}u) { four.x = f32($array[base + 4u * i]); }
+  if (4u * i + 1u < ${size}u) { four.y = f32($array[base + 4u * i + 1u]); }
+  if (4u * i + 2u < ${size}u) { four.z = f32($array[base + 4u * i + 2u]); }
+  if (4u * i + 3u < ${size}u) { four.w = f32($array[base + 4u * i + 3u]); }
+  return four;
 }
 """,
 }
@@ -143,7 +143,9 @@ $finish
 """
 
 
-def flash_wgsl(tile: Tile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool) -> str:
+def flash_wgsl(
+    tile: Tile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool
+) -> str:
     """Return all of the shader behind its bindings.
 
     `width` is that of the bindings' elements; `names` says which binding has q, k and v, and `y`'s element.
@@ -263,9 +265,7 @@ def _finish(tile: Tile, vectors: int, columns: int) -> Iterator[str]:
         yield f"row_parts[(row0 + {i}u) * {tile.across}u + tx] = sum{i};"
         yield f"var total{i} = 0.0;"
     yield "workgroupBarrier();"
-    parts = " ".join(
-        f"total{i} += row_parts[(row0 + {i}u) * {tile.across}u + x];" for i in range(tile.rows)
-    )
+    parts = " ".join(f"total{i} += row_parts[(row0 + {i}u) * {tile.across}u + x];" for i in range(tile.rows))
     yield f"for (var x = 0u; x < {tile.across}u; x++) {{ {parts} }}"
     yield "let y_base = p.y_offset + group.z * p.y_batch + group.y * p.y_head;"
     for i in range(tile.rows):
