@@ -91,7 +91,7 @@ def activate(v: Array, activation: str) -> Array:
         "NONE": v,
         "RELU": np.maximum(v, 0),
         "RELU6": np.clip(v, 0, 6),
-        "SILU": v / (1 + np.exp(-v)),
+        "SILU": v / (1 + np.exp(-np.clip(v, -700, 700))),
         "GELU": v * gelu,
     }[activation]
 
