@@ -119,7 +119,7 @@ def output_transform(matrix: Rows, tile: int, functions: str) -> str:
     def write(i: int, j: int, value: str) -> str:
         row = f"image * p.image_pixels + (top + {i}u) * p.out_width + start + {j}u"
         inside = f"top + {i}u < p.out_height && start + {j}u < p.out_width"
-        return f"if ({inside}) {{ put({row}, column, {value} + offset); }}"
+        return f"put(select(p.rows, {row}, {inside}), column, {value} + offset);"
 
     transform = both_sides(matrix, tile + 2, "vec4<f32>", read, write)
     return fill(OUTPUT, functions=functions, tile=tile, transform=transform)
