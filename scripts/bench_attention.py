@@ -2,14 +2,15 @@
 
 python -m scripts.bench_attention --json attention.json
 
-Needs numpy, wgpu and a GPU with timestamp queries. Every attention runs in each tile of FlashAttention that fits,
-partially fused and plain; every norm as it is chosen. Times are medians of the GPU's own clock.
+Needs numpy, wgpu and a GPU with timestamp queries. Every attention runs in the tiles of FlashAttention that
+fit, partially fused and plain; every norm as it is chosen. Times are medians of the GPU's own clock.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -22,7 +23,7 @@ from msd.ir.weights import Array
 from msd.webgpu.assemble import Named, assemble
 from msd.webgpu.device import Device, open_device
 from msd.webgpu.gpu import BYTES, Gpu
-from msd.webgpu.kernels.attention import attend_partially, attend_plainly
+from msd.webgpu.kernels.attention import LARGEST_FLASH, attend_partially, attend_plainly
 from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
 from msd.webgpu.kernels.flash_shader import Tile
 from msd.webgpu.kernels.normalization import normalize_groups, normalize_layers
@@ -36,6 +37,10 @@ TRANSFORMERS = (5, 5, 5, 1)
 """Transformer blocks at each resolution: two down, three up; the last in the middle."""
 HEAD_SIZES = {"SD 2.1": (64, 64, 64, 64), "SD 1.5": (40, 80, 160, 160)}
 PROMPT, LAYER_NORMS = 77, 3
+SHAPES = ((16, 4), (8, 4), (8, 8), (4, 4), (16, 8), (32, 4), (4, 8), (16, 2))
+"""Invocations down and rows of each: the tiles to try, the likeliest first."""
+SECONDS = 180.0
+"""After this no more tiles are tried; each size of heads gets an equal share."""
 SAMPLE = 8
 """Queries of the first and last head that NumPy checks."""
 
@@ -54,12 +59,14 @@ class Case:
     @property
     def name(self) -> str:
         """The model and the sizes."""
-        return f"{self.model:7} {self.heads:2} x {self.queries:4} x {self.keys:4} x {self.size:3}, {self.count}"
+        return (
+            f"{self.model:7} {self.heads:2} x {self.queries:4} x {self.keys:4} x {self.size:3}, {self.count}"
+        )
 
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a case: `way` is plain, partial or a tile; ms and TFLOPS of one run; dB to NumPy."""
+    """What was measured of a case: `way` is plain, partial or a tile; one run's ms and TFLOPS; dB to NumPy."""
 
     case: Case
     way: str
@@ -120,7 +127,11 @@ def heads_of(name: str, gpu: Gpu, case: Case, rows: int) -> Heads:
     """Return rows x heads x size, as a projection writes them."""
     channels = case.heads * case.size
     return Heads(
-        value=Value(name, gpu.real, rows * channels), offset=0, batch=rows * channels, head=case.size, row=channels
+        value=Value(name, gpu.real, rows * channels),
+        offset=0,
+        batch=rows * channels,
+        head=case.size,
+        row=channels,
     )
 
 
@@ -141,19 +152,26 @@ def attention_of(case: Case, gpu: Gpu) -> Attention:
     )
 
 
-def tiles_of(case: Case, gpu: Gpu, quick: bool) -> Iterator[Tile]:
-    """Yield the tiles to try that fit."""
-    columns = case.size // 4
-    widths = [n for n in (4, 5, 8, 10, 16, 20) if columns % n == 0] or [choose_across(case.size)]
-    shapes = [(16, 4), (8, 4), (4, 4)] if quick else [(16, 4), (8, 4), (4, 4), (16, 2), (8, 8), (16, 8), (32, 4)]
-    for across in widths[-2:] if quick else widths:
-        for down, rows in shapes:
-            for stored in dict.fromkeys((gpu.real, "f32")):
-                tile = Tile(across, down, rows, stored)
-                fits = tile.bytes(case.size, case.size) <= gpu.workgroup_bytes
-                small = tile.vectors(case.size) * tile.rows <= 32
-                if fits and small and 32 <= tile.invocations <= gpu.invocations:
-                    yield tile
+def tiles_of(cases: Sequence[Case], gpu: Gpu, quick: bool) -> list[Tile]:
+    """Return the tiles to try for cases with heads of one size: those chosen, then others that fit."""
+    size = cases[0].size
+    chosen = [choose_tile(attention_of(case, gpu), gpu) for case in cases]
+    widths = [n for n in (16, 8, 10, 5, 20, 4) if size // 4 % n == 0] or [choose_across(size)]
+    tried = [
+        Tile(across, down, rows, stored, ahead)
+        for down, rows in SHAPES[: 3 if quick else None]
+        for across in widths[: 2 if quick else None]
+        for stored in dict.fromkeys((gpu.real, "f32"))
+        for ahead in (True, False)
+    ]
+    fitting = (
+        tile
+        for tile in tried
+        if tile.bytes(size, size) <= gpu.workgroup_bytes
+        and tile.vectors(size) * tile.rows <= 32
+        and 32 <= tile.invocations <= gpu.invocations
+    )
+    return list(dict.fromkeys([*(tile for tile in chosen if tile is not None), *fitting]))
 
 
 @dataclass(frozen=True)
@@ -172,7 +190,11 @@ def numbers(value: Value, seed: int) -> Array:
 
 
 def measure(
-    dispatches: Sequence[Dispatch], inputs: Mapping[Value, Array], outputs: Sequence[Value], device: Device, runs: int
+    dispatches: Sequence[Dispatch],
+    inputs: Mapping[Value, Array],
+    outputs: Sequence[Value],
+    device: Device,
+    runs: int,
 ) -> tuple[list[float], list[Array]]:
     """Return the median seconds of each dispatch, and the outputs in f64."""
     named = {str(i): Named(v, (v.count,), str(a.dtype)) for i, (v, a) in enumerate(inputs.items())}
@@ -222,20 +244,26 @@ def decibels(result: Array, expected: Array) -> float:
 
 def flash_rows(cases: Sequence[Case], device: Device, quick: bool) -> Iterator[Row]:
     """Yield a row for each case and tile; cases with heads of one size share a program."""
-    for size in dict.fromkeys(case.size for case in cases):
+    sizes = [size for size in dict.fromkeys(case.size for case in cases) if size <= LARGEST_FLASH]
+    for size in sizes:
         same = [case for case in cases if case.size == size]
-        for tile in tiles_of(same[0], device.gpu, quick):
+        end = time.monotonic() + SECONDS / len(sizes)
+        tiles = tiles_of(same, device.gpu, quick)
+        for number, tile in enumerate(tiles):
+            if time.monotonic() > end:
+                print(f"heads of {size}: {len(tiles) - number} tiles were not tried for want of time")
+                break
             runs = []
             for case in same:
                 op = attention_of(case, device.gpu)
                 runs.append(Run(case, op, [flash(op, tile, device.gpu)]))
-            for row in measure_runs(runs, tile_name(tile), device, 10 if quick else 15):
+            for row in measure_runs(runs, tile_name(tile), device, 10):
                 yield replace(row, chosen=choose_tile(attention_of(row.case, device.gpu), device.gpu) == tile)
 
 
 def tile_name(tile: Tile) -> str:
-    """Return a tile's numbers: invocations across x down, rows of each, and what it stores."""
-    return f"flash {tile.across:2} x {tile.down:2}, {tile.rows} rows, {tile.stored}"
+    """Return a tile's invocations across x down, rows of each, what it stores, and whether it reads ahead."""
+    return f"flash {tile.across:2} x {tile.down:2}, {tile.rows} rows, {tile.stored}{', ahead' * tile.ahead}"
 
 
 def other_rows(cases: Iterable[Case], device: Device) -> Iterator[Row]:
@@ -253,11 +281,20 @@ def norm_rows(device: Device) -> Iterator[NormRow]:
         array = numbers(x, 0) + NUMPY[x.element](3)
         if kind == "group":
             group = GroupNorm(
-                x=x, y=y, batch=1, pixels=pixels, channels=channels, groups=32, epsilon=1e-5, activation="SILU"
+                x=x,
+                y=y,
+                batch=1,
+                pixels=pixels,
+                channels=channels,
+                groups=32,
+                epsilon=1e-5,
+                activation="SILU",
             )
             dispatches = normalize_groups(group, device.gpu)
         else:
-            dispatches = normalize_layers(LayerNorm(x=x, y=y, rows=pixels, channels=channels, epsilon=1e-5), device.gpu)
+            dispatches = normalize_layers(
+                LayerNorm(x=x, y=y, rows=pixels, channels=channels, epsilon=1e-5), device.gpu
+            )
         seconds, (found,) = measure(dispatches, {x: array}, [y], device, 15)
         spent = sum(seconds)
         yield NormRow(
@@ -334,10 +371,12 @@ def main() -> None:
     norms = list(norm_rows(device))
     for row in norms:
         print(
-            f"{row.kind} norm {row.pixels:4} x {row.channels:4}, {row.count:2}: {row.ms:7.4f} ms {row.gbs:7.0f} GB/s "
-            f"{row.decibels:6.1f} dB"
+            f"{row.kind} norm {row.pixels:4} x {row.channels:4}, {row.count:2}: {row.ms:7.4f} ms "
+            f"{row.gbs:7.0f} GB/s {row.decibels:6.1f} dB"
         )
-    spent = {kind: round(sum(r.ms * r.count for r in norms if r.kind == kind), 4) for kind in ("group", "layer")}
+    spent = {
+        kind: round(sum(r.ms * r.count for r in norms if r.kind == kind), 4) for kind in ("group", "layer")
+    }
     print("norms of an evaluation, ms:", spent)
     cases = [case for case in attention_cases() if not asked.quick or case.queries >= 1024]
     rows = [*flash_rows(cases, device, asked.quick), *other_rows(cases, device)]
