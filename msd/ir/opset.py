@@ -197,9 +197,22 @@ def attribute_defaults(options: str) -> dict[str, object]:
     return {name: _default(name, getattr(fresh, field)) for name, field in attribute_fields(options).items()}
 
 
+_DEFINED: dict[str, OpSpec] = {}
+
+
+def define(spec: OpSpec) -> None:
+    """Add an operator that is not TFLite's; raises ValueError for a kind that exists with other properties."""
+    known = hasattr(schema.BuiltinOperator, spec.kind) or _DEFINED.get(spec.kind, spec) != spec
+    if known:
+        raise ValueError(f"an operator {spec.kind} exists already")
+    _DEFINED[spec.kind] = spec
+
+
 @cache
 def spec(kind: str) -> OpSpec:
     """Return the specification of `kind`; raises TypeError with the nearest name for an unknown kind."""
+    if kind in _DEFINED:
+        return _DEFINED[kind]
     if kind.startswith(CUSTOM):
         return OpSpec(kind=kind, options=None, attrs={})
     if not hasattr(schema.BuiltinOperator, kind):

@@ -42,7 +42,7 @@ class ProcessRunner(ABC):
         except BaseException:
             self._child.close()
             raise
-        self.load_seconds = loaded.seconds
+        self.load_seconds, self.placed = loaded.seconds, loaded.placed
         self.memory = ProcessMemory(loaded.before, loaded.peak)
 
     @property

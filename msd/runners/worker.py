@@ -22,7 +22,7 @@ from msd.files.scratch import scratch_folder
 from msd.ir.weights import Array
 from msd.runners.interpreter import LITERT, Interpreter, file_to_load
 from msd.runners.peak_memory import peak_rss
-from msd.runners.runner import Precision
+from msd.runners.runner import Placement, Precision
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,14 @@ class CompileForCpu:
 
 
 @dataclass(frozen=True)
+class LoadOnWebGpu:
+    """Compile the file to kernels of msd's own."""
+
+    path: Path
+    precision: Precision
+
+
+@dataclass(frozen=True)
 class RunModel:
     """Run the loaded model on these inputs."""
 
@@ -73,13 +81,15 @@ class Done:
     """The reply to a request that succeeded; `outputs` are those of a run.
 
     `seconds` is the library's time alone, without imports and preparing the file. `peak` is the peak resident
-    memory of the process in bytes, `before` its value when the library began to load.
+    memory of the process in bytes, `before` its value when the library began to load. `placed`: the placement
+    of a loaded file, where it is not in the native log.
     """
 
     seconds: float
     outputs: dict[str, Array]
     peak: int = 0
     before: int = 0
+    placed: Placement | None = None
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ class Refused:
     words: str
 
 
-Load = LoadOnGpu | LoadOnCpu | CompileForCpu
+Load = LoadOnGpu | LoadOnCpu | CompileForCpu | LoadOnWebGpu
 Request = Load | RunModel
 Reply = Done | Refused
 
@@ -186,7 +196,7 @@ class Models:
             outputs = self.runner.run(request.inputs)
             return Done(perf_counter() - start, outputs, peak_rss())
         before, self.runner, seconds = _load(request)
-        return Done(seconds, {}, peak_rss(), before)
+        return Done(seconds, {}, peak_rss(), before, getattr(self.runner, "placement", None))
 
 
 def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
@@ -206,6 +216,8 @@ def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
 
 def _load(request: Load) -> tuple[int, LoadedModel, float]:
     """Return the peak memory before, the model, and the seconds that the library took to load it."""
+    if isinstance(request, LoadOnWebGpu):
+        return _load_on_webgpu(request)
     if not isinstance(request, LoadOnCpu) or request.library == LITERT:
         from msd.runners.verbosity import log_partitions
 
@@ -222,6 +234,13 @@ def _load(request: Load) -> tuple[int, LoadedModel, float]:
         library=request.library,
     )
     return before, loaded, loaded.load_seconds
+
+
+def _load_on_webgpu(request: LoadOnWebGpu) -> tuple[int, LoadedModel, float]:
+    from msd.runners.webgpu_model import WebGpuModel
+
+    before, start = peak_rss(), perf_counter()
+    return before, WebGpuModel(request.path, request.precision), perf_counter() - start
 
 
 def main(handle: int) -> None:

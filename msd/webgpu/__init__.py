@@ -1,1 +1,1 @@
-"""Programs for WebGPU: .tflite graphs compiled to kernels of our own, which any WebGPU implementation runs."""
+"""Programs for WebGPU: .tflite graphs compiled to kernels of our own, for any WebGPU implementation."""

@@ -7,7 +7,7 @@ from math import pi, sqrt
 from msd.webgpu.operations import Activation
 
 CLIP = 10.0
-"""GELU's argument is clipped to this; beyond it the sigmoid is 0 or 1 in f32 (graph_rewrites/clip_gelu.py)."""
+"""GELU's argument is clipped to this; beyond it the sigmoid is 0 or 1 in f32 (see clip_gelu.py)."""
 
 _SLOPE = 2 * sqrt(2 / pi)
 
@@ -19,6 +19,7 @@ _BODIES: dict[Activation, str] = {
     "TANH": "return tanh(clamp(v, T(-15.0), T(15.0)));",
     "LOGISTIC": "return T(1.0) / (T(1.0) + exp(-v));",
     "SILU": "return v / (T(1.0) + exp(-v));",
+    "QUICK_GELU": "return v / (T(1.0) + exp(-1.702 * v));",
     "GELU": (
         f"let c = clamp(v, T({-CLIP}), T({CLIP})); "
         f"return v / (T(1.0) + exp(-{_SLOPE!r} * (c + 0.044715 * c * c * c)));"

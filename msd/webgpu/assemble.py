@@ -30,13 +30,13 @@ class Named:
 def assemble(
     dispatches: Sequence[Dispatch], inputs: Mapping[str, Named], outputs: Mapping[str, Named], gpu: Gpu
 ) -> Program:
-    """Return the program of `dispatches` in this order; raises DelegateFailed where a limit of the GPU is too low."""
+    """Return the program of `dispatches` in this order; raises DelegateFailed, naming a low limit."""
     held, least = _place_activations(dispatches, inputs, outputs)
     loads = _loads(dispatches)
     constants, sizes = _place_constants(loads)
     places = held | constants
     params, param_places = _pack_params(dispatches)
-    arena = max((place.offset + place.bytes for place in held.values()), default=ALIGNMENT)
+    arena = max((place.offset + _aligned(place.bytes) for place in held.values()), default=ALIGNMENT)
     pipelines = list(dict.fromkeys(map(_pipeline, dispatches)))
     numbers = {pipeline: i for i, pipeline in enumerate(pipelines)}
     program = Program(
@@ -125,6 +125,7 @@ def _pipeline(dispatch: Dispatch) -> Pipeline:
 
 def _step(dispatch: Dispatch, pipeline: int, places: Mapping[Value, Place], params: Place | None) -> Step:
     bound = [places[value] for value in (*dispatch.reads, *dispatch.writes)]
+    assert len(set(bound)) == len(bound), f"{dispatch.kernel.name} binds a value twice, which WebGPU forbids"
     return Step(
         pipeline=pipeline,
         places=(*bound, params) if params else tuple(bound),

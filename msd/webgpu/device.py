@@ -20,7 +20,7 @@ LIMITS = (
     "max-compute-workgroup-size-x",
     "max-storage-buffers-per-shader-stage",
 )
-"""The limits that are requested as high as the adapter has them; the others stay at the standard's defaults."""
+"""The limits that are requested as high as the adapter has them; the others stay at the defaults."""
 
 FEATURES = ("shader-f16", "subgroup", "timestamp-query")
 

@@ -16,8 +16,8 @@ class Gpu:
     """Features and limits of a WebGPU device, under WebGPU's names; the defaults are those of the standard.
 
     `half`: the feature shader-f16. `subgroups`: the feature subgroups. Limits: invocations and bytes of
-    workgroup memory, storage buffers of a pipeline, bytes of a buffer and of a binding, and workgroups along a
-    dimension. `enough_workgroups`: about how many workgroups fill the GPU, which WebGPU does not tell.
+    workgroup memory, storage buffers of a pipeline, bytes of a buffer and of a binding, and workgroups along
+    a dimension. `enough_workgroups`: about how many workgroups fill the GPU, which WebGPU does not tell.
     """
 
     half: bool = False

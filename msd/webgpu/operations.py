@@ -1,4 +1,4 @@
-"""The operations that kernels compute, described without a graph: values in memory, sizes, and strides in elements.
+"""The operations that kernels compute, described without a graph: values, sizes, and strides in elements.
 
 Images are channels last, batch first, without padding between rows or pixels: pixel (b, y, x) begins at
 ((b*height + y)*width + x)*channels.
@@ -11,8 +11,12 @@ from typing import Literal
 
 from msd.webgpu.value import Value
 
-Activation = Literal["NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC", "SILU", "GELU"]
-"""GELU is the tanh form: x * sigmoid(2*sqrt(2/pi) * (x + 0.044715*x^3)), its argument clipped to |x| <= 10."""
+Activation = Literal[
+    "NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC", "SILU", "GELU", "QUICK_GELU"
+]
+"""GELU is its tanh form x * sigmoid(2*sqrt(2/pi) * (x + 0.044715*x^3)), the argument clipped to |x| <= 10;
+QUICK_GELU is x * sigmoid(1.702*x), as CLIP has it.
+"""
 
 Stored = Literal["int8", "int4", "f16", "f32"]
 
@@ -23,9 +27,9 @@ class Filter:
 
     Row ((ky*kernel_width + kx)*channels + c) has the weights of input channel c under filter tap (ky, kx).
     `values` holds the rows one after another, each padded with zeros to whole words: a u32 has four int8
-    (lowest byte first) or eight int4 (lowest bits first) of consecutive columns; f16 and f32 rows are padded to
-    four columns. f16 values are a f16 array where the GPU has shader-f16, else u32 with two each. `scale`, f32
-    of `columns`, is the factor of each column; None for floats, and where it is one.
+    (lowest byte first) or eight int4 (lowest bits first) of consecutive columns; rows of f16 and f32 are
+    padded to four columns. f16 values are a f16 array where the GPU has shader-f16, else u32 with two each.
+    `scale`, f32 of `columns`, is the factor of each column; None for floats, and where it is one.
     """
 
     values: Value
@@ -39,9 +43,9 @@ class Filter:
 class Epilogue:
     """What happens to each sum: activation(sum * scale + bias + vector[batch]) + residual.
 
-    `bias`: f32 of `columns`. `vector`: an activation, `columns` for each batch. `residual`: an activation like
-    the result. With `gate`, the filter's columns are in pairs of blocks of four, values then gates, and the
-    result, which has half as many columns, is value * GELU(gate) before the residual is added.
+    `bias`: f32 of `columns`. `vector`: an activation, `columns` for each batch. `residual`: an activation
+    like the result. With `gate`, the filter's columns are in pairs of blocks of four, values then gates, and
+    the result, which has half as many columns, is value * GELU(gate) before the residual is added.
     """
 
     bias: Value | None = None
@@ -134,8 +138,9 @@ class Attention:
 class GroupNorm:
     """y = activation((x - mean) / sqrt(variance + epsilon) * scale + shift).
 
-    x is `batch` images of `pixels` pixels of `channels`; mean and variance are over the pixels and the channels
-    of a group, of which there are `groups`, equally large. `scale` and `shift` are f32 of `channels`.
+    x is `batch` images of `pixels` pixels of `channels`; mean and variance are over the pixels and the
+    channels of a group, of which there are `groups`, equally large. `scale` and `shift` are f32 of
+    `channels`.
     """
 
     x: Value
@@ -187,7 +192,7 @@ class Matrices:
 
 @dataclass(frozen=True)
 class Product:
-    """y[n] = scale * a[n] b[n] for `batch` products of activations, a `rows` x `depth`, b `depth` x `columns`.
+    """y[n] = scale * a[n] b[n], `batch` products of activations: a `rows` x `depth`, b `depth` x `columns`.
 
     `stats` makes it the second half of a partially fused softmax (arXiv 2304.11267, section 3.3): f32 pairs
     (maximum, sum of exponentials) of each row of a, n*rows + i the pair's number; a's element is then read as

@@ -16,8 +16,8 @@ ALIGNMENT = 256
 class Value:
     """A flat array of `count` elements in GPU memory.
 
-    With `load`, a constant: `load()` returns its array, whose bytes are uploaded once. Without, an activation,
-    which the memory plan places.
+    With `load`, a constant: `load()` returns its array, whose bytes are uploaded once. Without, an
+    activation, which the memory plan places.
     """
 
     name: str
@@ -48,9 +48,9 @@ class Kernel:
 class Dispatch:
     """One run of a kernel over `groups` workgroups.
 
-    `params` are the words of its uniform buffer: ints are u32 (i32 where negative), floats f32. `flops` counts
-    the additions and multiplications of the operation, not of the algorithm: Winograd's are those of the
-    convolution. `step` names the operation of the graph that it belongs to.
+    `params` are the words of its uniform buffer: ints are u32 (i32 where negative), floats f32. `flops`
+    counts the additions and multiplications of the operation, not of the algorithm: Winograd's are those of
+    the convolution. `step` names the operation of the graph that it belongs to.
     """
 
     kernel: Kernel

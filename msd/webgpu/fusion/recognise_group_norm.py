@@ -1,0 +1,83 @@
+"""Group normalisation as graph_rewrites/lower_normalization.py writes it."""
+
+import numpy as np
+
+from msd.ir.weights import Array
+from msd.rewrite import Build, Pat, Skip, Tensor, any_op, const, op, rule, skip, var
+from msd.webgpu.fusion.constants import per_channel, reals
+
+
+def _pointwise(x: Pat, name: str) -> Pat:
+    filters, bias = const(f"{name}_filter"), const(f"{name}_bias")
+    return op.CONV_2D(x, filters, bias, padding="VALID", stride_w=1, stride_h=1)
+
+
+X = var("x")
+MEANS = _pointwise(_pointwise(op.MEAN(X, [1, 2], keep_dims=True), "average"), "spread")
+SMALL = op.MUL(op.SUB(X, MEANS), const("factor")).named("small")
+VARIANCES = _pointwise(op.MEAN(op.MUL(SMALL, SMALL), [1, 2], keep_dims=True), "average2")
+
+
+@rule("canonicalize", op.MUL(SMALL, _pointwise(op.RSQRT(VARIANCES), "gain")))
+def recognise_group_norm(
+    new: Build,
+    x: Tensor,
+    average_filter: Tensor,
+    average_bias: Tensor,
+    spread_filter: Tensor,
+    spread_bias: Tensor,
+    factor: Tensor,
+    small: Tensor,
+    average2_filter: Tensor,
+    average2_bias: Tensor,
+    gain_filter: Tensor,
+    gain_bias: Tensor,
+) -> Tensor | Skip:
+    """(x - m) * f * s, m and s averaged over groups by 1x1 convolutions  =>  GROUP_NORM(x, scale)
+
+    With average2 = a/n and its bias b, s is gain / sqrt(a * f^2 * variance + b): the norm's epsilon is
+    b / (a * f^2) and its scale gain / sqrt(a).
+    """
+    groups, channels = average_filter.shape[0], x.shape[3]
+    if factor.size != 1 or channels % groups:
+        return skip("the groups are not equally large")
+    member = np.repeat(np.eye(groups), channels // groups, axis=1)
+    second = _matrix(average2_filter)
+    a, f = float(second[0, 0]) * (channels // groups), float(reals(factor).reshape(-1)[0])
+    gain = _matrix(gain_filter)
+    shift, zeros = reals(average2_bias), (average_bias, spread_bias, gain_bias)
+    right = (
+        np.allclose(_matrix(average_filter), member / (channels // groups), rtol=1e-5),
+        np.allclose(_matrix(spread_filter), member.T),
+        np.allclose(second, member * second[0, 0], rtol=1e-5) and a > 0 and f != 0,
+        not np.any(gain * (1 - member.T)),
+        all(not np.any(reals(t)) for t in zeros) and np.all(shift == shift[0]),
+    )
+    if not all(right):
+        return skip("the convolutions do not average over groups of consecutive channels")
+    scale = (gain.sum(axis=1) / np.sqrt(a)).astype(np.float32)
+    epsilon = float(shift[0]) / (a * f * f)
+    return new.GROUP_NORM(x, new.const(scale), None, groups=groups, epsilon=epsilon)
+
+
+@rule("canonicalize", op.ADD(any_op("GROUP_NORM", name="normal"), const("shift")))
+def add_shift(new: Build, normal: Tensor, shift: Tensor) -> Tensor | Skip:
+    """GROUP_NORM(x, scale) + shift  =>  GROUP_NORM(x, scale, shift)"""
+    maker = normal.maker
+    if maker.inputs[2] is not None or maker.attrs["activation"] != "NONE":
+        return skip("it has a shift already")
+    if not per_channel(shift, normal.shape[-1]):
+        return skip("the shift is not one number per channel")
+    return new.again(maker, maker.inputs[0], maker.inputs[1], shift)
+
+
+@rule("canonicalize", op.SILU(any_op("GROUP_NORM", name="normal")))
+def fuse_silu(new: Build, normal: Tensor) -> Tensor | Skip:
+    """SILU(GROUP_NORM(x))  =>  GROUP_NORM(x) with the activation"""
+    if normal.maker.attrs["activation"] != "NONE":
+        return skip("it has an activation already")
+    return new.again(normal.maker, *normal.maker.inputs, activation="SILU")
+
+
+def _matrix(filters: Tensor) -> Array:
+    return reals(filters).reshape(filters.shape[0], -1).astype(np.float64)

@@ -1,0 +1,45 @@
+"""From operators to dispatches: each module lowers some kinds, `lower` a whole graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msd.errors import DelegateFailed
+from msd.ir import Graph, Op
+from msd.webgpu.fuse import Switches
+from msd.webgpu.gpu import Gpu
+from msd.webgpu.lowering import attention, convolution, lookup, movement, norms, pointwise, reduction
+from msd.webgpu.lowering.memory import Memory
+from msd.webgpu.value import Dispatch
+
+LowerOp = Callable[[Op, Memory], list[Dispatch]]
+
+LOWER: dict[str, LowerOp] = {
+    **attention.LOWER,
+    **convolution.LOWER,
+    **lookup.LOWER,
+    **movement.LOWER,
+    **norms.LOWER,
+    **pointwise.LOWER,
+    **reduction.LOWER,
+}
+"""How each kind of operator becomes dispatches."""
+
+
+def lower(graph: Graph, gpu: Gpu, switches: Switches) -> tuple[list[Dispatch], Memory]:
+    """Return the dispatches of a fused graph in order, and the values of its tensors.
+
+    Raises DelegateFailed, naming the operator and its place, for a kind that has no kernels, or a form of it.
+    """
+    memory = Memory(gpu, switches)
+    dispatches: list[Dispatch] = []
+    for number, op in enumerate(graph.ops):
+        lower_op = LOWER.get(op.kind)
+        name = op.outputs[0].name if op.outputs else ""
+        if lower_op is None:
+            raise DelegateFailed(f"{op.kind}, operator {number} ({name}), has no kernel for WebGPU")
+        try:
+            dispatches += lower_op(op, memory)
+        except DelegateFailed as problem:
+            raise DelegateFailed(f"{op.kind}, operator {number} ({name}), {problem}") from None
+    return dispatches, memory

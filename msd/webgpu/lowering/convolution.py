@@ -1,0 +1,120 @@
+"""Convolutions: direct or by Winograd's transforms, with everything that was fused into them."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from msd.errors import DelegateFailed
+from msd.ir import Op, Tensor
+from msd.ir.weights import Array
+from msd.webgpu.kernels.convolution import convolve
+from msd.webgpu.kernels.filters import interleave, pack_filter, vector_value
+from msd.webgpu.kernels.winograd import choose_winograd, transform_filter, winograd
+from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
+from msd.webgpu.lowering.memory import Memory
+from msd.webgpu.lowering.weights import StoredWeights, stored_weights
+from msd.webgpu.operations import Convolution, Epilogue, Filter
+from msd.webgpu.value import Dispatch, Value
+
+
+def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the dispatches of a convolution; raises DelegateFailed for weights that kernels cannot read."""
+    x, y = op.operands[0], op.outputs[0]
+    weights, bias = _weights(_present(op, FILTER)), _bias(op.inputs[BIAS])
+    gate = op.inputs[GATE_FILTER]
+    if gate is not None:
+        weights = _paired(weights, _weights(gate))
+        bias = _paired_bias(bias, _bias(op.inputs[GATE_BIAS]), y.shape[3])
+    batch, height, width, channels = x.shape
+    vector, residual = op.inputs[VECTOR], op.inputs[RESIDUAL]
+    convolution = Convolution(
+        x=memory.value(x),
+        filter=_packed(weights, memory, _present(op, FILTER).name),
+        y=memory.value(y),
+        batch=batch,
+        height=height,
+        width=width,
+        channels=channels,
+        out_height=y.shape[1],
+        out_width=y.shape[2],
+        kernel=(weights.shape[1], weights.shape[2]),
+        stride=op.attrs["stride"],
+        pad=op.attrs["pad"],
+        dilation=op.attrs["dilation"],
+        upsample=op.attrs["upsample"],
+        epilogue=Epilogue(
+            bias=None if bias is None else vector_value(bias, f"{y.name}.bias"),
+            activation="NONE" if gate is not None else op.attrs["activation"],
+            vector=None if vector is None else memory.value(vector),
+            residual=None if residual is None else memory.value(residual),
+            gate=gate is not None,
+        ),
+    )
+    tile = choose_winograd(convolution, memory.gpu) if memory.switches.winograd else None
+    if tile is None:
+        return convolve(convolution, memory.gpu, _step(convolution))
+    return winograd(
+        convolution, _transformed(weights, tile, memory, y.name), tile, memory.gpu, _step(convolution)
+    )
+
+
+def _step(convolution: Convolution) -> str:
+    height, width = convolution.kernel
+    return f"CONV_2D {height}x{width}"
+
+
+def _present(op: Op, place: int) -> Tensor:
+    tensor = op.inputs[place]
+    assert tensor is not None, "a convolution has a filter"
+    return tensor
+
+
+def _weights(tensor: Tensor) -> StoredWeights:
+    """Return the weights of a filter as OHWI."""
+    outputs, *inputs = tensor.shape
+    return stored_weights(tensor, tensor.shape if len(inputs) == 3 else (outputs, 1, 1, *inputs))
+
+
+def _bias(tensor: Tensor | None) -> Array | None:
+    if tensor is None:
+        return None
+    if tensor.data is None or tensor.dtype not in ("FLOAT32", "FLOAT16"):
+        raise DelegateFailed("has a bias that is computed or not of floats, which kernels do not read")
+    return tensor.weights.load().astype(np.float32).reshape(-1)
+
+
+def _paired(values: StoredWeights, gates: StoredWeights) -> StoredWeights:
+    """Return both filters as one, in the blocks that Epilogue.gate describes."""
+    scale = None
+    if values.scale is not None and gates.scale is not None:
+        scale = interleave(values.scale, gates.scale)
+    shape = (2 * values.shape[0], *values.shape[1:])
+    return StoredWeights(lambda: interleave(values.load(), gates.load()), values.stored, shape, scale)
+
+
+def _paired_bias(values: Array | None, gates: Array | None, outputs: int) -> Array | None:
+    if values is None and gates is None:
+        return None
+    zeros = np.zeros(outputs, np.float32)
+    return interleave(zeros if values is None else values, zeros if gates is None else gates)
+
+
+def _packed(weights: StoredWeights, memory: Memory, name: str) -> Filter:
+    rows, columns = prod(weights.shape[1:]), weights.shape[0]
+    return pack_filter(weights.load, weights.stored, rows, columns, weights.scale, memory.gpu, name)
+
+
+def _transformed(weights: StoredWeights, tile: int, memory: Memory, name: str) -> Value:
+    """Return Winograd's transform of the weights, as floats of the GPU's type."""
+    outputs, _, _, inputs = weights.shape
+    dtype = np.float16 if memory.gpu.half else np.float32
+
+    def load() -> Array:
+        return transform_filter(weights.floats(), tile).astype(dtype)
+
+    return Value(f"{name}.winograd", memory.gpu.real, (tile + 2) ** 2 * inputs * outputs, load)
+
+
+LOWER = {"CONVOLUTION": lower_convolution}

@@ -1,0 +1,84 @@
+"""The values of a graph's tensors in GPU memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from msd.errors import DelegateFailed
+from msd.ir import Tensor
+from msd.ir.weights import Array
+from msd.webgpu.fuse import Switches
+from msd.webgpu.gpu import Element, Gpu
+from msd.webgpu.value import Value
+from msd.webgpu.views import View, view
+
+FLOATS = ("FLOAT32", "FLOAT16")
+
+
+class Memory:
+    """The value of each tensor, created once; a tensor that rearranges another may share its value.
+
+    Raises DelegateFailed, a clause, for tensors of types without kernels.
+    """
+
+    def __init__(self, gpu: Gpu, switches: Switches) -> None:
+        self.gpu, self.switches = gpu, switches
+        self._values: dict[Tensor, Value] = {}
+        self._constants: dict[Tensor, Value] = {}
+
+    def value(self, tensor: Tensor) -> Value:
+        """Return the value of a computed tensor, of an input, or of a constant whose numbers are real."""
+        if tensor.data is not None:
+            return self.constant(tensor)
+        if tensor not in self._values:
+            self._values[tensor] = Value(tensor.name, self._element(tensor), tensor.size)
+        return self._values[tensor]
+
+    def share(self, tensor: Tensor, other: Tensor) -> None:
+        """Make `tensor` the same value as `other`, in another shape."""
+        self._values[tensor] = self.value(other)
+
+    def view(self, tensor: Tensor) -> tuple[View, Value]:
+        """Return a tensor as a view and the value that the view is of."""
+        seen = view(tensor)
+        return seen, self.value(seen.base)
+
+    def scratch(self, name: str, element: Element, count: int) -> Value:
+        """Return a new value for intermediate results."""
+        return Value(name, element, count)
+
+    def constant(self, tensor: Tensor) -> Value:
+        """Return a constant of real numbers as f32, of integers as i32."""
+        if tensor not in self._constants:
+            integers = tensor.dtype in ("INT32", "INT64")
+            dtype = np.dtype(np.int32 if integers else np.float32)
+            element: Element = "i32" if integers else "f32"
+            load = self._loader(tensor, dtype)
+            self._constants[tensor] = Value(tensor.name, element, tensor.size, load)
+        return self._constants[tensor]
+
+    def _loader(self, tensor: Tensor, dtype: np.dtype[np.generic]) -> Callable[[], Array]:
+        weights, quant = tensor.weights, tensor.quant
+        if tensor.dtype not in (*FLOATS, "INT32", "INT64") and not (quant and quant.scale.size):
+            raise DelegateFailed(f"reads a constant of type {tensor.dtype.lower()}, which kernels do not")
+        if quant is None or not quant.scale.size:
+            return lambda: weights.load().astype(dtype).reshape(-1)
+        scale, zero, axis = quant.scale, quant.zero_point, quant.axis
+        shape = [1] * len(tensor.shape)
+        if scale.size > 1:
+            shape[axis] = scale.size
+
+        def load() -> Array:
+            centred = weights.load().astype(np.float32) - zero.reshape(shape).astype(np.float32)
+            return (centred * scale.reshape(shape)).astype(np.float32).reshape(-1)
+
+        return load
+
+    def _element(self, tensor: Tensor) -> Element:
+        if tensor.dtype in FLOATS:
+            return self.gpu.real
+        if tensor.dtype in ("INT32", "INT64"):
+            return "i32"
+        raise DelegateFailed(f"computes {tensor.name} of type {tensor.dtype.lower()}, which kernels do not")

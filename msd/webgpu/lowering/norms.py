@@ -1,0 +1,62 @@
+"""Group norm, layer norm and softmax."""
+
+from __future__ import annotations
+
+from math import prod
+
+from msd.ir import Op, Tensor
+from msd.webgpu.kernels.normalization import normalize_groups, normalize_layers
+from msd.webgpu.kernels.softmax import softmax
+from msd.webgpu.lowering.memory import Memory
+from msd.webgpu.operations import GroupNorm, LayerNorm, Softmax
+from msd.webgpu.value import Dispatch, Value
+
+
+def lower_group_norm(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the dispatches of a group norm with its activation."""
+    _, scale, shift = op.inputs
+    batch, *pixels, channels = op.outputs[0].shape
+    norm = GroupNorm(
+        x=memory.value(op.operands[0]),
+        y=memory.value(op.outputs[0]),
+        batch=batch,
+        pixels=prod(pixels),
+        channels=channels,
+        groups=op.attrs["groups"],
+        epsilon=op.attrs["epsilon"],
+        scale=_optional(scale, memory),
+        shift=_optional(shift, memory),
+        activation=op.attrs["activation"],
+    )
+    return normalize_groups(norm, memory.gpu, op.kind)
+
+
+def lower_layer_norm(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the dispatch of a layer norm."""
+    _, scale, shift = op.inputs
+    *rows, channels = op.outputs[0].shape
+    norm = LayerNorm(
+        x=memory.value(op.operands[0]),
+        y=memory.value(op.outputs[0]),
+        rows=prod(rows),
+        channels=channels,
+        epsilon=op.attrs["epsilon"],
+        scale=_optional(scale, memory),
+        shift=_optional(shift, memory),
+    )
+    return normalize_layers(norm, memory.gpu, op.kind)
+
+
+def lower_softmax(op: Op, memory: Memory) -> list[Dispatch]:
+    """Return the dispatch of a softmax over the last axis."""
+    x, y = op.operands[0], op.outputs[0]
+    *rows, columns = y.shape
+    soft = Softmax(memory.value(x), memory.value(y), prod(rows), columns, op.attrs["beta"])
+    return softmax(soft, memory.gpu, op.kind)
+
+
+def _optional(tensor: Tensor | None, memory: Memory) -> Value | None:
+    return memory.constant(tensor) if tensor is not None else None
+
+
+LOWER = {"GROUP_NORM": lower_group_norm, "LAYER_NORM": lower_layer_norm, "SOFTMAX": lower_softmax}
