@@ -66,7 +66,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Row:
-    """What was measured of a case: `way` is plain, partial or a tile; one run's ms and TFLOPS; dB to NumPy."""
+    """What was measured of a case: `way` is plain, partial or a tile; of one run ms, TFLOPS, dB to NumPy."""
 
     case: Case
     way: str
@@ -158,11 +158,15 @@ def tiles_of(cases: Sequence[Case], gpu: Gpu, quick: bool) -> list[Tile]:
     chosen = [choose_tile(attention_of(case, gpu), gpu) for case in cases]
     widths = [n for n in (16, 8, 10, 5, 20, 4) if size // 4 % n == 0] or [choose_across(size)]
     tried = [
-        Tile(across, down, rows, stored, ahead)
+        Tile(across, down, rows, stored, ahead, short)
         for down, rows in SHAPES[: 3 if quick else None]
         for across in widths[: 2 if quick else None]
         for stored in dict.fromkeys((gpu.real, "f32"))
-        for ahead in (True, False)
+        for ahead, short in (
+            ((True, False), (False, False), (True, True))
+            if stored == "f16"
+            else ((True, False), (False, False))
+        )
     ]
     fitting = (
         tile
@@ -262,8 +266,9 @@ def flash_rows(cases: Sequence[Case], device: Device, quick: bool) -> Iterator[R
 
 
 def tile_name(tile: Tile) -> str:
-    """Return a tile's invocations across x down, rows of each, what it stores, and whether it reads ahead."""
-    return f"flash {tile.across:2} x {tile.down:2}, {tile.rows} rows, {tile.stored}{', ahead' * tile.ahead}"
+    """Return a tile's invocations across x down, rows of each, what it stores, and its variants."""
+    variants = ", ahead" * tile.ahead + ", short" * tile.short_sums
+    return f"flash {tile.across:2} x {tile.down:2}, {tile.rows} rows, {tile.stored}{variants}"
 
 
 def other_rows(cases: Iterable[Case], device: Device) -> Iterator[Row]:
@@ -324,7 +329,7 @@ def tell_attention(rows: Sequence[Row]) -> None:
         mine = sorted((row for row in rows if row.case == case), key=lambda row: row.ms)
         for row in mine[:6] + [row for row in mine[6:] if row.chosen or not row.way.startswith("flash")]:
             mark = " chosen" if row.chosen else ""
-            print(f"  {row.way:30} {row.ms:8.3f} ms {row.tflops:6.2f} TFLOPS {row.decibels:6.1f} dB{mark}")
+            print(f"  {row.way:40} {row.ms:8.3f} ms {row.tflops:6.2f} TFLOPS {row.decibels:6.1f} dB{mark}")
 
 
 def totals(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
@@ -383,7 +388,7 @@ def main() -> None:
     tell_attention(rows)
     print()
     for size, way, ms in best_overall(rows):
-        print(f"heads of {size:3}: {way:30} {ms:8.3f} ms in all")
+        print(f"heads of {size:3}: {way:40} {ms:8.3f} ms in all")
     print("attention of an evaluation, ms:", json.dumps(totals(rows), indent=1))
     if asked.json:
         write(asked.json, device, norms, spent, rows)

@@ -140,6 +140,13 @@ def test_tiles(size: int, across: int, down: int, rows: int, ahead: bool) -> Non
     check(op, [flash(op, Tile(across, down, rows, "f32", ahead), GPU)])
 
 
+@pytest.mark.parametrize("size", [32, 20, 13])
+def test_short_sums(size: int) -> None:
+    """In f32 they are as precise as long ones; what f16 loses is measured where a GPU has it."""
+    op = operation(Sizes(1, 2, 37, 41, size, size))
+    check(op, [flash(op, Tile(5, 3, 2, "f32", short_sums=True), GPU)])
+
+
 @given(
     queries=st.integers(1, 90),
     keys=st.integers(1, 90),

@@ -20,6 +20,7 @@ class Tile:
     Of the scores an invocation computes `rows` (1, 2, 4 or 8) x 4, of the result `rows` rows of every
     `across`-th vector of four. Queries, keys, values and probabilities are in workgroup memory as `stored`.
     With `ahead`, invocations read values while they compute scores, and the next keys while they sum results.
+    With `short_sums`, up to 16 neighbouring products are summed as `stored` before they join the f32 sum.
     """
 
     across: int
@@ -27,6 +28,7 @@ class Tile:
     rows: int
     stored: Element
     ahead: bool = True
+    short_sums: bool = False
 
     @property
     def queries(self) -> int:
@@ -210,6 +212,7 @@ def flash_wgsl(
     vectors = tile.vectors(value_size)
     query_length, key_length, probability_length = tile.lengths(size, value_size)
     gaps = {"element": names["element"]}
+    products = _short_results if tile.short_sums else _result_products
     code = "".join(
         fill(LOADS[width], name=name, array=names[name], size=value_size if name == "v" else size, **gaps)
         for name in "qkv"
@@ -233,10 +236,10 @@ def flash_wgsl(
         across_step=_unrolled(tile.across),
         declare=_lines(1, _declare(tile, vectors)),
         zero_scores=_lines(2, (f"var s{i}_{j} = 0.0;" for i, j in _scores(tile))),
-        scores=_lines(3, _score_products(tile, _unrolled(depth))),
+        scores=_lines(3, (_short_scores if tile.short_sums else _score_products)(tile, _unrolled(depth))),
         scale=_lines(2, _scale(tile, masked)),
         softmax=_lines(2, _softmax(tile, vectors)),
-        results=_lines(3, _result_products(tile, vectors, _unrolled(tile.across))),
+        results=_lines(3, products(tile, vectors, _unrolled(tile.across))),
         finish=_lines(1, _finish(tile, vectors, columns)),
         **_copies(tile, depth, columns),
     )
@@ -293,6 +296,24 @@ def _score_products(tile: Tile, steps: int) -> Iterator[str]:
         for axis in "xyzw":
             yield from (f"s{i}_{j} = fma(q{i}.{axis}, k{j}.{axis}, s{i}_{j});" for i, j in _scores(tile))
         yield "}"
+
+
+def _short_scores(tile: Tile, steps: int) -> Iterator[str]:
+    """Like `_score_products`: the products of `steps` vectors are summed as they are stored."""
+    for step in range(steps):
+        for j in range(KEYS_EACH):
+            at = f"(d + {step}u) * {tile.keys + 1}u + tx + {j * tile.across}u"
+            yield f"let k{j}_{step} = key_tile[{at}];"
+        for i in range(tile.rows):
+            yield f"let q{i}_{step} = query_tile[(d + {step}u) * {tile.queries + 1}u + row0 + {i}u];"
+        for i, j in _scores(tile):
+            pair = f"q{i}_{step}, k{j}_{step}"
+            yield (
+                f"h{i}_{j} = fma({pair}, h{i}_{j});" if step else f"var h{i}_{j} = {pair.replace(',', ' *')};"
+            )
+    for i, j in _scores(tile):
+        yield f"let f{i}_{j} = h{i}_{j}.xy + h{i}_{j}.zw;"
+        yield f"s{i}_{j} += f32(f{i}_{j}.x) + f32(f{i}_{j}.y);"
 
 
 def _write_parts(tile: Tile, value: str) -> Iterator[str]:
@@ -361,6 +382,24 @@ def _result_products(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
                 for i in range(tile.rows):
                     yield f"o{i}_{c} = fma(vec4<f32>(e{i}.{axis}), v{j}_{c}, o{i}_{c});"
         yield "}"
+
+
+def _short_results(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
+    """Like `_result_products`: the products of `4 * steps` keys are summed as they are stored."""
+    pitch = tile.across * vectors
+    yield from (f"var g{i}_{c} = T();" for i in range(tile.rows) for c in range(vectors))
+    for step in range(steps):
+        yield "{"
+        for i in range(tile.rows):
+            yield f"let e{i} = probabilities[(row0 + {i}u) * {tile.across + 1}u + x + {step}u];"
+        for j, axis in enumerate("xyzw"):
+            for c in range(vectors):
+                at = f"(x + {step + j * tile.across}u) * {pitch}u + tx + {c * tile.across}u"
+                yield f"let v{j}_{c} = key_tile[{at}];"
+                for i in range(tile.rows):
+                    yield f"g{i}_{c} = fma(T(e{i}.{axis}), v{j}_{c}, g{i}_{c});"
+        yield "}"
+    yield from (f"o{i}_{c} += vec4<f32>(g{i}_{c});" for i in range(tile.rows) for c in range(vectors))
 
 
 def _finish(tile: Tile, vectors: int, columns: int) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Group and layer normalisation: statistics, scale, shift and activation without an intermediate tensor.
 
 "Speed Is All You Need", arXiv 2304.11267, section 3.1. Statistics are f32 and keep their precision where
-the mean is far larger than the deviation: each invocation sums differences to a value of its own, and parts are
+the mean is far larger than the deviation: each invocation sums differences to a value of its own. Parts are
 joined by the formula of Chan, Golub & LeVeque (1979), written as sums of differences too. A mean is two
 numbers, the value that differences were taken to and the mean of the differences.
 """
