@@ -2,14 +2,15 @@
 
 python -m scripts.bench_attention --json attention.json
 
-Needs numpy, wgpu and a GPU with timestamp queries. Every attention runs in each tile of FlashAttention that fits,
-partially fused and plain; every norm as it is chosen. Times are medians of the GPU's own clock.
+Needs numpy, wgpu and a GPU with timestamp queries. Every attention runs in the tiles of FlashAttention that
+fit, partially fused and plain; every norm as it is chosen. Times are medians of the GPU's own clock.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,48 +19,29 @@ from typing import Any
 
 import numpy as np
 
+from msd.errors import MsdError
 from msd.ir.weights import Array
 from msd.webgpu.assemble import Named, assemble
 from msd.webgpu.device import Device, open_device
 from msd.webgpu.gpu import BYTES, Gpu
-from msd.webgpu.kernels.attention import attend_partially, attend_plainly
+from msd.webgpu.kernels.attention import LARGEST_FLASH, attend_partially, attend_plainly
 from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
-from msd.webgpu.kernels.flash_shader import Tile
+from msd.webgpu.kernels.flash_tile import Tile
 from msd.webgpu.kernels.normalization import normalize_groups, normalize_layers
 from msd.webgpu.operations import Attention, GroupNorm, Heads, LayerNorm
 from msd.webgpu.session import NUMPY, Session
 from msd.webgpu.value import Dispatch, Value
+from scripts.attention_cases import Case, attention_cases, norm_cases
 
-CHANNELS = (320, 640, 1280, 1280)
-PIXELS = (4096, 1024, 256, 64)
-TRANSFORMERS = (5, 5, 5, 1)
-"""Transformer blocks at each resolution: two down, three up; the last in the middle."""
-HEAD_SIZES = {"SD 2.1": (64, 64, 64, 64), "SD 1.5": (40, 80, 160, 160)}
-PROMPT, LAYER_NORMS = 77, 3
+SHAPES = ((16, 4), (8, 4), (8, 8), (4, 4), (4, 8), (16, 8), (16, 2), (32, 4), (8, 2))
+"""Invocations down and rows of each: the tiles to try, the likeliest first."""
 SAMPLE = 8
 """Queries of the first and last head that NumPy checks."""
 
 
 @dataclass(frozen=True)
-class Case:
-    """An attention of `queries` x `keys`, and how often an evaluation of `model` has it."""
-
-    model: str
-    heads: int
-    queries: int
-    keys: int
-    size: int
-    count: int
-
-    @property
-    def name(self) -> str:
-        """The model and the sizes."""
-        return f"{self.model:7} {self.heads:2} x {self.queries:4} x {self.keys:4} x {self.size:3}, {self.count}"
-
-
-@dataclass(frozen=True)
 class Row:
-    """What was measured of a case: `way` is plain, partial or a tile; ms and TFLOPS of one run; dB to NumPy."""
+    """What was measured of a case: `way` is plain, partial or a tile; of one run ms, TFLOPS, dB to NumPy."""
 
     case: Case
     way: str
@@ -82,45 +64,15 @@ class NormRow:
     decibels: float
 
 
-def attention_cases() -> Iterator[Case]:
-    """Yield the attentions of both U-Nets and of the decoder."""
-    for model, sizes in HEAD_SIZES.items():
-        for size, channels, pixels, count in zip(sizes, CHANNELS, PIXELS, TRANSFORMERS, strict=True):
-            for keys in (pixels, PROMPT):
-                yield Case(model, channels // size, pixels, keys, size, count)
-    yield Case("decoder", 1, 4096, 4096, 512, 1)
-
-
-def norm_cases() -> dict[tuple[str, int, int], int]:
-    """Return how often a U-Net has each norm: by kind, pixels and channels."""
-    counts: dict[tuple[str, int, int], int] = {}
-
-    def add(kind: str, level: int, channels: int, count: int = 1) -> None:
-        key = (kind, PIXELS[level], channels)
-        counts[key] = counts.get(key, 0) + count
-
-    before = (320, *CHANNELS[:-1])
-    for level, channels in enumerate(CHANNELS):
-        for inputs in (before[level], channels):
-            add("group", level, inputs)
-            add("group", level, channels)
-        above = (CHANNELS[min(level + 1, 3)], channels, channels)
-        skips = {0: (320, 320, 320), 1: (640, 640, 320), 2: (1280, 1280, 640), 3: (1280,) * 3}[level]
-        for inputs, skip in zip(above, skips, strict=True):
-            add("group", level, inputs + skip)
-            add("group", level, channels)
-        add("group", level, channels, TRANSFORMERS[level])
-        add("layer", level, channels, LAYER_NORMS * TRANSFORMERS[level])
-    add("group", 3, 1280, 4)
-    add("group", 0, 320)
-    return counts
-
-
 def heads_of(name: str, gpu: Gpu, case: Case, rows: int) -> Heads:
     """Return rows x heads x size, as a projection writes them."""
     channels = case.heads * case.size
     return Heads(
-        value=Value(name, gpu.real, rows * channels), offset=0, batch=rows * channels, head=case.size, row=channels
+        value=Value(name, gpu.real, rows * channels),
+        offset=0,
+        batch=rows * channels,
+        head=case.size,
+        row=channels,
     )
 
 
@@ -141,19 +93,27 @@ def attention_of(case: Case, gpu: Gpu) -> Attention:
     )
 
 
-def tiles_of(case: Case, gpu: Gpu, quick: bool) -> Iterator[Tile]:
-    """Yield the tiles to try that fit."""
-    columns = case.size // 4
-    widths = [n for n in (4, 5, 8, 10, 16, 20) if columns % n == 0] or [choose_across(case.size)]
-    shapes = [(16, 4), (8, 4), (4, 4)] if quick else [(16, 4), (8, 4), (4, 4), (16, 2), (8, 8), (16, 8), (32, 4)]
-    for across in widths[-2:] if quick else widths:
-        for down, rows in shapes:
-            for stored in dict.fromkeys((gpu.real, "f32")):
-                tile = Tile(across, down, rows, stored)
-                fits = tile.bytes(case.size, case.size) <= gpu.workgroup_bytes
-                small = tile.vectors(case.size) * tile.rows <= 32
-                if fits and small and 32 <= tile.invocations <= gpu.invocations:
-                    yield tile
+def tiles_of(cases: Sequence[Case], gpu: Gpu, quick: bool) -> list[Tile]:
+    """Return the tiles to try for cases with heads of one size: those chosen, then others that fit."""
+    size = cases[0].size
+    chosen = [choose_tile(attention_of(case, gpu), gpu) for case in cases]
+    widths = [n for n in (16, 8, 10, 5, 20, 4) if size // 4 % n == 0] or [choose_across(size)]
+    variants = [(gpu.real, True, False), ("f32", True, False), (gpu.real, False, False)]
+    variants += [("f16", True, True)] if gpu.half else []
+    tried = [
+        Tile(across, down, rows, stored, ahead, short)
+        for stored, ahead, short in dict.fromkeys(variants)
+        for down, rows in SHAPES[: 3 if quick else None]
+        for across in widths[: 2 if quick else None]
+    ]
+    fitting = (
+        tile
+        for tile in tried
+        if tile.bytes(size, size) <= gpu.workgroup_bytes
+        and tile.vectors(size) * tile.rows <= 32
+        and 32 <= tile.invocations <= gpu.invocations
+    )
+    return list(dict.fromkeys([*(tile for tile in chosen if tile is not None), *fitting]))
 
 
 @dataclass(frozen=True)
@@ -172,7 +132,11 @@ def numbers(value: Value, seed: int) -> Array:
 
 
 def measure(
-    dispatches: Sequence[Dispatch], inputs: Mapping[Value, Array], outputs: Sequence[Value], device: Device, runs: int
+    dispatches: Sequence[Dispatch],
+    inputs: Mapping[Value, Array],
+    outputs: Sequence[Value],
+    device: Device,
+    runs: int,
 ) -> tuple[list[float], list[Array]]:
     """Return the median seconds of each dispatch, and the outputs in f64."""
     named = {str(i): Named(v, (v.count,), str(a.dtype)) for i, (v, a) in enumerate(inputs.items())}
@@ -220,22 +184,36 @@ def decibels(result: Array, expected: Array) -> float:
     return round(float(10 * np.log10(np.square(expected).sum() / max(noise, 1e-300))), 1)
 
 
-def flash_rows(cases: Sequence[Case], device: Device, quick: bool) -> Iterator[Row]:
+def flash_rows(cases: Sequence[Case], device: Device, quick: bool, seconds: float) -> Iterator[Row]:
     """Yield a row for each case and tile; cases with heads of one size share a program."""
-    for size in dict.fromkeys(case.size for case in cases):
+    sizes = [size for size in dict.fromkeys(case.size for case in cases) if size <= LARGEST_FLASH]
+    for size in sizes:
         same = [case for case in cases if case.size == size]
-        for tile in tiles_of(same[0], device.gpu, quick):
-            runs = []
-            for case in same:
-                op = attention_of(case, device.gpu)
-                runs.append(Run(case, op, [flash(op, tile, device.gpu)]))
-            for row in measure_runs(runs, tile_name(tile), device, 10 if quick else 15):
+        end = time.monotonic() + seconds / len(sizes)
+        tiles = tiles_of(same, device.gpu, quick)
+        for number, tile in enumerate(tiles):
+            if time.monotonic() > end:
+                print(f"heads of {size}: {len(tiles) - number} tiles were not tried for want of time")
+                break
+            ops = [attention_of(case, device.gpu) for case in same]
+            runs = [Run(case, op, [flash(op, tile, device.gpu)]) for case, op in zip(same, ops, strict=True)]
+            for row in tried_runs(runs, tile_name(tile), device):
                 yield replace(row, chosen=choose_tile(attention_of(row.case, device.gpu), device.gpu) == tile)
 
 
+def tried_runs(runs: Sequence[Run], way: str, device: Device) -> list[Row]:
+    """Return the rows of `measure_runs`, or say why the GPU refuses them and return none."""
+    try:
+        return list(measure_runs(runs, way, device, 10))
+    except MsdError as problem:
+        print(f"{way}, {runs[0].case.name}: {problem}")
+        return []
+
+
 def tile_name(tile: Tile) -> str:
-    """Return a tile's numbers: invocations across x down, rows of each, and what it stores."""
-    return f"flash {tile.across:2} x {tile.down:2}, {tile.rows} rows, {tile.stored}"
+    """Return a tile's invocations across x down, rows of each, what it stores, and its variants."""
+    variants = ", ahead" * tile.ahead + ", short" * tile.short_sums
+    return f"flash {tile.across:2} x {tile.down:2}, {tile.rows} rows, {tile.stored}{variants}"
 
 
 def other_rows(cases: Iterable[Case], device: Device) -> Iterator[Row]:
@@ -243,7 +221,7 @@ def other_rows(cases: Iterable[Case], device: Device) -> Iterator[Row]:
     for case in cases:
         for way, attend in (("partial", attend_partially), ("plain", attend_plainly)):
             op = attention_of(case, device.gpu)
-            yield from measure_runs([Run(case, op, attend(op, device.gpu))], way, device, 10)
+            yield from tried_runs([Run(case, op, attend(op, device.gpu))], way, device)
 
 
 def norm_rows(device: Device) -> Iterator[NormRow]:
@@ -253,11 +231,20 @@ def norm_rows(device: Device) -> Iterator[NormRow]:
         array = numbers(x, 0) + NUMPY[x.element](3)
         if kind == "group":
             group = GroupNorm(
-                x=x, y=y, batch=1, pixels=pixels, channels=channels, groups=32, epsilon=1e-5, activation="SILU"
+                x=x,
+                y=y,
+                batch=1,
+                pixels=pixels,
+                channels=channels,
+                groups=32,
+                epsilon=1e-5,
+                activation="SILU",
             )
             dispatches = normalize_groups(group, device.gpu)
         else:
-            dispatches = normalize_layers(LayerNorm(x=x, y=y, rows=pixels, channels=channels, epsilon=1e-5), device.gpu)
+            dispatches = normalize_layers(
+                LayerNorm(x=x, y=y, rows=pixels, channels=channels, epsilon=1e-5), device.gpu
+            )
         seconds, (found,) = measure(dispatches, {x: array}, [y], device, 15)
         spent = sum(seconds)
         yield NormRow(
@@ -287,7 +274,7 @@ def tell_attention(rows: Sequence[Row]) -> None:
         mine = sorted((row for row in rows if row.case == case), key=lambda row: row.ms)
         for row in mine[:6] + [row for row in mine[6:] if row.chosen or not row.way.startswith("flash")]:
             mark = " chosen" if row.chosen else ""
-            print(f"  {row.way:30} {row.ms:8.3f} ms {row.tflops:6.2f} TFLOPS {row.decibels:6.1f} dB{mark}")
+            print(f"  {row.way:40} {row.ms:8.3f} ms {row.tflops:6.2f} TFLOPS {row.decibels:6.1f} dB{mark}")
 
 
 def totals(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
@@ -325,6 +312,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="fewer tiles and sizes")
     parser.add_argument("--float32", action="store_true", help="without shader-f16")
+    parser.add_argument("--seconds", type=float, default=160.0, help="for tiles, shared by sizes of heads")
     parser.add_argument("--enough-workgroups", type=int, help="instead of the device's")
     asked = parser.parse_args()
     device = open_device(half=not asked.float32)
@@ -334,17 +322,19 @@ def main() -> None:
     norms = list(norm_rows(device))
     for row in norms:
         print(
-            f"{row.kind} norm {row.pixels:4} x {row.channels:4}, {row.count:2}: {row.ms:7.4f} ms {row.gbs:7.0f} GB/s "
-            f"{row.decibels:6.1f} dB"
+            f"{row.kind} norm {row.pixels:4} x {row.channels:4}, {row.count:2}: {row.ms:7.4f} ms "
+            f"{row.gbs:7.0f} GB/s {row.decibels:6.1f} dB"
         )
-    spent = {kind: round(sum(r.ms * r.count for r in norms if r.kind == kind), 4) for kind in ("group", "layer")}
+    spent = {
+        kind: round(sum(r.ms * r.count for r in norms if r.kind == kind), 4) for kind in ("group", "layer")
+    }
     print("norms of an evaluation, ms:", spent)
     cases = [case for case in attention_cases() if not asked.quick or case.queries >= 1024]
-    rows = [*flash_rows(cases, device, asked.quick), *other_rows(cases, device)]
+    rows = [*flash_rows(cases, device, asked.quick, asked.seconds), *other_rows(cases, device)]
     tell_attention(rows)
     print()
     for size, way, ms in best_overall(rows):
-        print(f"heads of {size:3}: {way:30} {ms:8.3f} ms in all")
+        print(f"heads of {size:3}: {way:40} {ms:8.3f} ms in all")
     print("attention of an evaluation, ms:", json.dumps(totals(rows), indent=1))
     if asked.json:
         write(asked.json, device, norms, spent, rows)
