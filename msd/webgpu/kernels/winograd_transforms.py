@@ -104,7 +104,9 @@ def filter_transform(matrix: Rows, functions: str, element: str) -> str:
     )
 
     def write(i: int, j: int, value: str) -> str:
-        return f"u[({size * i + j}u * p.channels + channel) * p.columns4 + column] = vec4<{element}>({value});"
+        return (
+            f"u[({size * i + j}u * p.channels + channel) * p.columns4 + column] = vec4<{element}>({value});"
+        )
 
     transform = both_sides(matrix, 3, "vec4<f32>", lambda i, j: f"g{i}_{j}", write)
     return fill(FILTER, functions=functions, read=read, transform=transform)
