@@ -53,7 +53,7 @@ class Finish:
 
 
 def finish(op: Convolution) -> Finish:
-    """Return the end of a convolution; raises ValueError for a gate whose filter has not whole pairs of fours."""
+    """Return the end of a convolution; raises ValueError for a gate of columns not in pairs of fours."""
     after = op.epilogue
     if after.gate and (op.filter.columns % 8 or after.activation != "NONE" or after.vector):
         raise ValueError(
