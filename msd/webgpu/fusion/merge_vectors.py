@@ -53,9 +53,8 @@ def _merge(graph: Graph, ops: Sequence[Op]) -> None:
     inputs = (first.operands[X], filters, bias, *first.inputs[BIAS + 1 :])
     merged = new.again(first, *inputs, shape=(batch, 1, 1, sum(widths)))
     starts = np.cumsum([0, *widths])
-    parts = [
-        new.SLICE(merged, [0, 0, 0, int(s)], [batch, 1, 1, n]) for s, n in zip(starts, widths, strict=False)
-    ]
+    pairs = zip(starts, widths, strict=False)
+    parts = [new.SLICE(merged, [0, 0, 0, int(start)], [batch, 1, 1, n]) for start, n in pairs]
     graph.insert_before(min(ops, key=graph.ops.index), new.ops)
     for op, part in zip(ops, parts, strict=True):
         old = op.outputs[0]
@@ -81,7 +80,5 @@ def _joined_quant(quants: Sequence[Quant | None]) -> Quant | None:
     known = [quant for quant in quants if quant is not None and quant.scale.size]
     if not known:
         return None
-    return Quant(
-        np.concatenate([quant.scale for quant in known]),
-        np.concatenate([quant.zero_point for quant in known]),
-    )
+    scales, zeros = ([getattr(quant, name) for quant in known] for name in ("scale", "zero_point"))
+    return Quant(np.concatenate(scales), np.concatenate(zeros))

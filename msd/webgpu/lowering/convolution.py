@@ -26,8 +26,8 @@ from msd.webgpu.operations import Convolution, Epilogue, Filter
 from msd.webgpu.value import Dispatch
 
 KEEPS_TRANSFORM = 256
-"""The fewest tiles of an image for which the GPU keeps Winograd's transform of a filter, eight times as large as
-its int8 weights; for fewer, which belong to deep layers with large filters, each run transforms it again."""
+"""The fewest tiles of an image for which the GPU keeps Winograd's transform of a filter, eight times as large
+as its int8 weights; for fewer, in deep layers with large filters, each run transforms it again."""
 
 
 def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
