@@ -190,7 +190,8 @@ def _convolution(shape: ConvolutionShape, gpu: Gpu) -> Trial:
         size = choose_winograd(op, gpu)
         return variants[f"winograd {size}"](y) if size else convolve(replace(op, y=y), gpu)
 
-    return Trial({op.x: x}, op.pixels * op.outputs, op.flops, variants, chosen, at, expected)
+    count = op.pixels * op.outputs
+    return Trial({op.x: x}, count, op.flops, variants, chosen=chosen, at=at, expected=expected)
 
 
 def _operation(
@@ -271,9 +272,9 @@ def _product(shape: ProductShape, gpu: Gpu) -> Trial:
         count,
         op.flops,
         variants,
-        lambda y: multiply(replace(op, y=replace(op.y, value=y)), gpu),
-        at,
-        expected,
+        chosen=lambda y: multiply(replace(op, y=replace(op.y, value=y)), gpu),
+        at=at,
+        expected=expected,
     )
 
 
@@ -282,25 +283,40 @@ def _product_operation(
 ) -> tuple[Product, Array, Array]:
     """Return the product with its operands as they lie behind merged projections: heads side by side."""
     width = shape.heads * shape.size
-    scores = Matrices(Value("scores", gpu.real, 0), 0, shape.queries * shape.keys, shape.keys, 1)
+    scores = Matrices(Value("scores", gpu.real, 0), 0, shape.queries * shape.keys, row=shape.keys, column=1)
     keys = rng.standard_normal(shape.keys * 2 * width, np.float32).astype(kind)
     found = Value("keys and values", gpu.real, keys.size)
     if shape.with_values:
         a = rng.random(shape.heads * shape.queries * shape.keys, np.float32).astype(kind)
         left = replace(scores, value=Value("scores", gpu.real, a.size))
-        right = Matrices(found, width, shape.size, 2 * width, 1)
-        y = Matrices(scores.value, 0, shape.size, width, 1)
-        op = Product(left, right, y, shape.heads, shape.queries, shape.size, shape.keys, 1 / shape.keys)
+        right = Matrices(found, width, shape.size, row=2 * width, column=1)
+        y = Matrices(scores.value, 0, shape.size, row=width, column=1)
+        op = Product(
+            left,
+            right,
+            y,
+            shape.heads,
+            rows=shape.queries,
+            columns=shape.size,
+            depth=shape.keys,
+            scale=1 / shape.keys,
+        )
         return op, a, keys
     queries = rng.standard_normal(shape.queries * width, np.float32).astype(kind)
-    left = Matrices(Value("queries", gpu.real, queries.size), 0, shape.size, width, 1)
-    right = Matrices(found, 0, shape.size, 1, 2 * width)
+    left = Matrices(Value("queries", gpu.real, queries.size), 0, shape.size, row=width, column=1)
+    right = Matrices(found, 0, shape.size, row=1, column=2 * width)
     scale = shape.size**-0.5
-    return (
-        Product(left, right, scores, shape.heads, shape.queries, shape.keys, shape.size, scale),
-        queries,
-        keys,
+    op = Product(
+        left,
+        right,
+        scores,
+        shape.heads,
+        rows=shape.queries,
+        columns=shape.keys,
+        depth=shape.size,
+        scale=scale,
     )
+    return op, queries, keys
 
 
 def _elements(memory: Array, where: Matrices, n: Any, i: Any, j: Any) -> Array:

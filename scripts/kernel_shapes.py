@@ -55,7 +55,7 @@ def networks() -> dict[str, Shapes]:
 def _unet(context: int, heads: tuple[int, ...]) -> Shapes:
     shapes: Shapes = Counter()
     widths = (320, 640, 1280, 1280)
-    shapes[ConvolutionShape(64, 64, 4, 320, 3)] += 1
+    shapes[ConvolutionShape(64, 64, 4, 320, kernel=3)] += 1
     shapes[ConvolutionShape(1, 1, 320, 1280)] += 1
     shapes[ConvolutionShape(1, 1, 1280, 1280)] += 1
     skips, channels, side = [320], 320, 64
@@ -67,7 +67,7 @@ def _unet(context: int, heads: tuple[int, ...]) -> Shapes:
             channels = width
             skips.append(channels)
         if level < 3:
-            shapes[ConvolutionShape(side, side, width, width, 3, 2)] += 1
+            shapes[ConvolutionShape(side, side, width, width, kernel=3, stride=2)] += 1
             side //= 2
             skips.append(channels)
     for _ in range(2):
@@ -80,16 +80,16 @@ def _unet(context: int, heads: tuple[int, ...]) -> Shapes:
             if level < 3:
                 _transformer(shapes, side, channels, context, heads[level])
         if level:
-            shapes[ConvolutionShape(side, side, channels, channels, 3, upsample=2)] += 1
+            shapes[ConvolutionShape(side, side, channels, channels, kernel=3, upsample=2)] += 1
             side *= 2
-    shapes[ConvolutionShape(64, 64, 320, 4, 3)] += 1
+    shapes[ConvolutionShape(64, 64, 320, 4, kernel=3)] += 1
     return shapes
 
 
 def _decoder() -> Shapes:
     shapes: Shapes = Counter()
     shapes[ConvolutionShape(64, 64, 4, 4)] += 1
-    shapes[ConvolutionShape(64, 64, 4, 512, 3)] += 1
+    shapes[ConvolutionShape(64, 64, 4, 512, kernel=3)] += 1
     _resnet(shapes, 64, 512, 512, 0)
     shapes[ConvolutionShape(64, 64, 512, 1536)] += 1
     shapes[ConvolutionShape(64, 64, 512, 512)] += 1
@@ -101,15 +101,15 @@ def _decoder() -> Shapes:
             _resnet(shapes, side, channels, width, 0)
             channels = width
         if level < 3:
-            shapes[ConvolutionShape(side, side, width, width, 3, upsample=2)] += 1
+            shapes[ConvolutionShape(side, side, width, width, kernel=3, upsample=2)] += 1
             side *= 2
-    shapes[ConvolutionShape(512, 512, 128, 3, 3)] += 1
+    shapes[ConvolutionShape(512, 512, 128, 3, kernel=3)] += 1
     return shapes
 
 
 def _resnet(shapes: Shapes, side: int, channels: int, outputs: int, time: int) -> None:
-    shapes[ConvolutionShape(side, side, channels, outputs, 3)] += 1
-    shapes[ConvolutionShape(side, side, outputs, outputs, 3)] += 1
+    shapes[ConvolutionShape(side, side, channels, outputs, kernel=3)] += 1
+    shapes[ConvolutionShape(side, side, outputs, outputs, kernel=3)] += 1
     if time:
         shapes[ConvolutionShape(1, 1, time, outputs)] += 1
     if channels != outputs:
@@ -130,4 +130,4 @@ def _transformer(shapes: Shapes, side: int, width: int, context: int, heads: int
 
 def _attention(shapes: Shapes, heads: int, queries: int, keys: int, size: int) -> None:
     shapes[ProductShape(heads, queries, keys, size)] += 1
-    shapes[ProductShape(heads, queries, keys, size, True)] += 1
+    shapes[ProductShape(heads, queries, keys, size, with_values=True)] += 1

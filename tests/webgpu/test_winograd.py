@@ -88,7 +88,7 @@ def test_epilogue(outputs: int) -> None:
     assert _snr(made, 4) > 110
 
 
-@pytest.mark.parametrize(("tile", "stored"), [(2, "int8"), (4, "int8"), (4, "int4"), (4, "f16"), (6, "int8")])
+@pytest.mark.parametrize(("tile", "stored"), [(2, "int8"), (4, "int8"), (4, "int4"), (4, "f16")])
 def test_filters_transformed_on_the_gpu(tile: int, stored: Stored) -> None:
     made = case((1, 6, 9, 12), 20, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias")
     dispatch, filter_ = filter_dispatch(made.op, tile, Gpu())

@@ -48,9 +48,8 @@ def pack_filter(
 
     element, values = _elements(stored, gpu)
     value = Value(name, element, rows * padded // values, packed)
-    return Filter(
-        value, stored, rows, columns, None if scale is None else vector_value(scale, f"{name}.scale")
-    )
+    factors = None if scale is None else vector_value(scale, f"{name}.scale")
+    return Filter(value, stored, rows, columns, scale=factors)
 
 
 def vector_value(numbers: Array, name: str) -> Value:

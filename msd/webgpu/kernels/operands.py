@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from msd.webgpu.gpu import Element
-from msd.webgpu.kernels.tile import Operand, Tile, swizzle
+from msd.webgpu.kernels.tile import Tile, TileOperand, swizzle
 from msd.webgpu.kernels.widening import raw_type
 from msd.webgpu.operations import Filter
 
@@ -18,7 +18,7 @@ def block_operand(
     fetch: Callable[[str], str],
     advance: Callable[[str], str] = lambda name: "",
     widen: Callable[[str, int], str] | None = None,
-) -> Operand:
+) -> TileOperand:
     """Return an operand whose lines (rows of the left one, columns of the right one) lie along K in memory.
 
     A thread reads four elements along K of each of four lines, transposes them, and writes four vectors along
@@ -45,7 +45,7 @@ def block_operand(
             whole, f"{name} < {blocks}u", _transposed(tile, array, name, extent, widen or plain)
         )
         advance_text += advance(name)
-    return Operand(setup_text, fetch_text, store_text, advance_text, swizzled=True)
+    return TileOperand(setup_text, fetch_text, store_text, advance_text, swizzled=True)
 
 
 def plain(name: str, line: int) -> str:
@@ -60,7 +60,7 @@ def vector_operand(
     fetch: Callable[[str], str],
     widen: Callable[[str], str],
     pairs: bool = False,
-) -> Operand:
+) -> TileOperand:
     """Return a right operand of which vectors of four columns lie together in memory.
 
     For vector `name`, `setup(name)` may use `{name}_k`, its row within the slice, and `{name}_column`, the
@@ -83,10 +83,10 @@ def vector_operand(
         fetch_text += _where(whole, f"{name} < {vectors}u", fetch(name))
         store = f"right[{name}_k * {columns4}u + {place}] = {widen(name)};\n"
         store_text += _where(whole, f"{name} < {vectors}u", store)
-    return Operand(setup_text, fetch_text, store_text)
+    return TileOperand(setup_text, fetch_text, store_text)
 
 
-def filter_operand(tile: Tile, filter_: Filter, pairs: bool = False, base: str = "0u") -> Operand:
+def filter_operand(tile: Tile, filter_: Filter, pairs: bool = False, base: str = "0u") -> TileOperand:
     """Return the right operand that is a filter, read from its word `base` on.
 
     Parameters: `depth`, `columns4` and `filter_words`, the words of a row. Needs `widening.widening`.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.operands import block_operand, plain, vector_operand
 from msd.webgpu.kernels.shader import shader_dispatch
-from msd.webgpu.kernels.tile import Operand, Tile, each_sum, tiled
+from msd.webgpu.kernels.tile import Tile, TileOperand, each_sum, tiled
 from msd.webgpu.kernels.tile_choice import choose_tile
 from msd.webgpu.kernels.tiled_convolution import tile_counts
 from msd.webgpu.operations import Matrices, Product
@@ -81,7 +81,7 @@ def _lies_along(matrices: Matrices, axis: str) -> bool:
     return getattr(matrices, axis) == 1 and all(step % 4 == 0 for step in steps)
 
 
-def _lines(op: Product, tile: Tile, array: str) -> tuple[Operand, int]:
+def _lines(op: Product, tile: Tile, array: str) -> tuple[TileOperand, int]:
     """Return an operand and the width of its binding's elements.
 
     By vectors along K where they lie so, else, for b, by vectors along its columns, else by elements.
@@ -117,7 +117,7 @@ let ${n}_share$i = 1.0 / ${n}_stats$i.y;
 """
 
 
-def _blocks(op: Product, tile: Tile, array: str, along: bool) -> Operand:
+def _blocks(op: Product, tile: Tile, array: str, along: bool) -> TileOperand:
     """Return an operand in blocks of 4 x 4, read by vectors `along` K or by elements."""
     left = array == "left"
     matrices, m = (op.a, "a") if left else (op.b, "b")
@@ -146,7 +146,7 @@ def _blocks(op: Product, tile: Tile, array: str, along: bool) -> Operand:
     return replace(block_operand(tile, array, kind, setup, fetch, widen=widen), early=along)
 
 
-def _vectors(op: Product, tile: Tile) -> Operand:
+def _vectors(op: Product, tile: Tile) -> TileOperand:
     kind = f"vec4<{op.b.value.element}>"
 
     def setup(name: str) -> str:

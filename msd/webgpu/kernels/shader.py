@@ -41,8 +41,8 @@ def shader_dispatch(
         Kernel(name, header(reads, writes, fields, half) + body),
         tuple(value for value, _ in reads.values()),
         tuple(value for value, _ in writes.values()),
-        groups,
-        tuple(params.values()),
-        flops,
-        step,
+        groups=groups,
+        params=tuple(params.values()),
+        flops=flops,
+        step=step,
     )

@@ -44,7 +44,7 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Operand:
+class TileOperand:
     """WGSL that brings an operand into workgroup memory.
 
     `setup` comes before the loop, `fetch` reads the slice at `k` into registers, `store` writes the
@@ -61,7 +61,7 @@ class Operand:
     swizzled: bool = False
     early: bool = True
 
-    def __or__(self, functions: str) -> Operand:
+    def __or__(self, functions: str) -> TileOperand:
         """Return the operand with the declarations that it needs."""
         return replace(self, functions=self.functions + functions)
 
@@ -100,7 +100,9 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 """
 
 
-def tiled(tile: Tile, left: Operand, right: Operand, range_: str, finish: str, functions: str = "") -> str:
+def tiled(
+    tile: Tile, left: TileOperand, right: TileOperand, range_: str, finish: str, functions: str = ""
+) -> str:
     """Return the WGSL of a tiled product, header aside.
 
     `range_` declares `begin` and `end` along K, multiples of the tile's depth but for a last end; `finish`

@@ -36,7 +36,7 @@ PARTIAL = 8e-4
 
 
 @dataclass(frozen=True)
-class Choice:
+class TileChoice:
     """A tile, and the workgroups that share its sums."""
 
     tile: Tile
@@ -45,7 +45,7 @@ class Choice:
 
 def choose_tile(
     rows: int, columns: int, depth: int, gpu: Gpu, batch: int = 1, gate: bool = False, split: bool = True
-) -> Choice:
+) -> TileChoice:
     """Return the choice with the least estimated time for `batch` products, rows x depth by depth x columns.
 
     A gate needs threads with eight columns; `split` allows split sums.
@@ -54,7 +54,7 @@ def choose_tile(
     return min(choices, key=lambda choice: _cost(choice, rows, columns, depth, gpu, batch))
 
 
-def _choices(depth: int, gpu: Gpu, gate: bool, split: bool) -> Iterator[Choice]:
+def _choices(depth: int, gpu: Gpu, gate: bool, split: bool) -> Iterator[TileChoice]:
     for tile in EFFICIENCY:
         if tile.bytes > gpu.workgroup_bytes or tile.threads > gpu.invocations:
             continue
@@ -62,10 +62,10 @@ def _choices(depth: int, gpu: Gpu, gate: bool, split: bool) -> Iterator[Choice]:
             continue
         for splits in SPLITS if split else SPLITS[:1]:
             if splits == 1 or depth >= splits * LEAST_STEPS * tile.depth:
-                yield Choice(tile, splits)
+                yield TileChoice(tile, splits)
 
 
-def _cost(choice: Choice, rows: int, columns: int, depth: int, gpu: Gpu, batch: int) -> float:
+def _cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, batch: int) -> float:
     """Return the multiplications of a thread one after another.
 
     The GPU runs as many threads at once as `enough_workgroups` of 256 have; workgroups beyond that wait. Even

@@ -20,7 +20,7 @@ from msd.webgpu.kernels.epilogue import finish
 from msd.webgpu.kernels.filters import padded_columns
 from msd.webgpu.kernels.operands import block_operand, filter_operand
 from msd.webgpu.kernels.shader import shader_dispatch
-from msd.webgpu.kernels.tile import Operand, Tile, each_sum, tiled
+from msd.webgpu.kernels.tile import Tile, TileOperand, each_sum, tiled
 from msd.webgpu.kernels.tile_choice import choose_tile
 from msd.webgpu.kernels.tiled_convolution import tile_counts
 from msd.webgpu.kernels.widening import filter_words, raw_width, widening
@@ -219,7 +219,7 @@ def _products(
     return shader_dispatch(name, body, reads, {"m": (m, 4)}, params, groups, op.flops, step)
 
 
-def _tile_operand(op: Convolution, v: Value, size: Tile) -> Operand:
+def _tile_operand(op: Convolution, v: Value, size: Tile) -> TileOperand:
     """Return the transformed input of all tiles as a left operand."""
 
     def setup(name: str) -> str:

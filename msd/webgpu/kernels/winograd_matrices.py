@@ -1,8 +1,8 @@
 """Winograd's minimal filtering, F(m, 3): the matrices of an output tile of m numbers and a filter of three.
 
 y = A^T ((G g) * (B^T d)) with d of m + 2 numbers, y[i] = sum_k d[i + k] g[k]; in two dimensions from both
-sides (Lavin and Gray, arXiv 1509.09308). The matrices are Toom's and Cook's, transposed: polynomials of degree
-< m and < 3 are multiplied by their values at m + 1 points and at infinity. They are exact fractions.
+sides (Lavin and Gray, arXiv 1509.09308). The matrices are Toom's and Cook's, transposed: polynomials of
+degree < m and < 3 are multiplied by their values at m + 1 points and at infinity. They are exact fractions.
 """
 
 from __future__ import annotations
