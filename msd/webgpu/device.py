@@ -22,8 +22,8 @@ LIMITS = (
 )
 """The limits that are requested as high as the adapter has them; the others stay at the defaults."""
 
-MANY = 264
-"""Workgroups that keep a discrete GPU busy: two for each of an H100's 132 processors."""
+MANY, BALANCE = 264, 11.0
+"""The workgroups and the balance of a discrete GPU: an H100's, with 132 processors, 37 TFLOPS, 3.3 TB/s."""
 
 FEATURES = ("shader-f16", "subgroup", "timestamp-query")
 
@@ -77,4 +77,5 @@ def _properties(features: list[str], limits: dict[str, int], discrete: bool) -> 
         buffer_bytes=limits["max-buffer-size"],
         binding_bytes=limits["max-storage-buffer-binding-size"],
         enough_workgroups=MANY if discrete else Gpu.enough_workgroups,
+        balance=BALANCE if discrete else Gpu.balance,
     )

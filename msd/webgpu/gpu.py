@@ -17,7 +17,10 @@ class Gpu:
 
     `half`: the feature shader-f16. `subgroups`: the feature subgroups. Limits: invocations and bytes of
     workgroup memory, storage buffers of a pipeline, bytes of a buffer and of a binding, and workgroups along
-    a dimension. `enough_workgroups`: about how many workgroups fill the GPU, which WebGPU does not tell.
+    a dimension.
+
+    What WebGPU does not tell, about: `enough_workgroups` of 256 fill the GPU, and it adds and multiplies
+    `balance` times while memory moves a byte. The defaults are those of a phone: some 3 TFLOPS, 60 GB/s.
     """
 
     half: bool = False
@@ -29,6 +32,7 @@ class Gpu:
     binding_bytes: int = 128 << 20
     workgroups: int = 65535
     enough_workgroups: int = 64
+    balance: float = 50.0
 
     @property
     def real(self) -> Element:
