@@ -92,4 +92,6 @@ class ProcessRunner(ABC):
         except ChildRefused as problem:
             problem.log = self.log
             problem.why = self.why(problem)
-            raise self.refused(problem.why, loading=not isinstance(request, RunModel | TimeModel)) from problem
+            raise self.refused(
+                problem.why, loading=not isinstance(request, RunModel | TimeModel)
+            ) from problem

@@ -51,9 +51,7 @@ class WebGpuModel:
         """Return the outputs by name."""
         return self._session.run(inputs)
 
-    def time(
-        self, inputs: Mapping[str, Array], repeats: int, each: bool
-    ) -> tuple[tuple[float, ...], ...]:
+    def time(self, inputs: Mapping[str, Array], repeats: int, each: bool) -> tuple[tuple[float, ...], ...]:
         """Return the seconds of each of `repeats` runs, from inputs on the GPU to outputs on the GPU.
 
         A run is submitted as a whole; with `each`, every dispatch is timed alone, by the GPU's own clock.
