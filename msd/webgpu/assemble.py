@@ -36,7 +36,7 @@ def assemble(
     constants, sizes = _place_constants(loads)
     places = held | constants
     params, param_places = _pack_params(dispatches)
-    arena = max((place.offset + place.bytes for place in held.values()), default=ALIGNMENT)
+    arena = max((place.offset + _aligned(place.bytes) for place in held.values()), default=ALIGNMENT)
     pipelines = list(dict.fromkeys(map(_pipeline, dispatches)))
     numbers = {pipeline: i for i, pipeline in enumerate(pipelines)}
     program = Program(

@@ -9,7 +9,7 @@ from msd import tflite
 from msd.errors import DelegateFailed
 from msd.ir import Graph, Model, Tensor
 from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.fusion import Switches, fuse
+from msd.webgpu.fuse import Switches, fuse
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.lowering import lower
 from msd.webgpu.lowering.memory import Memory

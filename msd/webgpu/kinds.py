@@ -44,11 +44,13 @@ ATTENTION = {
 """The fields of msd.webgpu.operations.Attention; the inputs are q, k, v, and a mask or None."""
 
 
-for _spec in (
-    OpSpec(kind="GROUP_NORM", options=None, attrs=NORM, infer=_first),
-    OpSpec(kind="LAYER_NORM", options=None, attrs={"epsilon": 0.0}, infer=_first),
-    OpSpec(kind="SILU", options=None, attrs={}, infer=_first),
-    OpSpec(kind="CONVOLUTION", options=None, attrs=CONVOLUTION, infer=_given),
-    OpSpec(kind="ATTENTION", options=None, attrs=ATTENTION, infer=_given),
-):
-    opset.define(_spec)
+def define_kinds() -> None:
+    """Define the operators; does nothing the second time."""
+    for spec in (
+        OpSpec(kind="GROUP_NORM", options=None, attrs=NORM, infer=_first),
+        OpSpec(kind="LAYER_NORM", options=None, attrs={"epsilon": 0.0}, infer=_first),
+        OpSpec(kind="SILU", options=None, attrs={}, infer=_first),
+        OpSpec(kind="CONVOLUTION", options=None, attrs=CONVOLUTION, infer=_given),
+        OpSpec(kind="ATTENTION", options=None, attrs=ATTENTION, infer=_given),
+    ):
+        opset.define(spec)

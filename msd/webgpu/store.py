@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -78,7 +77,7 @@ def read_program(folder: Path) -> Program:
         raise BadBundle(str(problem)) from None
     try:
         params = base64.b64decode(stored.params, validate=True)
-    except binascii.Error as problem:
+    except ValueError as problem:
         raise BadBundle(f"{folder / NAME} has parameters that are not base64 ({problem})") from None
     _check(stored, folder, len(params))
     return Program(

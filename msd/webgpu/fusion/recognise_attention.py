@@ -30,25 +30,29 @@ def recognise_attention(graph: Graph) -> int:
 def _recognise(graph: Graph, second: Op) -> bool:
     weights, values = second.operands
     softmax = weights.producer
-    if softmax is None or softmax.kind != "SOFTMAX" or len(weights.uses) > 1:
+    if softmax is None or softmax.kind != "SOFTMAX" or not _read_once(graph, weights):
         return False
     if second.attrs["adj_x"] or softmax.attrs["beta"] != 1 or len(second.outputs[0].shape) not in (3, 4):
         return False
-    scores = _scores(softmax.operands[0])
+    scores = _scores(graph, softmax.operands[0])
     if scores is None or scores.product.attrs["adj_x"]:
         return False
     views = _views(scores.product, second, values)
     if views is None:
         return False
-    result = _result(second.outputs[0])
+    result = _result(graph, second.outputs[0])
     _replace(graph, scores, views, result)
     return True
 
 
-def _scores(tensor: Tensor, scale: float = 1.0, mask: Tensor | None = None) -> _Scores | None:
+def _read_once(graph: Graph, tensor: Tensor) -> bool:
+    return len(tensor.uses) == 1 and not any(t is tensor for t in graph.outputs)
+
+
+def _scores(graph: Graph, tensor: Tensor, scale: float = 1.0, mask: Tensor | None = None) -> _Scores | None:
     """Look through a sum with a constant mask and a product with a constant for the first product."""
     maker = tensor.producer
-    if maker is None or len(tensor.uses) > 1:
+    if maker is None or not _read_once(graph, tensor):
         return None
     if maker.kind == "BATCH_MATMUL":
         return _Scores(maker, scale, mask)
@@ -59,10 +63,10 @@ def _scores(tensor: Tensor, scale: float = 1.0, mask: Tensor | None = None) -> _
     if known is None or other is None:
         return None
     if maker.kind == "MUL" and known.size == 1:
-        return _scores(other, scale * float(reals(known).reshape(-1)[0]), mask)
+        return _scores(graph, other, scale * float(reals(known).reshape(-1)[0]), mask)
     square = known.size == tensor.shape[-1] * tensor.shape[-2] and known.shape[-2:] == tensor.shape[-2:]
     if maker.kind == "ADD" and mask is None and scale == 1 and square:
-        return _scores(other, scale, known)
+        return _scores(graph, other, scale, known)
     return None
 
 
@@ -87,10 +91,10 @@ def _with_batch(each: View) -> View:
     return View(each.base, each.offset, (1, *each.shape), (0, *each.strides))
 
 
-def _result(tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
+def _result(graph: Graph, tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
     """Return the tensor to write, behind a transpose if there is one, and its strides but the last."""
     uses = list(tensor.uses)
-    if len(uses) == 1 and uses[0][0].kind == "TRANSPOSE" and len(tensor.shape) == 4:
+    if _read_once(graph, tensor) and uses[0][0].kind == "TRANSPOSE" and len(tensor.shape) == 4:
         back = uses[0][0]
         if back.operands[1].values().reshape(-1).tolist() == BACK:
             batch, row, head, _ = contiguous_strides(back.outputs[0].shape)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msd.errors import DelegateFailed
 from msd.ir import Graph, Op
-from msd.webgpu.fusion import Switches
+from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.lowering import attention, convolution, lookup, movement, norms, pointwise, reduction
 from msd.webgpu.lowering.memory import Memory

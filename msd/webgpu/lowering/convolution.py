@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
 import numpy as np
@@ -16,25 +14,9 @@ from msd.webgpu.kernels.filters import interleave, pack_filter, vector_value
 from msd.webgpu.kernels.winograd import choose_winograd, transform_filter, winograd
 from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
 from msd.webgpu.lowering.memory import Memory
-from msd.webgpu.operations import Convolution, Epilogue, Filter, Stored
+from msd.webgpu.lowering.weights import StoredWeights, stored_weights
+from msd.webgpu.operations import Convolution, Epilogue, Filter
 from msd.webgpu.value import Dispatch, Value
-
-STORED: dict[str, Stored] = {"INT8": "int8", "INT4": "int4", "FLOAT16": "f16", "FLOAT32": "f32"}
-
-
-@dataclass(frozen=True)
-class _Weights:
-    """Stored weights with outputs first, and the scale of each output, None for floats."""
-
-    load: Callable[[], Array]
-    stored: Stored
-    shape: tuple[int, ...]
-    scale: Array | None
-
-    def floats(self) -> Array:
-        """Return the weights as float32."""
-        values = self.load().astype(np.float32)
-        return values if self.scale is None else values * self.scale.reshape(-1, *[1] * (values.ndim - 1))
 
 
 def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
@@ -89,21 +71,10 @@ def _present(op: Op, place: int) -> Tensor:
     return tensor
 
 
-def _weights(tensor: Tensor) -> _Weights:
-    """Return the weights of a filter; those of unusual scales are read as float16."""
-    stored = STORED.get(tensor.dtype)
-    if stored is None:
-        raise DelegateFailed(f"has weights of type {tensor.dtype.lower()}, which kernels do not read")
-    shape = tensor.shape if len(tensor.shape) == 4 else (tensor.shape[0], 1, 1, tensor.shape[1])
-    load, quant = tensor.weights.load, tensor.quant
-    if quant is None or not quant.scale.size:
-        if stored in ("int8", "int4"):
-            raise DelegateFailed(f"has integer weights without a scale, {tensor.name}")
-        return _Weights(lambda: load().reshape(shape), stored, shape, None)
-    if quant.zero_point.any() or (quant.axis != 0 and quant.scale.size > 1):
-        raise DelegateFailed(f"has asymmetric weights or scales per input, {tensor.name}")
-    scale = np.broadcast_to(quant.scale, (shape[0],)).astype(np.float32)
-    return _Weights(lambda: load().reshape(shape), stored, shape, scale)
+def _weights(tensor: Tensor) -> StoredWeights:
+    """Return the weights of a filter as OHWI."""
+    outputs, *inputs = tensor.shape
+    return stored_weights(tensor, tensor.shape if len(inputs) == 3 else (outputs, 1, 1, *inputs))
 
 
 def _bias(tensor: Tensor | None) -> Array | None:
@@ -114,13 +85,13 @@ def _bias(tensor: Tensor | None) -> Array | None:
     return tensor.weights.load().astype(np.float32).reshape(-1)
 
 
-def _paired(values: _Weights, gates: _Weights) -> _Weights:
+def _paired(values: StoredWeights, gates: StoredWeights) -> StoredWeights:
     """Return both filters as one, in the blocks that Epilogue.gate describes."""
     scale = None
     if values.scale is not None and gates.scale is not None:
         scale = interleave(values.scale, gates.scale)
     shape = (2 * values.shape[0], *values.shape[1:])
-    return _Weights(lambda: interleave(values.load(), gates.load()), values.stored, shape, scale)
+    return StoredWeights(lambda: interleave(values.load(), gates.load()), values.stored, shape, scale)
 
 
 def _paired_bias(values: Array | None, gates: Array | None, outputs: int) -> Array | None:
@@ -130,12 +101,12 @@ def _paired_bias(values: Array | None, gates: Array | None, outputs: int) -> Arr
     return interleave(zeros if values is None else values, zeros if gates is None else gates)
 
 
-def _packed(weights: _Weights, memory: Memory, name: str) -> Filter:
+def _packed(weights: StoredWeights, memory: Memory, name: str) -> Filter:
     rows, columns = prod(weights.shape[1:]), weights.shape[0]
     return pack_filter(weights.load, weights.stored, rows, columns, weights.scale, memory.gpu, name)
 
 
-def _transformed(weights: _Weights, tile: int, memory: Memory, name: str) -> Value:
+def _transformed(weights: StoredWeights, tile: int, memory: Memory, name: str) -> Value:
     """Return Winograd's transform of the weights, as floats of the GPU's type."""
     outputs, _, _, inputs = weights.shape
     dtype = np.float16 if memory.gpu.half else np.float32

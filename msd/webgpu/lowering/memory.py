@@ -9,7 +9,7 @@ import numpy as np
 from msd.errors import DelegateFailed
 from msd.ir import Tensor
 from msd.ir.weights import Array
-from msd.webgpu.fusion import Switches
+from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Element, Gpu
 from msd.webgpu.value import Value
 from msd.webgpu.views import View, view

@@ -1,0 +1,63 @@
+"""Rules that fuse TFLite's operators into those of msd.webgpu.kinds, in the language of graph_rewrites.
+
+`canonicalize` recognises norms, activations and attention; `fuse` makes convolutions and moves into them what
+surrounds them. Rules of a phase may run in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from msd.ir import Graph
+from msd.rewrite import Ledger, Rewrite, apply
+from msd.webgpu.fusion.fuse_activation import fuse_activation, fuse_gelu
+from msd.webgpu.fusion.fuse_gate import fuse_gate
+from msd.webgpu.fusion.fuse_padding import fuse_padding
+from msd.webgpu.fusion.fuse_residual import fuse_residual
+from msd.webgpu.fusion.fuse_upsampling import fuse_upsampling
+from msd.webgpu.fusion.fuse_vector import fuse_vector
+from msd.webgpu.fusion.make_convolution import make_convolution, make_product
+from msd.webgpu.fusion.recognise_attention import recognise_attention
+from msd.webgpu.fusion.recognise_gelu import recognise_clipped_gelu
+from msd.webgpu.fusion.recognise_group_norm import add_shift, fuse_silu, recognise_group_norm
+from msd.webgpu.fusion.recognise_layer_norm import recognise_layer_norm, scale_layer_norm, shift_layer_norm
+from msd.webgpu.fusion.recognise_silu import recognise_silu
+from msd.webgpu.fusion.use_stored_weights import use_stored_weights
+
+
+@dataclass(frozen=True)
+class Switches:
+    """The optimisations of "Speed Is All You Need" (arXiv 2304.11267), each of which may be switched off.
+
+    `norms`: group and layer norm in one or two dispatches. `gelu`: GELU in one, with the product of its gate.
+    `softmax`: only its row statistics in a dispatch of their own. `flash`: FlashAttention. `winograd`:
+    Winograd's convolutions.
+    """
+
+    norms: bool = True
+    gelu: bool = True
+    softmax: bool = True
+    flash: bool = True
+    winograd: bool = True
+
+
+def fuse(graph: Graph, switches: Switches) -> Ledger:
+    """Fuse the operators of `graph` and return what each rule did."""
+    rules: list[Rewrite] = [
+        use_stored_weights,
+        recognise_silu,
+        recognise_attention,
+        make_convolution,
+        make_product,
+        fuse_padding,
+        fuse_upsampling,
+        fuse_activation,
+        fuse_vector,
+        fuse_residual,
+    ]
+    if switches.norms:
+        rules += [recognise_group_norm, add_shift, fuse_silu]
+        rules += [recognise_layer_norm, scale_layer_norm, shift_layer_norm]
+    if switches.gelu:
+        rules += [recognise_clipped_gelu, fuse_gelu, fuse_gate]
+    return apply(graph, rules)

@@ -1,0 +1,100 @@
+"""FlashAttention (Dao et al., arXiv 2205.14135; Dao, arXiv 2307.08691): scores never leave the workgroup."""
+
+from __future__ import annotations
+
+from msd.webgpu.gpu import Gpu
+from msd.webgpu.kernels.flash_shader import Tile, flash_wgsl
+from msd.webgpu.kernels.rows import has_half
+from msd.webgpu.operations import Attention
+from msd.webgpu.value import Dispatch, Kernel, Value
+from msd.webgpu.wgsl import header
+
+LARGEST_HEAD = 256
+"""The largest value_size: above, an invocation would need more than four vectors for each row of the result."""
+LEAST_ACROSS, MOST_ACROSS = 4, 16
+SHAPES = ((16, 4), (8, 4), (4, 4), (4, 2), (2, 2), (1, 2), (1, 1))
+"""(down, rows), the largest tile first: it reads keys and values least often, but leaves the fewest workgroups."""
+SMALLEST_WANTED = 16
+"""Queries of the smallest tile that is chosen only to have more workgroups."""
+LOG2_E = 1.4426950408889634
+
+
+def choose_tile(op: Attention, gpu: Gpu) -> Tile | None:
+    """Return the largest tile that gives twice the workgroups that fill the GPU, or the one that comes nearest.
+
+    None where no tile's workgroup memory suffices, or the heads are larger than LARGEST_HEAD.
+    """
+    if op.value_size > LARGEST_HEAD:
+        return None
+    fitting = [tile for tile in _tiles(op, gpu) if _fits(tile, op, gpu)]
+    wanted = [tile for tile in fitting if tile.queries >= min(SMALLEST_WANTED, fitting[0].queries)]
+    for tile in wanted:
+        if op.batch * op.heads * -(-op.queries // tile.queries) >= 2 * gpu.enough_workgroups:
+            return tile
+    return wanted[-1] if wanted else None
+
+
+def _tiles(op: Attention, gpu: Gpu) -> list[Tile]:
+    """Return the tiles, the largest first, each with as many invocations side by side as suit a row."""
+    across = choose_across(op.value_size)
+    return [Tile(across, down, rows, gpu.real) for down, rows in SHAPES] + [
+        Tile(LEAST_ACROSS, down, rows, gpu.real) for down, rows in SHAPES
+    ]
+
+
+def choose_across(value_size: int) -> int:
+    """Return how many invocations share a row: the fewest idle ones, then the most that leave none with nothing."""
+    columns = -(-value_size // 4)
+
+    def waste(across: int) -> tuple[float, int]:
+        return -(-columns // across) * across / columns, -across
+
+    return min(range(LEAST_ACROSS, MOST_ACROSS + 1), key=waste)
+
+
+def _fits(tile: Tile, op: Attention, gpu: Gpu) -> bool:
+    return (
+        tile.invocations <= gpu.invocations
+        and tile.bytes(op.size, op.value_size) <= gpu.workgroup_bytes
+        and tile.vectors(op.value_size) <= LARGEST_HEAD // 4 // LEAST_ACROSS
+    )
+
+
+def flash(op: Attention, tile: Tile, gpu: Gpu, step: str = "") -> Dispatch:
+    """Return the one dispatch that computes `op` by `tile`."""
+    width = _width(op)
+    # Queries, keys and values may lie in one value, which a dispatch can bind only once.
+    values = {"q": op.q.value, "k": op.k.value, "v": op.v.value}
+    names = {name: next(n for n, v in values.items() if v is values[name]) for name in values}
+    reads: dict[str, tuple[Value, int]] = {names[name]: (values[name], width) for name in values}
+    if op.mask is not None:
+        reads["mask"] = (op.mask, 1)
+    used = tuple(value for value, _ in reads.values())
+    fields = ["queries: u32", "keys: u32", "scale: f32"]
+    fields += [f"{name}_{part}: u32" for name in "qkvy" for part in ("offset", "batch", "head", "row")]
+    half = has_half((*used, op.y.value)) or tile.stored == "f16"
+    code = header(reads, {"y": (op.y.value, width)}, fields, half=half)
+    names["element"] = op.y.value.element
+    code += flash_wgsl(tile, op.size, op.value_size, width, names, op.mask is not None)
+    strides = [
+        number // width
+        for heads in (op.q, op.k, op.v, op.y)
+        for number in (heads.offset, heads.batch, heads.head, heads.row)
+    ]
+    return Dispatch(
+        kernel=Kernel(f"flash attention {op.size}, {tile.queries} x {tile.keys}", code),
+        reads=used,
+        writes=(op.y.value,),
+        groups=(-(-op.queries // tile.queries), op.heads, op.batch),
+        params=(op.queries, op.keys, op.scale * LOG2_E, *strides),
+        flops=op.flops,
+        step=step,
+    )
+
+
+def _width(op: Attention) -> int:
+    """Return 4 where all rows are whole vectors at places that four divides, else 1."""
+    numbers = [op.size, op.value_size]
+    for heads in (op.q, op.k, op.v, op.y):
+        numbers += [heads.offset, heads.batch, heads.head, heads.row]
+    return 4 if all(number % 4 == 0 for number in numbers) else 1

@@ -1,0 +1,185 @@
+"""Graphs as programs: the numbers of LiteRT on the CPU, for each kind of operator, and refusals by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from msd.errors import DelegateFailed
+from msd.ir import Build, Graph, Model, Op, Quant, Tensor
+from msd.ir.weights import Array
+from msd.webgpu.compile import compile_model
+from msd.webgpu.fuse import Switches
+from msd.webgpu.gpu import Gpu
+from tests.harness import Ints, build, normal
+from tests.webgpu_programs import check_program
+
+
+def convolution(new: Build, x: Tensor, outputs: int, kernel: int = 1, **attrs: object) -> Tensor:
+    filters = normal(outputs, kernel, kernel, x.shape[3])
+    return new.CONV_2D(x, new.const(filters), new.const(normal(outputs)), **{"stride_h": 1, "stride_w": 1, **attrs})
+
+
+@pytest.mark.parametrize("kernel", [1, 3])
+@pytest.mark.parametrize("stride", [1, 2])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("channels", [3, 4, 16])
+def test_convolutions_of_every_geometry(kernel: int, stride: int, padding: str, channels: int) -> None:
+    check_program(
+        lambda new, x: convolution(new, x, 8, kernel, stride_h=stride, stride_w=stride, padding=padding),
+        x=(2, 7, 6, channels),
+        kernels=[f"CONV_2D {kernel}x{kernel}"],
+    )
+
+
+def test_a_dilated_convolution_with_an_activation() -> None:
+    check_program(
+        lambda new, x: convolution(
+            new, x, 5, 3, dilation_h_factor=2, dilation_w_factor=2, fused_activation_function="RELU"
+        ),
+        x=(1, 9, 8, 4),
+    )
+
+
+@pytest.mark.parametrize("dtype", ["INT8", "INT4"])
+@pytest.mark.parametrize("kernel", [1, 3])
+def test_integer_filters_with_a_scale_for_each_output(dtype: str, kernel: int) -> None:
+    """LiteRT computes with the same weights as floats."""
+    stored = np.random.default_rng(0).integers(-7, 8, (12, kernel, kernel, 16)).astype(np.int8)
+    scale = np.linspace(0.1, 2, 12).astype(np.float32)
+    floats = stored * scale.reshape(-1, 1, 1, 1)
+
+    def spell(filters: Tensor) -> object:
+        def spelled(new: Build, x: Tensor) -> Tensor:
+            return new.CONV_2D(x, filters, new.const(normal(12)), stride_h=1, stride_w=1)
+
+        return spelled
+
+    quantised = Tensor("w", stored.shape, dtype, Build().const(stored).data, Quant(scale, np.zeros(12, np.int64)))
+    check_program(
+        spell(quantised), reference=spell(Build().const(floats.astype(np.float32))), x=(1, 5, 6, 16)
+    )
+
+
+def test_a_fully_connected_layer() -> None:
+    def spell(new: Build, x: Tensor) -> Tensor:
+        return new.FULLY_CONNECTED(x, new.const(normal(6, 8)), new.const(normal(6)))
+
+    check_program(spell, x=(5, 8))
+
+
+def test_everything_around_a_convolution_is_one_dispatch() -> None:
+    def spell(new: Build, x: Tensor, t: Tensor, r: Tensor) -> Tensor:
+        padded = new.PAD(x, new.const(np.array([[0, 0], [1, 1], [1, 1], [0, 0]], np.int32)))
+        return new.ADD(new.ADD(convolution(new, padded, 8, 3, padding="VALID"), t), r)
+
+    check_program(spell, x=(2, 6, 5, 4), t=(2, 1, 1, 8), r=(2, 6, 5, 8), kernels=["CONV_2D 3x3"])
+
+
+@pytest.mark.parametrize(
+    "switches",
+    [
+        Switches(),
+        Switches(flash=False),
+        Switches(flash=False, softmax=False),
+        Switches(False, False, False, False, False),
+    ],
+)
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_attention_in_each_form(switches: Switches, masked: bool, batch: int) -> None:
+    def spell(new: Build, x: Tensor) -> Tensor:
+        rows = new.TRANSPOSE(new.RESHAPE(convolution(new, x, 24), [batch, 15, 6, 4]), [0, 2, 1, 3])
+        q, k, v = new.SPLIT(1, rows, 3)
+        scores = new.BATCH_MATMUL(q, new.TRANSPOSE(k, [0, 1, 3, 2]))
+        if masked:
+            scores = new.ADD(scores, new.const(normal(1, 1, 15, 15)))
+        heads = new.BATCH_MATMUL(new.SOFTMAX(scores, beta=1.0), v)
+        return new.RESHAPE(new.TRANSPOSE(heads, [0, 2, 1, 3]), [batch, 3, 5, 8])
+
+    check_program(spell, switches=switches, scale=0.3, x=(batch, 3, 5, 4))
+
+
+@pytest.mark.parametrize("adjoint", [False, True])
+def test_batched_products_elsewhere(adjoint: bool) -> None:
+    shape = (2, 3, 7, 4) if adjoint else (2, 3, 4, 7)
+    check_program(lambda new, a, b: new.BATCH_MATMUL(a, b, adj_y=adjoint), a=(2, 3, 5, 4), b=shape)
+
+
+def test_what_moves_elements() -> None:
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, ...]:
+        turned = new.TRANSPOSE(x, [0, 3, 1, 2])
+        first, second = new.SPLIT(3, x, 2)
+        joined = new.CONCATENATION(second, first, x, axis=3)
+        padded = new.PAD(x, new.const(np.array([[0, 0], [0, 1], [2, 0], [0, 3]], np.int32)))
+        large = new.RESIZE_NEAREST_NEIGHBOR(x, [9, 10])
+        wide = new.BROADCAST_TO(new.SLICE(x, [0, 1, 0, 0], [2, 1, 5, 6]), [2, 4, 5, 6])
+        flat = new.RESHAPE(turned, [2, 6, 15])
+        return turned, joined, padded, large, wide, flat
+
+    check_program(spell, least=300, x=(2, 3, 5, 6))
+
+
+def test_reductions() -> None:
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, ...]:
+        return (
+            new.MEAN(x, [1, 2], keep_dims=True),
+            new.MEAN(x, [3]),
+            new.SUM(x, [-1], keep_dims=True),
+            new.REDUCE_MAX(x, [2, 3]),
+        )
+
+    check_program(spell, x=(2, 6, 5, 7))
+
+
+def test_a_token_embedding_in_int8() -> None:
+    stored = np.random.default_rng(0).integers(-127, 128, (9, 6)).astype(np.int8)
+    scale = np.linspace(0.1, 2, 9).astype(np.float32)
+    table = Tensor("t", (9, 6), "INT8", Build().const(stored).data, Quant(scale, np.zeros(9, np.int64)))
+    floats = (stored * scale[:, None]).astype(np.float32)
+    check_program(
+        lambda new, ids: new.EMBEDDING_LOOKUP(ids, table),
+        reference=lambda new, ids: new.EMBEDDING_LOOKUP(ids, new.const(floats)),
+        ids=Ints((7,)),
+    )
+
+
+def refused(graph: Graph, gpu: Gpu | None = None) -> str:
+    with pytest.raises(DelegateFailed) as problem:
+        compile_model(Model([graph]), gpu or Gpu())
+    return str(problem.value)
+
+
+def test_an_operator_without_a_kernel_is_named_with_its_place() -> None:
+    graph = build(lambda new, x: new.NEG(new.FLOOR(x)), x=(2, 3))
+    assert refused(graph) == "FLOOR, operator 0 (t0), has no kernel for WebGPU"
+
+
+def test_a_bilinear_resize_is_refused() -> None:
+    graph = build(lambda new, x: new.RESIZE_BILINEAR(x, [6, 6]), x=(1, 3, 3, 4))
+    assert "RESIZE_BILINEAR" in refused(graph)
+
+
+def test_a_resize_by_a_fraction_is_refused() -> None:
+    graph = build(lambda new, x: new.RESIZE_NEAREST_NEIGHBOR(x, [4, 4]), x=(1, 3, 3, 4))
+    assert "does not enlarge by whole factors" in refused(graph)
+
+
+def test_a_shape_that_is_not_fixed_is_refused() -> None:
+    graph = build(lambda new, x: new.NEG(x), x=(2, 3))
+    graph.inputs[0].shape_signature = (-1, 3)
+    assert "the shape of x is not fixed" in refused(graph)
+
+
+def test_weights_with_zero_points_are_refused() -> None:
+    quant = Quant(np.ones(4, np.float32), np.ones(4, np.int64))
+    filters = Tensor("w", (4, 1, 1, 4), "INT8", Build().const(np.ones((4, 1, 1, 4), np.int8)).data, quant)
+    graph = build(lambda new, x: new.CONV_2D(x, filters, None, stride_h=1, stride_w=1), x=(1, 2, 2, 4))
+    assert "has zero points" in refused(graph)
+
+
+def test_a_gpu_with_small_buffers_is_refused_in_a_sentence() -> None:
+    graph = build(lambda new, x: convolution(new, x, 8, 3), x=(1, 64, 64, 8))
+    assert "this GPU's buffers have at most 65536" in refused(graph, Gpu(buffer_bytes=65536))

@@ -1,0 +1,108 @@
+"""Programs in folders: what is written is read, and damage is found before anything runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from msd.errors import BadBundle
+from msd.webgpu import store
+from msd.webgpu.assemble import Named, assemble
+from msd.webgpu.kernels.pointwise import Strided, compute
+from msd.webgpu.program import Program
+from msd.webgpu.session import Session
+from msd.webgpu.store import NAME, read_program, write_program
+from msd.webgpu.value import Value
+from tests.webgpu_device import constant, device
+
+NUMBERS = np.arange(1000, dtype=np.float32)
+
+
+def product() -> Program:
+    x, y = Value("x", "f32", 1000), Value("y", "f32", 1000)
+    operands = [Strided(x, (1,)), Strided(constant("c", NUMBERS), (1,))]
+    dispatches = compute("$a * $b", operands, Strided(y, (1,)), (1000,), device().gpu)
+    named = [Named(value, (10, 100), "float32") for value in (x, y)]
+    return assemble(dispatches, {"x": named[0]}, {"y": named[1]}, device().gpu)
+
+
+@pytest.mark.parametrize("shard", [64 << 20, 1024])
+def test_a_program_that_is_read_again_computes_the_same(
+    shard: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "SHARD_BYTES", shard)
+    write_program(product(), tmp_path, half=False)
+    assert len(list(tmp_path.glob("*.bin"))) == -(-4000 // shard)
+    x = np.linspace(-1, 1, 1000, dtype=np.float32).reshape(10, 100)
+    with Session(read_program(tmp_path), device()) as session:
+        np.testing.assert_array_equal(session.run({"x": x})["y"], x * NUMBERS.reshape(10, 100))
+
+
+def test_a_flipped_bit_in_a_shard_is_refused(tmp_path: Path) -> None:
+    write_program(product(), tmp_path, half=False)
+    shard = next(tmp_path.glob("*.bin"))
+    content = bytearray(shard.read_bytes())
+    content[77] ^= 1
+    shard.write_bytes(content)
+    with pytest.raises(BadBundle, match="is damaged: its SHA-256 is not the one"):
+        Session(read_program(tmp_path), device())
+
+
+def test_a_missing_shard_is_named(tmp_path: Path) -> None:
+    write_program(product(), tmp_path, half=False)
+    next(tmp_path.glob("*.bin")).unlink()
+    with pytest.raises(BadBundle, match="weights-0-0.bin cannot be read"):
+        Session(read_program(tmp_path), device())
+
+
+def _far(value: dict[str, Any]) -> None:
+    value["steps"][0]["places"][0]["offset"] = 1 << 40
+
+
+def _stray(value: dict[str, Any]) -> None:
+    value["steps"][0]["pipeline"] = 9
+
+
+def _escape(value: dict[str, Any]) -> None:
+    value["shards"][0]["file"] = "../weights.bin"
+
+
+def _text(value: dict[str, Any]) -> None:
+    value["params"] = "¶"
+
+
+def _new(value: dict[str, Any]) -> None:
+    value["format"] = 99
+
+
+def _mistyped(value: dict[str, Any]) -> None:
+    value["buffers"] = "many"
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (_far, "a binding lies outside its buffer, or names none"),
+        (_stray, "a binding lies outside its buffer, or names none"),
+        (_escape, "a binding lies outside its buffer, or names none"),
+        (_text, "has parameters that are not base64"),
+        (_new, "has format 99"),
+        (_mistyped, "is not a program"),
+    ],
+)
+def test_a_damaged_description_is_refused(damage: Any, message: str, tmp_path: Path) -> None:
+    write_program(product(), tmp_path, half=False)
+    value = json.loads((tmp_path / NAME).read_text())
+    damage(value)
+    (tmp_path / NAME).write_text(json.dumps(value))
+    with pytest.raises(BadBundle, match=message):
+        read_program(tmp_path)
+
+
+def test_a_folder_without_a_program_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadBundle, match=r"program.json cannot be read"):
+        read_program(tmp_path)

@@ -1,0 +1,50 @@
+"""What a test of the WebGPU compiler claims: a graph's program computes LiteRT's numbers, on SwiftShader."""
+
+from __future__ import annotations
+
+from msd.ir import Graph, Model
+from msd.ir.weights import Array
+from msd.parity import psnr
+from msd.webgpu.compile import compile_model
+from msd.webgpu.fuse import Switches
+from msd.webgpu.program import Program
+from msd.webgpu.session import Session
+from tests.harness import Feeds, Ints, Spell, build, evaluate, feeds_for
+from tests.webgpu_device import device
+
+LEAST = 100.0
+"""Decibels to LiteRT on the CPU, in float32."""
+
+
+def check_program(
+    spell: Spell,
+    *,
+    kernels: list[str] | None = None,
+    switches: Switches | None = None,
+    feeds: Feeds | None = None,
+    scale: float = 3.0,
+    least: float = LEAST,
+    reference: Spell | None = None,
+    **inputs: tuple[int, ...] | Ints,
+) -> Program:
+    """The program's outputs are LiteRT's to `least` dB; `kernels` are the operations of its dispatches.
+
+    LiteRT runs `reference` if there is one: the same graph with weights that the CPU reads as a GPU does.
+    """
+    wanted = build(reference or spell, **inputs)
+    fed = {**feeds_for(wanted, scale=scale), **(feeds or {})}
+    program, got = run_program(build(spell, **inputs), fed, switches)
+    arrays = zip(wanted.signatures[0].outputs, evaluate(wanted, fed), got, strict=True)
+    for name, array, result in arrays:
+        assert array.shape == result.shape
+        assert psnr(array, result) >= least, f"{name}: {psnr(array, result):.1f} dB\n{wanted}"
+    if kernels is not None:
+        assert [step.operation for step in program.steps] == kernels
+    return program
+
+
+def run_program(graph: Graph, feeds: Feeds, switches: Switches | None = None) -> tuple[Program, list[Array]]:
+    """Compile a graph, which is changed, and run it on SwiftShader; returns its outputs too."""
+    program = compile_model(Model([graph]), device().gpu, switches)
+    with Session(program, device()) as session:
+        return program, list(session.run(feeds).values())
