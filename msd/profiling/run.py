@@ -11,6 +11,7 @@ from msd.prediction.device import Device
 from msd.profiling.ablation import ablate
 from msd.profiling.measure import NetworkFile, measure_network
 from msd.profiling.result import KernelReport
+from msd.profiling.winograd import measure_tiles
 from msd.runners.backends.webgpu import BACKEND
 from msd.runners.machine import this_machine
 from msd.runners.runner import Conditions, Precision
@@ -65,6 +66,9 @@ def _measured(
     if settings.ablation:
         made = ablate(file, conditions, settings.repeats, settings.device, told)
         report = replace(report, ablations=(*report.ablations, made))
+    if settings.winograd:
+        tiles = measure_tiles(file, conditions, settings.repeats, told)
+        report = replace(report, winograd=(*report.winograd, tiles))
     if not settings.ablation and not settings.winograd:
         costs = measure_network(file, conditions, settings.repeats, told)
         report = replace(report, networks=(*report.networks, costs))
