@@ -44,5 +44,6 @@ def only_types_differ(full: Dispatch, half: Dispatch) -> bool:
     )
     changed = [(a, b) for a, b in lines if a != b]
     return half.kernel.wgsl.startswith("enable f16;\n") and all(
-        re.search(r"@binding|alias Y", a) and a == b.replace("f16", "f32") for a, b in changed
+        re.search(r"@binding|alias [YT]|^fn store|^  (if .*)?y\[", a) and a == b.replace("f16", "f32")
+        for a, b in changed
     )

@@ -64,12 +64,12 @@ class Tile:
 LOADS = {
     4: "fn load_$name(base: u32, i: u32) -> vec4<f32> { return vec4<f32>($array[base + i]); }\n",
     1: """fn load_$name(base: u32, i: u32) -> vec4<f32> {
-  var v = vec4<f32>(0.0);
-  if (4u * i < ${size}u) { v.x = f32($array[base + 4u * i]); }
-  if (4u * i + 1u < ${size}u) { v.y = f32($array[base + 4u * i + 1u]); }
-  if (4u * i + 2u < ${size}u) { v.z = f32($array[base + 4u * i + 2u]); }
-  if (4u * i + 3u < ${size}u) { v.w = f32($array[base + 4u * i + 3u]); }
-  return v;
+  var four = vec4<f32>(0.0);
+  if (4u * i < ${size}u) { four.x = f32($array[base + 4u * i]); }
+  if (4u * i + 1u < ${size}u) { four.y = f32($array[base + 4u * i + 1u]); }
+  if (4u * i + 2u < ${size}u) { four.z = f32($array[base + 4u * i + 2u]); }
+  if (4u * i + 3u < ${size}u) { four.w = f32($array[base + 4u * i + 3u]); }
+  return four;
 }
 """,
 }
