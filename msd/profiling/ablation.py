@@ -22,7 +22,7 @@ from msd.runners.random_inputs import random_inputs
 from msd.runners.runner import Conditions
 from msd.runners.timings import Effort, interleaved
 from msd.webgpu.compile import compile_file
-from msd.webgpu.fusion import Switches
+from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Gpu
 
 ADDED: dict[str, tuple[str, ...]] = {
@@ -32,7 +32,7 @@ ADDED: dict[str, tuple[str, ...]] = {
     "+ FlashAttention": ("flash",),
     "+ Winograd": ("winograd",),
 }
-"""The rows of Table 1, and the switches of msd.webgpu.fusion that each adds."""
+"""The rows of Table 1, and the switches of msd.webgpu.fuse that each adds."""
 
 
 def ablate(

@@ -86,5 +86,5 @@ def _costs(
         least_tensor_bytes=program.least_tensor_bytes,
         weight_bytes=program.weight_bytes,
         parameter_bytes=program.parameter_bytes,
-        notes=place.notes,
+        notes=tuple(note for note in place.notes if note != f"{len(seconds)} dispatches"),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 
 import msd
+from msd.errors import DelegateFailed
 from msd.prediction.device import Device
 from msd.profiling.ablation import ablate
 from msd.profiling.measure import NetworkFile, measure_network
@@ -40,7 +41,8 @@ def measure_kernels(
     """Return what was measured of each file; `command` is recorded in it.
 
     Raises BadConfig where wgpu is not installed or the device's figures are missing, NoDelegate without an
-    adapter, and DelegateFailed for a file that WebGPU does not run or a GPU without timestamp queries.
+    adapter, and DelegateFailed for a file that WebGPU does not run, for a GPU without timestamp queries, and
+    where there is nothing to measure.
     """
     on_progress("looking for a GPU", 0.0)
     conditions = BACKEND.prepare(Conditions(precision=settings.precision))
@@ -53,6 +55,9 @@ def measure_kernels(
             on_progress(f"{file.component}: {activity}", done / len(files))
 
         report = _measured(report, file, conditions, settings, told)
+    if settings.winograd and not report.winograd:
+        names = ", ".join(file.component for file in files)
+        raise DelegateFailed(f"there is no 3x3 convolution without stride in {names}")
     return report
 
 
@@ -68,7 +73,7 @@ def _measured(
         report = replace(report, ablations=(*report.ablations, made))
     if settings.winograd:
         tiles = measure_tiles(file, conditions, settings.repeats, told)
-        report = replace(report, winograd=(*report.winograd, tiles))
+        report = replace(report, winograd=(*report.winograd, *filter(None, [tiles])))
     if not settings.ablation and not settings.winograd:
         costs = measure_network(file, conditions, settings.repeats, told)
         report = replace(report, networks=(*report.networks, costs))

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from msd import tflite
 from msd.ir import Op
-from msd.webgpu.fusion import Switches, fuse
+from msd.runners.runner import Precision
+from msd.webgpu.fuse import Switches, fuse
 from msd.webgpu.kinds import FILTER
 
 
@@ -26,6 +27,15 @@ class ConvolutionShape:
     def flops(self) -> int:
         """Additions and multiplications of the convolution."""
         return 2 * self.batch * self.height * self.width * 9 * self.inputs * self.outputs
+
+
+@dataclass(frozen=True)
+class MeasureShape:
+    """The request to measure a shape in all tile sizes; each time is the median of `repeats`."""
+
+    shape: ConvolutionShape
+    precision: Precision
+    repeats: int
 
 
 def shapes_of(path: Path) -> dict[ConvolutionShape, int]:

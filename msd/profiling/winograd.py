@@ -7,8 +7,7 @@ import math
 from msd.errors import DelegateFailed
 from msd.profiling.measure import NetworkFile
 from msd.profiling.result import ShapeCosts, TileCost, WinogradCosts
-from msd.profiling.shapes import ConvolutionShape, shapes_of
-from msd.profiling.winograd_worker import MeasureShape
+from msd.profiling.shapes import ConvolutionShape, MeasureShape, shapes_of
 from msd.runners.backend import Report
 from msd.runners.backends.webgpu import SECONDS
 from msd.runners.child import Bounds, Child
@@ -20,14 +19,16 @@ EXACT = 400.0
 """The decibels that stand for no error at all: JSON has no infinity."""
 
 
-def measure_tiles(file: NetworkFile, conditions: Conditions, repeats: int, report: Report) -> WinogradCosts:
-    """Return the costs of each shape of a file in each tile size; int8 weights, random numbers.
+def measure_tiles(
+    file: NetworkFile, conditions: Conditions, repeats: int, report: Report
+) -> WinogradCosts | None:
+    """Return the costs of each shape of a file in each tile size, None for a file without such convolutions.
 
-    Raises DelegateFailed for a file without such convolutions, or where WebGPU is lost or refuses.
+    Weights are int8, and all numbers random. Raises DelegateFailed where WebGPU is lost or refuses.
     """
     shapes = shapes_of(file.path)
     if not shapes:
-        raise DelegateFailed(f"{file.path} has no 3x3 convolution that Winograd's algorithm computes")
+        return None
     assert conditions.adapter is not None, "prepared conditions have an adapter"
     costs: list[ShapeCosts] = []
     with Child(conditions.adapter.environment, Bounds.of(SECONDS), WORKER) as child:

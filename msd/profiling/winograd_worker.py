@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from functools import cache, partial
 from multiprocessing.connection import Connection
 from statistics import median
@@ -13,9 +12,9 @@ import numpy as np
 
 from msd.errors import DelegateFailed
 from msd.ir.weights import Array
-from msd.profiling.shapes import ConvolutionShape
+from msd.profiling.shapes import ConvolutionShape, MeasureShape
 from msd.profiling.winograd_counts import TILES
-from msd.runners.runner import Placement, Precision
+from msd.runners.runner import Placement
 from msd.runners.worker import Done, serve
 from msd.webgpu.assemble import Named, assemble
 from msd.webgpu.device import Device, open_device
@@ -29,15 +28,6 @@ from msd.webgpu.value import Dispatch, Value
 
 SAMPLES = 64
 """The pixels of a result that are compared with exact ones: all channels of each."""
-
-
-@dataclass(frozen=True)
-class MeasureShape:
-    """Measure a convolution of this shape in all tile sizes; each time is the median of `repeats`."""
-
-    shape: ConvolutionShape
-    precision: Precision
-    repeats: int
 
 
 def answer(request: MeasureShape) -> Done:

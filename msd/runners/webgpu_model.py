@@ -13,7 +13,7 @@ from msd.runners.program_facts import DispatchFacts, ProgramFacts
 from msd.runners.runner import Placement, Precision
 from msd.webgpu.compile import compile_model
 from msd.webgpu.device import Device, open_device
-from msd.webgpu.fusion import Switches
+from msd.webgpu.fuse import Switches
 from msd.webgpu.program import Program, Step
 from msd.webgpu.session import Session
 
@@ -23,7 +23,7 @@ DELEGATE = "msd.webgpu"
 class WebGpuModel:
     """The file's program on this machine's GPU, without some optimisations; raises the errors of msd.webgpu.
 
-    `without` names fields of `msd.webgpu.fusion.Switches`.
+    `without` names fields of `msd.webgpu.fuse.Switches`.
     """
 
     def __init__(self, path: Path, precision: Precision, without: Sequence[str] = ()) -> None:

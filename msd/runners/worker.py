@@ -66,7 +66,7 @@ class CompileForCpu:
 class LoadOnWebGpu:
     """Compile the file to kernels of msd's own, without the optimisations in `without`.
 
-    These are fields of `msd.webgpu.fusion.Switches`.
+    These are fields of `msd.webgpu.fuse.Switches`.
     """
 
     path: Path

@@ -23,7 +23,7 @@ SECONDS = 600.0
 
 
 class WebGpuProcess(ProcessRunner):
-    """A file compiled by msd.webgpu, without the optimisations in `without` (msd.webgpu.fusion.Switches).
+    """A file compiled by msd.webgpu, without the optimisations in `without` (msd.webgpu.fuse.Switches).
 
     Raises BadModelFile for a file that is no model, NoDelegate without an adapter, and DelegateFailed for an
     operator without a kernel, for a GPU that is too small, or when the process dies or exceeds its bounds.
