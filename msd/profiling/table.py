@@ -10,7 +10,6 @@ from msd.families import file_names, title_of
 from msd.profiling.kinds import KernelCost, by_kind, total
 from msd.profiling.result import (
     Ablation,
-    AblationRow,
     KernelReport,
     NetworkCosts,
     ShapeCosts,
@@ -24,7 +23,7 @@ NOTHING = "–"
 def tables(report: KernelReport) -> list[TextTable]:
     """Return all tables."""
     costs = [table for each in report.networks for table in (_kinds(each), _totals(each))]
-    costs += [_ablation(each) for each in report.ablations]
+    costs += [table for each in report.ablations for table in (_ablation(each), _counted(each))]
     return costs + [table for each in report.winograd for table in (_tiles(each), _shapes(each))]
 
 
@@ -53,8 +52,8 @@ def remarks(report: KernelReport) -> list[str]:
             "GPU, bias, activation, sum and upsampling in the same dispatch, and one arena for all tensors"
         )
         sentences.append(
-            "“Counted” is the sum of each dispatch's least time by its bytes and by its arithmetic at the "
-            "device's peak; nothing ran there"
+            "A least time adds up, for each dispatch, the longer of the times of its bytes and of its "
+            "arithmetic at the device's peaks; nothing ran there"
         )
     return sentences
 
@@ -114,34 +113,37 @@ def _speed(every: KernelCost, run: float) -> str:
 
 def _ablation(ablation: Ablation) -> TextTable:
     columns = (
-        *("", "median", "to the baseline", "to the row before", "dispatches"),
-        *("tensor, MB", "weight, MB", "moved, MB"),
-        *(f"counted on {ablation.device}", "to the baseline", "by float32's peak"),
-        *("its moved, MB", "its GFLOP"),
+        *("", "median", "× baseline's speed", "× the row before"),
+        *("dispatches", "tensor, MB", "weight, MB", "moved, MB"),
     )
-    before = [ablation.rows[0], *ablation.rows]
-    rows = tuple(_row(row, last, ablation.rows[0]) for last, row in zip(before, ablation.rows, strict=False))
-    return TextTable(f"{_heading(ablation)}: optimisations, in turn", columns, rows)
+    rows = []
+    for row, before in zip(ablation.rows, (ablation.rows[0], *ablation.rows), strict=False):
+        seconds, others = median(row.run_seconds), (ablation.rows[0], before)
+        faster = (ratio(seconds, median(other.run_seconds)) for other in others)
+        sizes = (row.tensor_bytes, row.weight_bytes, row.bytes)
+        rows.append((row.name, duration(seconds), *faster, str(row.dispatches), *map(_megabytes, sizes)))
+    return TextTable(f"{_heading(ablation)}: optimisations, in turn", columns, tuple(rows))
 
 
-def _row(row: AblationRow, before: AblationRow, base: AblationRow) -> tuple[str, ...]:
-    seconds = {id(each): median(each.run_seconds) for each in (row, before, base)}
-    counted = row.counted
-    return (
-        row.name,
-        duration(seconds[id(row)]),
-        ratio(seconds[id(row)], seconds[id(base)]),
-        ratio(seconds[id(row)], seconds[id(before)]),
-        str(row.dispatches),
-        f"{row.tensor_bytes / 1e6:.1f}",
-        f"{row.weight_bytes / 1e6:.1f}",
-        f"{row.bytes / 1e6:.1f}",
-        duration(counted.seconds),
-        ratio(counted.seconds, base.counted.seconds),
-        ratio(counted.float_seconds, base.counted.float_seconds),
-        f"{counted.bytes / 1e6:.1f}",
-        f"{counted.arithmetic / 1e9:.2f}",
+def _counted(ablation: Ablation) -> TextTable:
+    columns = (
+        *("", "least time", "× baseline's speed", "by float32's peak", "× baseline's speed"),
+        *("dispatches", "tensor, MB", "weight, MB", "moved, MB", "GFLOP computed"),
     )
+    rows, base = [], ablation.rows[0].counted
+    for row in ablation.rows:
+        each = row.counted
+        times = (duration(each.seconds), ratio(each.seconds, base.seconds))
+        floats = (duration(each.float_seconds), ratio(each.float_seconds, base.float_seconds))
+        sizes = map(_megabytes, (each.tensor_bytes, each.weight_bytes, each.bytes))
+        computed = f"{each.arithmetic / 1e9:.2f}"
+        rows.append((row.name, *times, *floats, str(each.dispatches), *sizes, computed))
+    name = f"{title(ablation.component)} counted for {ablation.device}, fp16"
+    return TextTable(name, columns, tuple(rows))
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:.1f}"
 
 
 def ratio(seconds: float, other: float) -> str:
@@ -152,7 +154,7 @@ def ratio(seconds: float, other: float) -> str:
 def _tiles(winograd: WinogradCosts) -> TextTable:
     columns = (
         *("tile", "FLOPs saved", "tensor memory", "weight memory"),
-        *("all 3x3 convolutions", "to none", "least dB"),
+        *("all 3x3 convolutions", "× the speed of none", "least dB"),
     )
     rows = [_tile(tile, winograd.shapes) for tile in (0, *TILES)]
     return TextTable(f"{_heading(winograd)}: Winograd's tile sizes", columns, tuple(rows))
@@ -172,10 +174,17 @@ def _tile(tile: int, shapes: Sequence[ShapeCosts]) -> tuple[str, ...]:
 
 
 def _sums(tile: int, shapes: Sequence[ShapeCosts]) -> tuple[float, float]:
-    """Return the seconds of all convolutions in one tile size, and the least decibels of them."""
-    costs = [(shape.count, each) for shape in shapes for each in shape.tiles if each.tile == tile]
-    seconds = sum(count * each.seconds for count, each in costs)
-    return seconds, min((each.decibels for _, each in costs), default=0.0)
+    """Return the seconds of all convolutions in one tile size, and the least decibels of them.
+
+    A shape that a tile size was refused for counts as it is without Winograd.
+    """
+    seconds, decibels = 0.0, []
+    for shape in shapes:
+        costs = {each.tile: each for each in shape.tiles}
+        cost = costs.get(tile, costs[0])
+        seconds += shape.count * cost.seconds
+        decibels.append(cost.decibels)
+    return seconds, min(decibels)
 
 
 def _shapes(winograd: WinogradCosts) -> TextTable:
