@@ -23,8 +23,8 @@ RUNNING = [backend for backend in backends().values() if backend.open]
 
 
 def test_those_that_run_networks_come_before_those_that_only_measure() -> None:
-    assert list(backends()) == ["litert-cpu", "litert-gpu", "tflite-runtime", "android"]
-    assert [backend.spelling for backend in RUNNING] == ["cpu", "gpu", "tflite-runtime"]
+    assert list(backends()) == ["litert-cpu", "litert-gpu", "tflite-runtime", "webgpu", "android"]
+    assert [backend.spelling for backend in RUNNING] == ["cpu", "gpu", "tflite-runtime", "webgpu"]
 
 
 def test_a_backend_is_found_by_its_name_and_by_its_alias() -> None:
@@ -65,7 +65,7 @@ def test_every_runner_says_what_it_runs_and_what_that_took(
         assert 1 << 20 < (runner.memory.before or 0) <= (runner.memory.peak or 0)
         assert isinstance(runner.log, str)
         place = runner.placement
-    on_gpu = backend is find_backend("gpu")
+    on_gpu = backend in (find_backend("gpu"), find_backend("webgpu"))
     assert (place.processor, place.threads) == ((adapter.find().name, None) if on_gpu else ("CPU", 1))
     assert place.precision == "fp32"
 

@@ -125,6 +125,7 @@ def _pipeline(dispatch: Dispatch) -> Pipeline:
 
 def _step(dispatch: Dispatch, pipeline: int, places: Mapping[Value, Place], params: Place | None) -> Step:
     bound = [places[value] for value in (*dispatch.reads, *dispatch.writes)]
+    assert len(set(bound)) == len(bound), f"{dispatch.kernel.name} binds a value twice, which WebGPU forbids"
     return Step(
         pipeline=pipeline,
         places=(*bound, params) if params else tuple(bound),

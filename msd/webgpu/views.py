@@ -58,6 +58,17 @@ def view(tensor: Tensor) -> View:
     return inner or View(tensor, 0, tensor.shape, contiguous_strides(tensor.shape))
 
 
+def same_memory(a: Tensor, b: Tensor) -> bool:
+    """Whether two tensors are the same array, perhaps in two shapes."""
+    return _reshaped_from(a) is _reshaped_from(b)
+
+
+def _reshaped_from(tensor: Tensor) -> Tensor:
+    while tensor.producer is not None and tensor.producer.kind == "RESHAPE":
+        tensor = tensor.producer.operands[0]
+    return tensor
+
+
 def _through(maker: Op, tensor: Tensor) -> View | None:
     if maker.kind == "RESHAPE":
         return view(maker.operands[0]).reshaped(tensor.shape)

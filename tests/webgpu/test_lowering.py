@@ -19,7 +19,9 @@ from tests.webgpu_programs import check_program
 
 def convolution(new: Build, x: Tensor, outputs: int, kernel: int = 1, **attrs: object) -> Tensor:
     filters = normal(outputs, kernel, kernel, x.shape[3])
-    return new.CONV_2D(x, new.const(filters), new.const(normal(outputs)), **{"stride_h": 1, "stride_w": 1, **attrs})
+    return new.CONV_2D(
+        x, new.const(filters), new.const(normal(outputs)), **{"stride_h": 1, "stride_w": 1, **attrs}
+    )
 
 
 @pytest.mark.parametrize("kernel", [1, 3])
@@ -57,7 +59,9 @@ def test_integer_filters_with_a_scale_for_each_output(dtype: str, kernel: int) -
 
         return spelled
 
-    quantised = Tensor("w", stored.shape, dtype, Build().const(stored).data, Quant(scale, np.zeros(12, np.int64)))
+    quantised = Tensor(
+        "w", stored.shape, dtype, Build().const(stored).data, Quant(scale, np.zeros(12, np.int64))
+    )
     check_program(
         spell(quantised), reference=spell(Build().const(floats.astype(np.float32))), x=(1, 5, 6, 16)
     )
@@ -120,6 +124,21 @@ def test_what_moves_elements() -> None:
         return turned, joined, padded, large, wide, flat
 
     check_program(spell, least=300, x=(2, 3, 5, 6))
+
+
+def test_what_an_operator_reads_twice() -> None:
+    """WebGPU binds a value once to a dispatch that may write to its buffer."""
+
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, ...]:
+        square = new.BATCH_MATMUL(new.RESHAPE(x, [12, 4]), new.RESHAPE(x, [12, 4]), adj_y=True)
+        return (
+            new.ADD(x, x),
+            new.MUL(x, new.SLICE(x, [0, 0, 0, 0], [1, 1, 1, 1])),
+            square,
+            new.ADD(x, convolution(new, x, 4)),
+        )
+
+    check_program(spell, x=(1, 3, 4, 4))
 
 
 def test_reductions() -> None:

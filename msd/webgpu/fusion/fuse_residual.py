@@ -1,7 +1,8 @@
 """The sum of a convolution and another image: the residual of a block."""
 
 from msd.rewrite import Build, Skip, Tensor, any_op, op, rule, skip, var
-from msd.webgpu.kinds import RESIDUAL
+from msd.webgpu.kinds import RESIDUAL, X
+from msd.webgpu.views import same_memory
 
 
 @rule("cleanup", op.ADD(any_op("CONVOLUTION", name="convolved"), var("residual")))
@@ -12,4 +13,6 @@ def fuse_residual(new: Build, convolved: Tensor, residual: Tensor) -> Tensor | S
         return skip("the other summand is no computed image of this size")
     if maker.inputs[RESIDUAL] is not None:
         return skip("the convolution has a residual already")
+    if same_memory(maker.operands[X], residual):
+        return skip("the convolution reads the same image, which a dispatch can bind only once")
     return new.again(maker, *maker.inputs[:RESIDUAL], residual)

@@ -77,7 +77,9 @@ def compute(
     sizes, strides = collapse(shape, [each.strides for each in (y, *operands)])
     parts = list(zip((y, *operands), strides, strict=True))
     integers = y.value.element in ("i32", "u32")
-    width = 4 if not integers and _fits_vectors(sizes, parts) else 1
+    # A dispatch can bind a value that it reads twice only once, as vectors or as scalars.
+    mixed = len({each.value for each in operands}) < len({(e.value, s[-1]) for e, s in parts[1:]})
+    width = 4 if not (integers or mixed) and _fits_vectors(sizes, parts) else 1
     if width == 4:
         sizes = (*sizes[:-1], sizes[-1] // 4)
     kernel, params = _kernel(expression, parts, sizes, width, activation, gpu)
@@ -85,7 +87,7 @@ def compute(
     return [
         Dispatch(
             kernel=kernel,
-            reads=tuple(each.value for each in operands),
+            reads=tuple(dict.fromkeys(each.value for each in operands)),
             writes=(y.value,),
             groups=groups_for(-(-count // WORKGROUP), gpu.workgroups),
             params=(count, *params),
@@ -149,9 +151,10 @@ def _kernel(
         params += [each.offset // wide, *units]
         terms = [f"c{k} * p.{name}{k}" for k in range(rank)]
         indices[name] = " + ".join([f"p.{name}_at", *terms])
-        bindings[name] = (each.value, wide)
+        bound = next((n for n, (value, _) in bindings.items() if value is each.value), name)
+        bindings[bound] = (each.value, wide)
         if name != "y":
-            loads.append(f"  let v{name} = {real}({_splat(name, indices[name], wide, width)});")
+            loads.append(f"  let v{name} = {real}({_splat(bound, indices[name], wide, width)});")
     wgsl = header(
         {name: pair for name, pair in bindings.items() if name != "y"},
         {"y": bindings["y"]},
