@@ -1,0 +1,25 @@
+"""Convolutions: the kernel for each, by its shape and the GPU."""
+
+from __future__ import annotations
+
+from msd.webgpu.gpu import Gpu
+from msd.webgpu.kernels.few_columns import few_columns, fits_few_columns
+from msd.webgpu.kernels.few_rows import few_rows, fits_few_rows
+from msd.webgpu.kernels.tile_choice import choose_tile
+from msd.webgpu.kernels.tiled_convolution import tiled_convolution
+from msd.webgpu.operations import Convolution
+from msd.webgpu.value import Dispatch
+
+
+def convolve(op: Convolution, gpu: Gpu, step: str = "") -> list[Dispatch]:
+    """Return the dispatches of a convolution: few rows, few columns, or tiles with split sums where few.
+
+    Raises ValueError for an epilogue that `epilogue.finish` refuses.
+    """
+    if fits_few_rows(op):
+        return [few_rows(op, gpu, step)]
+    if fits_few_columns(op):
+        return [few_columns(op, gpu, step)]
+    columns, depth = op.filter.columns, op.filter.rows
+    choice = choose_tile(op.pixels, columns, depth, gpu, gate=op.epilogue.gate)
+    return tiled_convolution(op, gpu, choice.tile, choice.splits, step)

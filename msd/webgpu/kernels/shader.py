@@ -1,0 +1,35 @@
+"""A dispatch of a kernel whose parameters have names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msd.webgpu.value import Dispatch, Kernel, Value
+from msd.webgpu.wgsl import header
+
+Bindings = Mapping[str, tuple[Value, int]]
+"""The value of each variable, and the width of its elements: 1, 2 or 4."""
+
+
+def shader_dispatch(
+    name: str,
+    body: str,
+    reads: Bindings,
+    writes: Bindings,
+    params: Mapping[str, int | float],
+    groups: tuple[int, int, int],
+    flops: int = 0,
+    step: str = "",
+) -> Dispatch:
+    """Return the dispatch of `body`, whose header declares the bindings and the parameters, u32 or f32."""
+    fields = [f"{key}: {'f32' if isinstance(number, float) else 'u32'}" for key, number in params.items()]
+    half = any(value.element == "f16" for value, _ in (*reads.values(), *writes.values()))
+    return Dispatch(
+        Kernel(name, header(reads, writes, fields, half) + body),
+        tuple(value for value, _ in reads.values()),
+        tuple(value for value, _ in writes.values()),
+        groups,
+        tuple(params.values()),
+        flops,
+        step,
+    )
