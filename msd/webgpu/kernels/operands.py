@@ -17,7 +17,7 @@ def block_operand(
     setup: Callable[[str], str],
     fetch: Callable[[str], str],
     advance: Callable[[str], str] = lambda name: "",
-    widen: Callable[[str, int], str] = lambda name, line: f"vec4<f32>({name}_{line})",
+    widen: Callable[[str, int], str] | None = None,
 ) -> Operand:
     """Return an operand whose lines (rows of the left one, columns of the right one) lie along K in memory.
 
@@ -41,9 +41,14 @@ def block_operand(
             + setup(name)
         )
         texts["fetch"] += _where(whole, f"{name} < {blocks}u", fetch(name))
-        texts["store"] += _where(whole, f"{name} < {blocks}u", _transposed(tile, array, name, extent, widen))
+        texts["store"] += _where(whole, f"{name} < {blocks}u", _transposed(tile, array, name, extent, widen or plain))
         texts["advance"] += advance(name)
     return Operand(**texts, swizzled=True)
+
+
+def plain(name: str, line: int) -> str:
+    """Return a line's vector as f32."""
+    return f"vec4<f32>({name}_{line})"
 
 
 def vector_operand(
