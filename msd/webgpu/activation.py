@@ -19,6 +19,7 @@ _BODIES: dict[Activation, str] = {
     "TANH": "return tanh(clamp(v, T(-15.0), T(15.0)));",
     "LOGISTIC": "return T(1.0) / (T(1.0) + exp(-v));",
     "SILU": "return v / (T(1.0) + exp(-v));",
+    "QUICK_GELU": "return v / (T(1.0) + exp(-1.702 * v));",
     "GELU": (
         f"let c = clamp(v, T({-CLIP}), T({CLIP})); "
         f"return v / (T(1.0) + exp(-{_SLOPE!r} * (c + 0.044715 * c * c * c)));"

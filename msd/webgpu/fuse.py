@@ -18,7 +18,7 @@ from msd.webgpu.fusion.fuse_upsampling import fuse_upsampling
 from msd.webgpu.fusion.fuse_vector import fuse_vector
 from msd.webgpu.fusion.make_convolution import make_convolution, make_product
 from msd.webgpu.fusion.recognise_attention import recognise_attention
-from msd.webgpu.fusion.recognise_gelu import recognise_clipped_gelu
+from msd.webgpu.fusion.recognise_gelu import recognise_clipped_gelu, recognise_quick_gelu
 from msd.webgpu.fusion.recognise_group_norm import add_shift, fuse_silu, recognise_group_norm
 from msd.webgpu.fusion.recognise_layer_norm import recognise_layer_norm, scale_layer_norm, shift_layer_norm
 from msd.webgpu.fusion.recognise_silu import recognise_silu
@@ -59,5 +59,5 @@ def fuse(graph: Graph, switches: Switches) -> Ledger:
         rules += [recognise_group_norm, add_shift, fuse_silu]
         rules += [recognise_layer_norm, scale_layer_norm, shift_layer_norm]
     if switches.gelu:
-        rules += [recognise_clipped_gelu, fuse_gelu, fuse_gate]
+        rules += [recognise_clipped_gelu, recognise_quick_gelu, fuse_gelu, fuse_gate]
     return apply(graph, rules)

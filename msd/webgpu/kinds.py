@@ -50,6 +50,7 @@ def define_kinds() -> None:
         OpSpec(kind="GROUP_NORM", options=None, attrs=NORM, infer=_first),
         OpSpec(kind="LAYER_NORM", options=None, attrs={"epsilon": 0.0}, infer=_first),
         OpSpec(kind="SILU", options=None, attrs={}, infer=_first),
+        OpSpec(kind="QUICK_GELU", options=None, attrs={}, infer=_first),
         OpSpec(kind="CONVOLUTION", options=None, attrs=CONVOLUTION, infer=_given),
         OpSpec(kind="ATTENTION", options=None, attrs=ATTENTION, infer=_given),
     ):

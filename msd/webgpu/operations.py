@@ -11,8 +11,12 @@ from typing import Literal
 
 from msd.webgpu.value import Value
 
-Activation = Literal["NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC", "SILU", "GELU"]
-"""GELU: its tanh form x * sigmoid(2*sqrt(2/pi) * (x + 0.044715*x^3)), its argument clipped to |x| <= 10."""
+Activation = Literal[
+    "NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC", "SILU", "GELU", "QUICK_GELU"
+]
+"""GELU is its tanh form x * sigmoid(2*sqrt(2/pi) * (x + 0.044715*x^3)), the argument clipped to |x| <= 10;
+QUICK_GELU is x * sigmoid(1.702*x), as CLIP has it.
+"""
 
 Stored = Literal["int8", "int4", "f16", "f32"]
 

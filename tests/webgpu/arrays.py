@@ -33,9 +33,9 @@ def decibels(result: Array, expected: Array) -> float:
 
 
 def only_types_differ(full: Dispatch, half: Dispatch) -> bool:
-    """Return whether the shader for f16 activations is the one for f32 with f16 bindings and one `enable`.
+    """Return whether the shader for f16 activations is that for f32 with other types, none of them of a sum.
 
-    SwiftShader has no shader-f16, so that shader does not run in tests; what it does differently is only this.
+    SwiftShader has no shader-f16, so that shader does not run in tests.
     """
     lines = zip(
         full.kernel.wgsl.splitlines(),
@@ -44,6 +44,5 @@ def only_types_differ(full: Dispatch, half: Dispatch) -> bool:
     )
     changed = [(a, b) for a, b in lines if a != b]
     return half.kernel.wgsl.startswith("enable f16;\n") and all(
-        re.search(r"@binding|alias [YT]|^fn store|^  (if .*)?y\[", a) and a == b.replace("f16", "f32")
-        for a, b in changed
+        a == b.replace("f16", "f32") and not re.search(r"fma|sum|exp|maximum|\+=", b) for a, b in changed
     )

@@ -27,7 +27,7 @@ WAYS: list[Attend] = [attend, attend_partially, attend_plainly]
 
 @dataclass(frozen=True)
 class Sizes:
-    """Numbers of batches and heads, of queries and keys, and the sizes of their vectors and of the values'."""
+    """Numbers of batches, heads, queries and keys, and the sizes of their vectors and of the values'."""
 
     batch: int
     heads: int
@@ -91,7 +91,7 @@ def check(op: Attention, dispatches: list[Dispatch], mask: Array | None = None) 
     assert decibels(found, expected(op, arrays, mask)) >= 110
 
 
-# SD's heads of 40, 64, 80 and 160 and others; 77 and 1 keys; one query; tails of every tile; sizes of no vectors.
+# SD's heads of 40, 64, 80 and 160 and others; 77 keys and 1; one query; tails of tiles; sizes of no vectors.
 SHAPES = [
     *(Sizes(1, 2, 70, 77, 64, 64), Sizes(2, 3, 33, 65, 40, 40), Sizes(1, 1, 130, 20, 80, 80)),
     *(Sizes(1, 1, 5, 50, 160, 160), Sizes(3, 1, 1, 1, 16, 16), Sizes(1, 2, 1, 77, 128, 128)),
@@ -131,23 +131,29 @@ def test_queries_keys_and_values_in_one_value(way: Attend, size: int) -> None:
     check(op, way(op, GPU, ""))
 
 
-@pytest.mark.parametrize("size", [64, 40, 13])
-@pytest.mark.parametrize("across", [4, 5, 16])
-@pytest.mark.parametrize(("down", "rows"), [(8, 4), (3, 8), (4, 2), (1, 1)])
-def test_tiles(size: int, across: int, down: int, rows: int) -> None:
-    tile = Tile(across, down, rows, "f32")
+@pytest.mark.parametrize("size", [32, 13])
+@pytest.mark.parametrize("ahead", [True, False])
+@pytest.mark.parametrize(("across", "down", "rows"), [(4, 8, 4), (5, 3, 8), (16, 4, 2), (4, 1, 1)])
+def test_tiles(size: int, across: int, down: int, rows: int, ahead: bool) -> None:
+    """The queries' and the keys' last tiles are not full; 37 keys are several tiles, or fewer than one."""
     op = operation(Sizes(1, 2, 37, 41, size, size))
-    if tile.bytes(size, size) <= 32768:
-        check(op, [flash(op, tile, GPU)])
+    check(op, [flash(op, Tile(across, down, rows, "f32", ahead), GPU)])
+
+
+@pytest.mark.parametrize("size", [32, 20, 13])
+def test_short_sums(size: int) -> None:
+    """In f32 they are as precise as long ones; what f16 loses is measured where a GPU has it."""
+    op = operation(Sizes(1, 2, 37, 41, size, size))
+    check(op, [flash(op, Tile(5, 3, 2, "f32", short_sums=True), GPU)])
 
 
 @given(
     queries=st.integers(1, 90),
     keys=st.integers(1, 90),
-    size=st.integers(1, 70),
-    value_size=st.integers(1, 70),
+    size=st.integers(1, 40),
+    value_size=st.integers(1, 40),
 )
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 def test_any_size(queries: int, keys: int, size: int, value_size: int) -> None:
     op = operation(Sizes(1, 2, queries, keys, size, value_size))
     check(op, attend(op, GPU))

@@ -120,6 +120,16 @@ def test_a_gate_of_other_columns_than_fours_stays_a_product(outputs: int) -> Non
     assert kinds(fused(spell, clip_gelu, x=(1, 3, 5, 4)))["MUL"] == (outputs == 6)
 
 
+def test_quick_gelu_goes_into_its_convolution() -> None:
+    def spell(new: Build, x: Tensor) -> Tensor:
+        y = convolution(new, x, 4)
+        return new.MUL(y, new.LOGISTIC(new.MUL(y, 1.702)))
+
+    graph = fused(spell, x=(1, 3, 5, 4))
+    assert kinds(graph) == {"CONVOLUTION": 1}
+    assert graph.ops[0].attrs["activation"] == "QUICK_GELU"
+
+
 def test_a_polynomial_that_is_not_gelu_stays() -> None:
     def spell(new: Build, x: Tensor) -> Tensor:
         c = new.MUL(x, 0.1, fused_activation_function="RELU_N1_TO_1")

@@ -65,8 +65,8 @@ def check(op: GroupNorm, mean: float = 0.0, gpu: Gpu = GPU) -> int:
     return len(dispatches)
 
 
-# (batch, pixels, channels, groups): SD's 10 … 80 channels a group, odd ones, one group, groups of one channel,
-# more columns than invocations in one group and in a group that vectors cross.
+# (batch, pixels, channels, groups): SD's 10 … 80 channels a group, odd ones, one group, groups of one
+# channel, more columns than invocations in one group and in a group that vectors cross.
 SHAPES = [
     *((1, 64, 320, 32), (2, 100, 640, 32), (1, 64, 960, 32), (1, 70, 1280, 32), (3, 16, 1920, 32)),
     *((1, 33, 2560, 32), (3, 35, 12, 4), (2, 9, 7, 7), (1, 65, 60, 2), (1, 17, 2052, 2), (2, 3, 1030, 2)),

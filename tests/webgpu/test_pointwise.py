@@ -45,6 +45,7 @@ ACTIVATIONS: dict[Activation, Array] = {
     "TANH": np.tanh,
     "LOGISTIC": sigmoid,
     "SILU": lambda v: v * sigmoid(v),
+    "QUICK_GELU": lambda v: v * sigmoid(1.702 * v),
     "GELU": lambda v: v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3))) / 2,
 }
 

@@ -6,7 +6,7 @@ from msd.webgpu.kinds import RESIDUAL
 CONVOLVED = any_op("CONVOLUTION", name="convolved")
 
 
-@rule("fuse", Pat("y", ("SILU", "TANH", "LOGISTIC", "RELU"), (CONVOLVED,)))
+@rule("fuse", Pat("y", ("SILU", "QUICK_GELU", "TANH", "LOGISTIC", "RELU"), (CONVOLVED,)))
 def fuse_activation(new: Build, convolved: Tensor, y: Tensor) -> Tensor | Skip:
     """SILU(CONVOLUTION(x))  =>  CONVOLUTION(x) with the activation; tanh, sigmoid and RELU alike"""
     return _fused(new, convolved, y.maker.kind)

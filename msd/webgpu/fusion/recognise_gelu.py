@@ -6,6 +6,7 @@ import numpy as np
 
 from msd.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
 
+X = var("x")
 CLIPPED = op.MUL(var("x"), const("inverse"), fused_activation_function="RELU_N1_TO_1").named("c")
 SLOPE = op.ADD(op.MUL(op.MUL(CLIPPED, CLIPPED), const("cubic")), const("linear"))
 
@@ -26,3 +27,9 @@ def recognise_clipped_gelu(
     if not np.allclose(found, [a * m, 0.044715 * a * m**3], rtol=1e-5) or not 6 <= m <= 16:
         return skip("the polynomial is not that of GELU's tanh form")
     return new.GELU(x, approximate=True)
+
+
+@rule("canonicalize", op.MUL(X, op.LOGISTIC(op.MUL(X, 1.702))))
+def recognise_quick_gelu(new: Build, x: Tensor) -> Tensor:
+    """x * sigmoid(1.702*x)  =>  QUICK_GELU(x)"""
+    return new.QUICK_GELU(x)

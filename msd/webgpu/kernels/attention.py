@@ -16,11 +16,11 @@ from msd.webgpu.value import Dispatch, Kernel, Value
 from msd.webgpu.wgsl import groups_for, header
 
 LARGEST_FLASH = 160
-"""The largest heads that FlashAttention is chosen for: a tile of larger ones leaves too few queries to share keys."""
+"""The largest heads that FlashAttention is chosen for: tiles of larger ones have too few queries."""
 
 
 def choose_flash(op: Attention, gpu: Gpu) -> bool:
-    """Return whether `attend` is to be used: the heads are small, and a tile of them fits workgroup memory."""
+    """Return whether to `attend`: the heads are small, and a tile of them fits workgroup memory."""
     return max(op.size, op.value_size) <= LARGEST_FLASH and choose_tile(op, gpu) is not None
 
 
@@ -39,10 +39,10 @@ def attend(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
 
 
 def attend_partially(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
-    """Return the scores' product, each row's statistics, and the product that finishes the softmax as it loads.
+    """Return the scores' product, their rows' statistics, and the product that finishes the softmax.
 
-    "Speed Is All You Need", arXiv 2304.11267, section 3.3. Where the scores are larger than a binding may be,
-    parts of them follow each other.
+    "Speed Is All You Need", arXiv 2304.11267, section 3.3: exponentials and divisions happen as the second
+    product loads. Where the scores are larger than a binding may be, parts of them follow each other.
     """
     dispatches: list[Dispatch] = []
     for part in _parts(op, gpu):
@@ -55,7 +55,7 @@ def attend_partially(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
 
 
 def attend_plainly(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
-    """Return the scores' product, their softmax, and the product with the values, in parts like `attend_partially`."""
+    """Return the scores' product, their softmax, and the product with the values; parts follow each other."""
     dispatches: list[Dispatch] = []
     for part in _parts(op, gpu):
         scores, found = _scores(op, part, gpu, step)
@@ -67,8 +67,10 @@ def attend_plainly(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
 
 @dataclass(frozen=True)
 class Part:
-    """`count` heads from number `head` of batch `batch`, or where there is one head `count` batches from it,
-    and `queries` queries from number `query`."""
+    """`queries` queries from number `query` of `count` heads from number `head` of a batch.
+
+    Where there is one head, of `count` batches from number `batch`.
+    """
 
     batch: int
     head: int

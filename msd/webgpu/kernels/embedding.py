@@ -13,7 +13,7 @@ from msd.webgpu.wgsl import fill, groups_for, header
 
 @dataclass(frozen=True)
 class Table:
-    """A matrix of `rows` x `columns`, stored as `operations.Filter` says, with a `scale` for each row, f32, or None.
+    """A matrix of `rows` x `columns`, stored as `operations.Filter` says; `scale` has each row's factor.
 
     `pitch` is the elements from one row to the next; None where rows are padded as a filter's are.
     """
@@ -104,6 +104,6 @@ def look_up(ids: Value, table: Table, y: Value, gpu: Gpu, step: str = "") -> lis
 def gather(
     ids: Value, x: Value, rows: int, columns: int, y: Value, gpu: Gpu, step: str = ""
 ) -> list[Dispatch]:
-    """Return one dispatch that writes the rows `ids`, i32, of x, `rows` x `columns` floats without padding, to y."""
+    """Return one dispatch that writes the rows `ids`, i32, of x, `rows` x `columns` unpadded, to y."""
     table = Table(x, "f16" if x.element == "f16" else "f32", rows, columns, pitch=columns)
     return look_up(ids, table, y, gpu, step)

@@ -10,40 +10,39 @@ from msd.webgpu.value import Dispatch, Kernel, Value
 from msd.webgpu.wgsl import header
 
 LARGEST_HEAD = 256
-"""The largest value_size: above, an invocation would need more than four vectors for each row of the result."""
+"""The largest value_size: above, an invocation would need too many vectors for each row of the result."""
 LEAST_ACROSS, MOST_ACROSS = 4, 16
 SHAPES = ((16, 4), (8, 4), (4, 4), (4, 2), (2, 2), (1, 2), (1, 1))
-"""(down, rows), the largest tile first: it reads keys and values least often, but leaves the fewest workgroups."""
-SMALLEST_WANTED = 16
-"""Queries of the smallest tile that is chosen only to have more workgroups."""
+"""(down, rows), the largest tile first: it reads keys and values least often, but leaves few workgroups."""
+LEAST_QUERIES = 16
+"""Smaller tiles are chosen only where workgroup memory has no room for one of these."""
 LOG2_E = 1.4426950408889634
 
 
 def choose_tile(op: Attention, gpu: Gpu) -> Tile | None:
-    """Return the largest tile that gives twice the workgroups that fill the GPU, or the one that comes nearest.
+    """Return the largest tile that gives twice the workgroups that fill the GPU, or the one nearest to that.
 
     None where no tile's workgroup memory suffices, or the heads are larger than LARGEST_HEAD.
     """
     if op.value_size > LARGEST_HEAD:
         return None
-    fitting = [tile for tile in _tiles(op, gpu) if _fits(tile, op, gpu)]
-    wanted = [tile for tile in fitting if tile.queries >= min(SMALLEST_WANTED, fitting[0].queries)]
-    for tile in wanted:
+    preferred = choose_across(op.value_size)
+    narrower = [n for n in (8, 5, LEAST_ACROSS) if n < preferred]
+    families = [[tile for tile in _tiles(n, gpu) if _fits(tile, op, gpu)] for n in (preferred, *narrower)]
+    large = [[tile for tile in family if tile.queries >= LEAST_QUERIES] for family in families]
+    family = next(filter(None, (*large, *families)), [])
+    for tile in family:
         if op.batch * op.heads * -(-op.queries // tile.queries) >= 2 * gpu.enough_workgroups:
             return tile
-    return wanted[-1] if wanted else None
+    return family[-1] if family else None
 
 
-def _tiles(op: Attention, gpu: Gpu) -> list[Tile]:
-    """Return the tiles, the largest first, each with as many invocations side by side as suit a row."""
-    across = choose_across(op.value_size)
-    return [Tile(across, down, rows, gpu.real) for down, rows in SHAPES] + [
-        Tile(LEAST_ACROSS, down, rows, gpu.real) for down, rows in SHAPES
-    ]
+def _tiles(across: int, gpu: Gpu) -> list[Tile]:
+    return [Tile(across, down, rows, gpu.real) for down, rows in SHAPES]
 
 
 def choose_across(value_size: int) -> int:
-    """Return how many invocations share a row: the fewest idle ones, then the most that leave none with nothing."""
+    """Return how many invocations share a row: the number with the fewest idle ones, the largest of those."""
     columns = -(-value_size // 4)
 
     def waste(across: int) -> tuple[float, int]:

@@ -1,9 +1,9 @@
-"""The WGSL of FlashAttention for a tile: one shader for each size of heads and each tile, whatever the lengths."""
+"""The WGSL of FlashAttention: one shader for each tile and size of heads, whatever the lengths."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msd.webgpu.gpu import BYTES, Element
 from msd.webgpu.wgsl import fill
@@ -15,16 +15,20 @@ LOWEST = "-3.4028234e38"
 
 @dataclass(frozen=True)
 class Tile:
-    """How a workgroup of `across` x `down` invocations computes `down*rows` queries, `4*across` keys at a time.
+    """How a workgroup of `across` x `down` invocations computes `down*rows` queries, `4*across` keys a time.
 
-    Of the scores an invocation computes `rows` x 4, of the result `rows` rows of every `across`-th vector of
-    four. Queries, keys, values and probabilities are in workgroup memory as `stored`.
+    Of the scores an invocation computes `rows` (1, 2, 4 or 8) x 4, of the result `rows` rows of every
+    `across`-th vector of four. Queries, keys, values and probabilities are in workgroup memory as `stored`.
+    With `ahead`, invocations read values while they compute scores, and the next keys while they sum results.
+    With `short_sums`, up to 16 neighbouring products are summed as `stored` before they join the f32 sum.
     """
 
     across: int
     down: int
     rows: int
     stored: Element
+    ahead: bool = True
+    short_sums: bool = False
 
     @property
     def queries(self) -> int:
@@ -60,15 +64,20 @@ class Tile:
         vectors = sum(self.lengths(size, value_size))
         return vectors * 4 * BYTES[self.stored] + 4 * self.queries * self.across
 
+    @property
+    def part_vectors(self) -> int:
+        """The vectors that an invocation writes for its rows, one number each."""
+        return -(-self.rows // 4)
+
 
 LOADS = {
-    4: "fn load_$name(base: u32, i: u32) -> vec4<f32> { return vec4<f32>($array[base + i]); }\n",
-    1: """fn load_$name(base: u32, i: u32) -> vec4<f32> {
-  var four = vec4<f32>(0.0);
-  if (4u * i < ${size}u) { four.x = f32($array[base + 4u * i]); }
-  if (4u * i + 1u < ${size}u) { four.y = f32($array[base + 4u * i + 1u]); }
-  if (4u * i + 2u < ${size}u) { four.z = f32($array[base + 4u * i + 2u]); }
-  if (4u * i + 3u < ${size}u) { four.w = f32($array[base + 4u * i + 3u]); }
+    4: "fn load_$name(base: u32, i: u32) -> vec4<$element> { return $array[base + i]; }\n",
+    1: """fn load_$name(base: u32, i: u32) -> vec4<$element> {
+  var four = vec4<$element>();
+  if (4u * i < ${size}u) { four.x = $array[base + 4u * i]; }
+  if (4u * i + 1u < ${size}u) { four.y = $array[base + 4u * i + 1u]; }
+  if (4u * i + 2u < ${size}u) { four.z = $array[base + 4u * i + 2u]; }
+  if (4u * i + 3u < ${size}u) { four.w = $array[base + 4u * i + 3u]; }
   return four;
 }
 """,
@@ -88,52 +97,42 @@ STORES = {
 
 SHADER = """
 alias T = vec4<$stored>;
+alias Rows = $parts_type;
 // Transposed: vector d of row r is at d * (rows + 1) + r.
 var<workgroup> query_tile: array<T, $query_length>;
 // The keys, transposed; then, once the scores are known, the values, row by row.
 var<workgroup> key_tile: array<T, $key_length>;
 var<workgroup> probabilities: array<T, $probability_length>;
-var<workgroup> row_parts: array<f32, $parts_length>;
+// What each invocation knows of its rows.
+var<workgroup> row_parts: array<Rows, $parts_length>;
 
 @compute @workgroup_size($invocations)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let tx = t % ${across}u;
+  let parts0 = t - tx;
   let row0 = t / ${across}u * ${rows}u;
   let first = group.x * ${queries}u;
   let q_base = p.q_offset + group.z * p.q_batch + group.y * p.q_head;
   let k_base = p.k_offset + group.z * p.k_batch + group.y * p.k_head;
   let v_base = p.v_offset + group.z * p.v_batch + group.y * p.v_head;
-  for (var i = t; i < ${query_vectors}u; i += ${invocations}u) {
-    let row = i / ${depth}u;
-    let d = i % ${depth}u;
-    let from_row = q_base + min(first + row, p.queries - 1u) * p.q_row;
-    query_tile[d * ${query_pitch}u + row] = T(load_q(from_row, d));
-  }
+$load_queries
 $declare
+$first_keys
   for (var start = 0u; start < p.keys; start += ${keys}u) {
-    for (var i = t; i < ${key_vectors}u; i += ${invocations}u) {
-      let row = i / ${depth}u;
-      let d = i % ${depth}u;
-      let from_row = k_base + min(start + row, p.keys - 1u) * p.k_row;
-      key_tile[d * ${key_pitch}u + row] = T(load_k(from_row, d));
-    }
+$store_keys
     workgroupBarrier();
+$load_values
 $zero_scores
-    for (var d = 0u; d < ${depth}u; d++) {
+    for (var d = 0u; d < ${depth}u; d += ${depth_step}u) {
 $scores
     }
 $scale
     workgroupBarrier();
-    for (var i = t; i < ${value_vectors}u; i += ${invocations}u) {
-      let row = i / ${columns}u;
-      let c = i % ${columns}u;
-      var v = vec4<f32>(0.0);
-      if (start + row < p.keys) { v = load_v(v_base + (start + row) * p.v_row, c); }
-      key_tile[row * ${value_pitch}u + c] = T(v);
-    }
+$store_values
 $softmax
     workgroupBarrier();
-    for (var x = 0u; x < ${across}u; x++) {
+$load_keys
+    for (var x = 0u; x < ${across}u; x += ${across_step}u) {
 $results
     }
     workgroupBarrier();
@@ -143,49 +142,132 @@ $finish
 """
 
 
+@dataclass(frozen=True)
+class Copy:
+    """How the invocations copy `rows` x `vectors` vectors of q, k or v to workgroup memory.
+
+    `row` is the WGSL of the row number `r` in the value; `place` that of vector `c` of row `r` in `array`.
+    """
+
+    name: str
+    invocations: int
+    rows: int
+    vectors: int
+    row: str
+    array: str
+    place: str
+
+    @property
+    def each(self) -> int:
+        """The vectors that an invocation copies."""
+        return -(-self.rows * self.vectors // self.invocations)
+
+    def load(self, prefix: str, declare: str) -> Iterator[str]:
+        """Yield lines that read an invocation's vectors into variables."""
+        last = self.rows * self.vectors - 1
+        for n in range(self.each):
+            at = f"min(t + {n * self.invocations}u, {last}u)"
+            row = self.row.replace("$r", f"{at} / {self.vectors}u")
+            loaded = f"load_{self.name}({self.name}_base + {row} * p.{self.name}_row, {at} % {self.vectors}u)"
+            yield f"{declare}{prefix}{n} = {loaded};"
+
+    def store(self, prefix: str) -> Iterator[str]:
+        """Yield lines that write the variables to workgroup memory."""
+        total = self.rows * self.vectors
+        for n in range(self.each):
+            at = f"(t + {n * self.invocations}u)"
+            place = self.place.replace("$r", f"{at} / {self.vectors}u").replace(
+                "$c", f"{at} % {self.vectors}u"
+            )
+            guard = f"if ({at} < {total}u) " if (n + 1) * self.invocations > total else ""
+            yield f"{guard}{{ {self.array}[{place}] = T({prefix}{n}); }}"
+
+    def at_once(self) -> Iterator[str]:
+        """Yield lines that read and write, eight vectors after another where there are many."""
+        if self.each <= AT_ONCE:
+            yield from self.load(f"{self.name}_read", "let ")
+            yield from self.store(f"{self.name}_read")
+            return
+        row = self.row.replace("$r", f"i / {self.vectors}u")
+        place = self.place.replace("$r", f"i / {self.vectors}u").replace("$c", f"i % {self.vectors}u")
+        loaded = f"load_{self.name}({self.name}_base + {row} * p.{self.name}_row, i % {self.vectors}u)"
+        yield f"for (var i = t; i < {self.rows * self.vectors}u; i += {self.invocations}u) {{"
+        yield f"  {self.array}[{place}] = T({loaded});"
+        yield "}"
+
+
+AT_ONCE = 8
+"""The most vectors that an invocation holds on their way to workgroup memory."""
+
+
 def flash_wgsl(
     tile: Tile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool
 ) -> str:
     """Return all of the shader behind its bindings.
 
-    `width` is that of the bindings' elements; `names` says which binding has q, k and v, and `y`'s element.
+    `width` is that of the bindings' elements; `names` says which binding has q, k and v, and the `element`
+    of all.
     """
     depth, columns = -(-size // 4), -(-value_size // 4)
-    vectors = -(-columns // tile.across)
+    vectors = tile.vectors(value_size)
     query_length, key_length, probability_length = tile.lengths(size, value_size)
+    gaps = {"element": names["element"]}
+    products = _short_results if tile.short_sums else _result_products
     code = "".join(
-        fill(LOADS[width], name=name, array=names[name], size=value_size if name == "v" else size)
+        fill(LOADS[width], name=name, array=names[name], size=value_size if name == "v" else size, **gaps)
         for name in "qkv"
     )
-    code += fill(STORES[width], element=names["element"], size=value_size)
+    code += fill(STORES[width], size=value_size, **gaps)
     return code + fill(
         SHADER,
         stored=tile.stored,
+        parts_type="f32" if tile.rows == 1 else f"vec{min(tile.rows, 4)}<f32>",
         query_length=query_length,
         key_length=key_length,
         probability_length=probability_length,
-        parts_length=tile.queries * tile.across,
+        parts_length=tile.invocations * tile.part_vectors,
         invocations=tile.invocations,
         across=tile.across,
         rows=tile.rows,
         queries=tile.queries,
         keys=tile.keys,
         depth=depth,
-        columns=columns,
-        query_vectors=tile.queries * depth,
-        key_vectors=tile.keys * depth,
-        value_vectors=tile.keys * columns,
-        query_pitch=tile.queries + 1,
-        key_pitch=tile.keys + 1,
-        value_pitch=tile.across * vectors,
+        depth_step=_unrolled(depth),
+        across_step=_unrolled(tile.across),
         declare=_lines(1, _declare(tile, vectors)),
         zero_scores=_lines(2, (f"var s{i}_{j} = 0.0;" for i, j in _scores(tile))),
-        scores=_lines(3, _score_products(tile)),
+        scores=_lines(3, (_short_scores if tile.short_sums else _score_products)(tile, _unrolled(depth))),
         scale=_lines(2, _scale(tile, masked)),
         softmax=_lines(2, _softmax(tile, vectors)),
-        results=_lines(3, _result_products(tile, vectors)),
+        results=_lines(3, products(tile, vectors, _unrolled(tile.across))),
         finish=_lines(1, _finish(tile, vectors, columns)),
+        **_copies(tile, depth, columns),
     )
+
+
+def _copies(tile: Tile, depth: int, columns: int) -> dict[str, str]:
+    """Return the shader's gaps that copy to workgroup memory."""
+    row, inside = "min({} + $r, p.{} - 1u)", tile.invocations
+    q_place, k_place = (f"$c * {n + 1}u + $r" for n in (tile.queries, tile.keys))
+    v_place = f"$r * {tile.across * -(-columns // tile.across)}u + $c"
+    queries = Copy("q", inside, tile.queries, depth, row.format("first", "queries"), "query_tile", q_place)
+    first = Copy("k", inside, tile.keys, depth, row.format("0u", "keys"), "key_tile", k_place)
+    keys, after = (replace(first, row=row.format(at, "keys")) for at in ("start", f"start + {tile.keys}u"))
+    values = replace(keys, name="v", vectors=columns, place=v_place)
+    ahead = tile.ahead and max(keys.each, values.each) <= AT_ONCE
+    return {
+        "load_queries": _lines(1, queries.at_once()),
+        "first_keys": _lines(1, first.load("next_k", "var ")) if ahead else "",
+        "store_keys": _lines(2, keys.store("next_k") if ahead else keys.at_once()),
+        "load_values": _lines(2, values.load("next_v", "let ")) if ahead else "",
+        "store_values": _lines(2, values.store("next_v") if ahead else values.at_once()),
+        "load_keys": _lines(2, after.load("next_k", "")) if ahead else "",
+    }
+
+
+def _unrolled(count: int) -> int:
+    """Return how many rounds of a loop become one: compilers cannot unroll loops that WebGPU bounds."""
+    return next(n for n in (4, 2, 1) if count % n == 0)
 
 
 def _lines(depth: int, lines: Iterator[str]) -> str:
@@ -203,13 +285,57 @@ def _declare(tile: Tile, vectors: int) -> Iterator[str]:
         yield from (f"var o{i}_{c} = vec4<f32>(0.0);" for c in range(vectors))
 
 
-def _score_products(tile: Tile) -> Iterator[str]:
-    for j in range(KEYS_EACH):
-        yield f"let k{j} = vec4<f32>(key_tile[d * {tile.keys + 1}u + tx + {j * tile.across}u]);"
-    for i in range(tile.rows):
-        yield f"let q{i} = vec4<f32>(query_tile[d * {tile.queries + 1}u + row0 + {i}u]);"
-    for axis in "xyzw":
-        yield from (f"s{i}_{j} = fma(q{i}.{axis}, k{j}.{axis}, s{i}_{j});" for i, j in _scores(tile))
+def _score_products(tile: Tile, steps: int) -> Iterator[str]:
+    for step in range(steps):
+        yield "{"
+        for j in range(KEYS_EACH):
+            at = f"(d + {step}u) * {tile.keys + 1}u + tx + {j * tile.across}u"
+            yield f"let k{j} = vec4<f32>(key_tile[{at}]);"
+        for i in range(tile.rows):
+            yield f"let q{i} = vec4<f32>(query_tile[(d + {step}u) * {tile.queries + 1}u + row0 + {i}u]);"
+        for axis in "xyzw":
+            yield from (f"s{i}_{j} = fma(q{i}.{axis}, k{j}.{axis}, s{i}_{j});" for i, j in _scores(tile))
+        yield "}"
+
+
+def _short_scores(tile: Tile, steps: int) -> Iterator[str]:
+    """Like `_score_products`: the products of `steps` vectors are summed as they are stored."""
+    for step in range(steps):
+        for j in range(KEYS_EACH):
+            at = f"(d + {step}u) * {tile.keys + 1}u + tx + {j * tile.across}u"
+            yield f"let k{j}_{step} = key_tile[{at}];"
+        for i in range(tile.rows):
+            yield f"let q{i}_{step} = query_tile[(d + {step}u) * {tile.queries + 1}u + row0 + {i}u];"
+        for i, j in _scores(tile):
+            pair = f"q{i}_{step}, k{j}_{step}"
+            yield (
+                f"h{i}_{j} = fma({pair}, h{i}_{j});" if step else f"var h{i}_{j} = {pair.replace(',', ' *')};"
+            )
+    for i, j in _scores(tile):
+        yield f"let f{i}_{j} = h{i}_{j}.xy + h{i}_{j}.zw;"
+        yield f"s{i}_{j} += f32(f{i}_{j}.x) + f32(f{i}_{j}.y);"
+
+
+def _write_parts(tile: Tile, value: str) -> Iterator[str]:
+    """Yield lines that tell the invocations of the same rows this one's `value` of each."""
+    for n in range(tile.part_vectors):
+        rows = range(4 * n, min(4 * n + 4, tile.rows))
+        own = ", ".join(value.replace("$i", str(i)) for i in rows)
+        yield f"row_parts[t + {n * tile.invocations}u] = Rows({own});"
+
+
+def _join_parts(tile: Tile, start: str, join: str) -> Iterator[str]:
+    """Yield lines that join what these invocations told: `joined0` … are vectors of four rows."""
+    for n in range(tile.part_vectors):
+        rows = range(4 * n, min(4 * n + 4, tile.rows))
+        yield f"var joined{n} = Rows({', '.join(start.replace('$i', str(i)) for i in rows)});"
+        for x in range(tile.across):
+            part = f"row_parts[parts0 + {n * tile.invocations + x}u]"
+            yield f"joined{n} = {join.replace('$a', f'joined{n}').replace('$b', part)};"
+
+
+def _joined(tile: Tile, row: int) -> str:
+    return f"joined{row // 4}" + ("" if tile.rows == 1 else f".{'xyzw'[row % 4]}")
 
 
 def _scale(tile: Tile, masked: bool) -> Iterator[str]:
@@ -224,20 +350,15 @@ def _scale(tile: Tile, masked: bool) -> Iterator[str]:
     for j in range(KEYS_EACH):
         low = " ".join(f"s{i}_{j} = {LOWEST};" for i in range(tile.rows))
         yield f"if (start + tx + {j * tile.across}u >= p.keys) {{ {low} }}"
-    for i in range(tile.rows):
-        highest = f"max(max(s{i}_0, s{i}_1), max(s{i}_2, s{i}_3))"
-        yield f"row_parts[(row0 + {i}u) * {tile.across}u + tx] = {highest};"
+    highest = "max(max(s$i_0, s$i_1), max(s$i_2, s$i_3))"
+    yield from _write_parts(tile, highest)
 
 
 def _softmax(tile: Tile, vectors: int) -> Iterator[str]:
     """Milakov & Gimelshein, arXiv 1805.02867: what was summed so far shrinks as the maximum grows."""
+    yield from _join_parts(tile, "maximum$i", "max($a, $b)")
     for i in range(tile.rows):
-        yield f"var new{i} = maximum{i};"
-    parts = " ".join(
-        f"new{i} = max(new{i}, row_parts[(row0 + {i}u) * {tile.across}u + x]);" for i in range(tile.rows)
-    )
-    yield f"for (var x = 0u; x < {tile.across}u; x++) {{ {parts} }}"
-    for i in range(tile.rows):
+        yield f"let new{i} = {_joined(tile, i)};"
         scores = ", ".join(f"s{i}_{j}" for j in range(KEYS_EACH))
         yield f"let shrink{i} = exp2(maximum{i} - new{i});"
         yield f"let e{i} = exp2(vec4<f32>({scores}) - new{i});"
@@ -247,26 +368,44 @@ def _softmax(tile: Tile, vectors: int) -> Iterator[str]:
         yield f"probabilities[(row0 + {i}u) * {tile.across + 1}u + tx] = T(e{i});"
 
 
-def _result_products(tile: Tile, vectors: int) -> Iterator[str]:
+def _result_products(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
     """Vector x of the probabilities belongs to the keys x, x + across, x + 2*across and x + 3*across."""
     pitch = tile.across * vectors
-    for i in range(tile.rows):
-        yield f"let e{i} = vec4<f32>(probabilities[(row0 + {i}u) * {tile.across + 1}u + x]);"
-    for j, axis in enumerate("xyzw"):
-        for c in range(vectors):
-            at = f"(x + {j * tile.across}u) * {pitch}u + tx + {c * tile.across}u"
-            yield f"let v{j}_{c} = vec4<f32>(key_tile[{at}]);"
-            for i in range(tile.rows):
-                yield f"o{i}_{c} = fma(vec4<f32>(e{i}.{axis}), v{j}_{c}, o{i}_{c});"
+    for step in range(steps):
+        yield "{"
+        for i in range(tile.rows):
+            yield f"let e{i} = vec4<f32>(probabilities[(row0 + {i}u) * {tile.across + 1}u + x + {step}u]);"
+        for j, axis in enumerate("xyzw"):
+            for c in range(vectors):
+                at = f"(x + {step + j * tile.across}u) * {pitch}u + tx + {c * tile.across}u"
+                yield f"let v{j}_{c} = vec4<f32>(key_tile[{at}]);"
+                for i in range(tile.rows):
+                    yield f"o{i}_{c} = fma(vec4<f32>(e{i}.{axis}), v{j}_{c}, o{i}_{c});"
+        yield "}"
+
+
+def _short_results(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
+    """Like `_result_products`: the products of `4 * steps` keys are summed as they are stored."""
+    pitch = tile.across * vectors
+    yield from (f"var g{i}_{c} = T();" for i in range(tile.rows) for c in range(vectors))
+    for step in range(steps):
+        yield "{"
+        for i in range(tile.rows):
+            yield f"let e{i} = probabilities[(row0 + {i}u) * {tile.across + 1}u + x + {step}u];"
+        for j, axis in enumerate("xyzw"):
+            for c in range(vectors):
+                at = f"(x + {step + j * tile.across}u) * {pitch}u + tx + {c * tile.across}u"
+                yield f"let v{j}_{c} = key_tile[{at}];"
+                for i in range(tile.rows):
+                    yield f"g{i}_{c} = fma(T(e{i}.{axis}), v{j}_{c}, g{i}_{c});"
+        yield "}"
+    yield from (f"o{i}_{c} += vec4<f32>(g{i}_{c});" for i in range(tile.rows) for c in range(vectors))
 
 
 def _finish(tile: Tile, vectors: int, columns: int) -> Iterator[str]:
-    for i in range(tile.rows):
-        yield f"row_parts[(row0 + {i}u) * {tile.across}u + tx] = sum{i};"
-        yield f"var total{i} = 0.0;"
+    yield from _write_parts(tile, "sum$i")
     yield "workgroupBarrier();"
-    parts = " ".join(f"total{i} += row_parts[(row0 + {i}u) * {tile.across}u + x];" for i in range(tile.rows))
-    yield f"for (var x = 0u; x < {tile.across}u; x++) {{ {parts} }}"
+    yield from _join_parts(tile, "0.0", "$a + $b")
     yield "let y_base = p.y_offset + group.z * p.y_batch + group.y * p.y_head;"
     for i in range(tile.rows):
         yield f"if (first + row0 + {i}u < p.queries) {{"
@@ -274,5 +413,5 @@ def _finish(tile: Tile, vectors: int, columns: int) -> Iterator[str]:
         for c in range(vectors):
             column = f"tx + {c * tile.across}u"
             guard = f"if ({column} < {columns}u) " if columns % tile.across else ""
-            yield f"  {guard}{{ store(to_row, {column}, o{i}_{c} / total{i}); }}"
+            yield f"  {guard}{{ store(to_row, {column}, o{i}_{c} / {_joined(tile, i)}); }}"
         yield "}"

@@ -1,8 +1,8 @@
 """The pieces of group normalisation's shaders; `msd.webgpu.kernels.normalization` puts them together.
 
-A workgroup is `group` = (chunk of groups, slab of pixels, image). Moments are vectors (high, low, square, count):
-the mean is high + low, and square is the sum of squared differences to it. After FINISH, `moments` has (high,
-low, 1 / deviation, count) instead, for each group of the chunk.
+A workgroup is `group` = (chunk of groups, slab of pixels, image). Moments are vectors (high, low,
+square, count): the mean is high + low, and square is the sum of squared differences to it. After FINISH,
+`moments` has those of each group of the chunk, after DEVIATIONS 1 / deviation in place of square.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Group and layer normalisation: statistics, scale, shift and activation without an intermediate tensor.
 
-"Speed Is All You Need", arXiv 2304.11267, section 3.1. Statistics are f32 and keep their precision where the
-mean is far larger than the deviation: each invocation sums differences to one of its own values, and parts are
+"Speed Is All You Need", arXiv 2304.11267, section 3.1. Statistics are f32 and keep their precision where
+the mean is far larger than the deviation: each invocation sums differences to a value of its own. Parts are
 joined by the formula of Chan, Golub & LeVeque (1979), written as sums of differences too. A mean is two
 numbers, the value that differences were taken to and the mean of the differences.
 """
@@ -49,7 +49,7 @@ class Slabs:
 
 
 def choose_slabs(op: GroupNorm, gpu: Gpu) -> Slabs:
-    """Return one slab where the image is small, else slabs for about four times the workgroups that fill the GPU."""
+    """Return one slab where the image is small, else enough to fill the GPU with workgroups four times."""
     each = op.channels // op.groups
     width = 4 if op.channels % 4 == 0 and (each % 4 == 0 or lcm(each, 4) <= 1024) else 1
     unit = lcm(each, width) // each
@@ -74,11 +74,11 @@ def normalize_groups(op: GroupNorm, gpu: Gpu, step: str = "") -> list[Dispatch]:
 
 
 def group_statistics(op: GroupNorm, gpu: Gpu, step: str = "") -> tuple[list[Dispatch], Value]:
-    """Return dispatches that write the normalisation as factors, and their value, f32 of batch x 2 x channels.
+    """Return dispatches that write the normalisation as factors, and their value: f32, batch x 2 x channels.
 
-    For image b and channel c, y = activation(x * value[2*b, c] + value[2*b + 1, c]): whoever reads x next
-    applies it. `op.y` is not written. Unlike `normalize_groups`, this form loses the precision that x has beyond
-    its mean: it suits images whose mean is not hundreds of times the deviation.
+    For image b and channel c, y = activation(x * value[b, 0, c] + value[b, 1, c]): whoever reads x next
+    applies it. `op.y` is not written. Unlike `normalize_groups`, this form loses digits where the mean is
+    hundreds of times the deviation.
     """
     factors = Value(f"{op.y.name} factors", "f32", 2 * op.batch * op.channels)
     return _group_dispatches(op, choose_slabs(op, gpu), factors, step), factors
@@ -88,18 +88,18 @@ def _group_dispatches(op: GroupNorm, slabs: Slabs, y: Value, step: str) -> list[
     last = APPLY if y is op.y else SCALES
     name = "group norm" if y is op.y else "group statistics"
     if slabs.slabs == 1:
-        return [_group_dispatch(op, slabs, (), y, [MEASURE, FINISH, last], name, step)]
+        return [_group_dispatch(op, slabs, None, y, [MEASURE, FINISH, last], name, step)]
     parts = Value(f"{op.y.name} slabs", "f32", 4 * op.batch * op.groups * slabs.slabs)
     return [
-        _group_dispatch(op, slabs, (), parts, [MEASURE, FINISH, WRITE_PART], f"{name}, slabs", step),
-        _group_dispatch(op, slabs, (parts,), y, [JOIN_SLABS, FINISH, last], f"{name}, joined", step),
+        _group_dispatch(op, slabs, None, parts, [MEASURE, FINISH, WRITE_PART], f"{name}, slabs", step),
+        _group_dispatch(op, slabs, parts, y, [JOIN_SLABS, FINISH, last], f"{name}, joined", step),
     ]
 
 
 def _group_dispatch(
     op: GroupNorm,
     slabs: Slabs,
-    parts: tuple[Value, ...],
+    parts: Value | None,
     y: Value,
     pieces: list[str],
     name: str,
@@ -108,7 +108,8 @@ def _group_dispatch(
     """Return the dispatch of a shader made of `pieces`; it binds only what they read."""
     width, end = slabs.width, pieces[-1]
     reads = {"x": (op.x, width)} if MEASURE in pieces or end is APPLY else {}
-    reads |= {"slabs": (part, 4) for part in parts}
+    if parts is not None:
+        reads["slabs"] = (parts, 4)
     affine_width = width if end is APPLY else 1
     affine = {"scale": op.scale, "shift": op.shift} if end is not WRITE_PART else {}
     reads |= {key: (value, affine_width) for key, value in affine.items() if value is not None}
@@ -161,7 +162,7 @@ def _group_code(slabs: Slabs, pieces: list[str], y: Value, op: GroupNorm, affine
 
 
 def _each_component(width: int) -> str:
-    """Return WGSL that looks up the group of each channel of a vector: channels of one may be of two groups."""
+    """Return WGSL that looks up the group of each channel of a vector, which may have channels of several."""
     names = ("high", "low", "factor")
     if width == 1:
         return "let m = moments[c0 / p.each]; high = m.x; low = m.y; factor = m.z;"
@@ -173,7 +174,7 @@ def _each_component(width: int) -> str:
 
 
 def normalize_layers(op: LayerNorm, gpu: Gpu, step: str = "") -> list[Dispatch]:
-    """Return one dispatch; the deviations are summed in a second pass, over registers where a row fits them."""
+    """Return one dispatch; deviations are summed in a second pass, over registers where a row fits them."""
     rows = choose_rows(op.channels)
     affine = {"scale": op.scale, "shift": op.shift}
     reads = {"x": (op.x, rows.width)}

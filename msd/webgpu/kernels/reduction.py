@@ -35,8 +35,8 @@ LEAST_EACH = 8
 
 
 @dataclass(frozen=True)
-class Columns:
-    """How a workgroup reads slabs of columns: `across` of them, as vectors, with `lanes` invocations on each."""
+class ColumnSlabs:
+    """How a workgroup reads slabs of columns: `across` vectors at once, with `lanes` invocations on each."""
 
     width: int
     across: int
@@ -64,14 +64,14 @@ def reduce(
     if columns.slabs == 1:
         return [_columns(kind, x, y, (outer, reduced, inner), columns, factor, gpu, step)]
     part = Value(f"{y.name} slabs", "f32", outer * columns.slabs * inner)
-    whole = Columns(columns.width, columns.across, 1, columns.slabs)
+    whole = ColumnSlabs(columns.width, columns.across, 1, columns.slabs)
     return [
         _columns(kind, x, part, (outer, reduced, inner), columns, 1.0, gpu, step),
         _columns(kind, part, y, (outer, columns.slabs, inner), whole, factor, gpu, step),
     ]
 
 
-def choose_columns(outer: int, reduced: int, inner: int, gpu: Gpu) -> Columns:
+def choose_columns(outer: int, reduced: int, inner: int, gpu: Gpu) -> ColumnSlabs:
     """Return slabs that give the GPU enough workgroups, none so short that a second stage costs more."""
     width = 4 if inner % 4 == 0 else 1
     vectors = inner // width
@@ -82,7 +82,7 @@ def choose_columns(outer: int, reduced: int, inner: int, gpu: Gpu) -> Columns:
     most = max(1, reduced // (256 // across * LEAST_EACH))
     slabs = min(most, -(-2 * gpu.enough_workgroups // groups))
     slab = -(-reduced // slabs)
-    return Columns(width, across, -(-reduced // slab), slab)
+    return ColumnSlabs(width, across, -(-reduced // slab), slab)
 
 
 COLUMNS = """
@@ -120,7 +120,7 @@ def _columns(
     x: Value,
     y: Value,
     sizes: tuple[int, int, int],
-    columns: Columns,
+    columns: ColumnSlabs,
     factor: float,
     gpu: Gpu,
     step: str,

@@ -19,7 +19,7 @@ REGISTERS = 8
 class Rows:
     """How a workgroup reads rows: `lanes` invocations share one, as vectors of `width` elements.
 
-    Each owns every `lanes`-th vector, in all `owned`, which it keeps in registers, or 0 if there are too many.
+    Each owns every `lanes`-th vector: `owned` of them in registers, or 0 if there are too many for those.
     """
 
     width: int
@@ -86,19 +86,17 @@ ROW_START = (
 
 
 def row_start(rows: Rows) -> str:
-    """Return the beginning of `main`: `lane`, `row` and `base`, the row's first vector in x, then its loads."""
+    """Return the beginning of `main`: `lane`, `row`, `base` (the row's first vector in x), and the loads."""
     start = fill(ROW_START, lanes=f"{rows.lanes}u", rows=f"{rows.rows}u")
     kind = vector(rows.width)
-    loads = (
-        f"  var v{i} = {kind}(0.0);\n"
-        f"  if (lane + {i * rows.lanes}u < p.columns) {{ v{i} = {kind}(x[base + lane + {i * rows.lanes}u]); }}\n"
-        for i in range(rows.owned)
-    )
-    return start + "".join(loads)
+    for i in range(rows.owned):
+        c = f"lane + {i * rows.lanes}u"
+        start += f"  var v{i} = {kind}(0.0);\n  if ({c} < p.columns) {{ v{i} = {kind}(x[base + {c}]); }}\n"
+    return start
 
 
 def visit(rows: Rows, body: str) -> str:
-    """Return WGSL that runs `body` for each vector an invocation owns: `$v` is its f32 value, `$c` its number."""
+    """Return WGSL that runs `body` for each vector that an invocation owns: `$v`, number `$c` of the row."""
     if rows.owned == 0:
         load = f"let v = {vector(rows.width)}(x[base + c]);"
         loop = f"for (var c = lane; c < p.columns; c += {rows.lanes}u)"

@@ -12,7 +12,7 @@ LOWEST = "-3.4028234e38"
 """The lowest finite f32: stands for minus infinity, of which differences would be no numbers."""
 
 JOINED = "vec2<f32>(max(a.x, b.x), a.y * exp(a.x - max(a.x, b.x)) + b.y * exp(b.x - max(a.x, b.x)))"
-"""Milakov & Gimelshein, arXiv 1805.02867, section 3.1: maximum and sum of exponentials of two parts together."""
+"""Milakov & Gimelshein, arXiv 1805.02867, section 3.1: maximum and sum of exponentials of two parts."""
 
 
 def softmax(op: Softmax, gpu: Gpu, step: str = "") -> list[Dispatch]:
@@ -24,7 +24,9 @@ def softmax(op: Softmax, gpu: Gpu, step: str = "") -> list[Dispatch]:
 
 
 def row_statistics(op: Softmax, stats: Value, gpu: Gpu, step: str = "") -> list[Dispatch]:
-    """Return one dispatch that writes `stats`: pairs of f32, each row's maximum of beta*x and sum of exp(beta*x - maximum).
+    """Return one dispatch that writes f32 pairs to `stats`: each row's maximum of beta*x, and its sum.
+
+    The sum is that of exp(beta*x - maximum).
 
     "Speed Is All You Need", arXiv 2304.11267, section 3.3: a reduction in stages inside one command; what is
     left of the softmax happens while the next product loads. `op.y` is not used.
@@ -57,7 +59,7 @@ def _dispatch(op: Softmax, rows: Rows, y: Value, y_width: int, finish: str, gpu:
 
 
 def _measure(rows: Rows) -> str:
-    """Return WGSL that computes `maximum` and `sum` of the row; minus infinity counts as the lowest number."""
+    """Return WGSL that computes `maximum` and `sum` of the row; minus infinity is read as the lowest f32."""
     kind = vector(rows.width)
     scaled = _scaled("$v", rows)
     return (

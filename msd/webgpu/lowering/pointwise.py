@@ -12,7 +12,7 @@ from msd.webgpu.operations import Activation
 from msd.webgpu.value import Dispatch
 from msd.webgpu.views import contiguous_strides
 
-ACTIVATIONS = ("GELU", "LOGISTIC", "RELU", "RELU6", "RELU_N1_TO_1", "SILU", "TANH")
+ACTIVATIONS = ("GELU", "LOGISTIC", "QUICK_GELU", "RELU", "RELU6", "RELU_N1_TO_1", "SILU", "TANH")
 
 
 def lower_binary(op: Op, memory: Memory) -> list[Dispatch]:
