@@ -119,7 +119,7 @@ def test_what_moves_elements() -> None:
         joined = new.CONCATENATION(second, first, x, axis=3)
         padded = new.PAD(x, new.const(np.array([[0, 0], [0, 1], [2, 0], [0, 3]], np.int32)))
         large = new.RESIZE_NEAREST_NEIGHBOR(x, [9, 10])
-        wide = new.BROADCAST_TO(new.SLICE(x, [0, 1, 0, 0], [2, 1, 5, 6]), [2, 4, 5, 6])
+        wide = new.BROADCAST_TO(new.SLICE(x, [0, 1, 0, 0], [2, 1, 5, 6]), [2, 4, 5, 6], version=2)
         flat = new.RESHAPE(turned, [2, 6, 15])
         return turned, joined, padded, large, wide, flat
 
@@ -158,8 +158,14 @@ def test_a_token_embedding_in_int8() -> None:
     scale = np.linspace(0.1, 2, 9).astype(np.float32)
     table = Tensor("t", (9, 6), "INT8", Build().const(stored).data, Quant(scale, np.zeros(9, np.int64)))
     floats = (stored * scale[:, None]).astype(np.float32)
+
+    def spell(new: Build, ids: Tensor) -> Tensor:
+        rows = Tensor("rows", (7, 6))
+        new.ops.append(Op("EMBEDDING_LOOKUP", [ids, table], [rows], version=4))
+        return rows
+
     check_program(
-        lambda new, ids: new.EMBEDDING_LOOKUP(ids, table),
+        spell,
         reference=lambda new, ids: new.EMBEDDING_LOOKUP(ids, new.const(floats)),
         ids=Ints((7,)),
     )
