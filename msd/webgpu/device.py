@@ -22,6 +22,9 @@ LIMITS = (
 )
 """The limits that are requested as high as the adapter has them; the others stay at the defaults."""
 
+MANY = 264
+"""Workgroups that keep a discrete GPU busy: two for each of an H100's 132 processors."""
+
 FEATURES = ("shader-f16", "subgroup", "timestamp-query")
 
 
@@ -57,14 +60,14 @@ def open_device(half: bool = True) -> Device:
     info = adapter.info
     return Device(
         wgpu=device,
-        gpu=_properties(wanted, limits),
+        gpu=_properties(wanted, limits, info["adapter_type"] == "DiscreteGPU"),
         name=info["device"],
         software=info["adapter_type"] == "CPU",
         timestamps="timestamp-query" in wanted,
     )
 
 
-def _properties(features: list[str], limits: dict[str, int]) -> Gpu:
+def _properties(features: list[str], limits: dict[str, int], discrete: bool) -> Gpu:
     return Gpu(
         half="shader-f16" in features,
         subgroups="subgroup" in features,
@@ -73,4 +76,5 @@ def _properties(features: list[str], limits: dict[str, int]) -> Gpu:
         storage_buffers=limits["max-storage-buffers-per-shader-stage"],
         buffer_bytes=limits["max-buffer-size"],
         binding_bytes=limits["max-storage-buffer-binding-size"],
+        enough_workgroups=MANY if discrete else Gpu.enough_workgroups,
     )
