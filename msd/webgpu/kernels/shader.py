@@ -20,6 +20,7 @@ def shader_dispatch(
     groups: tuple[int, int, int],
     flops: int = 0,
     step: str = "",
+    computed: int | None = None,
 ) -> Dispatch:
     """Return the dispatch of `body`, whose header declares the bindings and the parameters, u32 or f32."""
     fields = [f"{key}: {'f32' if isinstance(number, float) else 'u32'}" for key, number in params.items()]
@@ -32,4 +33,5 @@ def shader_dispatch(
         tuple(params.values()),
         flops,
         step,
+        computed,
     )
