@@ -1,17 +1,19 @@
 """Measure msd's WebGPU kernels beside LiteRT's delegate on this machine's GPU, full-size networks in turn.
 
     python -m scripts.judge_full_size trace build sd21-base sd15       # needs TensorFlow; less than 1 MB each
-    python -m scripts.bench_engine build sd21-base sd15 --component unet --ablation -o docs/results/engine.json
+    python -m scripts.bench_engine build sd21-base sd15 --ablation -o docs/results
 
 The two halves may run on different machines. Weights are int8, drawn from a seed. Every run of one engine is
 followed by one of the other, from inputs in memory to outputs in memory; loading and the first run happen one
-after the other, so that `nvidia-smi` tells the memory of each. Rows are added to those that OUTPUT has.
+after the other, so that `nvidia-smi` tells the memory of each. In a folder the file is kernels-ADAPTER.json;
+rows are added to those that it has.
 """
 
 from __future__ import annotations
 
 import itertools
 import json
+import re
 import sys
 import tempfile
 from collections.abc import Callable
@@ -77,6 +79,8 @@ def main(
     as_json: bool,
 ) -> None:
     """Write a row for each component of MODELS, whose structures are in FOLDER, as JSON to OUTPUT."""
+    if output.is_dir():
+        output /= f"kernels-{slug(adapter.find().name)}.json"
     report = json.loads(output.read_text()) if output.exists() else described()
     report["commands"].append("python -m scripts.bench_engine " + " ".join(sys.argv[1:]))
     for model, name in itertools.product(models, components):
@@ -91,6 +95,11 @@ def main(
             say(row)
             if as_json:
                 click.echo(json.dumps(row))
+
+
+def slug(name: str) -> str:
+    """Return a name of a GPU as part of a file's."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
 def described() -> dict[str, Any]:
@@ -213,7 +222,8 @@ def say(row: dict[str, Any]) -> None:
         if name in row:
             each = row[name]
             click.echo(
-                f"  {name}: {each['median_seconds'] * 1e3:.2f} ms, {each['gpu_bytes'] / 1e9:.2f} GB of the GPU, "
+                f"  {name}: {each['median_seconds'] * 1e3:.2f} ms, "
+                f"{each['gpu_bytes'] / 1e9:.2f} GB of the GPU, "
                 f"first result after {each['first_result_seconds']:.1f} s, {each['dB']} dB to the CPU",
                 err=True,
             )

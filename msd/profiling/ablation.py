@@ -35,6 +35,10 @@ ADDED: dict[str, tuple[str, ...]] = {
 """The rows of Table 1, and the switches of msd.webgpu.fuse that each adds."""
 
 
+ENOUGH_WORKGROUPS = 16
+"""How many workgroups fill a phone's GPU: an assumption, as it has about a dozen processors."""
+
+
 def ablate(
     file: NetworkFile, conditions: Conditions, repeats: int, device: Device, report: Report
 ) -> Ablation:
@@ -96,7 +100,7 @@ def count(file: NetworkFile, without: Sequence[str], device: Device, roofline: R
 def gpu_of(device: Device) -> Gpu:
     """Return a described device as WebGPU would show it: fp16, and buffers as large as its allocations."""
     largest = device.allocation_bytes or Gpu.buffer_bytes
-    return Gpu(half=True, buffer_bytes=largest, binding_bytes=largest)
+    return Gpu(half=True, buffer_bytes=largest, binding_bytes=largest, enough_workgroups=ENOUGH_WORKGROUPS)
 
 
 def _in_turn(processes: Sequence[WebGpuProcess], repeats: int, report: Report) -> list[list[float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from functools import cache, partial
+from functools import cache
 from multiprocessing.connection import Connection
 from statistics import median
 from time import perf_counter
@@ -21,7 +21,7 @@ from msd.webgpu.device import Device, open_device
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.filters import pack_filter
-from msd.webgpu.kernels.winograd import choose_winograd, transform_filter, winograd
+from msd.webgpu.kernels.winograd import choose_winograd, fits_winograd, transformed_filter, winograd
 from msd.webgpu.operations import Convolution
 from msd.webgpu.session import NUMPY, Session
 from msd.webgpu.value import Dispatch, Value
@@ -119,13 +119,11 @@ class Case:
     def _dispatches(self, tile: int) -> list[Dispatch]:
         if tile == 0:
             return convolve(self.operation, self.gpu)
-        count = (tile + 2) ** 2 * self.operation.channels * self.operation.outputs
-        weights = Value("transformed", self.gpu.real, count, partial(self._transformed, tile))
+        if not fits_winograd(self.operation):
+            raise DelegateFailed("Winograd's kernels do not compute this convolution")
+        outputs, _, _, inputs = self.stored.shape
+        weights = transformed_filter(lambda: self.stored, outputs, inputs, tile, self.gpu, "transformed")
         return winograd(self.operation, weights, tile, self.gpu)
-
-    def _transformed(self, tile: int) -> Array:
-        floats = self.stored * self.scale.reshape(-1, 1, 1, 1)
-        return transform_filter(floats, tile).astype(NUMPY[self.gpu.real])
 
 
 def main(handle: int) -> None:
