@@ -19,49 +19,24 @@ from typing import Any
 
 import numpy as np
 
+from msd.errors import MsdError
 from msd.ir.weights import Array
 from msd.webgpu.assemble import Named, assemble
 from msd.webgpu.device import Device, open_device
 from msd.webgpu.gpu import BYTES, Gpu
 from msd.webgpu.kernels.attention import LARGEST_FLASH, attend_partially, attend_plainly
 from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
-from msd.webgpu.kernels.flash_shader import Tile
+from msd.webgpu.kernels.flash_tile import Tile
 from msd.webgpu.kernels.normalization import normalize_groups, normalize_layers
 from msd.webgpu.operations import Attention, GroupNorm, Heads, LayerNorm
 from msd.webgpu.session import NUMPY, Session
 from msd.webgpu.value import Dispatch, Value
+from scripts.attention_cases import Case, attention_cases, norm_cases
 
-CHANNELS = (320, 640, 1280, 1280)
-PIXELS = (4096, 1024, 256, 64)
-TRANSFORMERS = (5, 5, 5, 1)
-"""Transformer blocks at each resolution: two down, three up; the last in the middle."""
-HEAD_SIZES = {"SD 2.1": (64, 64, 64, 64), "SD 1.5": (40, 80, 160, 160)}
-PROMPT, LAYER_NORMS = 77, 3
-SHAPES = ((16, 4), (8, 4), (8, 8), (4, 4), (16, 8), (32, 4), (4, 8), (16, 2))
+SHAPES = ((16, 4), (8, 4), (8, 8), (4, 4), (4, 8), (16, 8), (16, 2), (32, 4), (8, 2))
 """Invocations down and rows of each: the tiles to try, the likeliest first."""
-SECONDS = 180.0
-"""After this no more tiles are tried; each size of heads gets an equal share."""
 SAMPLE = 8
 """Queries of the first and last head that NumPy checks."""
-
-
-@dataclass(frozen=True)
-class Case:
-    """An attention of `queries` x `keys`, and how often an evaluation of `model` has it."""
-
-    model: str
-    heads: int
-    queries: int
-    keys: int
-    size: int
-    count: int
-
-    @property
-    def name(self) -> str:
-        """The model and the sizes."""
-        return (
-            f"{self.model:7} {self.heads:2} x {self.queries:4} x {self.keys:4} x {self.size:3}, {self.count}"
-        )
 
 
 @dataclass(frozen=True)
@@ -87,40 +62,6 @@ class NormRow:
     ms: float
     gbs: float
     decibels: float
-
-
-def attention_cases() -> Iterator[Case]:
-    """Yield the attentions of both U-Nets and of the decoder."""
-    for model, sizes in HEAD_SIZES.items():
-        for size, channels, pixels, count in zip(sizes, CHANNELS, PIXELS, TRANSFORMERS, strict=True):
-            for keys in (pixels, PROMPT):
-                yield Case(model, channels // size, pixels, keys, size, count)
-    yield Case("decoder", 1, 4096, 4096, 512, 1)
-
-
-def norm_cases() -> dict[tuple[str, int, int], int]:
-    """Return how often a U-Net has each norm: by kind, pixels and channels."""
-    counts: dict[tuple[str, int, int], int] = {}
-
-    def add(kind: str, level: int, channels: int, count: int = 1) -> None:
-        key = (kind, PIXELS[level], channels)
-        counts[key] = counts.get(key, 0) + count
-
-    before = (320, *CHANNELS[:-1])
-    for level, channels in enumerate(CHANNELS):
-        for inputs in (before[level], channels):
-            add("group", level, inputs)
-            add("group", level, channels)
-        above = (CHANNELS[min(level + 1, 3)], channels, channels)
-        skips = {0: (320, 320, 320), 1: (640, 640, 320), 2: (1280, 1280, 640), 3: (1280,) * 3}[level]
-        for inputs, skip in zip(above, skips, strict=True):
-            add("group", level, inputs + skip)
-            add("group", level, channels)
-        add("group", level, channels, TRANSFORMERS[level])
-        add("layer", level, channels, LAYER_NORMS * TRANSFORMERS[level])
-    add("group", 3, 1280, 4)
-    add("group", 0, 320)
-    return counts
 
 
 def heads_of(name: str, gpu: Gpu, case: Case, rows: int) -> Heads:
@@ -157,16 +98,13 @@ def tiles_of(cases: Sequence[Case], gpu: Gpu, quick: bool) -> list[Tile]:
     size = cases[0].size
     chosen = [choose_tile(attention_of(case, gpu), gpu) for case in cases]
     widths = [n for n in (16, 8, 10, 5, 20, 4) if size // 4 % n == 0] or [choose_across(size)]
+    variants = [(gpu.real, True, False), ("f32", True, False), (gpu.real, False, False)]
+    variants += [("f16", True, True)] if gpu.half else []
     tried = [
         Tile(across, down, rows, stored, ahead, short)
+        for stored, ahead, short in dict.fromkeys(variants)
         for down, rows in SHAPES[: 3 if quick else None]
         for across in widths[: 2 if quick else None]
-        for stored in dict.fromkeys((gpu.real, "f32"))
-        for ahead, short in (
-            ((True, False), (False, False), (True, True))
-            if stored == "f16"
-            else ((True, False), (False, False))
-        )
     ]
     fitting = (
         tile
@@ -246,23 +184,30 @@ def decibels(result: Array, expected: Array) -> float:
     return round(float(10 * np.log10(np.square(expected).sum() / max(noise, 1e-300))), 1)
 
 
-def flash_rows(cases: Sequence[Case], device: Device, quick: bool) -> Iterator[Row]:
+def flash_rows(cases: Sequence[Case], device: Device, quick: bool, seconds: float) -> Iterator[Row]:
     """Yield a row for each case and tile; cases with heads of one size share a program."""
     sizes = [size for size in dict.fromkeys(case.size for case in cases) if size <= LARGEST_FLASH]
     for size in sizes:
         same = [case for case in cases if case.size == size]
-        end = time.monotonic() + SECONDS / len(sizes)
+        end = time.monotonic() + seconds / len(sizes)
         tiles = tiles_of(same, device.gpu, quick)
         for number, tile in enumerate(tiles):
             if time.monotonic() > end:
                 print(f"heads of {size}: {len(tiles) - number} tiles were not tried for want of time")
                 break
-            runs = []
-            for case in same:
-                op = attention_of(case, device.gpu)
-                runs.append(Run(case, op, [flash(op, tile, device.gpu)]))
-            for row in measure_runs(runs, tile_name(tile), device, 10):
+            ops = [attention_of(case, device.gpu) for case in same]
+            runs = [Run(case, op, [flash(op, tile, device.gpu)]) for case, op in zip(same, ops, strict=True)]
+            for row in tried_runs(runs, tile_name(tile), device):
                 yield replace(row, chosen=choose_tile(attention_of(row.case, device.gpu), device.gpu) == tile)
+
+
+def tried_runs(runs: Sequence[Run], way: str, device: Device) -> list[Row]:
+    """Return the rows of `measure_runs`, or say why the GPU refuses them and return none."""
+    try:
+        return list(measure_runs(runs, way, device, 10))
+    except MsdError as problem:
+        print(f"{way}, {runs[0].case.name}: {problem}")
+        return []
 
 
 def tile_name(tile: Tile) -> str:
@@ -276,7 +221,7 @@ def other_rows(cases: Iterable[Case], device: Device) -> Iterator[Row]:
     for case in cases:
         for way, attend in (("partial", attend_partially), ("plain", attend_plainly)):
             op = attention_of(case, device.gpu)
-            yield from measure_runs([Run(case, op, attend(op, device.gpu))], way, device, 10)
+            yield from tried_runs([Run(case, op, attend(op, device.gpu))], way, device)
 
 
 def norm_rows(device: Device) -> Iterator[NormRow]:
@@ -367,6 +312,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--quick", action="store_true", help="fewer tiles and sizes")
     parser.add_argument("--float32", action="store_true", help="without shader-f16")
+    parser.add_argument("--seconds", type=float, default=160.0, help="for tiles, shared by sizes of heads")
     parser.add_argument("--enough-workgroups", type=int, help="instead of the device's")
     asked = parser.parse_args()
     device = open_device(half=not asked.float32)
@@ -384,7 +330,7 @@ def main() -> None:
     }
     print("norms of an evaluation, ms:", spent)
     cases = [case for case in attention_cases() if not asked.quick or case.queries >= 1024]
-    rows = [*flash_rows(cases, device, asked.quick), *other_rows(cases, device)]
+    rows = [*flash_rows(cases, device, asked.quick, asked.seconds), *other_rows(cases, device)]
     tell_attention(rows)
     print()
     for size, way, ms in best_overall(rows):

@@ -86,7 +86,9 @@ def snr(expected: Array, got: Array) -> float:
 
 def activate(v: Array, activation: str) -> Array:
     """Return an activation in float64."""
-    gelu = 1 / (1 + np.exp(-2 * np.sqrt(2 / np.pi) * (np.clip(v, -10, 10) + 0.044715 * np.clip(v, -10, 10) ** 3)))
+    gelu = 1 / (
+        1 + np.exp(-2 * np.sqrt(2 / np.pi) * (np.clip(v, -10, 10) + 0.044715 * np.clip(v, -10, 10) ** 3))
+    )
     return {
         "NONE": v,
         "RELU": np.maximum(v, 0),
@@ -96,7 +98,9 @@ def activate(v: Array, activation: str) -> Array:
     }[activation]
 
 
-def _weights(rng: np.random.Generator, shape: tuple[int, ...], stored: Stored, scaled: bool) -> tuple[Array, Array | None]:
+def _weights(
+    rng: np.random.Generator, shape: tuple[int, ...], stored: Stored, scaled: bool
+) -> tuple[Array, Array | None]:
     scale = rng.uniform(0.5, 2, shape[0]).astype(np.float32) / 50 if scaled else None
     if stored in ("int8", "int4"):
         low, high = (-128, 128) if stored == "int8" else (-8, 8)
@@ -118,7 +122,9 @@ def _correlate(x: Array, weights: Array, stride: tuple[int, int], dilation: tupl
     for ky in range(kernel_height):
         for kx in range(kernel_width):
             y0, x0 = ky * dilation[0], kx * dilation[1]
-            part = x[:, y0 : y0 + high * stride[0] : stride[0], x0 : x0 + wide * stride[1] : stride[1]][:, :high, :wide]
+            part = x[:, y0 : y0 + high * stride[0] : stride[0], x0 : x0 + wide * stride[1] : stride[1]][
+                :, :high, :wide
+            ]
             sums += part @ weights[:, ky, kx].astype(np.float64).T
     return sums
 

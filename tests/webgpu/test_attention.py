@@ -15,7 +15,7 @@ from msd.ir.weights import Array
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.attention import attend, attend_partially, attend_plainly, choose_flash
 from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
-from msd.webgpu.kernels.flash_shader import Tile
+from msd.webgpu.kernels.flash_tile import Tile
 from msd.webgpu.operations import Attention, Heads
 from msd.webgpu.value import Dispatch, Value
 from tests.webgpu.arrays import GPU, decibels, only_types_differ, random
@@ -115,9 +115,8 @@ def test_a_causal_mask(way: Attend) -> None:
     )
 
 
-@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("size", [8, 5])
-def test_queries_keys_and_values_in_one_value(way: Attend, size: int) -> None:
+def test_queries_keys_and_values_in_one_value(size: int) -> None:
     """A projection to all three at once: rows of 3 x heads x size."""
     batch, heads, rows = 2, 3, 19
     whole = Value("qkv", "f32", batch * rows * 3 * heads * size)
@@ -128,7 +127,7 @@ def test_queries_keys_and_values_in_one_value(way: Attend, size: int) -> None:
         for i in range(3)
     )
     op = replace(op, q=q, k=k, v=v)
-    check(op, way(op, GPU, ""))
+    check(op, attend(op, GPU))
 
 
 @pytest.mark.parametrize("size", [32, 13])

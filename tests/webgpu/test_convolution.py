@@ -30,7 +30,13 @@ def _name(made: Case) -> str:
 @pytest.mark.parametrize("stored", ["int8", "int4", "f16", "f32"])
 @pytest.mark.parametrize(("batch", "channels", "outputs"), [(1, 96, 68), (3, 31, 30), (4, 33, 1)])
 def test_few_rows(batch: int, channels: int, outputs: int, stored: str) -> None:
-    made = case((batch, 1, 1, channels), outputs, stored=stored, activation="SILU", extras="scale bias vector residual")  # type: ignore[arg-type]
+    made = case(
+        (batch, 1, 1, channels),
+        outputs,
+        stored=stored,
+        activation="SILU",
+        extras="scale bias vector residual",
+    )  # type: ignore[arg-type]
     assert _name(made) == f"convolution {batch} rows"
     assert _snr(made) > 100
 

@@ -43,7 +43,9 @@ def _flat(memory_of: Matrices, logical: np.ndarray, order: str) -> np.ndarray:
     return np.concatenate([np.zeros(memory_of.offset, flat.dtype), flat])
 
 
-def _snr(op: Product, left: np.ndarray, right: np.ndarray, orders: tuple[str, str, str], tile: Tile | None = None) -> float:
+def _snr(
+    op: Product, left: np.ndarray, right: np.ndarray, orders: tuple[str, str, str], tile: Tile | None = None
+) -> float:
     inputs = {
         op.a.value: _flat(op.a, left, orders[0]),
         op.b.value: _flat(op.b, right, orders[1]),
@@ -77,7 +79,9 @@ def test_probabilities_from_statistics(size: tuple[int, int, int, int]) -> None:
     assert _snr(op, left * 5, right, orders) > 100
 
 
-@pytest.mark.parametrize("tile", [Tile(128, 128, 8, 8), Tile(64, 64, 8, 8, 32), Tile(64, 32, 4, 4, 8)], ids=str)
+@pytest.mark.parametrize(
+    "tile", [Tile(128, 128, 8, 8), Tile(64, 64, 8, 8, 32), Tile(64, 32, 4, 4, 8)], ids=str
+)
 @pytest.mark.parametrize("order", ["nij", "nji"])
 def test_tiles(tile: Tile, order: str) -> None:
     orders = ("nij", order, "nij")

@@ -62,7 +62,9 @@ def test_kernels(channels: int, shape: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("splits", [2, 3, 7, 100])
 def test_split_sums(splits: int) -> None:
-    made = case((1, 5, 6, 24), 28, (3, 3), pad=(1, 1, 1, 1), activation="SILU", extras="scale bias vector residual")
+    made = case(
+        (1, 5, 6, 24), 28, (3, 3), pad=(1, 1, 1, 1), activation="SILU", extras="scale bias vector residual"
+    )
     assert _snr(made, splits=splits) > 100
 
 

@@ -73,7 +73,9 @@ CASES = [
     ("tile", "size", "pad", "upsample"),
     [*((tile, *case) for tile in (2, 4) for case in CASES), (6, *CASES[1]), (6, *CASES[2]), (8, *CASES[1])],
 )
-def test_convolutions(tile: int, size: tuple[int, int, int, int], pad: tuple[int, ...], upsample: int) -> None:
+def test_convolutions(
+    tile: int, size: tuple[int, int, int, int], pad: tuple[int, ...], upsample: int
+) -> None:
     made = case(size, 36, (3, 3), pad=pad, upsample=upsample, extras="scale bias")  # type: ignore[arg-type]
     assert _snr(made, tile) > LEAST_DB[tile]
 
@@ -93,7 +95,10 @@ def test_filters_transformed_on_the_gpu(tile: int, stored: str) -> None:
     assert snr(made.expected, got) > LEAST_DB[tile]
 
 
-@pytest.mark.parametrize(("tile", "flops", "memory", "weights"), [(2, 2.25, 4, 1.77), (4, 4, 2.25, 4), (6, 5.06, 1.8, 7.12), (8, 5.76, 1.56, 11.12)])
+@pytest.mark.parametrize(
+    ("tile", "flops", "memory", "weights"),
+    [(2, 2.25, 4, 1.77), (4, 4, 2.25, 4), (6, 5.06, 1.8, 7.12), (8, 5.76, 1.56, 11.12)],
+)
 def test_costs_are_those_of_the_paper(tile: int, flops: float, memory: float, weights: float) -> None:
     """Table 2 of arXiv 2304.11267, where sides divide by the tile."""
     op = case((1, 24, 24, 4), 4, (3, 3), pad=(1, 1, 1, 1), stored="f32").op

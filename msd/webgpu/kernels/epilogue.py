@@ -56,7 +56,9 @@ def finish(op: Convolution) -> Finish:
     """Return the end of a convolution; raises ValueError for a gate whose filter has not whole pairs of fours."""
     after = op.epilogue
     if after.gate and (op.filter.columns % 8 or after.activation != "NONE" or after.vector):
-        raise ValueError("a gate needs filter columns in pairs of four, and neither an activation nor a vector")
+        raise ValueError(
+            "a gate needs filter columns in pairs of four, and neither an activation nor a vector"
+        )
     wide = 4 if op.outputs % 4 == 0 else 1
     reads = {"scale": op.filter.scale, "bias": after.bias, "vector": after.vector, "residual": after.residual}
     widths = {"scale": 4, "bias": 4, "vector": wide, "residual": wide}

@@ -61,7 +61,9 @@ def few_columns(op: Convolution, gpu: Gpu, step: str = "") -> Dispatch:
     Eight threads share a pixel, each with every eighth vector of four channels.
     """
     if not fits_few_columns(op):
-        raise ValueError(f"a convolution of {op.channels} to {op.filter.columns} channels has not few columns")
+        raise ValueError(
+            f"a convolution of {op.channels} to {op.filter.columns} channels has not few columns"
+        )
     end = finish(op)
     columns = range(end.params["columns4"])
     threads = 8 * PIXELS

@@ -46,7 +46,9 @@ def pack_filter(
 
     element, values = _elements(stored, gpu)
     value = Value(name, element, rows * padded // values, packed)
-    return Filter(value, stored, rows, columns, None if scale is None else vector_value(scale, f"{name}.scale"))
+    return Filter(
+        value, stored, rows, columns, None if scale is None else vector_value(scale, f"{name}.scale")
+    )
 
 
 def vector_value(numbers: Array, name: str) -> Value:
@@ -68,7 +70,9 @@ def interleave(values: Array, gates: Array) -> Array:
     shapes are equal and the first axis divides by four.
     """
     if values.shape != gates.shape or len(values) % 4:
-        raise ValueError(f"gates of shape {gates.shape} do not pair with values of shape {values.shape} by fours")
+        raise ValueError(
+            f"gates of shape {gates.shape} do not pair with values of shape {values.shape} by fours"
+        )
     blocks = [array.reshape(-1, 4, *array.shape[1:]) for array in (values, gates)]
     return np.stack(blocks, axis=1).reshape(-1, *values.shape[1:])
 
@@ -84,7 +88,9 @@ def _elements(stored: Stored, gpu: Gpu) -> tuple[Element, int]:
 
 def _matrix(array: Array, rows: int, columns: int, name: str) -> Array:
     if array.shape[:1] != (columns,) or array.size != rows * columns:
-        raise ValueError(f"{name} has shape {array.shape}; {columns} outputs of {rows} weights each were expected")
+        raise ValueError(
+            f"{name} has shape {array.shape}; {columns} outputs of {rows} weights each were expected"
+        )
     return array.reshape(columns, rows)
 
 

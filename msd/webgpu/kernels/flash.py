@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.flash_shader import Tile, flash_wgsl
+from msd.webgpu.kernels.flash_shader import flash_wgsl
+from msd.webgpu.kernels.flash_tile import Tile
 from msd.webgpu.kernels.rows import has_half
 from msd.webgpu.operations import Attention
 from msd.webgpu.value import Dispatch, Kernel, Value
@@ -20,7 +21,7 @@ LOG2_E = 1.4426950408889634
 
 
 def choose_tile(op: Attention, gpu: Gpu) -> Tile | None:
-    """Return the largest tile that gives twice the workgroups that fill the GPU, or the one nearest to that.
+    """Return the largest tile that gives enough workgroups to fill the GPU, or the one nearest to that.
 
     None where no tile's workgroup memory suffices, or the heads are larger than LARGEST_HEAD.
     """
@@ -32,7 +33,7 @@ def choose_tile(op: Attention, gpu: Gpu) -> Tile | None:
     large = [[tile for tile in family if tile.queries >= LEAST_QUERIES] for family in families]
     family = next(filter(None, (*large, *families)), [])
     for tile in family:
-        if op.batch * op.heads * -(-op.queries // tile.queries) >= 2 * gpu.enough_workgroups:
+        if op.batch * op.heads * -(-op.queries // tile.queries) >= gpu.enough_workgroups:
             return tile
     return family[-1] if family else None
 

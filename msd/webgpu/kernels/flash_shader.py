@@ -3,72 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from msd.webgpu.gpu import BYTES, Element
+from msd.webgpu.kernels.flash_copy import AT_ONCE, Copy, block_of
+from msd.webgpu.kernels.flash_tile import KEYS_EACH, Tile
 from msd.webgpu.wgsl import fill
 
-KEYS_EACH = 4
-"""The keys of an invocation: their probabilities are a vector."""
 LOWEST = "-3.4028234e38"
-
-
-@dataclass(frozen=True)
-class Tile:
-    """How a workgroup of `across` x `down` invocations computes `down*rows` queries, `4*across` keys a time.
-
-    Of the scores an invocation computes `rows` (1, 2, 4 or 8) x 4, of the result `rows` rows of every
-    `across`-th vector of four. Queries, keys, values and probabilities are in workgroup memory as `stored`.
-    With `ahead`, invocations read values while they compute scores, and the next keys while they sum results.
-    With `short_sums`, up to 16 neighbouring products are summed as `stored` before they join the f32 sum.
-    """
-
-    across: int
-    down: int
-    rows: int
-    stored: Element
-    ahead: bool = True
-    short_sums: bool = False
-
-    @property
-    def queries(self) -> int:
-        """The queries of a workgroup."""
-        return self.down * self.rows
-
-    @property
-    def keys(self) -> int:
-        """The keys that are in workgroup memory at a time."""
-        return KEYS_EACH * self.across
-
-    @property
-    def invocations(self) -> int:
-        """The invocations of a workgroup."""
-        return self.across * self.down
-
-    def vectors(self, value_size: int) -> int:
-        """The vectors of a row of the result that an invocation has."""
-        return -(-value_size // (4 * self.across))
-
-    def lengths(self, size: int, value_size: int) -> tuple[int, int, int]:
-        """Return the vectors of the arrays of queries, of keys or values, and of probabilities.
-
-        Rows are one vector longer than they need to be: so neighbouring invocations use different banks.
-        """
-        depth = -(-size // 4)
-        keys = depth * (self.keys + 1)
-        values = self.keys * self.across * self.vectors(value_size)
-        return depth * (self.queries + 1), max(keys, values), self.queries * (self.across + 1)
-
-    def bytes(self, size: int, value_size: int) -> int:
-        """Return the bytes of workgroup memory."""
-        vectors = sum(self.lengths(size, value_size))
-        return vectors * 4 * BYTES[self.stored] + 4 * self.queries * self.across
-
-    @property
-    def part_vectors(self) -> int:
-        """The vectors that an invocation writes for its rows, one number each."""
-        return -(-self.rows // 4)
-
 
 LOADS = {
     4: "fn load_$name(base: u32, i: u32) -> vec4<$element> { return $array[base + i]; }\n",
@@ -98,19 +39,21 @@ STORES = {
 SHADER = """
 alias T = vec4<$stored>;
 alias Rows = $parts_type;
-// Transposed: vector d of row r is at d * (rows + 1) + r.
-var<workgroup> query_tile: array<T, $query_length>;
-// The keys, transposed; then, once the scores are known, the values, row by row.
-var<workgroup> key_tile: array<T, $key_length>;
-var<workgroup> probabilities: array<T, $probability_length>;
-// What each invocation knows of its rows.
-var<workgroup> row_parts: array<Rows, $parts_length>;
+// Indices that are constant, or the same in all rounds of a loop, cost no bounds checks inside it.
+// Vector d of query i*down + ty is at [d][i][ty], vector d of key j*across + tx at [d][j][tx].
+var<workgroup> query_tile: array<array<array<T, $down>, $rows>, $depth>;
+// The keys, then, once the scores are known, the values: vector c*across + tx of key j*across + x is at
+// [c*across + x][j][tx].
+var<workgroup> key_tile: array<array<array<T, $across>, 4>, $length>;
+// Of query i*down + ty, key j*across + x: component j at [i][ty][x].
+var<workgroup> probabilities: array<array<array<T, $padded>, $down>, $rows>;
+// What each invocation knows of its rows, four in a vector.
+var<workgroup> row_parts: array<array<array<Rows, $padded>, $down>, $part_vectors>;
 
 @compute @workgroup_size($invocations)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(local_invocation_index) t: u32) {
   let tx = t % ${across}u;
-  let parts0 = t - tx;
-  let row0 = t / ${across}u * ${rows}u;
+  let ty = t / ${across}u;
   let first = group.x * ${queries}u;
   let q_base = p.q_offset + group.z * p.q_batch + group.y * p.q_head;
   let k_base = p.k_offset + group.z * p.k_batch + group.y * p.k_head;
@@ -142,64 +85,6 @@ $finish
 """
 
 
-@dataclass(frozen=True)
-class Copy:
-    """How the invocations copy `rows` x `vectors` vectors of q, k or v to workgroup memory.
-
-    `row` is the WGSL of the row number `r` in the value; `place` that of vector `c` of row `r` in `array`.
-    """
-
-    name: str
-    invocations: int
-    rows: int
-    vectors: int
-    row: str
-    array: str
-    place: str
-
-    @property
-    def each(self) -> int:
-        """The vectors that an invocation copies."""
-        return -(-self.rows * self.vectors // self.invocations)
-
-    def load(self, prefix: str, declare: str) -> Iterator[str]:
-        """Yield lines that read an invocation's vectors into variables."""
-        last = self.rows * self.vectors - 1
-        for n in range(self.each):
-            at = f"min(t + {n * self.invocations}u, {last}u)"
-            row = self.row.replace("$r", f"{at} / {self.vectors}u")
-            loaded = f"load_{self.name}({self.name}_base + {row} * p.{self.name}_row, {at} % {self.vectors}u)"
-            yield f"{declare}{prefix}{n} = {loaded};"
-
-    def store(self, prefix: str) -> Iterator[str]:
-        """Yield lines that write the variables to workgroup memory."""
-        total = self.rows * self.vectors
-        for n in range(self.each):
-            at = f"(t + {n * self.invocations}u)"
-            place = self.place.replace("$r", f"{at} / {self.vectors}u").replace(
-                "$c", f"{at} % {self.vectors}u"
-            )
-            guard = f"if ({at} < {total}u) " if (n + 1) * self.invocations > total else ""
-            yield f"{guard}{{ {self.array}[{place}] = T({prefix}{n}); }}"
-
-    def at_once(self) -> Iterator[str]:
-        """Yield lines that read and write, eight vectors after another where there are many."""
-        if self.each <= AT_ONCE:
-            yield from self.load(f"{self.name}_read", "let ")
-            yield from self.store(f"{self.name}_read")
-            return
-        row = self.row.replace("$r", f"i / {self.vectors}u")
-        place = self.place.replace("$r", f"i / {self.vectors}u").replace("$c", f"i % {self.vectors}u")
-        loaded = f"load_{self.name}({self.name}_base + {row} * p.{self.name}_row, i % {self.vectors}u)"
-        yield f"for (var i = t; i < {self.rows * self.vectors}u; i += {self.invocations}u) {{"
-        yield f"  {self.array}[{place}] = T({loaded});"
-        yield "}"
-
-
-AT_ONCE = 8
-"""The most vectors that an invocation holds on their way to workgroup memory."""
-
-
 def flash_wgsl(
     tile: Tile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool
 ) -> str:
@@ -210,7 +95,6 @@ def flash_wgsl(
     """
     depth, columns = -(-size // 4), -(-value_size // 4)
     vectors = tile.vectors(value_size)
-    query_length, key_length, probability_length = tile.lengths(size, value_size)
     gaps = {"element": names["element"]}
     products = _short_results if tile.short_sums else _result_products
     code = "".join(
@@ -222,12 +106,12 @@ def flash_wgsl(
         SHADER,
         stored=tile.stored,
         parts_type="f32" if tile.rows == 1 else f"vec{min(tile.rows, 4)}<f32>",
-        query_length=query_length,
-        key_length=key_length,
-        probability_length=probability_length,
-        parts_length=tile.invocations * tile.part_vectors,
+        length=tile.length(size, value_size),
+        part_vectors=tile.part_vectors,
+        padded=tile.across + 1,
         invocations=tile.invocations,
         across=tile.across,
+        down=tile.down,
         rows=tile.rows,
         queries=tile.queries,
         keys=tile.keys,
@@ -247,13 +131,29 @@ def flash_wgsl(
 
 def _copies(tile: Tile, depth: int, columns: int) -> dict[str, str]:
     """Return the shader's gaps that copy to workgroup memory."""
-    row, inside = "min({} + $r, p.{} - 1u)", tile.invocations
-    q_place, k_place = (f"$c * {n + 1}u + $r" for n in (tile.queries, tile.keys))
-    v_place = f"$r * {tile.across * -(-columns // tile.across)}u + $c"
-    queries = Copy("q", inside, tile.queries, depth, row.format("first", "queries"), "query_tile", q_place)
-    first = Copy("k", inside, tile.keys, depth, row.format("0u", "keys"), "key_tile", k_place)
+    row, inside, across = "min({} + $r, p.{} - 1u)", tile.invocations, tile.across
+    q_place = f"query_tile[$c][$r / {tile.down}u][$r % {tile.down}u]"
+    k_place = f"key_tile[$c][$r / {across}u][$r % {across}u]"
+    v_place = f"key_tile[$c / {across}u * {across}u + $r % {across}u][$r / {across}u][$c % {across}u]"
+    queries = Copy(
+        name="q",
+        invocations=inside,
+        rows=tile.queries,
+        vectors=depth,
+        block=block_of(tile.queries),
+        row=row.format("first", "queries"),
+        place=q_place,
+    )
+    first = replace(
+        queries,
+        name="k",
+        rows=tile.keys,
+        block=block_of(tile.keys),
+        row=row.format("0u", "keys"),
+        place=k_place,
+    )
     keys, after = (replace(first, row=row.format(at, "keys")) for at in ("start", f"start + {tile.keys}u"))
-    values = replace(keys, name="v", vectors=columns, place=v_place)
+    values = replace(keys, name="v", vectors=columns, block=1, place=v_place)
     ahead = tile.ahead and max(keys.each, values.each) <= AT_ONCE
     return {
         "load_queries": _lines(1, queries.at_once()),
@@ -289,10 +189,9 @@ def _score_products(tile: Tile, steps: int) -> Iterator[str]:
     for step in range(steps):
         yield "{"
         for j in range(KEYS_EACH):
-            at = f"(d + {step}u) * {tile.keys + 1}u + tx + {j * tile.across}u"
-            yield f"let k{j} = vec4<f32>(key_tile[{at}]);"
+            yield f"let k{j} = vec4<f32>(key_tile[d + {step}u][{j}][tx]);"
         for i in range(tile.rows):
-            yield f"let q{i} = vec4<f32>(query_tile[(d + {step}u) * {tile.queries + 1}u + row0 + {i}u]);"
+            yield f"let q{i} = vec4<f32>(query_tile[d + {step}u][{i}][ty]);"
         for axis in "xyzw":
             yield from (f"s{i}_{j} = fma(q{i}.{axis}, k{j}.{axis}, s{i}_{j});" for i, j in _scores(tile))
         yield "}"
@@ -302,10 +201,9 @@ def _short_scores(tile: Tile, steps: int) -> Iterator[str]:
     """Like `_score_products`: the products of `steps` vectors are summed as they are stored."""
     for step in range(steps):
         for j in range(KEYS_EACH):
-            at = f"(d + {step}u) * {tile.keys + 1}u + tx + {j * tile.across}u"
-            yield f"let k{j}_{step} = key_tile[{at}];"
+            yield f"let k{j}_{step} = key_tile[d + {step}u][{j}][tx];"
         for i in range(tile.rows):
-            yield f"let q{i}_{step} = query_tile[(d + {step}u) * {tile.queries + 1}u + row0 + {i}u];"
+            yield f"let q{i}_{step} = query_tile[d + {step}u][{i}][ty];"
         for i, j in _scores(tile):
             pair = f"q{i}_{step}, k{j}_{step}"
             yield (
@@ -321,7 +219,7 @@ def _write_parts(tile: Tile, value: str) -> Iterator[str]:
     for n in range(tile.part_vectors):
         rows = range(4 * n, min(4 * n + 4, tile.rows))
         own = ", ".join(value.replace("$i", str(i)) for i in rows)
-        yield f"row_parts[t + {n * tile.invocations}u] = Rows({own});"
+        yield f"row_parts[{n}][ty][tx] = Rows({own});"
 
 
 def _join_parts(tile: Tile, start: str, join: str) -> Iterator[str]:
@@ -330,7 +228,7 @@ def _join_parts(tile: Tile, start: str, join: str) -> Iterator[str]:
         rows = range(4 * n, min(4 * n + 4, tile.rows))
         yield f"var joined{n} = Rows({', '.join(start.replace('$i', str(i)) for i in rows)});"
         for x in range(tile.across):
-            part = f"row_parts[parts0 + {n * tile.invocations + x}u]"
+            part = f"row_parts[{n}][ty][{x}]"
             yield f"joined{n} = {join.replace('$a', f'joined{n}').replace('$b', part)};"
 
 
@@ -343,10 +241,9 @@ def _scale(tile: Tile, masked: bool) -> Iterator[str]:
     for i, j in _scores(tile):
         yield f"s{i}_{j} *= p.scale;"
         if masked:
-            mask = f"mask[min(first + row0 + {i}u, p.queries - 1u) * p.keys + min(key{j}, p.keys - 1u)]"
-            yield f"s{i}_{j} = max(s{i}_{j} + 1.4426950408889634 * {mask}, -1e38);".replace(
-                f"key{j}", f"start + tx + {j * tile.across}u"
-            )
+            row = f"min(first + ty + {i * tile.down}u, p.queries - 1u)"
+            key = f"min(start + tx + {j * tile.across}u, p.keys - 1u)"
+            yield f"s{i}_{j} = max(s{i}_{j} + 1.4426950408889634 * mask[{row} * p.keys + {key}], -1e38);"
     for j in range(KEYS_EACH):
         low = " ".join(f"s{i}_{j} = {LOWEST};" for i in range(tile.rows))
         yield f"if (start + tx + {j * tile.across}u >= p.keys) {{ {low} }}"
@@ -365,20 +262,19 @@ def _softmax(tile: Tile, vectors: int) -> Iterator[str]:
         yield f"maximum{i} = new{i};"
         yield f"sum{i} = sum{i} * shrink{i} + (e{i}.x + e{i}.y) + (e{i}.z + e{i}.w);"
         yield from (f"o{i}_{c} *= shrink{i};" for c in range(vectors))
-        yield f"probabilities[(row0 + {i}u) * {tile.across + 1}u + tx] = T(e{i});"
+        yield f"probabilities[{i}][ty][tx] = T(e{i});"
 
 
 def _result_products(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
     """Vector x of the probabilities belongs to the keys x, x + across, x + 2*across and x + 3*across."""
-    pitch = tile.across * vectors
     for step in range(steps):
         yield "{"
         for i in range(tile.rows):
-            yield f"let e{i} = vec4<f32>(probabilities[(row0 + {i}u) * {tile.across + 1}u + x + {step}u]);"
+            yield f"let e{i} = vec4<f32>(probabilities[{i}][ty][x + {step}u]);"
         for j, axis in enumerate("xyzw"):
             for c in range(vectors):
-                at = f"(x + {step + j * tile.across}u) * {pitch}u + tx + {c * tile.across}u"
-                yield f"let v{j}_{c} = vec4<f32>(key_tile[{at}]);"
+                at = f"[x + {step + c * tile.across}u][{j}][tx]"
+                yield f"let v{j}_{c} = vec4<f32>(key_tile{at});"
                 for i in range(tile.rows):
                     yield f"o{i}_{c} = fma(vec4<f32>(e{i}.{axis}), v{j}_{c}, o{i}_{c});"
         yield "}"
@@ -386,16 +282,14 @@ def _result_products(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
 
 def _short_results(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
     """Like `_result_products`: the products of `4 * steps` keys are summed as they are stored."""
-    pitch = tile.across * vectors
     yield from (f"var g{i}_{c} = T();" for i in range(tile.rows) for c in range(vectors))
     for step in range(steps):
         yield "{"
         for i in range(tile.rows):
-            yield f"let e{i} = probabilities[(row0 + {i}u) * {tile.across + 1}u + x + {step}u];"
+            yield f"let e{i} = probabilities[{i}][ty][x + {step}u];"
         for j, axis in enumerate("xyzw"):
             for c in range(vectors):
-                at = f"(x + {step + j * tile.across}u) * {pitch}u + tx + {c * tile.across}u"
-                yield f"let v{j}_{c} = key_tile[{at}];"
+                yield f"let v{j}_{c} = key_tile[x + {step + c * tile.across}u][{j}][tx];"
                 for i in range(tile.rows):
                     yield f"g{i}_{c} = fma(T(e{i}.{axis}), v{j}_{c}, g{i}_{c});"
         yield "}"
@@ -408,8 +302,8 @@ def _finish(tile: Tile, vectors: int, columns: int) -> Iterator[str]:
     yield from _join_parts(tile, "0.0", "$a + $b")
     yield "let y_base = p.y_offset + group.z * p.y_batch + group.y * p.y_head;"
     for i in range(tile.rows):
-        yield f"if (first + row0 + {i}u < p.queries) {{"
-        yield f"  let to_row = y_base + (first + row0 + {i}u) * p.y_row;"
+        yield f"if (first + ty + {i * tile.down}u < p.queries) {{"
+        yield f"  let to_row = y_base + (first + ty + {i * tile.down}u) * p.y_row;"
         for c in range(vectors):
             column = f"tx + {c * tile.across}u"
             guard = f"if ({column} < {columns}u) " if columns % tile.across else ""

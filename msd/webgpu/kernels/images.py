@@ -86,7 +86,9 @@ def _pointwise(op: Convolution, tile: Tile) -> Operand:
 
     def setup(name: str) -> str:
         rows = f"min(first_row + {name}_line + {{}}u, p.rows - 1u)"
-        lines = (f"let {name}_at{i} = {rows.format(i)} * (p.channels / 4u) + {name}_k / 4u;" for i in range(4))
+        lines = (
+            f"let {name}_at{i} = {rows.format(i)} * (p.channels / 4u) + {name}_k / 4u;" for i in range(4)
+        )
         return "\n".join(lines) + "\n"
 
     def fetch(name: str) -> str:

@@ -41,7 +41,9 @@ def block_operand(
             + setup(name)
         )
         texts["fetch"] += _where(whole, f"{name} < {blocks}u", fetch(name))
-        texts["store"] += _where(whole, f"{name} < {blocks}u", _transposed(tile, array, name, extent, widen or plain))
+        texts["store"] += _where(
+            whole, f"{name} < {blocks}u", _transposed(tile, array, name, extent, widen or plain)
+        )
         texts["advance"] += advance(name)
     return Operand(**texts, swizzled=True)
 
@@ -109,7 +111,9 @@ def _where(always: bool, condition: str, text: str) -> str:
 
 def _transposed(tile: Tile, array: str, name: str, extent: int, widen: Callable[[str, int], str]) -> str:
     lines = [f"let wide{i} = {widen(name, i)};" for i in range(4)]
-    lines.append(f"let to = {name}_k * {extent // 4}u + (({name}_line / 4u) ^ ({name}_k / 4u * {swizzle(tile)}u));")
+    lines.append(
+        f"let to = {name}_k * {extent // 4}u + (({name}_line / 4u) ^ ({name}_k / 4u * {swizzle(tile)}u));"
+    )
     for z, part in enumerate("xyzw"):
         parts = ", ".join(f"wide{i}.{part}" for i in range(4))
         lines.append(f"{array}[to + {z * (extent // 4)}u] = vec4<f32>({parts});")

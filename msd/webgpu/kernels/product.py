@@ -29,13 +29,19 @@ def multiply(op: Product, gpu: Gpu, step: str = "") -> list[Dispatch]:
 def tiled_product(op: Product, gpu: Gpu, tile: Tile, step: str = "") -> list[Dispatch]:
     """Return the dispatches of a product in tiles of this size, one for each 65535 products at most."""
     most = gpu.workgroups
-    return [_dispatch(op, gpu, tile, first, min(most, op.batch - first), step) for first in range(0, op.batch, most)]
+    return [
+        _dispatch(op, gpu, tile, first, min(most, op.batch - first), step)
+        for first in range(0, op.batch, most)
+    ]
 
 
 def _dispatch(op: Product, gpu: Gpu, tile: Tile, first: int, batch: int, step: str) -> Dispatch:
     wide_y = _lies_along(op.y, "column") and op.columns % 4 == 0
     left, left_width = _lines(op, tile, "left")
     right, right_width = _lines(op, tile, "right")
+    if op.a.value is op.b.value and left_width != right_width:  # it can be bound only once
+        left, left_width = _blocks(op, tile, "left", False), 1
+        right, right_width = _blocks(op, tile, "right", False), 1
     body = tiled(
         tile,
         left,
@@ -169,4 +175,3 @@ def _keep(op: Product, wide: bool) -> str:
         for i, part in enumerate("xyzw")
     )
     return head + "".join(writes) + "}\n"
-

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msd.webgpu.value import Dispatch, Kernel, Value
@@ -22,7 +23,19 @@ def shader_dispatch(
     step: str = "",
     computed: int | None = None,
 ) -> Dispatch:
-    """Return the dispatch of `body`, whose header declares the bindings and the parameters, u32 or f32."""
+    """Return the dispatch of `body`, whose header declares the bindings and the parameters, u32 or f32.
+
+    A value that two names of `reads` have, with one width, is bound once: WebGPU allows no more where a
+    binding may be written. The body then uses the first name.
+    """
+    once: dict[str, tuple[Value, int]] = {}
+    for variable, binding in reads.items():
+        first = next((known for known, other in once.items() if other == binding), None)
+        if first is None:
+            once[variable] = binding
+        else:
+            body = re.sub(rf"\b{variable}\[", f"{first}[", body)
+    reads = once
     fields = [f"{key}: {'f32' if isinstance(number, float) else 'u32'}" for key, number in params.items()]
     half = any(value.element == "f16" for value, _ in (*reads.values(), *writes.values()))
     return Dispatch(

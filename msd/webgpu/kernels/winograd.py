@@ -125,7 +125,9 @@ def winograd(op: Convolution, filter_: Filter, tile: int, gpu: Gpu, step: str = 
     Raises ValueError for operations that `fits_winograd` refuses, and for filters of another tile.
     """
     if not fits_winograd(op):
-        raise ValueError("Winograd's convolutions here are 3x3, of stride 1, of channels in fours, without a gate")
+        raise ValueError(
+            "Winograd's convolutions here are 3x3, of stride 1, of channels in fours, without a gate"
+        )
     if filter_.rows != (tile + 2) ** 2 * op.channels:
         raise ValueError(f"a filter of {filter_.rows} rows is not transformed for tiles of {tile}")
     sizes = (tile + 2) ** 2 * tile_count(op, tile)
@@ -202,7 +204,9 @@ def _products(
         "filter_words": filter_words(one),
     }
     across, down, _ = groups_for(params["tiles"], gpu.workgroups)
-    reads = {"v": (v, 4), "weights": (filter_.values, raw_width(one))} | ({"scale": (scale, 4)} if scale else {})
+    reads = {"v": (v, 4), "weights": (filter_.values, raw_width(one))} | (
+        {"scale": (scale, 4)} if scale else {}
+    )
     groups = (across, down, (tile + 2) ** 2)
     name = f"winograd {tile} products {size}"
     computed = 2 * (tile + 2) ** 2 * rows * op.channels * columns

@@ -104,7 +104,9 @@ def filter_transform(matrix: Rows, functions: str, element: str) -> str:
     )
 
     def write(i: int, j: int, value: str) -> str:
-        return f"u[({size * i + j}u * p.channels + channel) * p.columns4 + column] = vec4<{element}>({value});"
+        return (
+            f"u[({size * i + j}u * p.channels + channel) * p.columns4 + column] = vec4<{element}>({value});"
+        )
 
     transform = both_sides(matrix, 3, "vec4<f32>", lambda i, j: f"g{i}_{j}", write)
     return fill(FILTER, functions=functions, read=read, transform=transform)
@@ -119,7 +121,7 @@ def output_transform(matrix: Rows, tile: int, functions: str) -> str:
     def write(i: int, j: int, value: str) -> str:
         row = f"image * p.image_pixels + (top + {i}u) * p.out_width + start + {j}u"
         inside = f"top + {i}u < p.out_height && start + {j}u < p.out_width"
-        return f"if ({inside}) {{ put({row}, column, {value} + offset); }}"
+        return f"put(select(p.rows, {row}, {inside}), column, {value} + offset);"
 
     transform = both_sides(matrix, tile + 2, "vec4<f32>", read, write)
     return fill(OUTPUT, functions=functions, tile=tile, transform=transform)

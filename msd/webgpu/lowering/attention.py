@@ -8,7 +8,6 @@ from math import prod
 from msd.errors import DelegateFailed
 from msd.ir import Op, Tensor
 from msd.webgpu.kernels.attention import attend, attend_partially, attend_plainly, choose_flash
-from msd.webgpu.kernels.pointwise import IDENTITY, Strided, compute
 from msd.webgpu.kernels.product import multiply
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.operations import Attention, Heads, Matrices, Product
@@ -44,11 +43,6 @@ def lower_batch_matmul(op: Op, memory: Memory) -> list[Dispatch]:
     if a.data is not None or b.data is not None or a.shape[:-2] != b.shape[:-2]:
         raise DelegateFailed("multiplies a constant or broadcasts, which kernels do not")
     left, right = _matrices(a, op.attrs["adj_x"], memory), _matrices(b, op.attrs["adj_y"], memory)
-    copies = list[Dispatch]()
-    if left.value is right.value:  # a dispatch can bind it only once
-        right = replace(right, value=memory.scratch(f"{b.name} again", memory.gpu.real, b.size))
-        source, result = (Strided(each.value, (1,)) for each in (left, right))
-        copies = compute(IDENTITY, [source], result, (b.size,), memory.gpu, step=op.kind)
     rows, columns = y.shape[-2:]
     product = Product(
         a=left,
@@ -59,7 +53,7 @@ def lower_batch_matmul(op: Op, memory: Memory) -> list[Dispatch]:
         columns=columns,
         depth=a.shape[-2] if op.attrs["adj_x"] else a.shape[-1],
     )
-    return [*copies, *multiply(product, memory.gpu, op.kind)]
+    return multiply(product, memory.gpu, op.kind)
 
 
 def _matrices(tensor: Tensor, adjoint: bool, memory: Memory) -> Matrices:

@@ -11,12 +11,12 @@ from msd.ir import Op, Tensor
 from msd.ir.weights import Array
 from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.filters import interleave, pack_filter, vector_value
-from msd.webgpu.kernels.winograd import choose_winograd, transform_filter, winograd
+from msd.webgpu.kernels.winograd import choose_winograd, transformed_filter, winograd
 from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.lowering.weights import StoredWeights, stored_weights
 from msd.webgpu.operations import Convolution, Epilogue, Filter
-from msd.webgpu.value import Dispatch, Value
+from msd.webgpu.value import Dispatch
 
 
 def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
@@ -55,9 +55,10 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
     tile = choose_winograd(convolution, memory.gpu) if memory.switches.winograd else None
     if tile is None:
         return convolve(convolution, memory.gpu, _step(convolution))
-    return winograd(
-        convolution, _transformed(weights, tile, memory, y.name), tile, memory.gpu, _step(convolution)
+    transformed = transformed_filter(
+        weights.load, convolution.outputs, channels, tile, memory.gpu, f"{y.name}.winograd"
     )
+    return winograd(convolution, transformed, tile, memory.gpu, _step(convolution))
 
 
 def _step(convolution: Convolution) -> str:
@@ -104,17 +105,6 @@ def _paired_bias(values: Array | None, gates: Array | None, outputs: int) -> Arr
 def _packed(weights: StoredWeights, memory: Memory, name: str) -> Filter:
     rows, columns = prod(weights.shape[1:]), weights.shape[0]
     return pack_filter(weights.load, weights.stored, rows, columns, weights.scale, memory.gpu, name)
-
-
-def _transformed(weights: StoredWeights, tile: int, memory: Memory, name: str) -> Value:
-    """Return Winograd's transform of the weights, as floats of the GPU's type."""
-    outputs, _, _, inputs = weights.shape
-    dtype = np.float16 if memory.gpu.half else np.float32
-
-    def load() -> Array:
-        return transform_filter(weights.floats(), tile).astype(dtype)
-
-    return Value(f"{name}.winograd", memory.gpu.real, (tile + 2) ** 2 * inputs * outputs, load)
 
 
 LOWER = {"CONVOLUTION": lower_convolution}

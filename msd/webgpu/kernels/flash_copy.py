@@ -1,0 +1,70 @@
+"""WGSL that copies rows of queries, keys and values to workgroup memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+AT_ONCE = 8
+"""The most vectors that an invocation holds on their way to workgroup memory."""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """How the invocations copy `rows` x `vectors` vectors of q, k or v to workgroup memory.
+
+    Neighbouring invocations have `block` neighbouring rows, then the next vectors of them. `row` is the WGSL
+    of the row number `$r` in the value; `place` that of vector `$c` of row `$r` in workgroup memory.
+    """
+
+    name: str
+    invocations: int
+    rows: int
+    vectors: int
+    block: int
+    row: str
+    place: str
+
+    @property
+    def each(self) -> int:
+        """The vectors that an invocation copies."""
+        return -(-self.rows * self.vectors // self.invocations)
+
+    def load(self, prefix: str, declare: str) -> Iterator[str]:
+        """Yield lines that read an invocation's vectors into variables."""
+        for n in range(self.each):
+            at = f"min(t + {n * self.invocations}u, {self.rows * self.vectors - 1}u)"
+            yield f"{declare}{prefix}{n} = {self._loaded(at)};"
+
+    def store(self, prefix: str) -> Iterator[str]:
+        """Yield lines that write the variables to workgroup memory."""
+        total = self.rows * self.vectors
+        for n in range(self.each):
+            at = f"(t + {n * self.invocations}u)"
+            guard = f"if ({at} < {total}u) " if (n + 1) * self.invocations > total else ""
+            yield f"{guard}{{ {self._filled(self.place, at)} = T({prefix}{n}); }}"
+
+    def at_once(self) -> Iterator[str]:
+        """Yield lines that read and write, one vector after another where there are many."""
+        if self.each <= AT_ONCE:
+            yield from self.load(f"{self.name}_read", "let ")
+            yield from self.store(f"{self.name}_read")
+            return
+        yield f"for (var i = t; i < {self.rows * self.vectors}u; i += {self.invocations}u) {{"
+        yield f"  {self._filled(self.place, 'i')} = T({self._loaded('i')});"
+        yield "}"
+
+    def _loaded(self, at: str) -> str:
+        row, vector = self._filled(self.row, at), self._filled("$c", at)
+        return f"load_{self.name}({self.name}_base + {row} * p.{self.name}_row, {vector})"
+
+    def _filled(self, template: str, at: str) -> str:
+        """Return a template with the row and the vector that number `at` stands for."""
+        row = f"({at} / {self.block * self.vectors}u * {self.block}u + {at} % {self.block}u)"
+        vector = f"({at} / {self.block}u % {self.vectors}u)"
+        return template.replace("$r", row).replace("$c", vector)
+
+
+def block_of(rows: int) -> int:
+    """Return how many rows invocations side by side copy: eight vectors use all banks of workgroup memory."""
+    return next(n for n in (8, 4, 2, 1) if rows % n == 0)
