@@ -14,9 +14,7 @@ import pytest
 from msd.webgpu.gpu import Gpu
 from tests.source_tree import ROOT
 
-LISTINGS = re.findall(
-    r"```python\n(.*?)```", (ROOT / "docs" / "adding-a-kernel.md").read_text("utf-8"), re.S
-)
+LISTINGS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adding-a-kernel.md").read_text("utf-8"), re.S)
 NAME = "msd.webgpu.kernels.negate"
 
 

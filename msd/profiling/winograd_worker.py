@@ -76,7 +76,7 @@ class Case:
         """Return the median seconds of all dispatches, and the decibels; raises DelegateFailed."""
         op = self.operation
         ports = [{each.name: Named(each, (each.count,), "float32")} for each in (op.x, op.y)]
-        program = assemble(self._dispatches(tile), *ports, self.gpu)
+        program = assemble(self._dispatches(tile), ports[0], ports[1], self.gpu)
         inputs = {op.x.name: self.x.reshape(-1)}
         with Session(program, device) as session:
             found = session.run(inputs)[op.y.name]
