@@ -15,8 +15,8 @@ from msd.errors import DelegateFailed
 from msd.ir import Build, Graph, Model, Tensor
 from msd.ir.weights import Weights
 from msd.profiling import winograd_worker
-from msd.profiling.shapes import ConvolutionShape, MeasureShape, shapes_of
-from msd.profiling.winograd_worker import Case, answer
+from msd.profiling.shapes import WinogradShape, MeasureShape, shapes_of
+from msd.profiling.winograd_worker import TileTrial, answer
 from tests.webgpu_device import device
 
 
@@ -52,8 +52,8 @@ def convolutions(tmp_path: Path) -> Path:
 
 def test_shapes_are_counted_and_the_largest_come_first(convolutions: Path) -> None:
     assert list(shapes_of(convolutions).items()) == [
-        (ConvolutionShape(1, 9, 6, 8, 8), 2),
-        (ConvolutionShape(1, 9, 6, 8, 12), 1),
+        (WinogradShape(1, 9, 6, 8, 8), 2),
+        (WinogradShape(1, 9, 6, 8, 12), 1),
     ]
 
 
@@ -64,8 +64,8 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("here")
-@pytest.mark.parametrize("shape", [ConvolutionShape(1, 9, 6, 8, 12), ConvolutionShape(2, 5, 11, 36, 4)])
-def test_every_tile_is_right_and_larger_tiles_less_so(shape: ConvolutionShape) -> None:
+@pytest.mark.parametrize("shape", [WinogradShape(1, 9, 6, 8, 12), WinogradShape(2, 5, 11, 36, 4)])
+def test_every_tile_is_right_and_larger_tiles_less_so(shape: WinogradShape) -> None:
     found = answer(MeasureShape(shape, "fp32", 1)).outputs
     assert found["tiles"].tolist() == [0, 2, 4, 6, 8]
     assert (found["seconds"] > 0).all()
@@ -76,12 +76,12 @@ def test_every_tile_is_right_and_larger_tiles_less_so(shape: ConvolutionShape) -
 
 @pytest.mark.usefixtures("here")
 def test_a_shape_that_winograd_does_not_compute_is_measured_without(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = answer(MeasureShape(ConvolutionShape(1, 4, 4, 6, 8), "fp32", 1)).outputs
+    found = answer(MeasureShape(WinogradShape(1, 4, 4, 6, 8), "fp32", 1)).outputs
     assert (found["tiles"].tolist(), int(found["chosen"])) == ([0], 0)
 
 
 def test_a_wrong_result_has_few_decibels() -> None:
-    case = Case(ConvolutionShape(1, 5, 4, 8, 4), device().gpu)
+    case = TileTrial(WinogradShape(1, 5, 4, 8, 4), device().gpu)
     exact = np.full((1, 5, 4, 4), np.nan)
     b, y, x = case.pixels
     exact[b, y, x] = case.exact()
@@ -95,7 +95,7 @@ def test_a_gpu_without_timestamps_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(winograd_worker, "opened", lambda half: replace(device(), timestamps=False))
     with pytest.raises(DelegateFailed, match="has no timestamp queries"):
-        answer(MeasureShape(ConvolutionShape(1, 4, 4, 8, 8), "fp32", 1))
+        answer(MeasureShape(WinogradShape(1, 4, 4, 8, 8), "fp32", 1))
 
 
 def test_the_command_measures_the_shapes_of_a_file(convolutions: Path) -> None:

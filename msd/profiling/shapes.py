@@ -14,7 +14,7 @@ from msd.webgpu.kinds import FILTER
 
 
 @dataclass(frozen=True)
-class ConvolutionShape:
+class WinogradShape:
     """A 3x3 convolution without stride whose result is as large as its input."""
 
     batch: int
@@ -33,12 +33,12 @@ class ConvolutionShape:
 class MeasureShape:
     """The request to measure a shape in all tile sizes; each time is the median of `repeats`."""
 
-    shape: ConvolutionShape
+    shape: WinogradShape
     precision: Precision
     repeats: int
 
 
-def shapes_of(path: Path) -> dict[ConvolutionShape, int]:
+def shapes_of(path: Path) -> dict[WinogradShape, int]:
     """Return the shapes in a file and how often each occurs, the most arithmetic first.
 
     One that reads upsampled pixels counts as one that reads as many real ones. Raises BadModelFile.
@@ -49,7 +49,7 @@ def shapes_of(path: Path) -> dict[ConvolutionShape, int]:
     return dict(sorted(found.items(), key=lambda item: -item[1] * item[0].flops))
 
 
-def _shape(op: Op) -> ConvolutionShape | None:
+def _shape(op: Op) -> WinogradShape | None:
     weights = op.inputs[FILTER] if op.kind == "CONVOLUTION" else None
     if weights is None or weights.shape[1:3] != (3, 3):
         return None
@@ -59,4 +59,4 @@ def _shape(op: Op) -> ConvolutionShape | None:
     scale = attrs["upsample"]
     if (height, width) != (scale * op.operands[0].shape[1], scale * op.operands[0].shape[2]):
         return None
-    return ConvolutionShape(batch, height, width, weights.shape[3], outputs)
+    return WinogradShape(batch=batch, height=height, width=width, inputs=weights.shape[3], outputs=outputs)

@@ -7,7 +7,7 @@ import math
 from msd.errors import DelegateFailed
 from msd.profiling.measure import NetworkFile
 from msd.profiling.result import ShapeCosts, TileCost, WinogradCosts
-from msd.profiling.shapes import ConvolutionShape, MeasureShape, shapes_of
+from msd.profiling.shapes import WinogradShape, MeasureShape, shapes_of
 from msd.runners.backend import Report
 from msd.runners.backends.webgpu import SECONDS
 from msd.runners.child import Bounds, Child
@@ -49,7 +49,7 @@ def measure_tiles(
     )
 
 
-def _costs(shape: ConvolutionShape, count: int, done: Done) -> ShapeCosts:
+def _costs(shape: WinogradShape, count: int, done: Done) -> ShapeCosts:
     found = zip(*(done.outputs[name].tolist() for name in ("tiles", "seconds", "decibels")), strict=True)
     return ShapeCosts(
         height=shape.height,

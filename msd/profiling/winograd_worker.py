@@ -12,7 +12,7 @@ import numpy as np
 
 from msd.errors import DelegateFailed
 from msd.ir.weights import Array
-from msd.profiling.shapes import ConvolutionShape, MeasureShape
+from msd.profiling.shapes import WinogradShape, MeasureShape
 from msd.profiling.winograd_counts import TILES
 from msd.runners.runner import Placement
 from msd.runners.worker import Done, serve
@@ -35,7 +35,7 @@ def answer(request: MeasureShape) -> Done:
     start, device = perf_counter(), opened(request.precision == "fp16")
     if not device.timestamps:
         raise DelegateFailed(f"{device.name} has no timestamp queries")
-    case = Case(request.shape, device.gpu)
+    case = TileTrial(request.shape, device.gpu)
     found: dict[int, tuple[float, float]] = {}
     for tile in (0, *TILES):
         try:
@@ -60,10 +60,10 @@ def opened(half: bool) -> Device:
     return open_device(half)
 
 
-class Case:
+class TileTrial:
     """A convolution of seeded random numbers with int8 weights, and exact results at some pixels."""
 
-    def __init__(self, shape: ConvolutionShape, gpu: Gpu) -> None:
+    def __init__(self, shape: WinogradShape, gpu: Gpu) -> None:
         rng = np.random.default_rng(0)
         size = shape.batch, shape.height, shape.width, shape.inputs
         self.gpu, self.x = gpu, rng.standard_normal(size, dtype=np.float32).astype(NUMPY[gpu.real])
@@ -98,7 +98,7 @@ class Case:
         matrix = self.stored.reshape(len(self.stored), -1).astype(np.float64)
         return np.asarray(windows.reshape(SAMPLES, -1) @ matrix.T * self.scale.astype(np.float64))
 
-    def _operation(self, shape: ConvolutionShape) -> Convolution:
+    def _operation(self, shape: WinogradShape) -> Convolution:
         rows, real = 9 * shape.inputs, self.gpu.real
         return Convolution(
             x=Value("x", real, self.x.size),
