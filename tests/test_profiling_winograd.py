@@ -15,7 +15,7 @@ from msd.errors import DelegateFailed
 from msd.ir import Build, Graph, Model, Tensor
 from msd.ir.weights import Weights
 from msd.profiling import winograd_worker
-from msd.profiling.shapes import WinogradShape, MeasureShape, shapes_of
+from msd.profiling.shapes import MeasureShape, WinogradShape, shapes_of
 from msd.profiling.winograd_worker import TileTrial, answer
 from tests.webgpu_device import device
 

@@ -7,7 +7,7 @@ import math
 from msd.errors import DelegateFailed
 from msd.profiling.measure import NetworkFile
 from msd.profiling.result import ShapeCosts, TileCost, WinogradCosts
-from msd.profiling.shapes import WinogradShape, MeasureShape, shapes_of
+from msd.profiling.shapes import MeasureShape, WinogradShape, shapes_of
 from msd.runners.backend import Report
 from msd.runners.backends.webgpu import SECONDS
 from msd.runners.child import Bounds, Child

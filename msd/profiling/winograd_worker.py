@@ -12,7 +12,7 @@ import numpy as np
 
 from msd.errors import DelegateFailed
 from msd.ir.weights import Array
-from msd.profiling.shapes import WinogradShape, MeasureShape
+from msd.profiling.shapes import MeasureShape, WinogradShape
 from msd.profiling.winograd_counts import TILES
 from msd.runners.runner import Placement
 from msd.runners.worker import Done, serve
