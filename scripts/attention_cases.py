@@ -37,8 +37,8 @@ def attention_cases() -> Iterator[Case]:
     for model, sizes in HEAD_SIZES.items():
         for size, channels, pixels, count in zip(sizes, CHANNELS, PIXELS, TRANSFORMERS, strict=True):
             for keys in (pixels, PROMPT):
-                yield Case(model, channels // size, pixels, keys, size, count)
-    yield Case("decoder", 1, 4096, 4096, 512, 1)
+                yield Case(model, channels // size, pixels, keys, size=size, count=count)
+    yield Case("decoder", 1, 4096, 4096, size=512, count=1)
 
 
 def norm_cases() -> dict[tuple[str, int, int], int]:

@@ -26,7 +26,7 @@ from msd.webgpu.device import Device, open_device
 from msd.webgpu.gpu import BYTES, Gpu
 from msd.webgpu.kernels.attention import LARGEST_FLASH, attend_partially, attend_plainly
 from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
-from msd.webgpu.kernels.flash_tile import Tile
+from msd.webgpu.kernels.flash_tile import FlashTile
 from msd.webgpu.kernels.normalization import normalize_groups, normalize_layers
 from msd.webgpu.operations import Attention, GroupNorm, Heads, LayerNorm
 from msd.webgpu.session import NUMPY, Session
@@ -40,7 +40,7 @@ SAMPLE = 8
 
 
 @dataclass(frozen=True)
-class Row:
+class AttentionRow:
     """What was measured of a case: `way` is plain, partial or a tile; of one run ms, TFLOPS, dB to NumPy."""
 
     case: Case
@@ -93,7 +93,7 @@ def attention_of(case: Case, gpu: Gpu) -> Attention:
     )
 
 
-def tiles_of(cases: Sequence[Case], gpu: Gpu, quick: bool) -> list[Tile]:
+def tiles_of(cases: Sequence[Case], gpu: Gpu, quick: bool) -> list[FlashTile]:
     """Return the tiles to try for cases with heads of one size: those chosen, then others that fit."""
     size = cases[0].size
     chosen = [choose_tile(attention_of(case, gpu), gpu) for case in cases]
@@ -101,7 +101,7 @@ def tiles_of(cases: Sequence[Case], gpu: Gpu, quick: bool) -> list[Tile]:
     variants = [(gpu.real, True, False), ("f32", True, False), (gpu.real, False, False)]
     variants += [("f16", True, True)] if gpu.half else []
     tried = [
-        Tile(across, down, rows, stored, ahead, short)
+        FlashTile(across, down, rows, stored, ahead=ahead, short_sums=short)
         for stored, ahead, short in dict.fromkeys(variants)
         for down, rows in SHAPES[: 3 if quick else None]
         for across in widths[: 2 if quick else None]
@@ -148,7 +148,7 @@ def measure(
     return [median(column) for column in zip(*times, strict=True)], found
 
 
-def measure_runs(runs: Sequence[Run], way: str, device: Device, repeats: int) -> Iterator[Row]:
+def measure_runs(runs: Sequence[Run], way: str, device: Device, repeats: int) -> Iterator[AttentionRow]:
     """Yield a row for each case, all measured in one program, so that equal shaders are compiled once."""
     inputs = {
         heads.value: numbers(heads.value, seed)
@@ -161,7 +161,8 @@ def measure_runs(runs: Sequence[Run], way: str, device: Device, repeats: int) ->
     for run, y in zip(runs, found, strict=True):
         spent = sum(seconds[start : start + len(run.dispatches)])
         start += len(run.dispatches)
-        yield Row(run.case, way, 1e3 * spent, run.op.flops / spent / 1e12, checked(run, inputs, y))
+        tflops = run.op.flops / spent / 1e12
+        yield AttentionRow(run.case, way, 1e3 * spent, tflops, decibels=checked(run, inputs, y))
 
 
 def checked(run: Run, inputs: Mapping[Value, Array], y: Array) -> float:
@@ -184,7 +185,7 @@ def decibels(result: Array, expected: Array) -> float:
     return round(float(10 * np.log10(np.square(expected).sum() / max(noise, 1e-300))), 1)
 
 
-def flash_rows(cases: Sequence[Case], device: Device, quick: bool, seconds: float) -> Iterator[Row]:
+def flash_rows(cases: Sequence[Case], device: Device, quick: bool, seconds: float) -> Iterator[AttentionRow]:
     """Yield a row for each case and tile; cases with heads of one size share a program."""
     sizes = [size for size in dict.fromkeys(case.size for case in cases) if size <= LARGEST_FLASH]
     for size in sizes:
@@ -201,7 +202,7 @@ def flash_rows(cases: Sequence[Case], device: Device, quick: bool, seconds: floa
                 yield replace(row, chosen=choose_tile(attention_of(row.case, device.gpu), device.gpu) == tile)
 
 
-def tried_runs(runs: Sequence[Run], way: str, device: Device) -> list[Row]:
+def tried_runs(runs: Sequence[Run], way: str, device: Device) -> list[AttentionRow]:
     """Return the rows of `measure_runs`, or say why the GPU refuses them and return none."""
     try:
         return list(measure_runs(runs, way, device, 10))
@@ -210,13 +211,13 @@ def tried_runs(runs: Sequence[Run], way: str, device: Device) -> list[Row]:
         return []
 
 
-def tile_name(tile: Tile) -> str:
+def tile_name(tile: FlashTile) -> str:
     """Return a tile's invocations across x down, rows of each, what it stores, and its variants."""
     variants = ", ahead" * tile.ahead + ", short" * tile.short_sums
     return f"flash {tile.across:2} x {tile.down:2}, {tile.rows} rows, {tile.stored}{variants}"
 
 
-def other_rows(cases: Iterable[Case], device: Device) -> Iterator[Row]:
+def other_rows(cases: Iterable[Case], device: Device) -> Iterator[AttentionRow]:
     """Yield rows of the partially fused and the plain attention."""
     for case in cases:
         for way, attend in (("partial", attend_partially), ("plain", attend_plainly)):
@@ -267,7 +268,7 @@ def normalized(kind: str, x: Array) -> Array:
     return plain / (1 + np.exp(-plain)) if kind == "group" else plain
 
 
-def tell_attention(rows: Sequence[Row]) -> None:
+def tell_attention(rows: Sequence[AttentionRow]) -> None:
     """Print each case's ways, the fastest first, with the chosen tile marked."""
     for case in dict.fromkeys(row.case for row in rows):
         print(f"\n{case.name}")
@@ -277,7 +278,7 @@ def tell_attention(rows: Sequence[Row]) -> None:
             print(f"  {row.way:40} {row.ms:8.3f} ms {row.tflops:6.2f} TFLOPS {row.decibels:6.1f} dB{mark}")
 
 
-def totals(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
+def totals(rows: Sequence[AttentionRow]) -> dict[str, dict[str, float]]:
     """Return the ms of an evaluation's attentions, by model: each way, the chosen tiles, and the fastest."""
     sums: dict[str, dict[str, float]] = {}
     for case in dict.fromkeys(row.case for row in rows):
@@ -295,7 +296,7 @@ def totals(rows: Sequence[Row]) -> dict[str, dict[str, float]]:
     return sums
 
 
-def best_overall(rows: Sequence[Row]) -> Iterator[tuple[int, str, float]]:
+def best_overall(rows: Sequence[AttentionRow]) -> Iterator[tuple[int, str, float]]:
     """Yield, for each size of heads, the five tiles with the least time over both models' evaluations."""
     for size in dict.fromkeys(row.case.size for row in rows):
         flashes = [row for row in rows if row.case.size == size and row.way.startswith("flash")]
@@ -341,7 +342,11 @@ def main() -> None:
 
 
 def write(
-    path: Path, device: Device, norms: Sequence[NormRow], spent: Mapping[str, float], rows: Sequence[Row]
+    path: Path,
+    device: Device,
+    norms: Sequence[NormRow],
+    spent: Mapping[str, float],
+    rows: Sequence[AttentionRow],
 ) -> None:
     """Write all rows and totals."""
     report: dict[str, Any] = {

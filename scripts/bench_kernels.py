@@ -3,8 +3,8 @@
     PYTHONPATH=. python scripts/bench_kernels.py [--quick] [--json kernels.json]
 
 Needs numpy and wgpu. Weights are random int8, activations f16 where the GPU has them; a time is the median of
-ten by timestamp queries, and the error of a variant is that of sixteen pixels (rows), in dB to float64. `chosen`
-marks the variant that convolve or multiply takes for a GPU that `--workgroups` fill.
+ten by timestamp queries, and the error of a variant is that of sixteen pixels (rows), in dB to float64.
+`chosen` marks the variant that convolve or multiply takes for a GPU that `--workgroups` fill.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from msd.ir.weights import Array
 from msd.webgpu.assemble import Named, assemble
 from msd.webgpu.device import Device, open_device
 from msd.webgpu.gpu import Gpu
@@ -33,6 +32,9 @@ from msd.webgpu.operations import Convolution, Epilogue, Matrices, Product
 from msd.webgpu.session import Session
 from msd.webgpu.value import Dispatch, Value
 from scripts.kernel_shapes import ConvolutionShape, ProductShape, networks
+
+if TYPE_CHECKING:
+    from msd.ir.weights import Array
 
 SAMPLES = 16
 TOGETHER = 5
@@ -57,7 +59,9 @@ class Trial:
 
 def main() -> None:
     """Measure, print a table for each network, and write the JSON."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--quick", action="store_true", help="SD 2.1's U-Net, and chosen variants only")
     parser.add_argument("--workgroups", type=int, default=264, help="how many workgroups fill the GPU")
     parser.add_argument("--full", action="store_true", help="f32 activations although the GPU has f16")
@@ -170,7 +174,11 @@ def _convolution(shape: ConvolutionShape, gpu: Gpu) -> Trial:
         groups = -(-op.pixels // tile.rows) * -(-op.filter.columns // tile.columns)
         variants[str(tile)] = tiled(tile, 1)
         for splits in (2, 4, 8):
-            if groups * splits <= 4 * gpu.enough_workgroups and tile.rows >= 64 and op.filter.rows >= splits * 64:
+            if (
+                groups * splits <= 4 * gpu.enough_workgroups
+                and tile.rows >= 64
+                and op.filter.rows >= splits * 64
+            ):
                 variants[f"{tile} split {splits}"] = tiled(tile, splits)
     if shape.kernel == 3 and shape.stride == 1 and shape.outputs > 8 and shape.channels > 8:
         for size in (2, 4, 6, 8):
@@ -185,7 +193,9 @@ def _convolution(shape: ConvolutionShape, gpu: Gpu) -> Trial:
     return Trial({op.x: x}, op.pixels * op.outputs, op.flops, variants, chosen, at, expected)
 
 
-def _operation(shape: ConvolutionShape, gpu: Gpu, rng: np.random.Generator) -> tuple[Convolution, Array, Array]:
+def _operation(
+    shape: ConvolutionShape, gpu: Gpu, rng: np.random.Generator
+) -> tuple[Convolution, Array, Array]:
     pixels = shape.height * shape.width
     x = rng.standard_normal((pixels, shape.channels), np.float32)
     outputs = shape.outputs
@@ -225,10 +235,9 @@ def _sampled(op: Convolution, x: Array, weights: Array, rng: np.random.Generator
                 across = pixel % op.out_width * op.stride[1] + kx - op.pad[1]
                 if 0 <= y < op.height * op.upsample and 0 <= across < op.width * op.upsample:
                     taps[i, ky, kx] = image[y // op.upsample, across // op.upsample]
-    assert op.filter.scale is not None and op.epilogue.bias is not None
-    assert op.filter.scale.load is not None and op.epilogue.bias.load is not None
     sums = taps.reshape(len(pixels), -1) @ weights.reshape(len(weights), -1).T.astype(np.float64)
-    sums = sums * op.filter.scale.load() + op.epilogue.bias.load()
+    scale, bias = op.filter.scale, op.epilogue.bias
+    sums = sums * scale.load() + bias.load()  # type: ignore[union-attr,misc]
     if op.epilogue.gate:
         blocks = sums.reshape(len(pixels), -1, 2, 4)
         gate = blocks[:, :, 1]
@@ -258,7 +267,13 @@ def _product(shape: ProductShape, gpu: Gpu) -> Trial:
     inputs = {op.a.value: a, op.b.value: b}
     count = op.batch * op.rows * op.columns
     return Trial(
-        inputs, count, op.flops, variants, lambda y: multiply(replace(op, y=replace(op.y, value=y)), gpu), at, expected
+        inputs,
+        count,
+        op.flops,
+        variants,
+        lambda y: multiply(replace(op, y=replace(op.y, value=y)), gpu),
+        at,
+        expected,
     )
 
 
@@ -281,7 +296,11 @@ def _product_operation(
     left = Matrices(Value("queries", gpu.real, queries.size), 0, shape.size, width, 1)
     right = Matrices(found, 0, shape.size, 1, 2 * width)
     scale = shape.size**-0.5
-    return Product(left, right, scores, shape.heads, shape.queries, shape.keys, shape.size, scale), queries, keys
+    return (
+        Product(left, right, scores, shape.heads, shape.queries, shape.keys, shape.size, scale),
+        queries,
+        keys,
+    )
 
 
 def _elements(memory: Array, where: Matrices, n: Any, i: Any, j: Any) -> Array:

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msd.ir.weights import Array
+if TYPE_CHECKING:
+    from msd.ir.weights import Array
+
 
 
 @dataclass(frozen=True)

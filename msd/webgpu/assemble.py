@@ -5,13 +5,16 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from msd.errors import DelegateFailed
-from msd.ir.weights import Array
 from msd.prediction.memory_plan import Lifetime, live_bytes, offsets
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.program import Constant, Pipeline, Place, Port, Program, Step
 from msd.webgpu.value import ALIGNMENT, Dispatch, Value
+
+if TYPE_CHECKING:
+    from msd.ir.weights import Array
 
 ARENA, PARAMS, FIRST_CONSTANTS = range(3)
 CONSTANT_BYTES = 64 << 20

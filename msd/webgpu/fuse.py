@@ -17,6 +17,7 @@ from msd.webgpu.fusion.fuse_residual import fuse_residual
 from msd.webgpu.fusion.fuse_upsampling import fuse_upsampling
 from msd.webgpu.fusion.fuse_vector import fuse_vector
 from msd.webgpu.fusion.make_convolution import make_convolution, make_product
+from msd.webgpu.fusion.merge_vectors import merge_vectors
 from msd.webgpu.fusion.recognise_attention import recognise_attention
 from msd.webgpu.fusion.recognise_gelu import recognise_clipped_gelu, recognise_quick_gelu
 from msd.webgpu.fusion.recognise_group_norm import add_shift, fuse_silu, recognise_group_norm
@@ -54,6 +55,7 @@ def fuse(graph: Graph, switches: Switches) -> Ledger:
         fuse_activation,
         fuse_vector,
         fuse_residual,
+        merge_vectors,
     ]
     if switches.norms:
         rules += [recognise_group_norm, add_shift, fuse_silu]

@@ -43,14 +43,17 @@ class Filter:
 class Epilogue:
     """What happens to each sum: activation(sum * scale + bias + vector[batch]) + residual.
 
-    `bias`: f32 of `columns`. `vector`: an activation, `columns` for each batch. `residual`: an activation
-    like the result. With `gate`, the filter's columns are in pairs of blocks of four, values then gates, and
-    the result, which has half as many columns, is value * GELU(gate) before the residual is added.
+    `bias`: f32 of `columns`. `vector`: an activation, `columns` for each batch, from element `vector_at` and
+    then every `vector_row` elements, None for `columns`. `residual`: an activation like the result. With
+    `gate`, the filter's columns are in pairs of blocks of four, values then gates, and the result, which has
+    half as many columns, is value * GELU(gate) before the residual is added.
     """
 
     bias: Value | None = None
     activation: Activation = "NONE"
     vector: Value | None = None
+    vector_at: int = 0
+    vector_row: int | None = None
     residual: Value | None = None
     gate: bool = False
 

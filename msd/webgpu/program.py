@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from msd.ir.weights import Array
 from msd.webgpu.gpu import Element
+
+if TYPE_CHECKING:
+    from msd.ir.weights import Array
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from msd.errors import DelegateFailed
-from msd.ir.weights import Array
 from msd.webgpu.device import Device
 from msd.webgpu.program import Pipeline, Place, Port, Program, Step
+
+if TYPE_CHECKING:
+    from msd.ir.weights import Array
 
 NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
 PIECE = 64

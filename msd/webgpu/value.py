@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from msd.ir.weights import Array
 from msd.webgpu.gpu import BYTES, Element
+
+if TYPE_CHECKING:
+    from msd.ir.weights import Array
 
 ALIGNMENT = 256
 """The alignment of bindings in a buffer, in bytes: WebGPU's min-storage-buffer-offset-alignment."""

@@ -12,6 +12,8 @@ from msd.webgpu.kernels.filters import pack_filter, vector_value
 from msd.webgpu.operations import Convolution, Epilogue, Stored
 from msd.webgpu.value import Value
 
+STANDARD = Gpu()
+
 
 @dataclass(frozen=True)
 class Case:
@@ -34,11 +36,12 @@ def case(
     activation: str = "NONE",
     extras: str = "",
     seed: int = 0,
-    gpu: Gpu = Gpu(),
+    gpu: Gpu = STANDARD,
 ) -> Case:
     """Return a convolution of (batch, height, width, channels) random pixels.
 
-    `pad` is top, left, bottom, right. `extras` names parts of the epilogue: scale, bias, vector, residual, gate.
+    `pad` is top, left, bottom, right. `extras` names parts of the epilogue: scale, bias,
+    vector, residual, gate.
     """
     rng = np.random.default_rng(seed)
     batch, height, width, channels = size

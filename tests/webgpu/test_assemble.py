@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ def named(value: Value) -> Named:
 
 def chain(sizes: list[int]) -> tuple[list[Dispatch], list[Value]]:
     values = [Value(f"v{i}", "f32", size) for i, size in enumerate(sizes)]
-    pairs = zip(values, values[1:], strict=False)
+    pairs = pairwise(values)
     return [Dispatch(KERNEL, (a,), (b,), (1, 1, 1), (i,)) for i, (a, b) in enumerate(pairs)], values
 
 

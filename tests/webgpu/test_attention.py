@@ -15,7 +15,7 @@ from msd.ir.weights import Array
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.attention import attend, attend_partially, attend_plainly, choose_flash
 from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
-from msd.webgpu.kernels.flash_tile import Tile
+from msd.webgpu.kernels.flash_tile import FlashTile
 from msd.webgpu.operations import Attention, Heads
 from msd.webgpu.value import Dispatch, Value
 from tests.webgpu.arrays import GPU, decibels, only_types_differ, random
@@ -136,14 +136,14 @@ def test_queries_keys_and_values_in_one_value(size: int) -> None:
 def test_tiles(size: int, across: int, down: int, rows: int, ahead: bool) -> None:
     """The queries' and the keys' last tiles are not full; 37 keys are several tiles, or fewer than one."""
     op = operation(Sizes(1, 2, 37, 41, size, size))
-    check(op, [flash(op, Tile(across, down, rows, "f32", ahead), GPU)])
+    check(op, [flash(op, FlashTile(across, down, rows, "f32", ahead), GPU)])
 
 
 @pytest.mark.parametrize("size", [32, 20, 13])
 def test_short_sums(size: int) -> None:
     """In f32 they are as precise as long ones; what f16 loses is measured where a GPU has it."""
     op = operation(Sizes(1, 2, 37, 41, size, size))
-    check(op, [flash(op, Tile(5, 3, 2, "f32", short_sums=True), GPU)])
+    check(op, [flash(op, FlashTile(5, 3, 2, "f32", short_sums=True), GPU)])
 
 
 @given(
@@ -222,6 +222,6 @@ def test_heads_that_no_tile_fits_are_refused() -> None:
 @pytest.mark.parametrize("size", [64, 7])
 def test_f16_changes_types_only(size: int) -> None:
     sizes = Sizes(1, 1, 20, 20, size, size)
-    half = flash(operation(sizes, "f16"), Tile(4, 4, 4, "f16"), Gpu(half=True))
-    full = flash(operation(sizes), Tile(4, 4, 4, "f32"), GPU)
+    half = flash(operation(sizes, "f16"), FlashTile(4, 4, 4, "f16"), Gpu(half=True))
+    full = flash(operation(sizes), FlashTile(4, 4, 4, "f32"), GPU)
     assert only_types_differ(full, half)

@@ -12,13 +12,13 @@ from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.few_columns import few_columns
 from msd.webgpu.kernels.few_rows import few_rows
 from msd.webgpu.kernels.tile_choice import EFFICIENCY, choose_tile
-from msd.webgpu.operations import Convolution
+from msd.webgpu.operations import Convolution, Stored
 from msd.webgpu.value import Value
-from tests.webgpu.convolutions import Case, case, snr
+from tests.webgpu.convolutions import STANDARD, Case, case, snr
 from tests.webgpu_device import run
 
 
-def _snr(made: Case, gpu: Gpu = Gpu()) -> float:
+def _snr(made: Case, gpu: Gpu = STANDARD) -> float:
     (got,) = run(convolve(made.op, gpu), made.inputs, [made.op.y])
     return snr(made.expected, got)
 
@@ -29,14 +29,14 @@ def _name(made: Case) -> str:
 
 @pytest.mark.parametrize("stored", ["int8", "int4", "f16", "f32"])
 @pytest.mark.parametrize(("batch", "channels", "outputs"), [(1, 96, 68), (3, 31, 30), (4, 33, 1)])
-def test_few_rows(batch: int, channels: int, outputs: int, stored: str) -> None:
+def test_few_rows(batch: int, channels: int, outputs: int, stored: Stored) -> None:
     made = case(
         (batch, 1, 1, channels),
         outputs,
         stored=stored,
         activation="SILU",
         extras="scale bias vector residual",
-    )  # type: ignore[arg-type]
+    )
     assert _name(made) == f"convolution {batch} rows"
     assert _snr(made) > 100
 
@@ -49,8 +49,8 @@ def test_five_rows_are_many() -> None:
 
 @pytest.mark.parametrize("outputs", [1, 3, 4, 7, 8])
 @pytest.mark.parametrize("stored", ["int8", "int4"])
-def test_few_columns(outputs: int, stored: str) -> None:
-    made = case((2, 5, 7, 36), outputs, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias residual")  # type: ignore[arg-type]
+def test_few_columns(outputs: int, stored: Stored) -> None:
+    made = case((2, 5, 7, 36), outputs, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias residual")
     assert _name(made) == f"convolution {outputs} columns"
     assert _snr(made) > 100
 
@@ -82,9 +82,9 @@ def test_any_convolution(
     kernel: tuple[int, int],
     stride: tuple[int, int],
     upsample: int,
-    stored: str,
+    stored: Stored,
 ) -> None:
-    made = case(size, outputs, kernel, stride, (1, 1, 1, 1), (1, 1), upsample, stored, extras="bias")  # type: ignore[arg-type]
+    made = case(size, outputs, kernel, stride, (1, 1, 1, 1), (1, 1), upsample, stored, extras="bias")
     assert _snr(made) > 100
 
 

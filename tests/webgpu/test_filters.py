@@ -9,10 +9,11 @@ from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.filters import interleave, pack_filter
 from msd.webgpu.operations import Stored
 
+STANDARD = Gpu()
 RNG = np.random.default_rng(3)
 
 
-def _loaded(array: np.ndarray, stored: Stored, gpu: Gpu = Gpu()) -> np.ndarray:
+def _loaded(array: np.ndarray, stored: Stored, gpu: Gpu = STANDARD) -> np.ndarray:
     rows = array[0].size
     filter_ = pack_filter(lambda: array, stored, rows, len(array), None, gpu, "w")
     assert filter_.values.load is not None

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from msd.errors import DelegateFailed
 from msd.ir import Build, Graph, Model, Op, Quant, Tensor
-from msd.ir.weights import Array
 from msd.webgpu.compile import compile_model
 from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Gpu
@@ -80,6 +77,16 @@ def test_everything_around_a_convolution_is_one_dispatch() -> None:
         return new.ADD(new.ADD(convolution(new, padded, 8, 3, padding="VALID"), t), r)
 
     check_program(spell, x=(2, 6, 5, 4), t=(2, 1, 1, 8), r=(2, 6, 5, 8), kernels=["CONV_2D 3x3"])
+
+
+@pytest.mark.parametrize("channels", [(8, 4), (6, 5)])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_projections_of_one_vector_are_one_product(channels: tuple[int, int], batch: int) -> None:
+    def spell(new: Build, x: Tensor, t: Tensor) -> tuple[Tensor, ...]:
+        return tuple(new.ADD(convolution(new, x, n, 3), convolution(new, t, n)) for n in channels)
+
+    kernels = ["CONV_2D 1x1", "CONV_2D 3x3", "CONV_2D 3x3"]
+    check_program(spell, x=(batch, 6, 5, 4), t=(batch, 1, 1, 12), kernels=kernels)
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.tile import Tile
 from msd.webgpu.kernels.tiled_convolution import tiled_convolution
+from msd.webgpu.operations import Stored
 from tests.webgpu.convolutions import Case, case, snr
 from tests.webgpu_device import run
 
@@ -37,8 +37,8 @@ def test_tiles(tile: Tile) -> None:
 
 @pytest.mark.parametrize("stored", ["int8", "int4", "f16", "f32"])
 @pytest.mark.parametrize(("channels", "outputs"), [(20, 36), (16, 44), (5, 7), (4, 3)])
-def test_storage_and_tails(stored: str, channels: int, outputs: int) -> None:
-    made = case((2, 3, 7, channels), outputs, stored=stored, extras="scale bias vector residual")  # type: ignore
+def test_storage_and_tails(stored: Stored, channels: int, outputs: int) -> None:
+    made = case((2, 3, 7, channels), outputs, stored=stored, extras="scale bias vector residual")
     assert _snr(made) > 100
 
 
@@ -56,7 +56,7 @@ def test_storage_and_tails(stored: str, channels: int, outputs: int) -> None:
     ids=str,
 )
 def test_kernels(channels: int, shape: dict[str, object]) -> None:
-    made = case((2, 7, 9, channels), 20, **shape, extras="bias")  # type: ignore[arg-type]
+    made = case((2, 7, 9, channels), 20, **shape, extras="bias")
     assert _snr(made) > 100
 
 

@@ -16,6 +16,7 @@ from msd.webgpu.kernels.winograd import (
     winograd_bytes,
 )
 from msd.webgpu.kernels.winograd_matrices import as_array, winograd_matrices
+from msd.webgpu.operations import Stored
 from tests.webgpu.convolutions import Case, case, snr
 from tests.webgpu_device import run
 
@@ -76,7 +77,7 @@ CASES = [
 def test_convolutions(
     tile: int, size: tuple[int, int, int, int], pad: tuple[int, ...], upsample: int
 ) -> None:
-    made = case(size, 36, (3, 3), pad=pad, upsample=upsample, extras="scale bias")  # type: ignore[arg-type]
+    made = case(size, 36, (3, 3), pad=pad, upsample=upsample, extras="scale bias")
     assert _snr(made, tile) > LEAST_DB[tile]
 
 
@@ -88,8 +89,8 @@ def test_epilogue(outputs: int) -> None:
 
 
 @pytest.mark.parametrize(("tile", "stored"), [(2, "int8"), (4, "int8"), (4, "int4"), (4, "f16"), (6, "int8")])
-def test_filters_transformed_on_the_gpu(tile: int, stored: str) -> None:
-    made = case((1, 6, 9, 12), 20, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias")  # type: ignore[arg-type]
+def test_filters_transformed_on_the_gpu(tile: int, stored: Stored) -> None:
+    made = case((1, 6, 9, 12), 20, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias")
     dispatch, filter_ = filter_dispatch(made.op, tile, Gpu())
     (got,) = run([dispatch, *winograd(made.op, filter_, tile, Gpu())], made.inputs, [made.op.y])
     assert snr(made.expected, got) > LEAST_DB[tile]

@@ -66,7 +66,7 @@ def attend_plainly(op: Attention, gpu: Gpu, step: str = "") -> list[Dispatch]:
 
 
 @dataclass(frozen=True)
-class Part:
+class ScorePart:
     """`queries` queries from number `query` of `count` heads from number `head` of a batch.
 
     Where there is one head, of `count` batches from number `batch`.
@@ -84,7 +84,7 @@ class Part:
         return self.count * self.queries
 
 
-def _parts(op: Attention, gpu: Gpu) -> Iterator[Part]:
+def _parts(op: Attention, gpu: Gpu) -> Iterator[ScorePart]:
     """Yield parts whose scores fit a binding: several heads, or some queries of one."""
     most = max(1, gpu.binding_bytes // (op.keys * BYTES[gpu.real]))
     queries = min(op.queries, most)
@@ -94,7 +94,7 @@ def _parts(op: Attention, gpu: Gpu) -> Iterator[Part]:
         for start in range(0, side_by_side, count):
             for query in range(0, op.queries, queries):
                 first = (start, 0) if op.heads == 1 else (batch, start)
-                yield Part(
+                yield ScorePart(
                     *first,
                     count=min(count, side_by_side - start),
                     query=query,
@@ -102,7 +102,9 @@ def _parts(op: Attention, gpu: Gpu) -> Iterator[Part]:
                 )
 
 
-def _matrices(op: Attention, part: Part, heads: Heads, first_row: int, transposed: bool = False) -> Matrices:
+def _matrices(
+    op: Attention, part: ScorePart, heads: Heads, first_row: int, transposed: bool = False
+) -> Matrices:
     row, column = (1, heads.row) if transposed else (heads.row, 1)
     return Matrices(
         value=heads.value,
@@ -113,11 +115,11 @@ def _matrices(op: Attention, part: Part, heads: Heads, first_row: int, transpose
     )
 
 
-def _scores_at(op: Attention, part: Part, scores: Value) -> Matrices:
+def _scores_at(op: Attention, part: ScorePart, scores: Value) -> Matrices:
     return Matrices(value=scores, offset=0, batch=part.queries * op.keys, row=op.keys, column=1)
 
 
-def _scores(op: Attention, part: Part, gpu: Gpu, step: str) -> tuple[Value, list[Dispatch]]:
+def _scores(op: Attention, part: ScorePart, gpu: Gpu, step: str) -> tuple[Value, list[Dispatch]]:
     scores = Value(
         f"{op.y.value.name} scores {part.batch} {part.head} {part.query}", gpu.real, part.rows * op.keys
     )
@@ -138,7 +140,7 @@ def _scores(op: Attention, part: Part, gpu: Gpu, step: str) -> tuple[Value, list
 
 
 def _weigh(
-    op: Attention, part: Part, weights: Value, stats: Value | None, gpu: Gpu, step: str
+    op: Attention, part: ScorePart, weights: Value, stats: Value | None, gpu: Gpu, step: str
 ) -> list[Dispatch]:
     product = Product(
         a=_scores_at(op, part, weights),
@@ -166,7 +168,7 @@ ADD_MASK = (
 )
 
 
-def _add_mask(scores: Value, mask: Value, part: Part, keys: int, gpu: Gpu, step: str) -> Dispatch:
+def _add_mask(scores: Value, mask: Value, part: ScorePart, keys: int, gpu: Gpu, step: str) -> Dispatch:
     fields = ["rows: u32", "columns: u32", "query: u32", "queries: u32"]
     code = header({"mask": (mask, 1)}, {"scores": (scores, 1)}, fields, half=has_half((scores,)))
     return Dispatch(

@@ -53,21 +53,22 @@ class Finish:
 
 
 def finish(op: Convolution) -> Finish:
-    """Return the end of a convolution; raises ValueError for a gate whose filter has not whole pairs of fours."""
+    """Return the end of a convolution; raises ValueError for a gate of columns not in pairs of fours."""
     after = op.epilogue
     if after.gate and (op.filter.columns % 8 or after.activation != "NONE" or after.vector):
         raise ValueError(
             "a gate needs filter columns in pairs of four, and neither an activation nor a vector"
         )
     wide = 4 if op.outputs % 4 == 0 else 1
+    step = op.outputs if after.vector_row is None else after.vector_row
+    far = wide if step % 4 == after.vector_at % 4 == 0 else 1
     reads = {"scale": op.filter.scale, "bias": after.bias, "vector": after.vector, "residual": after.residual}
-    widths = {"scale": 4, "bias": 4, "vector": wide, "residual": wide}
-    image = "row / p.image_pixels"
+    widths = {"scale": 4, "bias": 4, "vector": far, "residual": wide}
     functions = fill(
         _FUNCTIONS,
         activate=activation_function(after.activation, 4),
         gelu=activation_function("GELU", 4, "gelu") if after.gate else "",
-        vector=f" + {_read(op, 'vector', image, wide)}" if after.vector else "",
+        vector=f" + {_read_vector(far)}" if after.vector else "",
         residual=f"v += {_read(op, 'residual', 'row', wide)};" if after.residual else "",
         write=_write(op, wide),
         factor="scale[column]" if op.filter.scale else "vec4<f32>(1.0)",
@@ -83,6 +84,8 @@ def finish(op: Convolution) -> Finish:
             "out_columns": op.outputs,
             "out_columns4": -(-op.outputs // 4),
             "image_pixels": op.out_height * op.out_width,
+            "vector_at": after.vector_at // far,
+            "vector_row": step // far,
         },
     )
 
@@ -93,6 +96,16 @@ def _read(op: Convolution, name: str, row: str, wide: int) -> str:
         return f"vec4<f32>({name}[{row} * p.out_columns4 + column])"
     at = f"{row} * p.out_columns + min(column * 4u + {{}}u, p.out_columns - 1u)"
     parts = ", ".join(f"f32({name}[{at.format(i)}])" for i in range(4))
+    return f"vec4<f32>({parts})"
+
+
+def _read_vector(wide: int) -> str:
+    """Return four columns of the vector of a row's image as f32; past the last column, the last's."""
+    first = "p.vector_at + row / p.image_pixels * p.vector_row"
+    if wide == 4:
+        return f"vec4<f32>(vector[{first} + column])"
+    at = "min(column * 4u + {}u, p.out_columns - 1u)"
+    parts = ", ".join(f"f32(vector[{first} + {at.format(i)}])" for i in range(4))
     return f"vec4<f32>({parts})"
 
 

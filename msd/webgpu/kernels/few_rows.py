@@ -1,4 +1,4 @@
-"""A matrix times a few vectors: the projections of a time embedding. All of its time goes into reading weights."""
+"""A matrix times a few vectors: projections of a time embedding. Its time goes into reading weights."""
 
 from __future__ import annotations
 

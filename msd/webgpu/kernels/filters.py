@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 
-from msd.ir.weights import Array
 from msd.webgpu.gpu import Element, Gpu
 from msd.webgpu.operations import Filter, Stored
 from msd.webgpu.value import Value
+
+if TYPE_CHECKING:
+    from msd.ir.weights import Array
 
 BLOCK = (1024, 320)
 """Rows and columns that are transposed at once: source and result then stay in a core's caches."""
@@ -32,8 +34,8 @@ def pack_filter(
 
     `load()` returns an array whose first axis is the outputs: OHWI, or (outputs, inputs). It is int8 for int8
     and for int4, whose values are -8..7, and of floats for f16 and f32. `scale` has a factor for each output.
-    Raises ValueError for an unknown `stored` or a scale of another length; the value's `load` raises it for an
-    array of another size.
+    Raises ValueError for an unknown `stored` or a scale of another length; the value's `load` raises it for
+    an array of another size.
     """
     if stored not in get_args(Stored):
         raise ValueError(f"{name}: weights stored as {stored} are unknown; int8, int4, f16 and f32 are known")
@@ -74,7 +76,8 @@ def interleave(values: Array, gates: Array) -> Array:
             f"gates of shape {gates.shape} do not pair with values of shape {values.shape} by fours"
         )
     blocks = [array.reshape(-1, 4, *array.shape[1:]) for array in (values, gates)]
-    return np.stack(blocks, axis=1).reshape(-1, *values.shape[1:])
+    stacked: Array = np.stack(blocks, axis=1)
+    return stacked.reshape(-1, *values.shape[1:])
 
 
 def _elements(stored: Stored, gpu: Gpu) -> tuple[Element, int]:
@@ -103,8 +106,9 @@ def _pack(matrix: Array, stored: Stored, padded: int, gpu: Gpu) -> Array:
     bytes_ = _transposed(matrix.astype(np.int8, copy=False), padded)
     if stored == "int8":
         return bytes_.view(np.uint32)
-    nibbles = bytes_.view(np.uint8) & 15
-    return (nibbles[:, 0::2] | nibbles[:, 1::2] << 4).view(np.uint32)
+    nibbles: Array = bytes_.view(np.uint8) & 15
+    paired: Array = nibbles[:, 0::2] | nibbles[:, 1::2] << 4
+    return paired.view(np.uint32)
 
 
 def _transposed(matrix: Array, padded: int) -> Array:

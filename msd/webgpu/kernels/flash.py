@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.flash_shader import flash_wgsl
-from msd.webgpu.kernels.flash_tile import Tile
+from msd.webgpu.kernels.flash_tile import FlashTile
 from msd.webgpu.kernels.rows import has_half
 from msd.webgpu.operations import Attention
 from msd.webgpu.value import Dispatch, Kernel, Value
@@ -20,7 +20,7 @@ LEAST_QUERIES = 16
 LOG2_E = 1.4426950408889634
 
 
-def choose_tile(op: Attention, gpu: Gpu) -> Tile | None:
+def choose_tile(op: Attention, gpu: Gpu) -> FlashTile | None:
     """Return the largest tile that gives enough workgroups to fill the GPU, or the one nearest to that.
 
     None where no tile's workgroup memory suffices, or the heads are larger than LARGEST_HEAD.
@@ -38,8 +38,8 @@ def choose_tile(op: Attention, gpu: Gpu) -> Tile | None:
     return family[-1] if family else None
 
 
-def _tiles(across: int, gpu: Gpu) -> list[Tile]:
-    return [Tile(across, down, rows, gpu.real) for down, rows in SHAPES]
+def _tiles(across: int, gpu: Gpu) -> list[FlashTile]:
+    return [FlashTile(across, down, rows, gpu.real) for down, rows in SHAPES]
 
 
 def choose_across(value_size: int) -> int:
@@ -52,7 +52,7 @@ def choose_across(value_size: int) -> int:
     return min(range(LEAST_ACROSS, MOST_ACROSS + 1), key=waste)
 
 
-def _fits(tile: Tile, op: Attention, gpu: Gpu) -> bool:
+def _fits(tile: FlashTile, op: Attention, gpu: Gpu) -> bool:
     return (
         tile.invocations <= gpu.invocations
         and tile.bytes(op.size, op.value_size) <= gpu.workgroup_bytes
@@ -60,7 +60,7 @@ def _fits(tile: Tile, op: Attention, gpu: Gpu) -> bool:
     )
 
 
-def flash(op: Attention, tile: Tile, gpu: Gpu, step: str = "") -> Dispatch:
+def flash(op: Attention, tile: FlashTile, gpu: Gpu, step: str = "") -> Dispatch:
     """Return the one dispatch that computes `op` by `tile`."""
     width = _width(op)
     # Queries, keys and values may lie in one value, which a dispatch can bind only once.

@@ -10,7 +10,7 @@ AT_ONCE = 8
 
 
 @dataclass(frozen=True)
-class Copy:
+class RowCopy:
     """How the invocations copy `rows` x `vectors` vectors of q, k or v to workgroup memory.
 
     Neighbouring invocations have `block` neighbouring rows, then the next vectors of them. `row` is the WGSL

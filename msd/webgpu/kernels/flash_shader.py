@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from msd.webgpu.kernels.flash_copy import AT_ONCE, Copy, block_of
-from msd.webgpu.kernels.flash_tile import KEYS_EACH, Tile
+from msd.webgpu.kernels.flash_copy import AT_ONCE, RowCopy, block_of
+from msd.webgpu.kernels.flash_tile import KEYS_EACH, FlashTile
 from msd.webgpu.wgsl import fill
 
 LOWEST = "-3.4028234e38"
@@ -86,7 +86,7 @@ $finish
 
 
 def flash_wgsl(
-    tile: Tile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool
+    tile: FlashTile, size: int, value_size: int, width: int, names: dict[str, str], masked: bool
 ) -> str:
     """Return all of the shader behind its bindings.
 
@@ -129,13 +129,13 @@ def flash_wgsl(
     )
 
 
-def _copies(tile: Tile, depth: int, columns: int) -> dict[str, str]:
+def _copies(tile: FlashTile, depth: int, columns: int) -> dict[str, str]:
     """Return the shader's gaps that copy to workgroup memory."""
     row, inside, across = "min({} + $r, p.{} - 1u)", tile.invocations, tile.across
     q_place = f"query_tile[$c][$r / {tile.down}u][$r % {tile.down}u]"
     k_place = f"key_tile[$c][$r / {across}u][$r % {across}u]"
     v_place = f"key_tile[$c / {across}u * {across}u + $r % {across}u][$r / {across}u][$c % {across}u]"
-    queries = Copy(
+    queries = RowCopy(
         name="q",
         invocations=inside,
         rows=tile.queries,
@@ -174,18 +174,18 @@ def _lines(depth: int, lines: Iterator[str]) -> str:
     return "\n".join("  " * depth + line for line in lines)
 
 
-def _scores(tile: Tile) -> Iterator[tuple[int, int]]:
+def _scores(tile: FlashTile) -> Iterator[tuple[int, int]]:
     yield from ((i, j) for i in range(tile.rows) for j in range(KEYS_EACH))
 
 
-def _declare(tile: Tile, vectors: int) -> Iterator[str]:
+def _declare(tile: FlashTile, vectors: int) -> Iterator[str]:
     for i in range(tile.rows):
         yield f"var maximum{i} = {LOWEST};"
         yield f"var sum{i} = 0.0;"
         yield from (f"var o{i}_{c} = vec4<f32>(0.0);" for c in range(vectors))
 
 
-def _score_products(tile: Tile, steps: int) -> Iterator[str]:
+def _score_products(tile: FlashTile, steps: int) -> Iterator[str]:
     for step in range(steps):
         yield "{"
         for j in range(KEYS_EACH):
@@ -197,7 +197,7 @@ def _score_products(tile: Tile, steps: int) -> Iterator[str]:
         yield "}"
 
 
-def _short_scores(tile: Tile, steps: int) -> Iterator[str]:
+def _short_scores(tile: FlashTile, steps: int) -> Iterator[str]:
     """Like `_score_products`: the products of `steps` vectors are summed as they are stored."""
     for step in range(steps):
         for j in range(KEYS_EACH):
@@ -214,7 +214,7 @@ def _short_scores(tile: Tile, steps: int) -> Iterator[str]:
         yield f"s{i}_{j} += f32(f{i}_{j}.x) + f32(f{i}_{j}.y);"
 
 
-def _write_parts(tile: Tile, value: str) -> Iterator[str]:
+def _write_parts(tile: FlashTile, value: str) -> Iterator[str]:
     """Yield lines that tell the invocations of the same rows this one's `value` of each."""
     for n in range(tile.part_vectors):
         rows = range(4 * n, min(4 * n + 4, tile.rows))
@@ -222,7 +222,7 @@ def _write_parts(tile: Tile, value: str) -> Iterator[str]:
         yield f"row_parts[{n}][ty][tx] = Rows({own});"
 
 
-def _join_parts(tile: Tile, start: str, join: str) -> Iterator[str]:
+def _join_parts(tile: FlashTile, start: str, join: str) -> Iterator[str]:
     """Yield lines that join what these invocations told: `joined0` … are vectors of four rows."""
     for n in range(tile.part_vectors):
         rows = range(4 * n, min(4 * n + 4, tile.rows))
@@ -232,11 +232,11 @@ def _join_parts(tile: Tile, start: str, join: str) -> Iterator[str]:
             yield f"joined{n} = {join.replace('$a', f'joined{n}').replace('$b', part)};"
 
 
-def _joined(tile: Tile, row: int) -> str:
+def _joined(tile: FlashTile, row: int) -> str:
     return f"joined{row // 4}" + ("" if tile.rows == 1 else f".{'xyzw'[row % 4]}")
 
 
-def _scale(tile: Tile, masked: bool) -> Iterator[str]:
+def _scale(tile: FlashTile, masked: bool) -> Iterator[str]:
     """Scores become exponents of two; keys past the last are lower than whatever a mask makes of others."""
     for i, j in _scores(tile):
         yield f"s{i}_{j} *= p.scale;"
@@ -251,7 +251,7 @@ def _scale(tile: Tile, masked: bool) -> Iterator[str]:
     yield from _write_parts(tile, highest)
 
 
-def _softmax(tile: Tile, vectors: int) -> Iterator[str]:
+def _softmax(tile: FlashTile, vectors: int) -> Iterator[str]:
     """Milakov & Gimelshein, arXiv 1805.02867: what was summed so far shrinks as the maximum grows."""
     yield from _join_parts(tile, "maximum$i", "max($a, $b)")
     for i in range(tile.rows):
@@ -265,7 +265,7 @@ def _softmax(tile: Tile, vectors: int) -> Iterator[str]:
         yield f"probabilities[{i}][ty][tx] = T(e{i});"
 
 
-def _result_products(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
+def _result_products(tile: FlashTile, vectors: int, steps: int) -> Iterator[str]:
     """Vector x of the probabilities belongs to the keys x, x + across, x + 2*across and x + 3*across."""
     for step in range(steps):
         yield "{"
@@ -280,7 +280,7 @@ def _result_products(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
         yield "}"
 
 
-def _short_results(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
+def _short_results(tile: FlashTile, vectors: int, steps: int) -> Iterator[str]:
     """Like `_result_products`: the products of `4 * steps` keys are summed as they are stored."""
     yield from (f"var g{i}_{c} = T();" for i in range(tile.rows) for c in range(vectors))
     for step in range(steps):
@@ -296,7 +296,7 @@ def _short_results(tile: Tile, vectors: int, steps: int) -> Iterator[str]:
     yield from (f"o{i}_{c} += vec4<f32>(g{i}_{c});" for i in range(tile.rows) for c in range(vectors))
 
 
-def _finish(tile: Tile, vectors: int, columns: int) -> Iterator[str]:
+def _finish(tile: FlashTile, vectors: int, columns: int) -> Iterator[str]:
     yield from _write_parts(tile, "sum$i")
     yield "workgroupBarrier();"
     yield from _join_parts(tile, "0.0", "$a + $b")

@@ -11,7 +11,7 @@ KEYS_EACH = 4
 
 
 @dataclass(frozen=True)
-class Tile:
+class FlashTile:
     """How a workgroup of `across` x `down` invocations computes `down*rows` queries, `4*across` keys a time.
 
     Of the scores an invocation computes `rows` (1, 2, 4 or 8) x 4, of the result `rows` rows of every

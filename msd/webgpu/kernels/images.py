@@ -1,7 +1,7 @@
 """Pixels under a convolution's filter as the left operand of a product: nothing is laid out in memory for it.
 
-Row m of the operand is a pixel of the result, column k = (ky*kernel_width + kx)*channels + c one channel under
-one tap.
+Row m of the operand is a pixel of the result, column k = (ky*kernel_width + kx)*channels + c one channel
+under one tap.
 """
 
 from __future__ import annotations

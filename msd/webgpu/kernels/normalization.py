@@ -59,13 +59,13 @@ def choose_slabs(op: GroupNorm, gpu: Gpu) -> Slabs:
     groups = min(groups, op.groups)
     columns = groups * each // width
     if small:
-        return Slabs(width, groups, columns, 1, op.pixels)
+        return Slabs(width, groups, columns, slabs=1, pixels=op.pixels)
     chunks = op.batch * -(-op.groups // groups)
     lanes = 256 // min(columns, 256)
     most = max(1, op.pixels // (lanes * LEAST_EACH))
     slabs = min(most, -(-4 * gpu.enough_workgroups // chunks))
     pixels = -(-op.pixels // slabs)
-    return Slabs(width, groups, columns, -(-op.pixels // pixels), pixels)
+    return Slabs(width, groups, columns, slabs=-(-op.pixels // pixels), pixels=pixels)
 
 
 def normalize_groups(op: GroupNorm, gpu: Gpu, step: str = "") -> list[Dispatch]:

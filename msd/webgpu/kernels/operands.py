@@ -1,4 +1,4 @@
-"""How operands come into a tile's workgroup memory: in blocks of 4 x 4 that are transposed, or as they lie."""
+"""How operands come into a tile's workgroup memory: transposed in blocks of 4 x 4, or as they lie."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ def block_operand(
     extent = tile.rows if array == "left" else tile.columns
     steps = tile.depth // 4
     blocks = extent // 4 * steps
-    texts: dict[str, str] = {"setup": "", "fetch": "", "store": "", "advance": ""}
+    setup_text = fetch_text = store_text = advance_text = ""
     for q in range(-(-blocks // tile.threads)):
         name = f"{array}{q}"
         whole = (q + 1) * tile.threads <= blocks
-        texts["setup"] += (
+        setup_text += (
             f"let {name} = thread + {q * tile.threads}u;\n"
             f"let {name}_k = {name} % {steps}u * 4u;\n"
             f"let {name}_line = {name} / {steps}u * 4u;\n"
             + "".join(f"var {name}_{i}: vec4<{element}>;\n" for i in range(4))
             + setup(name)
         )
-        texts["fetch"] += _where(whole, f"{name} < {blocks}u", fetch(name))
-        texts["store"] += _where(
+        fetch_text += _where(whole, f"{name} < {blocks}u", fetch(name))
+        store_text += _where(
             whole, f"{name} < {blocks}u", _transposed(tile, array, name, extent, widen or plain)
         )
-        texts["advance"] += advance(name)
-    return Operand(**texts, swizzled=True)
+        advance_text += advance(name)
+    return Operand(setup_text, fetch_text, store_text, advance_text, swizzled=True)
 
 
 def plain(name: str, line: int) -> str:
@@ -69,21 +69,21 @@ def vector_operand(
     """
     columns4 = tile.columns // 4
     vectors = columns4 * tile.depth
-    texts: dict[str, str] = {"setup": "", "fetch": "", "store": ""}
+    setup_text = fetch_text = store_text = ""
     for q in range(-(-vectors // tile.threads)):
         name = f"right{q}"
         whole = (q + 1) * tile.threads <= vectors
         place = f"{name}_column / 2u + {name}_column % 2u * {tile.lanes}u" if pairs else f"{name}_column"
-        texts["setup"] += (
+        setup_text += (
             f"let {name} = thread + {q * tile.threads}u;\n"
             f"let {name}_k = {name} / {columns4}u;\n"
             f"let {name}_column = {name} % {columns4}u;\n"
             f"var {name}_0: {element};\n" + setup(name)
         )
-        texts["fetch"] += _where(whole, f"{name} < {vectors}u", fetch(name))
+        fetch_text += _where(whole, f"{name} < {vectors}u", fetch(name))
         store = f"right[{name}_k * {columns4}u + {place}] = {widen(name)};\n"
-        texts["store"] += _where(whole, f"{name} < {vectors}u", store)
-    return Operand(**texts)
+        store_text += _where(whole, f"{name} < {vectors}u", store)
+    return Operand(setup_text, fetch_text, store_text)
 
 
 def filter_operand(tile: Tile, filter_: Filter, pairs: bool = False, base: str = "0u") -> Operand:

@@ -19,8 +19,8 @@ def multiply(op: Product, gpu: Gpu, step: str = "") -> list[Dispatch]:
     """Return the dispatches of a batched product of activations.
 
     With `stats`, an element of a becomes a probability while it is brought into workgroup memory, so that
-    probabilities are never stored: the second half of the partially fused softmax of arXiv 2304.11267, section
-    3.3.
+    probabilities are never stored: the second half of the partially fused softmax of arXiv 2304.11267,
+    section 3.3.
     """
     tile = choose_tile(op.rows, op.columns, op.depth, gpu, op.batch, split=False).tile
     return tiled_product(op, gpu, tile, step)
@@ -75,7 +75,7 @@ def _dispatch(op: Product, gpu: Gpu, tile: Tile, first: int, batch: int, step: s
 
 
 def _lies_along(matrices: Matrices, axis: str) -> bool:
-    """Return whether elements along an axis are consecutive, and vectors of four begin at multiples of four."""
+    """Return whether elements along an axis are consecutive, and all else begins at multiples of four."""
     other = matrices.row if axis == "column" else matrices.column
     steps = (matrices.offset, matrices.batch, other)
     return getattr(matrices, axis) == 1 and all(step % 4 == 0 for step in steps)

@@ -82,7 +82,7 @@ def choose_columns(outer: int, reduced: int, inner: int, gpu: Gpu) -> ColumnSlab
     most = max(1, reduced // (256 // across * LEAST_EACH))
     slabs = min(most, -(-2 * gpu.enough_workgroups // groups))
     slab = -(-reduced // slabs)
-    return ColumnSlabs(width, across, -(-reduced // slab), slab)
+    return ColumnSlabs(width, across, slabs=-(-reduced // slab), slab=slab)
 
 
 COLUMNS = """

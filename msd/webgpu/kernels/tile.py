@@ -1,9 +1,9 @@
 """The tiled matrix product that all large products share.
 
-A workgroup computes a tile of the result. It walks along K in steps: each step brings a slice of both operands
-into workgroup memory as f32, and each thread multiplies the rows and columns of its block of the tile there.
-The next slice is read into registers while the threads multiply. Each sum has a name of its own: in an array
-that a loop variable indexes they would go to memory.
+A workgroup computes a tile of the result. It walks along K in steps: each step brings a slice of both
+operands into workgroup memory as f32, and each thread multiplies the rows and columns of its block of the
+tile there. The next slice is read into registers while the threads multiply. Each sum has a name of its own:
+in an array that a loop variable indexes they would go to memory.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Tile:
 class Operand:
     """WGSL that brings an operand into workgroup memory.
 
-    `setup` comes before the loop, `fetch` reads the slice at `k` into registers, `store` writes the registers to
-    workgroup memory, and `advance` follows `k` to the next slice. `swizzled`: the blocks of four rows (or
-    columns) of the slices lie permuted, as `block_operand` says. `early`: the next slice is fetched before the
-    threads multiply; a long fetch is not, as its text would stand twice in the shader.
+    `setup` comes before the loop, `fetch` reads the slice at `k` into registers, `store` writes the
+    registers to workgroup memory, and `advance` follows `k` to the next slice. `swizzled`: the blocks of
+    four rows (or columns) of the slices lie permuted, as `block_operand` says. `early`: the next slice is
+    fetched before the threads multiply; a long fetch is not, as its text would stand twice in the shader.
     """
 
     setup: str
@@ -136,8 +136,9 @@ def tiled(tile: Tile, left: Operand, right: Operand, range_: str, finish: str, f
 def each_sum(tile: Tile, pairs: bool, use: Callable[[str, str, list[str]], str]) -> str:
     """Return the WGSL that `use` gives for each row and each of its columns' vectors of four.
 
-    `use(row, column, sums)` takes expressions: the row, the number of a vector of columns, and the sums there;
-    with `pairs`, two vectors of neighbouring columns come together, and `column` is half the first's number.
+    `use(row, column, sums)` takes expressions: the row, the number of a vector of columns, and the sums
+    there; with `pairs`, two vectors of neighbouring columns come together, and `column` is half the first's
+    number.
     """
     vectors = tile.thread_columns // 4
     lines = []
@@ -185,6 +186,7 @@ def _swizzled(at: str, swizzled: bool) -> str:
 def swizzle(tile: Tile) -> int:
     """Return the factor s of a block operand's permutation: block b of four rows lies at b ^ (s*(k/4)).
 
-    Eight neighbouring threads then write to the eight different vectors that the memory's 32 banks take at once.
+    Eight neighbouring threads then write to the eight different vectors that the memory's 32 banks take at
+    once.
     """
     return 32 // tile.depth

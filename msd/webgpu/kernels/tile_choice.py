@@ -46,7 +46,7 @@ class Choice:
 def choose_tile(
     rows: int, columns: int, depth: int, gpu: Gpu, batch: int = 1, gate: bool = False, split: bool = True
 ) -> Choice:
-    """Return the choice with the least estimated time for `batch` products of rows x depth by depth x columns.
+    """Return the choice with the least estimated time for `batch` products, rows x depth by depth x columns.
 
     A gate needs threads with eight columns; `split` allows split sums.
     """

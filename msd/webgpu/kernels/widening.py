@@ -6,9 +6,11 @@ from msd.webgpu.operations import Filter
 
 _READ = "fn raw_weights(base: u32, row: u32, column: u32) -> {kind} {{ return {expression}; }}\n"
 
+_SIGNED = "return vec4<f32>((vec4<i32>(bitcast<i32>(w)) << vec4<u32>({shifts})) >> vec4<u32>({down}u));"
+
 _WIDEN = {
-    "int8": "return vec4<f32>((vec4<i32>(bitcast<i32>(w)) << vec4<u32>(24u, 16u, 8u, 0u)) >> vec4<u32>(24u));",
-    "int4": "return vec4<f32>((vec4<i32>(bitcast<i32>(w)) << vec4<u32>(28u, 24u, 20u, 16u)) >> vec4<u32>(28u));",
+    "int8": _SIGNED.format(shifts="24u, 16u, 8u, 0u", down=24),
+    "int4": _SIGNED.format(shifts="28u, 24u, 20u, 16u", down=28),
     "f16": "return vec4<f32>(w);",
     "f32": "return w;",
     "pairs": "return vec4<f32>(unpack2x16float(w.x), unpack2x16float(w.y));",

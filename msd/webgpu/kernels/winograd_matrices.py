@@ -1,8 +1,8 @@
 """Winograd's minimal filtering, F(m, 3): the matrices of an output tile of m numbers and a filter of three.
 
-y = A^T ((G g) * (B^T d)) with d of m + 2 numbers, y[i] = sum_k d[i + k] g[k]; in two dimensions from both sides
-(Lavin and Gray, arXiv 1509.09308). The matrices are Toom's and Cook's, transposed: polynomials of degree < m and
-< 3 are multiplied by their values at m + 1 points and at infinity. They are exact fractions.
+y = A^T ((G g) * (B^T d)) with d of m + 2 numbers, y[i] = sum_k d[i + k] g[k]; in two dimensions from both
+sides (Lavin and Gray, arXiv 1509.09308). The matrices are Toom's and Cook's, transposed: polynomials of degree
+< m and < 3 are multiplied by their values at m + 1 points and at infinity. They are exact fractions.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 from math import prod, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msd.ir.weights import Array
+if TYPE_CHECKING:
+    from msd.ir.weights import Array
+
 
 POINTS: dict[int, tuple[float, ...]] = {
     2: (1,),
@@ -23,8 +26,8 @@ POINTS: dict[int, tuple[float, ...]] = {
 }
 """The positive points by the tile; their negatives and zero belong to them.
 
-Of all multiples of an eighth, those with nearly the least sum_j |A_j|^2 |B_j|^2 |G_j|^2 (columns of A^T, rows of
-B^T and G), to which the variance of the rounding errors is proportional.
+Of all multiples of an eighth, those with nearly the least sum_j |A_j|^2 |B_j|^2 |G_j|^2 (columns of A^T,
+rows of B^T and G), to which the variance of the rounding errors is proportional.
 """
 
 Rows = list[list[Fraction]]
@@ -42,9 +45,9 @@ class Winograd:
 def winograd_matrices(tile: int) -> Winograd:
     """Return the matrices for output tiles of `tile`: 2, 4, 6 or 8.
 
-    Powers of two are moved between rows, which costs no accuracy: rows of B^T have a length and rows of G a sum of
-    absolute values of at most one, so that transformed inputs and filters are about as large as before, and
-    their products as the result. f16 can then hold all of them.
+    Powers of two are moved between rows, which costs no accuracy: rows of B^T have a length and rows of G a
+    sum of absolute values of at most one, so that transformed inputs and filters are about as large as
+    before, and their products as the result. f16 can then hold all of them.
     Raises ValueError for other tiles.
     """
     if tile not in POINTS:

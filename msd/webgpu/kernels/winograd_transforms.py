@@ -95,7 +95,8 @@ def input_transform(matrix: Rows, tile: int, upsample: int, width: int, element:
 
 
 def filter_transform(matrix: Rows, functions: str, element: str) -> str:
-    """Return the WGSL of G g G^T for a channel and four columns a thread; `functions` read and widen weights."""
+    """Return the WGSL of G g G^T for a channel and four columns a thread; `functions` read and widen
+    weights."""
     size = len(matrix)
     read = "\n".join(
         f"let g{i}_{j} = widen(raw_weights(0u, {3 * i + j}u * p.channels + channel, column));"
@@ -113,7 +114,8 @@ def filter_transform(matrix: Rows, functions: str, element: str) -> str:
 
 
 def output_transform(matrix: Rows, tile: int, functions: str) -> str:
-    """Return the WGSL of A^T m A, its shift and the rest of the epilogue, for a tile and four columns a thread."""
+    """Return the WGSL of A^T m A, its shift and the rest of the epilogue, for a tile and four columns a
+    thread."""
 
     def read(i: int, j: int) -> str:
         return f"vec4<f32>(m[({(tile + 2) * i + j}u * p.tiles + tile) * p.columns4 + column])"
@@ -130,7 +132,8 @@ def output_transform(matrix: Rows, tile: int, functions: str) -> str:
 def both_sides(
     matrix: Rows, size: int, kind: str, read: Callable[[int, int], str], write: Callable[[int, int, str], str]
 ) -> str:
-    """Return the WGSL of M d M^T, d of size x size: each column of d is read and multiplied, then each row."""
+    """Return the WGSL of M d M^T, d of size x size: each column of d is read and multiplied, then each
+    row."""
     lines = []
     for j in range(size):
         lines += [f"let d{i}_{j} = {read(i, j)};" for i in range(size)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -11,12 +12,22 @@ from msd.ir import Op, Tensor
 from msd.ir.weights import Array
 from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.filters import interleave, pack_filter, vector_value
-from msd.webgpu.kernels.winograd import choose_winograd, transformed_filter, winograd
+from msd.webgpu.kernels.winograd import (
+    choose_winograd,
+    filter_dispatch,
+    tile_count,
+    transformed_filter,
+    winograd,
+)
 from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.lowering.weights import StoredWeights, stored_weights
 from msd.webgpu.operations import Convolution, Epilogue, Filter
 from msd.webgpu.value import Dispatch
+
+KEEPS_TRANSFORM = 256
+"""The fewest tiles of an image for which the GPU keeps Winograd's transform of a filter, eight times as large
+as its int8 weights; for fewer, in deep layers with large filters, each run transforms it again."""
 
 
 def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
@@ -47,7 +58,7 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
         epilogue=Epilogue(
             bias=None if bias is None else vector_value(bias, f"{y.name}.bias"),
             activation="NONE" if gate is not None else op.attrs["activation"],
-            vector=None if vector is None else memory.value(vector),
+            **_vector(vector, memory),
             residual=None if residual is None else memory.value(residual),
             gate=gate is not None,
         ),
@@ -55,10 +66,14 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
     tile = choose_winograd(convolution, memory.gpu) if memory.switches.winograd else None
     if tile is None:
         return convolve(convolution, memory.gpu, _step(convolution))
+    step = _step(convolution)
+    if tile_count(convolution, tile) < KEEPS_TRANSFORM:
+        dispatch, transformed = filter_dispatch(convolution, tile, memory.gpu, step)
+        return [dispatch, *winograd(convolution, transformed, tile, memory.gpu, step)]
     transformed = transformed_filter(
         weights.load, convolution.outputs, channels, tile, memory.gpu, f"{y.name}.winograd"
     )
-    return winograd(convolution, transformed, tile, memory.gpu, _step(convolution))
+    return winograd(convolution, transformed, tile, memory.gpu, step)
 
 
 def _step(convolution: Convolution) -> str:
@@ -76,6 +91,16 @@ def _weights(tensor: Tensor) -> StoredWeights:
     """Return the weights of a filter as OHWI."""
     outputs, *inputs = tensor.shape
     return stored_weights(tensor, tensor.shape if len(inputs) == 3 else (outputs, 1, 1, *inputs))
+
+
+def _vector(tensor: Tensor | None, memory: Memory) -> dict[str, Any]:
+    """Return the vector of an epilogue, which may be part of a larger tensor."""
+    if tensor is None:
+        return {}
+    seen, value = memory.view(tensor)
+    if seen.strides[-1] != 1:
+        return {"vector": memory.value(tensor)}
+    return {"vector": value, "vector_at": seen.offset, "vector_row": seen.strides[0]}
 
 
 def _bias(tensor: Tensor | None) -> Array | None:
