@@ -41,7 +41,7 @@ LIMITS = (
 """The keys that may be unknown for a device."""
 
 FIGURES = ("memory_bandwidth", "half_flops", "float_flops")
-"""The keys that a description may leave out, and that then are unknown."""
+"""The keys of a roofline, which may be unknown too, and are where a description leaves them out."""
 
 Shape = tuple[int, ...]
 
@@ -222,7 +222,7 @@ def read_device(path: Path) -> Device:
 
 
 def _value(key: str, value: Any, path: Path) -> Any:
-    if key in LIMITS and value == "unknown":
+    if key in (*LIMITS, *FIGURES) and value == "unknown":
         return None
     kind = int if key in FIGURES else type(getattr(Device(), key))
     least = 0 if key == "image_buffer_pixels" else 1
