@@ -17,6 +17,7 @@ COMMANDS = {
         "Write a recipe that mixes storage formats for a size or an error.",
     ),
     "bench": ("msd.cli.bench:bench", "Measure latency and memory, here or on a phone."),
+    "kernels": ("msd.cli.kernels:kernels", "Measure what each GPU kernel of a network costs."),
     "generate": ("msd.cli.generate:generate", "Generate images with converted files."),
     "regress": ("msd.cli.regress:regress", "Fail when images are worse than golden ones."),
     "export-android": (

@@ -40,6 +40,8 @@ LIMITS = (
 )
 """The keys that may be unknown for a device."""
 
+FIGURES = ("memory_bandwidth", "half_flops", "float_flops")
+"""The keys of a roofline, which may be unknown too, and are where a description leaves them out."""
 
 Shape = tuple[int, ...]
 
@@ -87,8 +89,9 @@ class Device:
 
     `winograd_*` are the smallest sizes for which TensorFlow Lite's delegate chooses Winograd; LiteRT's has
     its own minimum of tiles, and of input slices times output slices. `image_buffer_pixels` is 0 where there
-    are no image buffers. `delegate` is the one that uses the device; with None, as in a description, the
-    stricter of the delegates counts.
+    are no image buffers. `memory_bandwidth` in bytes, `half_flops` and `float_flops` in additions and
+    multiplications, all a second, are the most that the GPU reaches. `delegate` is the one that uses the
+    device; with None, as in a description, the stricter of the delegates counts.
     """
 
     name: str = "adreno-740"
@@ -107,6 +110,9 @@ class Device:
     winograd_tiles: int = 64
     litert_winograd_slices: int = 1
     litert_winograd_tiles: int = 128
+    memory_bandwidth: int | None = None
+    half_flops: int | None = None
+    float_flops: int | None = None
     delegate: str | None = None
 
     @property
@@ -216,9 +222,9 @@ def read_device(path: Path) -> Device:
 
 
 def _value(key: str, value: Any, path: Path) -> Any:
-    if key in LIMITS and value == "unknown":
+    if key in (*LIMITS, *FIGURES) and value == "unknown":
         return None
-    kind = type(getattr(Device(), key))
+    kind = int if key in FIGURES else type(getattr(Device(), key))
     least = 0 if key == "image_buffer_pixels" else 1
     if type(value) is not kind or (kind is int and value < least):
         expected = "a positive integer" if kind is int else "a string"

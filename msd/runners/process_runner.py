@@ -15,7 +15,7 @@ from msd.ir.weights import Array
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.interpreter import check, one_line
 from msd.runners.runner import Placement, ProcessMemory
-from msd.runners.worker import Done, Load, RunModel
+from msd.runners.worker import Done, Load, RunModel, TimeModel
 
 
 class ProcessRunner(ABC):
@@ -42,7 +42,7 @@ class ProcessRunner(ABC):
         except BaseException:
             self._child.close()
             raise
-        self.load_seconds, self.placed = loaded.seconds, loaded.placed
+        self.load_seconds, self.placed, self.program = loaded.seconds, loaded.placed, loaded.program
         self.memory = ProcessMemory(loaded.before, loaded.peak)
 
     @property
@@ -83,7 +83,7 @@ class ProcessRunner(ABC):
     ) -> None:
         self._child.close()
 
-    def _ask(self, request: Load | RunModel) -> Done:
+    def _ask(self, request: Load | RunModel | TimeModel) -> Done:
         try:
             return self._child.ask(request)
         except ChildLost as problem:
@@ -92,4 +92,6 @@ class ProcessRunner(ABC):
         except ChildRefused as problem:
             problem.log = self.log
             problem.why = self.why(problem)
-            raise self.refused(problem.why, loading=not isinstance(request, RunModel)) from problem
+            raise self.refused(
+                problem.why, loading=not isinstance(request, RunModel | TimeModel)
+            ) from problem

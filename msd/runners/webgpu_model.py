@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from time import perf_counter
 
 from msd import tflite
 from msd.ir.weights import Array
+from msd.runners.program_facts import DispatchFacts, ProgramFacts
 from msd.runners.runner import Placement, Precision
 from msd.webgpu.compile import compile_model
-from msd.webgpu.device import open_device
+from msd.webgpu.device import Device, open_device
+from msd.webgpu.fuse import Switches
+from msd.webgpu.program import Program, Step
 from msd.webgpu.session import Session
 
 DELEGATE = "msd.webgpu"
 
 
 class WebGpuModel:
-    """The file's program on this machine's GPU; raises the errors of msd.webgpu."""
+    """The file's program on this machine's GPU, without some optimisations; raises the errors of msd.webgpu.
 
-    def __init__(self, path: Path, precision: Precision) -> None:
+    `without` names fields of `msd.webgpu.fuse.Switches`.
+    """
+
+    def __init__(self, path: Path, precision: Precision, without: Sequence[str] = ()) -> None:
         self._device = open_device(half=precision == "fp16")
         model = tflite.read(path)
         operations = len(model.main.ops)
-        program = compile_model(model, self._device.gpu)
+        program = compile_model(model, self._device.gpu, Switches(**dict.fromkeys(without, False)))
         self._session = Session(program, self._device)
+        self.program = program_facts(program, operations, self._device)
         half, name = self._device.gpu.half, self._device.name
         notes = [f"{len(program.steps)} dispatches"]
         if precision == "fp16" and not half:
@@ -41,3 +50,46 @@ class WebGpuModel:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name."""
         return self._session.run(inputs)
+
+    def time(self, inputs: Mapping[str, Array], repeats: int, each: bool) -> tuple[tuple[float, ...], ...]:
+        """Return the seconds of each of `repeats` runs, from inputs on the GPU to outputs on the GPU.
+
+        A run is submitted as a whole; with `each`, every dispatch is timed alone, by the GPU's own clock.
+        """
+        if each:
+            return tuple(tuple(self._session.time(inputs)) for _ in range(repeats))
+        return tuple((self._whole(inputs),) for _ in range(repeats))
+
+    def _whole(self, inputs: Mapping[str, Array]) -> float:
+        self._session.write(inputs)
+        self._session.wait()
+        start = perf_counter()
+        self._session.submit()
+        self._session.wait()
+        return perf_counter() - start
+
+
+def program_facts(program: Program, operations: int, device: Device) -> ProgramFacts:
+    """Return what a program of a file of `operations` is made of."""
+    arena, params, *constants = program.buffers
+    return ProgramFacts(
+        operations=operations,
+        pipelines=len(program.pipelines),
+        dispatches=tuple(map(partial(_dispatch_facts, program), program.steps)),
+        tensor_bytes=arena,
+        least_tensor_bytes=program.least_arena,
+        weight_bytes=sum(constants),
+        parameter_bytes=params,
+        software=device.software,
+        timestamps=device.timestamps,
+    )
+
+
+def _dispatch_facts(program: Program, step: Step) -> DispatchFacts:
+    return DispatchFacts(
+        kernel=program.pipelines[step.pipeline].name,
+        operation=step.operation,
+        groups=step.groups,
+        flops=step.flops,
+        bytes=step.bytes,
+    )

@@ -22,6 +22,7 @@ from msd.files.scratch import scratch_folder
 from msd.ir.weights import Array
 from msd.runners.interpreter import LITERT, Interpreter, file_to_load
 from msd.runners.peak_memory import peak_rss
+from msd.runners.program_facts import ProgramFacts
 from msd.runners.runner import Placement, Precision
 
 
@@ -63,10 +64,14 @@ class CompileForCpu:
 
 @dataclass(frozen=True)
 class LoadOnWebGpu:
-    """Compile the file to kernels of msd's own."""
+    """Compile the file to kernels of msd's own, without the optimisations in `without`.
+
+    These are fields of `msd.webgpu.fuse.Switches`.
+    """
 
     path: Path
     precision: Precision
+    without: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -77,12 +82,22 @@ class RunModel:
 
 
 @dataclass(frozen=True)
+class TimeModel:
+    """Time `repeats` runs of a model on WebGPU: each as a whole, or with `each` every dispatch of it."""
+
+    inputs: dict[str, Array]
+    repeats: int
+    each: bool = False
+
+
+@dataclass(frozen=True)
 class Done:
     """The reply to a request that succeeded; `outputs` are those of a run.
 
     `seconds` is the library's time alone, without imports and preparing the file. `peak` is the peak resident
     memory of the process in bytes, `before` its value when the library began to load. `placed`: the placement
-    of a loaded file, where it is not in the native log.
+    of a loaded file, where it is not in the native log. `program`: what a file was compiled to on WebGPU.
+    `times`: for each run of TimeModel its seconds, or those of its dispatches.
     """
 
     seconds: float
@@ -90,6 +105,8 @@ class Done:
     peak: int = 0
     before: int = 0
     placed: Placement | None = None
+    program: ProgramFacts | None = None
+    times: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -100,7 +117,7 @@ class Refused:
 
 
 Load = LoadOnGpu | LoadOnCpu | CompileForCpu | LoadOnWebGpu
-Request = Load | RunModel
+Request = Load | RunModel | TimeModel
 Reply = Done | Refused
 
 
@@ -195,8 +212,13 @@ class Models:
             start = perf_counter()
             outputs = self.runner.run(request.inputs)
             return Done(perf_counter() - start, outputs, peak_rss())
+        if isinstance(request, TimeModel):
+            start = perf_counter()
+            times = _times(self.runner, request)
+            return Done(perf_counter() - start, {}, peak_rss(), times=times)
         before, self.runner, seconds = _load(request)
-        return Done(seconds, {}, peak_rss(), before, getattr(self.runner, "placement", None))
+        placed, program = (getattr(self.runner, name, None) for name in ("placement", "program"))
+        return Done(seconds, {}, peak_rss(), before, placed=placed, program=program)
 
 
 def serve(connection: Connection, answer: Callable[[Any], Done]) -> None:
@@ -240,7 +262,14 @@ def _load_on_webgpu(request: LoadOnWebGpu) -> tuple[int, LoadedModel, float]:
     from msd.runners.webgpu_model import WebGpuModel
 
     before, start = peak_rss(), perf_counter()
-    return before, WebGpuModel(request.path, request.precision), perf_counter() - start
+    return before, WebGpuModel(request.path, request.precision, request.without), perf_counter() - start
+
+
+def _times(runner: LoadedModel | None, request: TimeModel) -> tuple[tuple[float, ...], ...]:
+    from msd.runners.webgpu_model import WebGpuModel
+
+    assert isinstance(runner, WebGpuModel), "the parent asks only what it loaded on WebGPU"
+    return runner.time(request.inputs, request.repeats, request.each)
 
 
 def main(handle: int) -> None:

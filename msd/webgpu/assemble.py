@@ -134,6 +134,7 @@ def _step(dispatch: Dispatch, pipeline: int, places: Mapping[Value, Place], para
         places=(*bound, params) if params else tuple(bound),
         groups=dispatch.groups,
         flops=dispatch.flops,
+        arithmetic=dispatch.arithmetic,
         bytes=dispatch.bytes,
         operation=dispatch.step,
     )

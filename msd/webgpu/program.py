@@ -53,13 +53,15 @@ class Pipeline:
 class Step:
     """A dispatch of the pipeline number `pipeline`; the last of `places` is its parameters', if it has any.
 
-    `flops` and `bytes` are counted as `msd.webgpu.value.Dispatch` says; `operation` names what it computes.
+    `flops`, `arithmetic` and `bytes` are counted as `msd.webgpu.value.Dispatch` says; `operation` names what
+    it computes.
     """
 
     pipeline: int
     places: tuple[Place, ...]
     groups: tuple[int, int, int]
     flops: int
+    arithmetic: int
     bytes: int
     operation: str
 

@@ -40,7 +40,7 @@ class Session:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name, in TFLite's dtypes; raises DelegateFailed."""
         try:
-            self._write_inputs(inputs)
+            self.write(inputs)
             self.submit()
             return {name: self._read(port) for name, port in self.program.outputs.items()}
         except Exception as problem:
@@ -69,7 +69,7 @@ class Session:
         """
         if not self._timestamps:
             raise DelegateFailed("this GPU has no timestamp queries, so dispatches cannot be timed")
-        self._write_inputs(inputs)
+        self.write(inputs)
         seconds: list[float] = []
         for steps in _pieces(self._steps, 1024):
             seconds += self._timed(steps)
@@ -136,7 +136,8 @@ class Session:
         ]
         return pipeline, self._device.create_bind_group(layout=layout, entries=entries), step.groups
 
-    def _write_inputs(self, inputs: Mapping[str, Array]) -> None:
+    def write(self, inputs: Mapping[str, Array]) -> None:
+        """Put the inputs where the dispatches read them; a run may overwrite them."""
         for name, port in self.program.inputs.items():
             content = np.ascontiguousarray(inputs[name].astype(NUMPY[port.element])).reshape(-1)
             content = content.view(np.uint8)

@@ -53,7 +53,8 @@ class Dispatch:
 
     `params` are the words of its uniform buffer: ints are u32 (i32 where negative), floats f32. `flops`
     counts the additions and multiplications of the operation, not of the algorithm: Winograd's are those of
-    the convolution. `step` names the operation of the graph that it belongs to.
+    the convolution; `computed` are those of the algorithm where they differ. `step` names the operation of
+    the graph that it belongs to.
     """
 
     kernel: Kernel
@@ -63,6 +64,12 @@ class Dispatch:
     params: tuple[int | float, ...] = ()
     flops: int = 0
     step: str = ""
+    computed: int | None = None
+
+    @property
+    def arithmetic(self) -> int:
+        """The additions and multiplications that the kernel computes."""
+        return self.flops if self.computed is None else self.computed
 
     @property
     def bytes(self) -> int:

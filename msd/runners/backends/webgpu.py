@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from msd.errors import DelegateFailed, MsdError
+from msd.ir.weights import Array
 from msd.runners import adapter
 from msd.runners.backend import Backend
 from msd.runners.backends import litert_cpu
 from msd.runners.child import Bounds, ChildLost
+from msd.runners.interpreter import check
 from msd.runners.process_runner import ProcessRunner
+from msd.runners.program_facts import ProgramFacts
 from msd.runners.runner import Conditions, Placement
-from msd.runners.worker import LoadOnWebGpu
+from msd.runners.worker import LoadOnWebGpu, TimeModel
 
 SECONDS = 600.0
 """The most seconds that compiling, or one run, may take."""
 
 
 class WebGpuProcess(ProcessRunner):
-    """A file compiled by msd.webgpu.
+    """A file compiled by msd.webgpu, without the optimisations in `without` (msd.webgpu.fuse.Switches).
 
     Raises BadModelFile for a file that is no model, NoDelegate without an adapter, and DelegateFailed for an
     operator without a kernel, for a GPU that is too small, or when the process dies or exceeds its bounds.
     """
 
-    def __init__(self, path: Path, conditions: Conditions) -> None:
+    def __init__(self, path: Path, conditions: Conditions, without: tuple[str, ...] = ()) -> None:
         self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
-        load = partial(LoadOnWebGpu, path, conditions.precision)
+        load = partial(LoadOnWebGpu, path, conditions.precision, without)
         super().__init__(path, lambda signature: load(), bounds, self.adapter.environment)
 
     @property
@@ -36,6 +40,19 @@ class WebGpuProcess(ProcessRunner):
         """The placement of the file: all of it on the GPU."""
         assert self.placed is not None, "the child tells it when it has loaded the file"
         return self.placed
+
+    @property
+    def compiled(self) -> ProgramFacts:
+        """What the file was compiled to."""
+        assert self.program is not None, "the child tells it when it has loaded the file"
+        return self.program
+
+    def time(
+        self, inputs: Mapping[str, Array], repeats: int, each: bool = False
+    ) -> tuple[tuple[float, ...], ...]:
+        """Return the seconds of each run, or with `each` those of the dispatches of each run."""
+        check(inputs, self.inputs, self.path)
+        return self._ask(TimeModel(dict(inputs), repeats, each)).times
 
     def lost(self, problem: ChildLost) -> MsdError:
         """Return the error for a process that died or exceeded its bounds."""

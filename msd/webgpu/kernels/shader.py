@@ -21,6 +21,7 @@ def shader_dispatch(
     groups: tuple[int, int, int],
     flops: int = 0,
     step: str = "",
+    computed: int | None = None,
 ) -> Dispatch:
     """Return the dispatch of `body`, whose header declares the bindings and the parameters, u32 or f32.
 
@@ -38,11 +39,12 @@ def shader_dispatch(
     fields = [f"{key}: {'f32' if isinstance(number, float) else 'u32'}" for key, number in params.items()]
     half = any(value.element == "f16" for value, _ in (*reads.values(), *writes.values()))
     return Dispatch(
-        Kernel(name, header(reads, writes, fields, half) + body),
-        tuple(value for value, _ in reads.values()),
-        tuple(value for value, _ in writes.values()),
+        kernel=Kernel(name, header(reads, writes, fields, half) + body),
+        reads=tuple(value for value, _ in reads.values()),
+        writes=tuple(value for value, _ in writes.values()),
         groups=groups,
         params=tuple(params.values()),
         flops=flops,
         step=step,
+        computed=computed,
     )

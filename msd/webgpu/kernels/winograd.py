@@ -169,7 +169,8 @@ def _input(op: Convolution, v: Value, tile: int, gpu: Gpu, step: str) -> Dispatc
     body = input_transform(winograd_matrices(tile).input, tile, op.upsample, width, v.element)
     groups = groups_for(-(-params["tiles"] * params["vectors"] // 64), gpu.workgroups)
     reads, writes = {"x": (op.x, width)}, {"v": (v, width)}
-    return shader_dispatch(f"winograd {tile} input", body, reads, writes, params, groups, 0, step)
+    computed = transform_flops(tile, tile + 2) * params["tiles"] * op.channels
+    return shader_dispatch(f"winograd {tile} input", body, reads, writes, params, groups, 0, step, computed)
 
 
 _KEEP = """
@@ -217,7 +218,8 @@ def _products(
     )
     groups = (across, down, (tile + 2) ** 2)
     name = f"winograd {tile} products {size}"
-    return shader_dispatch(name, body, reads, {"m": (m, 4)}, params, groups, op.flops, step)
+    computed = 2 * (tile + 2) ** 2 * rows * op.channels * columns
+    return shader_dispatch(name, body, reads, {"m": (m, 4)}, params, groups, op.flops, step, computed)
 
 
 def _tile_operand(op: Convolution, v: Value, size: Tile) -> TileOperand:
@@ -244,4 +246,10 @@ def _output(op: Convolution, m: Value, tile: int, gpu: Gpu, step: str) -> Dispat
     body = output_transform(winograd_matrices(tile).output, tile, end.functions)
     reads = {"m": (m, 4)} | {name: bound for name, bound in end.reads.items()}
     groups = groups_for(-(-params["tiles"] * params["columns4"] // 64), gpu.workgroups)
-    return shader_dispatch(f"winograd {tile} output", body, reads, end.writes, params, groups, 0, step)
+    computed = transform_flops(tile, tile) * params["tiles"] * op.filter.columns
+    return shader_dispatch(f"winograd {tile} output", body, reads, end.writes, params, groups, 0, step, computed)
+
+
+def transform_flops(tile: int, result: int) -> int:
+    """Return the additions and multiplications of a transform's two products, as if no factor were zero."""
+    return 2 * result * (tile + 2) * (result + tile + 2)

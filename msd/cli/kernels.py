@@ -1,0 +1,184 @@
+"""`msd kernels`: what each dispatch of a network costs on this machine's GPU."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from msd.cli import options
+from msd.cli.command import Command, Failure, console
+from msd.cli.options import FILE, NamedPath
+from msd.cli.plain import escape, say, say_json
+from msd.cli.progress import benchmark_progress
+from msd.files.targets import require_writable
+
+if TYPE_CHECKING:
+    from msd.bundle import ImageSize
+    from msd.profiling.measure import NetworkFile
+    from msd.profiling.result import KernelReport
+    from msd.runners.runner import Precision
+
+WIDTH = 170
+"""The columns to print without a terminal."""
+
+EXAMPLE = """\b
+Examples:
+  msd kernels demo-out
+  msd kernels sd21 --component unet --page kernels.html --trace kernels.json
+  msd kernels unet.tflite --ablation -o ablation.json
+  msd kernels sd21 --component unet --winograd
+"""
+
+
+@click.command(cls=Command, epilog=EXAMPLE)
+@click.argument("bundle", metavar="BUNDLE|FILE.tflite", type=NamedPath(path_type=Path))
+@click.option(
+    "--component",
+    "components",
+    type=options.FILE_NAME,
+    multiple=True,
+    help="Measure only this one; may be repeated.",
+)
+@click.option(
+    "--precision",
+    type=click.Choice(["fp16", "fp32"]),
+    default="fp16",
+    show_default=True,
+    help="Arithmetic, where the GPU has shader-f16; sums are always fp32.",
+)
+@click.option(
+    "--repeats",
+    type=click.IntRange(1, 1000),
+    default=20,
+    show_default=True,
+    help="Runs behind each median.",
+)
+@click.option("--ablation", is_flag=True, help="Measure what each optimisation saves, in turn.")
+@click.option(
+    "--device", default="adreno-740", show_default=True, help="The device that --ablation counts for too."
+)
+@click.option(
+    "--winograd", is_flag=True, help="Measure the 3x3 convolutions in each of Winograd's tile sizes."
+)
+@options.size("The size of the images")
+@click.option("--page", type=FILE, metavar="FILE.html", help="Write a page with a flame chart.")
+@click.option("--trace", type=FILE, metavar="FILE.json", help="Write a trace for Chrome or Perfetto.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of tables.")
+@click.option("-o", "--output", type=FILE, help="Write JSON to this file, or tables where it ends in .md.")
+@options.force("Replace existing files.")
+def kernels(
+    bundle: Path,
+    components: tuple[str, ...],
+    precision: Precision,
+    repeats: int,
+    ablation: bool,
+    device: str,
+    winograd: bool,
+    size: ImageSize | None,
+    page: Path | None,
+    trace: Path | None,
+    as_json: bool,
+    output: Path | None,
+    force: bool,
+) -> None:
+    """Measure the GPU kernels of the networks of BUNDLE, or of one file.
+
+    Each network is compiled to WebGPU kernels and runs on seeded random inputs in a process of its own. The
+    GPU's own clock times each dispatch; whole runs are timed apart from that. --ablation and --winograd
+    measure something else instead: Tables 1 and 2 of "Speed Is All You Need" (arXiv 2304.11267) for this GPU.
+    """
+    from msd.prediction.device import find_device
+    from msd.profiling.run import KernelSettings, measure_kernels
+
+    if trace and (ablation or winograd):
+        raise click.UsageError("--trace shows dispatches, which --ablation and --winograd do not time.")
+    for path in filter(None, (output, page, trace)):
+        require_writable(path, force)
+    settings = KernelSettings(
+        precision=precision,
+        repeats=repeats,
+        ablation=ablation,
+        winograd=winograd,
+        device=find_device(device),
+    )
+    command = shlex.join(["msd", *sys.argv[1:]])
+    with (
+        networks(bundle, components, size) as files,
+        benchmark_progress(console(0, stderr=True)) as on_progress,
+    ):
+        report = measure_kernels(files, settings, command, on_progress)
+    _write(report, output, page, trace, force)
+    _print(report, as_json)
+
+
+@contextmanager
+def networks(
+    bundle: Path, components: tuple[str, ...], size: ImageSize | None
+) -> Iterator[list[NetworkFile]]:
+    """Yield the files to measure; says which of a bundle's are for the CPU and are left out."""
+    from msd.bundle import open_bundle
+    from msd.profiling.measure import NetworkFile
+    from msd.sizes.pick import one_size
+
+    if not bundle.is_dir():
+        if components or size:
+            raise click.UsageError("--component and --size choose from a bundle, not from a file.")
+        yield [NetworkFile(bundle.stem, bundle)]
+        return
+    with one_size(open_bundle(bundle), size) as opened:
+        names = components or [n for n in opened.family.files if n in opened.manifest.components]
+        for_gpu = [name for name in names if opened.component(name).runs_on == "gpu"]
+        for name in names:
+            if name not in for_gpu:
+                say(f"{name} is for the CPU and is left out", err=True)
+        if not for_gpu:
+            raise Failure(f"{bundle} has no network for the GPU among {', '.join(names)}")
+        yield [NetworkFile(name, opened.path(name)) for name in for_gpu]
+
+
+def _write(
+    report: KernelReport, output: Path | None, page: Path | None, trace: Path | None, force: bool
+) -> None:
+    from msd.files.atomic import atomic_write
+    from msd.profiling.html import to_html
+    from msd.profiling.result import dump_kernel_report
+    from msd.profiling.table import to_markdown
+    from msd.profiling.trace import to_trace
+
+    texts: dict[Path | None, Callable[[KernelReport], str]] = {
+        output: to_markdown if output and output.suffix == ".md" else dump_kernel_report,
+        page: to_html,
+        trace: lambda report: to_trace(report.networks),
+    }
+    for path, text in texts.items():
+        if path:
+            with atomic_write(path, force) as temporary:
+                temporary.write_text(text(report), "utf-8")
+
+
+def _print(report: KernelReport, as_json: bool) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from msd.profiling.result import dump_kernel_report
+    from msd.profiling.table import remarks, tables
+
+    if as_json:
+        say_json(dump_kernel_report(report))
+        return
+    out = console(WIDTH)
+    for table in tables(report):
+        styled = Table(title=escape(table.title), title_justify="left", box=box.SIMPLE)
+        for number, column in enumerate(table.columns):
+            styled.add_column(escape(column), justify="right" if number else "left")
+        for row in table.rows:
+            styled.add_row(*map(escape, row))
+        out.print(styled)
+    for remark in remarks(report):
+        out.print(escape(f"{remark}."))

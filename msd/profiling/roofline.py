@@ -1,0 +1,42 @@
+"""The least time that a device needs for dispatches, by what they read, write and compute.
+
+Williams, Waterman and Patterson, "Roofline: an insightful visual performance model for multicore
+architectures", Communications of the ACM 52(4), 2009: a kernel takes at least the time to move its bytes, and
+at least the time of its arithmetic. Nothing is cached between dispatches, and no dispatch overlaps another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from msd.errors import BadConfig
+from msd.prediction.device import Device
+from msd.webgpu.program import Step
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A device's memory bandwidth in bytes and its peak arithmetic in operations, both a second.
+
+    `half_flops` are those of float16, `float_flops` of float32, which the kernels' sums have.
+    """
+
+    name: str
+    bandwidth: float
+    half_flops: float
+    float_flops: float
+
+    @staticmethod
+    def of(device: Device) -> Roofline:
+        """Return the roofline of a described device; raises BadConfig where a figure is missing."""
+        figures = (device.memory_bandwidth, device.half_flops, device.float_flops)
+        if None in figures:
+            lacking = "memory_bandwidth, half_flops and float_flops"
+            raise BadConfig(f"the description of {device.name} does not say all of {lacking}")
+        return Roofline(device.name, *(float(figure or 0) for figure in figures))
+
+    def seconds(self, steps: Iterable[Step], half: bool = True) -> float:
+        """Return the sum of the steps' least times, by the peak of float16 or of float32."""
+        peak = self.half_flops if half else self.float_flops
+        return sum(max(step.bytes / self.bandwidth, step.arithmetic / peak) for step in steps)
