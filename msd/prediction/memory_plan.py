@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from msd.ir.weights import Array
 
 
-
 @dataclass(frozen=True)
 class Lifetime:
     """A tensor of `size` bytes that lives from step `first` to step `last`, both included."""

@@ -31,7 +31,7 @@ class Gpu:
     buffer_bytes: int = 256 << 20
     binding_bytes: int = 128 << 20
     workgroups: int = 65535
-    enough_workgroups: int = 64
+    enough_workgroups: int = 16
     balance: float = 50.0
 
     @property

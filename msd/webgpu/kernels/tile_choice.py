@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import ceil
 
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.tile import Tile
@@ -76,4 +75,4 @@ def _cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, bat
     # A partial sum is four bytes, written and read; `balance` / 2 multiplications run while a byte moves.
     partial = 4 * gpu.balance / (gpu.enough_workgroups * 256)
     extra = DISPATCH + partial * rows * columns * splits if splits > 1 else 0.0
-    return (ceil(load) + 0.2 * load) * each + extra
+    return (max(1.0, load) + 0.2 * load) * each + extra

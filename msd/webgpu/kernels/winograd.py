@@ -247,7 +247,9 @@ def _output(op: Convolution, m: Value, tile: int, gpu: Gpu, step: str) -> Dispat
     reads = {"m": (m, 4)} | {name: bound for name, bound in end.reads.items()}
     groups = groups_for(-(-params["tiles"] * params["columns4"] // 64), gpu.workgroups)
     computed = transform_flops(tile, tile) * params["tiles"] * op.filter.columns
-    return shader_dispatch(f"winograd {tile} output", body, reads, end.writes, params, groups, 0, step, computed)
+    return shader_dispatch(
+        f"winograd {tile} output", body, reads, end.writes, params, groups, 0, step, computed
+    )
 
 
 def transform_flops(tile: int, result: int) -> int:
