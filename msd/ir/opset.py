@@ -201,7 +201,7 @@ _DEFINED: dict[str, OpSpec] = {}
 
 
 def define(spec: OpSpec) -> None:
-    """Add an operator that is not TFLite's; raises ValueError for a kind that exists with other properties."""
+    """Add an operator that is not TFLite's; raises ValueError for a kind with other properties."""
     known = hasattr(schema.BuiltinOperator, spec.kind) or _DEFINED.get(spec.kind, spec) != spec
     if known:
         raise ValueError(f"an operator {spec.kind} exists already")

@@ -25,9 +25,13 @@ from msd.webgpu.lowering.weights import StoredWeights, stored_weights
 from msd.webgpu.operations import Convolution, Epilogue, Filter
 from msd.webgpu.value import Dispatch
 
-KEEPS_TRANSFORM = 256
-"""The fewest tiles of an image for which the GPU keeps Winograd's transform of a filter, eight times as large
-as its int8 weights; for fewer, in deep layers with large filters, each run transforms it again."""
+KEEPS_TRANSFORM = 1024
+"""The fewest tiles of an image for which every GPU keeps Winograd's transform of a filter, which is eight
+times as large as its int8 weights. For fewer, where filters are large, one with fast memory transforms it in
+each run."""
+
+SLOW_MEMORY = 30.0
+"""The balance from which a GPU keeps all transforms: writing them again would cost more than their space."""
 
 
 def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
@@ -67,7 +71,7 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
     if tile is None:
         return convolve(convolution, memory.gpu, _step(convolution))
     step = _step(convolution)
-    if tile_count(convolution, tile) < KEEPS_TRANSFORM:
+    if memory.gpu.balance < SLOW_MEMORY and tile_count(convolution, tile) < KEEPS_TRANSFORM:
         dispatch, transformed = filter_dispatch(convolution, tile, memory.gpu, step)
         return [dispatch, *winograd(convolution, transformed, tile, memory.gpu, step)]
     transformed = transformed_filter(
