@@ -22,7 +22,7 @@ import numpy as np
 from msd.errors import MsdError
 from msd.ir.weights import Array
 from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.device import Device, open_device
+from msd.webgpu.device import OpenDevice, open_device
 from msd.webgpu.gpu import BYTES, Gpu
 from msd.webgpu.kernels.attention import LARGEST_FLASH, attend_partially, attend_plainly
 from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
@@ -135,7 +135,7 @@ def measure(
     dispatches: Sequence[Dispatch],
     inputs: Mapping[Value, Array],
     outputs: Sequence[Value],
-    device: Device,
+    device: OpenDevice,
     runs: int,
 ) -> tuple[list[float], list[Array]]:
     """Return the median seconds of each dispatch, and the outputs in f64."""
@@ -148,7 +148,7 @@ def measure(
     return [median(column) for column in zip(*times, strict=True)], found
 
 
-def measure_runs(runs: Sequence[Run], way: str, device: Device, repeats: int) -> Iterator[AttentionRow]:
+def measure_runs(runs: Sequence[Run], way: str, device: OpenDevice, repeats: int) -> Iterator[AttentionRow]:
     """Yield a row for each case, all measured in one program, so that equal shaders are compiled once."""
     inputs = {
         heads.value: numbers(heads.value, seed)
@@ -185,7 +185,9 @@ def decibels(result: Array, expected: Array) -> float:
     return round(float(10 * np.log10(np.square(expected).sum() / max(noise, 1e-300))), 1)
 
 
-def flash_rows(cases: Sequence[Case], device: Device, quick: bool, seconds: float) -> Iterator[AttentionRow]:
+def flash_rows(
+    cases: Sequence[Case], device: OpenDevice, quick: bool, seconds: float
+) -> Iterator[AttentionRow]:
     """Yield a row for each case and tile; cases with heads of one size share a program."""
     sizes = [size for size in dict.fromkeys(case.size for case in cases) if size <= LARGEST_FLASH]
     for size in sizes:
@@ -202,7 +204,7 @@ def flash_rows(cases: Sequence[Case], device: Device, quick: bool, seconds: floa
                 yield replace(row, chosen=choose_tile(attention_of(row.case, device.gpu), device.gpu) == tile)
 
 
-def tried_runs(runs: Sequence[Run], way: str, device: Device) -> list[AttentionRow]:
+def tried_runs(runs: Sequence[Run], way: str, device: OpenDevice) -> list[AttentionRow]:
     """Return the rows of `measure_runs`, or say why the GPU refuses them and return none."""
     try:
         return list(measure_runs(runs, way, device, 10))
@@ -217,7 +219,7 @@ def tile_name(tile: FlashTile) -> str:
     return f"flash {tile.across:2} x {tile.down:2}, {tile.rows} rows, {tile.stored}{variants}"
 
 
-def other_rows(cases: Iterable[Case], device: Device) -> Iterator[AttentionRow]:
+def other_rows(cases: Iterable[Case], device: OpenDevice) -> Iterator[AttentionRow]:
     """Yield rows of the partially fused and the plain attention."""
     for case in cases:
         for way, attend in (("partial", attend_partially), ("plain", attend_plainly)):
@@ -225,7 +227,7 @@ def other_rows(cases: Iterable[Case], device: Device) -> Iterator[AttentionRow]:
             yield from tried_runs([Run(case, op, attend(op, device.gpu))], way, device)
 
 
-def norm_rows(device: Device) -> Iterator[NormRow]:
+def norm_rows(device: OpenDevice) -> Iterator[NormRow]:
     """Yield a row for each norm."""
     for (kind, pixels, channels), count in norm_cases().items():
         x, y = (Value(name, device.gpu.real, pixels * channels) for name in "xy")
@@ -343,7 +345,7 @@ def main() -> None:
 
 def write(
     path: Path,
-    device: Device,
+    device: OpenDevice,
     norms: Sequence[NormRow],
     spent: Mapping[str, float],
     rows: Sequence[AttentionRow],

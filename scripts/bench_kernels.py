@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.device import Device, open_device
+from msd.webgpu.device import OpenDevice, open_device
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.filters import pack_filter, vector_value
@@ -28,7 +28,7 @@ from msd.webgpu.kernels.product import multiply, tiled_product
 from msd.webgpu.kernels.tile_choice import EFFICIENCY
 from msd.webgpu.kernels.tiled_convolution import tiled_convolution
 from msd.webgpu.kernels.winograd import choose_winograd, transformed_filter, winograd
-from msd.webgpu.operations import Convolution, Epilogue, Matrices, Product
+from msd.webgpu.operations import Conv2D, Epilogue, Matrices, Product
 from msd.webgpu.session import Session
 from msd.webgpu.value import Dispatch, Value
 from scripts.kernel_shapes import ConvolutionShape, ProductShape, networks
@@ -86,7 +86,7 @@ def _wanted(options: argparse.Namespace) -> Iterator[tuple[str, Any]]:
             yield from ((network, shape) for shape in shapes if options.only in str(shape))
 
 
-def _measured(device: Device, gpu: Gpu, options: argparse.Namespace) -> list[Row]:
+def _measured(device: OpenDevice, gpu: Gpu, options: argparse.Namespace) -> list[Row]:
     """Return a row for each shape and variant; a shape of several networks is measured once."""
     begun = time.monotonic()
     rows: list[Row] = []
@@ -103,7 +103,7 @@ def _measured(device: Device, gpu: Gpu, options: argparse.Namespace) -> list[Row
     return rows
 
 
-def _rows(device: Device, gpu: Gpu, shape: str, trial: Trial, options: argparse.Namespace) -> list[Row]:
+def _rows(device: OpenDevice, gpu: Gpu, shape: str, trial: Trial, options: argparse.Namespace) -> list[Row]:
     variants = {} if options.quick else dict(trial.variants)
     if options.quick:
         variants |= {name: make for name, make in trial.variants.items() if name == "winograd 4"}
@@ -121,7 +121,7 @@ def _rows(device: Device, gpu: Gpu, shape: str, trial: Trial, options: argparse.
 
 
 def _timed(
-    device: Device, gpu: Gpu, trial: Trial, variants: Variants, repeats: int
+    device: OpenDevice, gpu: Gpu, trial: Trial, variants: Variants, repeats: int
 ) -> dict[str, tuple[list[float], float, str]]:
     """Return the seconds of each dispatch of each variant, and its error."""
     made: dict[str, tuple[Value, list[Dispatch]]] = {}
@@ -194,9 +194,7 @@ def _convolution(shape: ConvolutionShape, gpu: Gpu) -> Trial:
     return Trial({op.x: x}, count, op.flops, variants, chosen=chosen, at=at, expected=expected)
 
 
-def _operation(
-    shape: ConvolutionShape, gpu: Gpu, rng: np.random.Generator
-) -> tuple[Convolution, Array, Array]:
+def _operation(shape: ConvolutionShape, gpu: Gpu, rng: np.random.Generator) -> tuple[Conv2D, Array, Array]:
     pixels = shape.height * shape.width
     x = rng.standard_normal((pixels, shape.channels), np.float32)
     outputs = shape.outputs
@@ -204,7 +202,7 @@ def _operation(
     depth = weights[0].size
     scale = np.full(outputs, 1 / 73 / depth**0.5, np.float32)
     high, wide = (n * shape.upsample // shape.stride for n in (shape.height, shape.width))
-    op = Convolution(
+    op = Conv2D(
         x=Value("x", gpu.real, x.size),
         filter=pack_filter(lambda: weights, "int8", depth, outputs, scale, gpu, "w"),
         y=Value("y", gpu.real, 0),
@@ -224,7 +222,7 @@ def _operation(
     return op, x.astype(kind), weights
 
 
-def _sampled(op: Convolution, x: Array, weights: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def _sampled(op: Conv2D, x: Array, weights: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """Return indices of all channels of some pixels of the result, and the numbers there in float64."""
     pixels = rng.choice(op.pixels, min(SAMPLES, op.pixels), replace=False)
     image = x.reshape(op.height, op.width, op.channels)

@@ -24,7 +24,7 @@ from msd.profiling.table import remarks, tables, to_markdown
 from msd.profiling.trace import to_trace
 from msd.profiling.winograd_counts import TILES, saved_flops, tensor_growth, weight_growth
 from msd.webgpu.fuse import Switches
-from msd.webgpu.program import Step
+from msd.webgpu.program import ProgramStep
 from tests.json_schema import violations
 from tests.kernel_reports import KERNELS, dispatches, network, report, winograd
 
@@ -203,8 +203,8 @@ def test_a_trace_is_json_whose_times_never_go_back(count: int) -> None:
     assert names == {"unet on A <GPU>, fp16", "vae_decoder on A <GPU>, fp16"}
 
 
-def step(moved: int, arithmetic: int) -> Step:
-    return Step(
+def step(moved: int, arithmetic: int) -> ProgramStep:
+    return ProgramStep(
         pipeline=0,
         places=(),
         groups=(1, 1, 1),

@@ -12,7 +12,7 @@ import numpy as np
 from msd.ir.weights import Array
 from msd.runners import swiftshader
 from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.device import Device, open_device
+from msd.webgpu.device import OpenDevice, open_device
 from msd.webgpu.session import Session
 from msd.webgpu.value import Dispatch, Value
 
@@ -20,7 +20,7 @@ DTYPES = {"f32": "float32", "f16": "float16", "i32": "int32", "u32": "uint32"}
 
 
 @cache
-def device() -> Device:
+def device() -> OpenDevice:
     """Return SwiftShader's device; its loader is loaded first, where the system has none."""
     copy = swiftshader.locate() or swiftshader.install()
     os.environ["VK_ICD_FILENAMES"] = str(copy.folder / swiftshader.ICD)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from msd.errors import BadConfig
 from msd.prediction.device import Device
-from msd.webgpu.program import Step
+from msd.webgpu.program import ProgramStep
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Roofline:
             raise BadConfig(f"the description of {device.name} does not say all of {lacking}")
         return Roofline(device.name, *(float(figure or 0) for figure in figures))
 
-    def seconds(self, steps: Iterable[Step], half: bool = True) -> float:
+    def seconds(self, steps: Iterable[ProgramStep], half: bool = True) -> float:
         """Return the sum of the steps' least times, by the peak of float16 or of float32."""
         peak = self.half_flops if half else self.float_flops
         return sum(max(step.bytes / self.bandwidth, step.arithmetic / peak) for step in steps)

@@ -17,12 +17,12 @@ from msd.profiling.winograd_counts import TILES
 from msd.runners.runner import Placement
 from msd.runners.worker import Done, serve
 from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.device import Device, open_device
+from msd.webgpu.device import OpenDevice, open_device
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.filters import pack_filter
 from msd.webgpu.kernels.winograd import choose_winograd, fits_winograd, transformed_filter, winograd
-from msd.webgpu.operations import Convolution
+from msd.webgpu.operations import Conv2D
 from msd.webgpu.session import NUMPY, Session
 from msd.webgpu.value import Dispatch, Value
 
@@ -55,7 +55,7 @@ def answer(request: MeasureShape) -> Done:
 
 
 @cache
-def opened(half: bool) -> Device:
+def opened(half: bool) -> OpenDevice:
     """Return the GPU, opened once."""
     return open_device(half)
 
@@ -72,7 +72,7 @@ class TileTrial:
         self.pixels = [rng.integers(0, size[axis], SAMPLES) for axis in range(3)]
         self.operation = self._operation(shape)
 
-    def measure(self, tile: int, device: Device, repeats: int) -> tuple[float, float]:
+    def measure(self, tile: int, device: OpenDevice, repeats: int) -> tuple[float, float]:
         """Return the median seconds of all dispatches, and the decibels; raises DelegateFailed."""
         op = self.operation
         ports = [{each.name: Named(each, (each.count,), "float32")} for each in (op.x, op.y)]
@@ -98,9 +98,9 @@ class TileTrial:
         matrix = self.stored.reshape(len(self.stored), -1).astype(np.float64)
         return np.asarray(windows.reshape(SAMPLES, -1) @ matrix.T * self.scale.astype(np.float64))
 
-    def _operation(self, shape: WinogradShape) -> Convolution:
+    def _operation(self, shape: WinogradShape) -> Conv2D:
         rows, real = 9 * shape.inputs, self.gpu.real
-        return Convolution(
+        return Conv2D(
             x=Value("x", real, self.x.size),
             filter=pack_filter(
                 lambda: self.stored, "int8", rows, shape.outputs, self.scale, self.gpu, "filter"

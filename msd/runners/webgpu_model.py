@@ -12,9 +12,9 @@ from msd.ir.weights import Array
 from msd.runners.program_facts import DispatchFacts, ProgramFacts
 from msd.runners.runner import Placement, Precision
 from msd.webgpu.compile import compile_model
-from msd.webgpu.device import Device, open_device
+from msd.webgpu.device import OpenDevice, open_device
 from msd.webgpu.fuse import Switches
-from msd.webgpu.program import Program, Step
+from msd.webgpu.program import Program, ProgramStep
 from msd.webgpu.session import Session
 
 DELEGATE = "msd.webgpu"
@@ -69,7 +69,7 @@ class WebGpuModel:
         return perf_counter() - start
 
 
-def program_facts(program: Program, operations: int, device: Device) -> ProgramFacts:
+def program_facts(program: Program, operations: int, device: OpenDevice) -> ProgramFacts:
     """Return what a program of a file of `operations` is made of."""
     arena, params, *constants = program.buffers
     return ProgramFacts(
@@ -85,7 +85,7 @@ def program_facts(program: Program, operations: int, device: Device) -> ProgramF
     )
 
 
-def _dispatch_facts(program: Program, step: Step) -> DispatchFacts:
+def _dispatch_facts(program: Program, step: ProgramStep) -> DispatchFacts:
     return DispatchFacts(
         kernel=program.pipelines[step.pipeline].name,
         operation=step.operation,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msd.errors import DelegateFailed
 from msd.prediction.memory_plan import Lifetime, live_bytes, offsets
 from msd.webgpu.gpu import Gpu
-from msd.webgpu.program import Constant, Pipeline, Place, Port, Program, Step
+from msd.webgpu.program import ComputePipeline, Constant, Place, Port, Program, ProgramStep
 from msd.webgpu.value import ALIGNMENT, Dispatch, Value
 
 if TYPE_CHECKING:
@@ -120,16 +120,18 @@ def _word(number: int | float) -> bytes:
     return struct.pack("<I" if number >= 0 else "<i", number)
 
 
-def _pipeline(dispatch: Dispatch) -> Pipeline:
+def _pipeline(dispatch: Dispatch) -> ComputePipeline:
     reads = ["read-only-storage" if v.load is not None else "storage" for v in dispatch.reads]
     bindings = [*reads, *["storage"] * len(dispatch.writes), *["uniform"] * bool(dispatch.params)]
-    return Pipeline(dispatch.kernel.name, dispatch.kernel.wgsl, tuple(bindings))
+    return ComputePipeline(dispatch.kernel.name, dispatch.kernel.wgsl, tuple(bindings))
 
 
-def _step(dispatch: Dispatch, pipeline: int, places: Mapping[Value, Place], params: Place | None) -> Step:
+def _step(
+    dispatch: Dispatch, pipeline: int, places: Mapping[Value, Place], params: Place | None
+) -> ProgramStep:
     bound = [places[value] for value in (*dispatch.reads, *dispatch.writes)]
     assert len(set(bound)) == len(bound), f"{dispatch.kernel.name} binds a value twice, which WebGPU forbids"
-    return Step(
+    return ProgramStep(
         pipeline=pipeline,
         places=(*bound, params) if params else tuple(bound),
         groups=dispatch.groups,

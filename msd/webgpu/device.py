@@ -29,7 +29,7 @@ FEATURES = ("shader-f16", "subgroup", "timestamp-query")
 
 
 @dataclass(frozen=True)
-class Device:
+class OpenDevice:
     """An open device: wgpu's object, the properties that kernels are chosen by, and the adapter's name."""
 
     wgpu: Any
@@ -39,7 +39,7 @@ class Device:
     timestamps: bool
 
 
-def open_device(half: bool = True) -> Device:
+def open_device(half: bool = True) -> OpenDevice:
     """Return a device of the first adapter; `half` asks for shader-f16, where the adapter has it.
 
     Raises BadConfig where wgpu is not installed, NoDelegate where it finds no adapter.
@@ -58,7 +58,7 @@ def open_device(half: bool = True) -> Device:
     limits = {name: adapter.limits[name] for name in LIMITS}
     device = adapter.request_device_sync(required_features=wanted, required_limits=limits)
     info = adapter.info
-    return Device(
+    return OpenDevice(
         wgpu=device,
         gpu=_properties(wanted, limits, info["adapter_type"] == "DiscreteGPU"),
         name=info["device"],

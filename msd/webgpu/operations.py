@@ -59,7 +59,7 @@ class Epilogue:
 
 
 @dataclass(frozen=True)
-class Convolution:
+class Conv2D:
     """A convolution, correlation as TFLite has it: y = epilogue(x * filter).
 
     `height`, `width` and `channels` are the input's as it lies in memory; it is read as if each pixel were

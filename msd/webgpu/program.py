@@ -41,7 +41,7 @@ class Constant:
 
 
 @dataclass(frozen=True)
-class Pipeline:
+class ComputePipeline:
     """A shader, and the type of each of its bindings as WebGPU's bind group layouts call them."""
 
     name: str
@@ -50,7 +50,7 @@ class Pipeline:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgramStep:
     """A dispatch of the pipeline number `pipeline`; the last of `places` is its parameters', if it has any.
 
     `flops`, `arithmetic` and `bytes` are counted as `msd.webgpu.value.Dispatch` says; `operation` names what
@@ -78,8 +78,8 @@ class Program:
     buffers: tuple[int, ...]
     params: bytes
     constants: tuple[Constant, ...]
-    pipelines: tuple[Pipeline, ...]
-    steps: tuple[Step, ...]
+    pipelines: tuple[ComputePipeline, ...]
+    steps: tuple[ProgramStep, ...]
     inputs: dict[str, Port]
     outputs: dict[str, Port]
     least_arena: int

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from msd.errors import DelegateFailed
-from msd.webgpu.device import Device
-from msd.webgpu.program import Pipeline, Place, Port, Program, Step
+from msd.webgpu.device import OpenDevice
+from msd.webgpu.program import ComputePipeline, Place, Port, Program, ProgramStep
 
 if TYPE_CHECKING:
     from msd.ir.weights import Array
@@ -26,7 +26,7 @@ class Session:
     Raises DelegateFailed where the GPU's memory is too small or a shader is refused.
     """
 
-    def __init__(self, program: Program, device: Device) -> None:
+    def __init__(self, program: Program, device: OpenDevice) -> None:
         self.program, self._device = program, device.wgpu
         self._timestamps = device.timestamps
         try:
@@ -112,7 +112,7 @@ class Session:
                 content = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
             queue.write_buffer(self._buffers[constant.place.buffer], constant.place.offset, content)
 
-    def _pipeline(self, pipeline: Pipeline) -> tuple[Any, Any]:
+    def _pipeline(self, pipeline: ComputePipeline) -> tuple[Any, Any]:
         entries = [
             {"binding": i, "visibility": 4, "buffer": {"type": kind}}
             for i, kind in enumerate(pipeline.bindings)
@@ -126,7 +126,7 @@ class Session:
         )
         return made, layout
 
-    def _bound(self, step: Step, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
+    def _bound(self, step: ProgramStep, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
         entries = [
             {
                 "binding": i,

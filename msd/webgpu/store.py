@@ -14,7 +14,7 @@ import numpy as np
 from msd.errors import BadBundle
 from msd.files import schema
 from msd.ir.weights import Array
-from msd.webgpu.program import Constant, Pipeline, Place, Port, Program, Step
+from msd.webgpu.program import ComputePipeline, Constant, Place, Port, Program, ProgramStep
 
 NAME = "program.json"
 FORMAT = 1
@@ -39,8 +39,8 @@ class StoredProgram:
     buffers: tuple[int, ...]
     params: str
     shards: tuple[Shard, ...]
-    pipelines: tuple[Pipeline, ...]
-    steps: tuple[Step, ...]
+    pipelines: tuple[ComputePipeline, ...]
+    steps: tuple[ProgramStep, ...]
     inputs: dict[str, Port]
     outputs: dict[str, Port]
     least_arena: int

@@ -10,7 +10,7 @@ from msd.ir import Op, Tensor
 
 
 @dataclass(frozen=True)
-class View:
+class StridedView:
     """A tensor as elements of `base`, which is contiguous: index i lies at offset + sum(i * strides)."""
 
     base: Tensor
@@ -18,24 +18,24 @@ class View:
     shape: tuple[int, ...]
     strides: tuple[int, ...]
 
-    def transposed(self, order: tuple[int, ...]) -> View:
+    def transposed(self, order: tuple[int, ...]) -> StridedView:
         """Return the view with its axes in another order."""
         shape, strides = (tuple(values[i] for i in order) for values in (self.shape, self.strides))
-        return View(self.base, self.offset, shape, strides)
+        return StridedView(self.base, self.offset, shape, strides)
 
-    def reshaped(self, shape: tuple[int, ...]) -> View | None:
+    def reshaped(self, shape: tuple[int, ...]) -> StridedView | None:
         """Return the view in another shape; None where no strides describe it."""
         dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), self.shape, self.strides)
         try:
             dummy.shape = shape
         except AttributeError:
             return None
-        return View(self.base, self.offset, shape, dummy.strides)
+        return StridedView(self.base, self.offset, shape, dummy.strides)
 
-    def sliced(self, axis: int, start: int, size: int) -> View:
+    def sliced(self, axis: int, start: int, size: int) -> StridedView:
         """Return `size` elements from `start` along an axis."""
         shape = (*self.shape[:axis], size, *self.shape[axis + 1 :])
-        return View(self.base, self.offset + start * self.strides[axis], shape, self.strides)
+        return StridedView(self.base, self.offset + start * self.strides[axis], shape, self.strides)
 
     @property
     def contiguous(self) -> bool:
@@ -51,11 +51,11 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides[: len(shape)])) if shape else ()
 
 
-def view(tensor: Tensor) -> View:
+def view(tensor: Tensor) -> StridedView:
     """Return a tensor as a view of what RESHAPE, TRANSPOSE, SPLIT and SLICE have rearranged."""
     maker = tensor.producer
     inner = _through(maker, tensor) if maker is not None else None
-    return inner or View(tensor, 0, tensor.shape, contiguous_strides(tensor.shape))
+    return inner or StridedView(tensor, 0, tensor.shape, contiguous_strides(tensor.shape))
 
 
 def same_memory(a: Tensor, b: Tensor) -> bool:
@@ -69,7 +69,7 @@ def _reshaped_from(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _through(maker: Op, tensor: Tensor) -> View | None:
+def _through(maker: Op, tensor: Tensor) -> StridedView | None:
     if maker.kind == "RESHAPE":
         return view(maker.operands[0]).reshaped(tensor.shape)
     if maker.kind == "TRANSPOSE":

@@ -9,7 +9,7 @@ import numpy as np
 from msd.ir.weights import Array
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.filters import pack_filter, vector_value
-from msd.webgpu.operations import Convolution, Epilogue, Stored
+from msd.webgpu.operations import Conv2D, Epilogue, Stored
 from msd.webgpu.value import Value
 
 STANDARD = Gpu()
@@ -19,7 +19,7 @@ STANDARD = Gpu()
 class Case:
     """An operation with its inputs and the result in float64."""
 
-    op: Convolution
+    op: Conv2D
     inputs: dict[Value, Array]
     expected: Array
 
@@ -60,7 +60,7 @@ def case(
     values = {n: Value(n, "f32", a.size) for n, a in given.items() if n != "bias"}
     xs = Value("x", "f32", x.size)
     bias = vector_value(arrays["bias"], "bias") if "bias" in names else None
-    op = Convolution(
+    op = Conv2D(
         x=xs,
         filter=pack_filter(lambda: weights, stored, weights[0].size, outputs, scale, gpu, "w"),
         y=Value("y", "f32", sums[..., 0].size * results),
@@ -143,6 +143,6 @@ def _finish(sums: Array, given: dict[str, Array], activation: str, gate: bool) -
     return sums + given.get("residual", 0.0)
 
 
-def other(op: Convolution, **changes: object) -> Convolution:
+def other(op: Conv2D, **changes: object) -> Conv2D:
     """Return the operation with changes."""
     return replace(op, **changes)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.few_columns import few_columns
 from msd.webgpu.kernels.few_rows import few_rows
 from msd.webgpu.kernels.tile_choice import EFFICIENCY, choose_tile
-from msd.webgpu.operations import Convolution, Stored
+from msd.webgpu.operations import Conv2D, Stored
 from msd.webgpu.value import Value
 from tests.webgpu.convolutions import STANDARD, Case, case, snr
 from tests.webgpu_device import run
@@ -110,7 +110,7 @@ def test_many_tiles_use_two_dimensions_of_workgroups() -> None:
     assert _snr(made, gpu) > 100
 
 
-def _half(op: Convolution) -> Convolution:
+def _half(op: Conv2D) -> Conv2D:
     """Return the operation with f16 activations."""
     values = {v: Value(v.name, "f16", v.count) for v in (op.x, op.y, op.epilogue.residual) if v}
     return replace(

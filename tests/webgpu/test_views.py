@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from msd.ir import Build, Graph, Tensor
 from msd.ir.weights import Array
-from msd.webgpu.views import View, contiguous_strides, view
+from msd.webgpu.views import StridedView, contiguous_strides, view
 from tests.harness import build, evaluate
 
 
-def read(seen: View, base: Array) -> Array:
+def read(seen: StridedView, base: Array) -> Array:
     """Return the elements that a view describes."""
     flat = np.ascontiguousarray(base).reshape(-1)
     size = flat.itemsize
@@ -20,7 +20,7 @@ def read(seen: View, base: Array) -> Array:
     return np.lib.stride_tricks.as_strided(flat[seen.offset :], seen.shape, strides)
 
 
-def check(graph: Graph, x: Array) -> View:
+def check(graph: Graph, x: Array) -> StridedView:
     (result,) = evaluate(graph, {"x": x})
     seen = view(graph.outputs[0])
     np.testing.assert_array_equal(read(seen, x.reshape(seen.base.shape)), result)
@@ -58,7 +58,7 @@ def test_a_reshape_that_no_strides_describe_is_a_base_of_its_own() -> None:
 def test_transposes_compose(first: list[int], second: list[int], start: int) -> None:
     shape = (3, 4, 5, 6)
     base = np.arange(360, dtype=np.float32).reshape(shape)
-    whole = View(Tensor("x", shape), 0, shape, contiguous_strides(shape))
+    whole = StridedView(Tensor("x", shape), 0, shape, contiguous_strides(shape))
     seen = whole.sliced(1, start, 2).transposed(tuple(first)).transposed(tuple(second))
     wanted = base[:, start : start + 2].transpose(first).transpose(second)
     np.testing.assert_array_equal(read(seen, base), wanted)

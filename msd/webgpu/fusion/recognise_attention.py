@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from msd.rewrite import Graph, Op, Tensor, graph_pass
 from msd.webgpu.fusion.constants import reals
-from msd.webgpu.views import View, contiguous_strides, view
+from msd.webgpu.views import StridedView, contiguous_strides, view
 
 BACK = [0, 2, 1, 3]
 """The transpose that brings heads behind rows again."""
@@ -70,7 +70,7 @@ def _scores(graph: Graph, tensor: Tensor, scale: float = 1.0, mask: Tensor | Non
     return None
 
 
-def _views(first: Op, second: Op, values: Tensor) -> tuple[View, View, View] | None:
+def _views(first: Op, second: Op, values: Tensor) -> tuple[StridedView, StridedView, StridedView] | None:
     """Return q, k and v by (batch, head, row, element); None where elements are not consecutive."""
     q, k, v = (view(t) for t in (*first.operands, values))
     rank = len(q.shape)
@@ -85,10 +85,10 @@ def _views(first: Op, second: Op, values: Tensor) -> tuple[View, View, View] | N
     return ranked[0], ranked[1], ranked[2]
 
 
-def _with_batch(each: View) -> View:
+def _with_batch(each: StridedView) -> StridedView:
     if len(each.shape) == 4:
         return each
-    return View(each.base, each.offset, (1, *each.shape), (0, *each.strides))
+    return StridedView(each.base, each.offset, (1, *each.shape), (0, *each.strides))
 
 
 def _result(graph: Graph, tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]:
@@ -99,12 +99,12 @@ def _result(graph: Graph, tensor: Tensor) -> tuple[Tensor, tuple[int, int, int]]
         if back.operands[1].values().reshape(-1).tolist() == BACK:
             batch, row, head, _ = contiguous_strides(back.outputs[0].shape)
             return back.outputs[0], (batch, head, row)
-    strides = contiguous_strides(tensor.shape)
-    return tensor, (0, *strides[:2]) if len(strides) == 3 else strides[:3]
+    *outer, head, row, _ = contiguous_strides(tensor.shape)
+    return tensor, (outer[0] if outer else 0, head, row)
 
 
 def _replace(
-    graph: Graph, scores: _Scores, views: tuple[View, ...], result: tuple[Tensor, tuple[int, int, int]]
+    graph: Graph, scores: _Scores, views: tuple[StridedView, ...], result: tuple[Tensor, tuple[int, int, int]]
 ) -> None:
     old, strides = result
     q, k, v = views

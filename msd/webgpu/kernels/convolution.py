@@ -7,11 +7,11 @@ from msd.webgpu.kernels.few_columns import few_columns, fits_few_columns
 from msd.webgpu.kernels.few_rows import few_rows, fits_few_rows
 from msd.webgpu.kernels.tile_choice import choose_tile
 from msd.webgpu.kernels.tiled_convolution import tiled_convolution
-from msd.webgpu.operations import Convolution
+from msd.webgpu.operations import Conv2D
 from msd.webgpu.value import Dispatch
 
 
-def convolve(op: Convolution, gpu: Gpu, step: str = "") -> list[Dispatch]:
+def convolve(op: Conv2D, gpu: Gpu, step: str = "") -> list[Dispatch]:
     """Return the dispatches of a convolution: few rows, few columns, or tiles with split sums where few.
 
     Raises ValueError for an epilogue that `epilogue.finish` refuses.

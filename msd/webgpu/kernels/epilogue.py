@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msd.webgpu.activation import activation_function
-from msd.webgpu.operations import Convolution
+from msd.webgpu.operations import Conv2D
 from msd.webgpu.value import Value
 from msd.webgpu.wgsl import fill
 
@@ -52,7 +52,7 @@ class Finish:
     params: dict[str, int]
 
 
-def finish(op: Convolution) -> Finish:
+def finish(op: Conv2D) -> Finish:
     """Return the end of a convolution; raises ValueError for a gate of columns not in pairs of fours."""
     after = op.epilogue
     if after.gate and (op.filter.columns % 8 or after.activation != "NONE" or after.vector):
@@ -90,7 +90,7 @@ def finish(op: Convolution) -> Finish:
     )
 
 
-def _read(op: Convolution, name: str, row: str, wide: int) -> str:
+def _read(op: Conv2D, name: str, row: str, wide: int) -> str:
     """Return four columns of a row of an activation as f32; past the last column, the last's."""
     if wide == 4:
         return f"vec4<f32>({name}[{row} * p.out_columns4 + column])"
@@ -109,7 +109,7 @@ def _read_vector(wide: int) -> str:
     return f"vec4<f32>({parts})"
 
 
-def _write(op: Convolution, wide: int) -> str:
+def _write(op: Conv2D, wide: int) -> str:
     kind = op.y.element
     if wide == 4:
         return f"y[row * p.out_columns4 + column] = vec4<{kind}>(v);"

@@ -7,7 +7,7 @@ from msd.webgpu.kernels.epilogue import finish
 from msd.webgpu.kernels.images import corner_functions, image_params
 from msd.webgpu.kernels.shader import shader_dispatch
 from msd.webgpu.kernels.widening import filter_words, raw_width, widening
-from msd.webgpu.operations import Convolution
+from msd.webgpu.operations import Conv2D
 from msd.webgpu.value import Dispatch
 from msd.webgpu.wgsl import fill, groups_for
 
@@ -50,12 +50,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 """
 
 
-def fits_few_columns(op: Convolution) -> bool:
+def fits_few_columns(op: Conv2D) -> bool:
     """Return whether `few_columns` computes the operation."""
     return op.filter.columns <= MOST and op.channels % 4 == 0
 
 
-def few_columns(op: Convolution, gpu: Gpu, step: str = "") -> Dispatch:
+def few_columns(op: Conv2D, gpu: Gpu, step: str = "") -> Dispatch:
     """Return the dispatch of a convolution to at most `MOST` channels; raises ValueError for others.
 
     Eight threads share a pixel, each with every eighth vector of four channels.

@@ -7,7 +7,7 @@ from msd.webgpu.kernels.epilogue import finish
 from msd.webgpu.kernels.images import is_pointwise
 from msd.webgpu.kernels.shader import shader_dispatch
 from msd.webgpu.kernels.widening import filter_words, raw_width, widening
-from msd.webgpu.operations import Convolution
+from msd.webgpu.operations import Conv2D
 from msd.webgpu.value import Dispatch
 from msd.webgpu.wgsl import fill, groups_for
 
@@ -43,12 +43,12 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 """
 
 
-def fits_few_rows(op: Convolution) -> bool:
+def fits_few_rows(op: Conv2D) -> bool:
     """Return whether `few_rows` computes the operation."""
     return op.pixels <= MOST and is_pointwise(op)
 
 
-def few_rows(op: Convolution, gpu: Gpu, step: str = "") -> Dispatch:
+def few_rows(op: Conv2D, gpu: Gpu, step: str = "") -> Dispatch:
     """Return the dispatch of a pointwise convolution of at most `MOST` pixels.
 
     32 threads share a column, each with every 32nd weight. Raises ValueError for other convolutions.

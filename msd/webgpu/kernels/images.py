@@ -10,23 +10,23 @@ from dataclasses import replace
 
 from msd.webgpu.kernels.operands import block_operand
 from msd.webgpu.kernels.tile import Tile, TileOperand
-from msd.webgpu.operations import Convolution
+from msd.webgpu.operations import Conv2D
 from msd.webgpu.wgsl import fill
 
 
-def is_pointwise(op: Convolution) -> bool:
+def is_pointwise(op: Conv2D) -> bool:
     """Return whether each pixel of the result needs just the pixel of the input at its place."""
     same = (op.height, op.width) == (op.out_height, op.out_width)
     plain = op.stride == (1, 1) and op.pad == (0, 0) and op.upsample == 1
     return op.kernel == (1, 1) and same and plain
 
 
-def image_width(op: Convolution) -> int:
+def image_width(op: Conv2D) -> int:
     """Return the width of the elements that the binding `x` has for `image_operand`."""
     return 4 if op.channels % 4 == 0 else 1
 
 
-def image_params(op: Convolution) -> dict[str, int]:
+def image_params(op: Conv2D) -> dict[str, int]:
     """Return the parameters that the functions of this module read."""
     return {
         "channels": op.channels,
@@ -46,14 +46,14 @@ def image_params(op: Convolution) -> dict[str, int]:
     }
 
 
-def image_operand(op: Convolution, tile: Tile) -> TileOperand:
+def image_operand(op: Conv2D, tile: Tile) -> TileOperand:
     """Return the left operand of a convolution, by vectors of channels where they divide by four."""
     if op.channels % 4:
         return _by_elements(op, tile)
     return _pointwise(op, tile) if is_pointwise(op) else _by_taps(op, tile)
 
 
-def corner_functions(op: Convolution) -> str:
+def corner_functions(op: Conv2D) -> str:
     """Return the WGSL of `corner(row)`, where a pixel of the result begins in the input, and `pixel_at`.
 
     corner(row) is (first row of its image, y, x) of the first tap. pixel_at(corner, tap) is the number of the
@@ -81,7 +81,7 @@ fn pixel_at(from_corner: vec3<i32>, tap: vec2<u32>) -> i32 {
 """
 
 
-def _pointwise(op: Convolution, tile: Tile) -> TileOperand:
+def _pointwise(op: Conv2D, tile: Tile) -> TileOperand:
     whole = op.channels % tile.depth == 0
 
     def setup(name: str) -> str:
@@ -132,7 +132,7 @@ _ONE_TAP = "${n}_c -= p.channels; ${n}_tap.y += 1u;"
 _SOME_TAPS = "${n}_tap.y += ${n}_c / p.channels; ${n}_c = ${n}_c % p.channels;"
 
 
-def _by_taps(op: Convolution, tile: Tile) -> TileOperand:
+def _by_taps(op: Conv2D, tile: Tile) -> TileOperand:
     """Return an operand of which each thread follows its own tap and channel from step to step."""
 
     def setup(name: str) -> str:
@@ -165,7 +165,7 @@ _ELEMENT = """
 """
 
 
-def _by_elements(op: Convolution, tile: Tile) -> TileOperand:
+def _by_elements(op: Conv2D, tile: Tile) -> TileOperand:
     """Return an operand that is read element by element, for channels that do not divide by four."""
     kind = op.x.element
 

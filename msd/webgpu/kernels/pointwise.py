@@ -141,7 +141,9 @@ def _kernel(
     """Return the kernel, and its parameters after the count: sizes, then each part's offset and strides."""
     rank, names = len(sizes), ("y", "a", "b")
     fields, params = [f"n{k}: u32" for k in range(1, rank)], list(sizes[1:])
-    bindings, loads, indices = {}, [], {}
+    bindings: dict[str, tuple[Value, int]] = {}
+    loads: list[str] = []
+    indices: dict[str, str] = {}
     integers = parts[0][0].value.element in ("i32", "u32")
     real = parts[0][0].value.element if integers else element_type("f32", width)
     for name, (each, strides) in zip(names, parts, strict=False):

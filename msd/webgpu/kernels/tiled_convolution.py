@@ -9,14 +9,12 @@ from msd.webgpu.kernels.operands import filter_operand
 from msd.webgpu.kernels.shader import shader_dispatch
 from msd.webgpu.kernels.tile import Tile, each_sum, tiled
 from msd.webgpu.kernels.widening import filter_words, raw_width, widening
-from msd.webgpu.operations import Convolution
+from msd.webgpu.operations import Conv2D
 from msd.webgpu.value import Dispatch, Value
 from msd.webgpu.wgsl import fill, groups_for
 
 
-def tiled_convolution(
-    op: Convolution, gpu: Gpu, tile: Tile, splits: int = 1, step: str = ""
-) -> list[Dispatch]:
+def tiled_convolution(op: Conv2D, gpu: Gpu, tile: Tile, splits: int = 1, step: str = "") -> list[Dispatch]:
     """Return the dispatches of a convolution in tiles.
 
     With `splits`, that many workgroups share a tile: each sums a part of K into f32 of a scratch value, and a
@@ -36,7 +34,7 @@ def tile_counts(rows: int, columns: int, tile: Tile) -> dict[str, int]:
     return {"tiles": -(-rows // tile.rows) * across, "tile_columns": across}
 
 
-def _whole(op: Convolution, gpu: Gpu, tile: Tile, end: Finish, step: str) -> Dispatch:
+def _whole(op: Conv2D, gpu: Gpu, tile: Tile, end: Finish, step: str) -> Dispatch:
     gate = op.epilogue.gate
     body = tiled(
         tile,
@@ -105,7 +103,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
 """
 
 
-def _split(op: Convolution, gpu: Gpu, tile: Tile, splits: int, end: Finish, step: str) -> list[Dispatch]:
+def _split(op: Conv2D, gpu: Gpu, tile: Tile, splits: int, end: Finish, step: str) -> list[Dispatch]:
     steps = -(-op.filter.rows // tile.depth)
     part = -(-steps // splits) * tile.depth
     slices = -(-op.filter.rows // part)
@@ -151,11 +149,11 @@ def _added(gpu: Gpu, sums: Value, slices: int, end: Finish, gate: bool, step: st
     )
 
 
-def _reads(op: Convolution) -> dict[str, tuple[Value, int]]:
+def _reads(op: Conv2D) -> dict[str, tuple[Value, int]]:
     return {"x": (op.x, image_width(op)), "weights": (op.filter.values, raw_width(op.filter))}
 
 
-def _params(op: Convolution, tile: Tile) -> dict[str, int]:
+def _params(op: Conv2D, tile: Tile) -> dict[str, int]:
     counts = tile_counts(op.pixels, op.filter.columns, tile)
     words = {"depth": op.filter.rows, "filter_words": filter_words(op.filter)}
     return counts | words | image_params(op)

@@ -26,7 +26,7 @@ from msd.webgpu.kernels.tiled_convolution import tile_counts
 from msd.webgpu.kernels.widening import filter_words, raw_width, widening
 from msd.webgpu.kernels.winograd_matrices import as_array, winograd_matrices
 from msd.webgpu.kernels.winograd_transforms import filter_transform, input_transform, output_transform
-from msd.webgpu.operations import Convolution, Filter, Stored
+from msd.webgpu.operations import Conv2D, Filter, Stored
 from msd.webgpu.value import Dispatch, Value
 from msd.webgpu.wgsl import groups_for
 
@@ -44,13 +44,13 @@ LEAST_CHANNELS = 32
 """The fewest channels on either side: with fewer, transforms take longer than the products save."""
 
 
-def fits_winograd(op: Convolution) -> bool:
+def fits_winograd(op: Conv2D) -> bool:
     """Return whether `winograd` computes the operation."""
     plain = op.kernel == (3, 3) and op.stride == (1, 1) and op.dilation == (1, 1)
     return plain and op.channels % 4 == 0 and not op.epilogue.gate
 
 
-def choose_winograd(op: Convolution, gpu: Gpu) -> int | None:
+def choose_winograd(op: Conv2D, gpu: Gpu) -> int | None:
     """Return the tile, 4 as in arXiv 2304.11267, or None where the convolution is better direct.
 
     Its rule: tiles, channels and memory, with bounds measured on an H100.
@@ -61,12 +61,12 @@ def choose_winograd(op: Convolution, gpu: Gpu) -> int | None:
     return 4 if tiles >= LEAST_TILES and max(scratch) <= gpu.binding_bytes else None
 
 
-def tile_count(op: Convolution, tile: int) -> int:
+def tile_count(op: Conv2D, tile: int) -> int:
     """Return the tiles of all images of the result."""
     return op.batch * -(-op.out_height // tile) * -(-op.out_width // tile)
 
 
-def winograd_bytes(op: Convolution, tile: int, gpu: Gpu) -> tuple[int, int, int]:
+def winograd_bytes(op: Conv2D, tile: int, gpu: Gpu) -> tuple[int, int, int]:
     """Return the bytes of the transformed input, the transformed filter, and the products."""
     each = (tile + 2) ** 2 * BYTES[gpu.real]
     tiles, columns = tile_count(op, tile), padded_columns("f16", op.filter.columns)
@@ -103,7 +103,7 @@ def transformed_filter(
     return Filter(Value(name, gpu.real, rows * columns, packed), _stored(gpu), rows, outputs)
 
 
-def filter_dispatch(op: Convolution, tile: int, gpu: Gpu, step: str = "") -> tuple[Dispatch, Filter]:
+def filter_dispatch(op: Conv2D, tile: int, gpu: Gpu, step: str = "") -> tuple[Dispatch, Filter]:
     """Return the dispatch that transforms an operation's packed filter on the GPU, and the filter that it
     writes.
 
@@ -128,7 +128,7 @@ def _stored(gpu: Gpu) -> Stored:
     return "f16" if gpu.half else "f32"
 
 
-def winograd(op: Convolution, filter_: Filter, tile: int, gpu: Gpu, step: str = "") -> list[Dispatch]:
+def winograd(op: Conv2D, filter_: Filter, tile: int, gpu: Gpu, step: str = "") -> list[Dispatch]:
     """Return the three dispatches of a 3x3 convolution with a transformed filter, whose scale is op.filter's.
 
     Raises ValueError for operations that `fits_winograd` refuses, and for filters of another tile.
@@ -149,13 +149,13 @@ def winograd(op: Convolution, filter_: Filter, tile: int, gpu: Gpu, step: str = 
     ]
 
 
-def _tile_params(op: Convolution, tile: int) -> dict[str, int]:
+def _tile_params(op: Conv2D, tile: int) -> dict[str, int]:
     across = -(-op.out_width // tile)
     tiles = -(-op.out_height // tile) * across
     return {"tiles": op.batch * tiles, "image_tiles": tiles, "tiles_across": across}
 
 
-def _input(op: Convolution, v: Value, tile: int, gpu: Gpu, step: str) -> Dispatch:
+def _input(op: Conv2D, v: Value, tile: int, gpu: Gpu, step: str) -> Dispatch:
     width = WIDTH[tile]
     params = _tile_params(op, tile) | {
         "vectors": op.channels // width,
@@ -182,9 +182,7 @@ fn keep(n: u32, row: u32, column: u32, sums: vec4<f32>) {
 """
 
 
-def _products(
-    op: Convolution, v: Value, m: Value, filter_: Filter, tile: int, gpu: Gpu, step: str
-) -> Dispatch:
+def _products(op: Conv2D, v: Value, m: Value, filter_: Filter, tile: int, gpu: Gpu, step: str) -> Dispatch:
     """Return the product of each element of the tiles over the channels; sums get their scale here.
 
     Without it, products with integers could be too large for f16.
@@ -222,7 +220,7 @@ def _products(
     return shader_dispatch(name, body, reads, {"m": (m, 4)}, params, groups, op.flops, step, computed)
 
 
-def _tile_operand(op: Convolution, v: Value, size: Tile) -> TileOperand:
+def _tile_operand(op: Conv2D, v: Value, size: Tile) -> TileOperand:
     """Return the transformed input of all tiles as a left operand."""
 
     def setup(name: str) -> str:
@@ -240,7 +238,7 @@ def _tile_operand(op: Convolution, v: Value, size: Tile) -> TileOperand:
     return block_operand(size, "left", v.element, setup, fetch)
 
 
-def _output(op: Convolution, m: Value, tile: int, gpu: Gpu, step: str) -> Dispatch:
+def _output(op: Conv2D, m: Value, tile: int, gpu: Gpu, step: str) -> Dispatch:
     end = finish(op)
     params = _tile_params(op, tile) | {"out_height": op.out_height, "out_width": op.out_width} | end.params
     body = output_transform(winograd_matrices(tile).output, tile, end.functions)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping
 from math import prod
+from typing import Any
 
 from msd.errors import DelegateFailed
 from msd.ir import Op, Tensor
@@ -11,7 +12,7 @@ from msd.webgpu.kernels.attention import attend, attend_partially, attend_plainl
 from msd.webgpu.kernels.product import multiply
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.operations import Attention, Heads, Matrices, Product
-from msd.webgpu.value import Dispatch
+from msd.webgpu.value import Dispatch, Value
 
 
 def lower_attention(op: Op, memory: Memory) -> list[Dispatch]:
@@ -19,22 +20,26 @@ def lower_attention(op: Op, memory: Memory) -> list[Dispatch]:
     attrs = op.attrs
     mask = op.inputs[3]
     values = [memory.value(t) for t in (*op.operands[:3], op.outputs[0])]
-    heads = [
-        Heads(value, *(attrs[f"{name}_{part}"] for part in ("offset", "batch", "head", "row")))
-        for name, value in zip("qkvy", values, strict=True)
-    ]
-    attention = Attention(
-        *heads,
-        **{
-            name: attrs[name] for name in ("batch", "heads", "queries", "keys", "size", "value_size", "scale")
-        },
-        mask=None if mask is None else memory.constant(mask),
-    )
+    q, k, v, y = (_heads(value, name, attrs) for name, value in zip("qkvy", values, strict=True))
+    sizes = {name: attrs[name] for name in ("batch", "heads", "queries", "keys", "size", "value_size")}
+    known = None if mask is None else memory.constant(mask)
+    attention = Attention(q=q, k=k, v=v, y=y, **sizes, scale=attrs["scale"], mask=known)
     if memory.switches.flash and choose_flash(attention, memory.gpu):
         return attend(attention, memory.gpu, op.kind)
     if memory.switches.softmax:
         return attend_partially(attention, memory.gpu, op.kind)
     return attend_plainly(attention, memory.gpu, op.kind)
+
+
+def _heads(value: Value, name: str, attrs: Mapping[str, Any]) -> Heads:
+    """Return where the heads of q, k, v or y lie."""
+    return Heads(
+        value=value,
+        offset=attrs[f"{name}_offset"],
+        batch=attrs[f"{name}_batch"],
+        head=attrs[f"{name}_head"],
+        row=attrs[f"{name}_row"],
+    )
 
 
 def lower_batch_matmul(op: Op, memory: Memory) -> list[Dispatch]:
@@ -47,7 +52,7 @@ def lower_batch_matmul(op: Op, memory: Memory) -> list[Dispatch]:
     product = Product(
         a=left,
         b=right,
-        y=Matrices(memory.value(y), 0, rows * columns, columns, 1),
+        y=_matrices(y, False, memory),
         batch=prod(y.shape[:-2]),
         rows=rows,
         columns=columns,
@@ -59,8 +64,9 @@ def lower_batch_matmul(op: Op, memory: Memory) -> list[Dispatch]:
 def _matrices(tensor: Tensor, adjoint: bool, memory: Memory) -> Matrices:
     """Return the matrices of a tensor that is an array."""
     rows, columns = tensor.shape[-2:]
-    plain = Matrices(memory.value(tensor), 0, rows * columns, columns, 1)
-    return replace(plain, row=plain.column, column=plain.row) if adjoint else plain
+    row, column = (1, columns) if adjoint else (columns, 1)
+    value = memory.value(tensor)
+    return Matrices(value=value, offset=0, batch=rows * columns, row=row, column=column)
 
 
 LOWER = {"ATTENTION": lower_attention, "BATCH_MATMUL": lower_batch_matmul}

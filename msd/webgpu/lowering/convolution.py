@@ -22,7 +22,7 @@ from msd.webgpu.kernels.winograd import (
 from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.lowering.weights import StoredWeights, stored_weights
-from msd.webgpu.operations import Convolution, Epilogue, Filter
+from msd.webgpu.operations import Conv2D, Epilogue, Filter
 from msd.webgpu.value import Dispatch
 
 KEEPS_TRANSFORM = 1024
@@ -36,15 +36,23 @@ SLOW_MEMORY = 30.0
 
 def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the dispatches of a convolution; raises DelegateFailed for weights that kernels cannot read."""
-    x, y = op.operands[0], op.outputs[0]
     weights, bias = _weights(_present(op, FILTER)), _bias(op.inputs[BIAS])
     gate = op.inputs[GATE_FILTER]
     if gate is not None:
         weights = _paired(weights, _weights(gate))
-        bias = _paired_bias(bias, _bias(op.inputs[GATE_BIAS]), y.shape[3])
+        bias = _paired_bias(bias, _bias(op.inputs[GATE_BIAS]), op.outputs[0].shape[3])
+    convolution = _described(op, weights, bias, memory)
+    tile = choose_winograd(convolution, memory.gpu) if memory.switches.winograd else None
+    if tile is None:
+        return convolve(convolution, memory.gpu, _step(convolution))
+    return _by_winograd(convolution, weights, tile, memory)
+
+
+def _described(op: Op, weights: StoredWeights, bias: Array | None, memory: Memory) -> Conv2D:
+    x, y, gated = op.operands[0], op.outputs[0], op.inputs[GATE_FILTER] is not None
     batch, height, width, channels = x.shape
     vector, residual = op.inputs[VECTOR], op.inputs[RESIDUAL]
-    convolution = Convolution(
+    return Conv2D(
         x=memory.value(x),
         filter=_packed(weights, memory, _present(op, FILTER).name),
         y=memory.value(y),
@@ -61,26 +69,25 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
         upsample=op.attrs["upsample"],
         epilogue=Epilogue(
             bias=None if bias is None else vector_value(bias, f"{y.name}.bias"),
-            activation="NONE" if gate is not None else op.attrs["activation"],
+            activation="NONE" if gated else op.attrs["activation"],
             **_vector(vector, memory),
             residual=None if residual is None else memory.value(residual),
-            gate=gate is not None,
+            gate=gated,
         ),
     )
-    tile = choose_winograd(convolution, memory.gpu) if memory.switches.winograd else None
-    if tile is None:
-        return convolve(convolution, memory.gpu, _step(convolution))
-    step = _step(convolution)
-    if memory.gpu.balance < SLOW_MEMORY and tile_count(convolution, tile) < KEEPS_TRANSFORM:
-        dispatch, transformed = filter_dispatch(convolution, tile, memory.gpu, step)
-        return [dispatch, *winograd(convolution, transformed, tile, memory.gpu, step)]
-    transformed = transformed_filter(
-        weights.load, convolution.outputs, channels, tile, memory.gpu, f"{y.name}.winograd"
-    )
-    return winograd(convolution, transformed, tile, memory.gpu, step)
 
 
-def _step(convolution: Convolution) -> str:
+def _by_winograd(convolution: Conv2D, weights: StoredWeights, tile: int, memory: Memory) -> list[Dispatch]:
+    gpu, step = memory.gpu, _step(convolution)
+    if gpu.balance < SLOW_MEMORY and tile_count(convolution, tile) < KEEPS_TRANSFORM:
+        dispatch, transformed = filter_dispatch(convolution, tile, gpu, step)
+        return [dispatch, *winograd(convolution, transformed, tile, gpu, step)]
+    name = f"{convolution.y.name}.winograd"
+    transformed = transformed_filter(weights.load, convolution.outputs, convolution.channels, tile, gpu, name)
+    return winograd(convolution, transformed, tile, gpu, step)
+
+
+def _step(convolution: Conv2D) -> str:
     height, width = convolution.kernel
     return f"CONV_2D {height}x{width}"
 

@@ -43,7 +43,7 @@ def _table(tensor: Tensor, memory: Memory) -> Table:
         lambda: weights.load().T, weights.stored, rows, columns, None, memory.gpu, tensor.name
     )
     scale = None if weights.scale is None else vector_value(weights.scale, f"{tensor.name}.scale")
-    return Table(packed.values, weights.stored, rows, columns, scale)
+    return Table(values=packed.values, stored=weights.stored, rows=rows, columns=columns, scale=scale)
 
 
 LOWER = {"EMBEDDING_LOOKUP": lower_lookup, "GATHER": lower_gather}

@@ -12,7 +12,7 @@ from msd.ir.weights import Array
 from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Element, Gpu
 from msd.webgpu.value import Value
-from msd.webgpu.views import View, view
+from msd.webgpu.views import StridedView, view
 
 FLOATS = ("FLOAT32", "FLOAT16")
 
@@ -40,7 +40,7 @@ class Memory:
         """Make `tensor` the same value as `other`, in another shape."""
         self._values[tensor] = self.value(other)
 
-    def view(self, tensor: Tensor) -> tuple[View, Value]:
+    def view(self, tensor: Tensor) -> tuple[StridedView, Value]:
         """Return a tensor as a view and the value that the view is of."""
         seen = view(tensor)
         return seen, self.value(seen.base)
@@ -64,7 +64,7 @@ class Memory:
         if tensor.dtype not in (*FLOATS, "INT32", "INT64") and not (quant and quant.scale.size):
             raise DelegateFailed(f"reads a constant of type {tensor.dtype.lower()}, which kernels do not")
         if quant is None or not quant.scale.size:
-            return lambda: weights.load().astype(dtype).reshape(-1)
+            return lambda: np.asarray(weights.load(), dtype).reshape(-1)
         scale, zero, axis = quant.scale, quant.zero_point, quant.axis
         shape = [1] * len(tensor.shape)
         if scale.size > 1:
@@ -72,7 +72,7 @@ class Memory:
 
         def load() -> Array:
             centred = weights.load().astype(np.float32) - zero.reshape(shape).astype(np.float32)
-            return (centred * scale.reshape(shape)).astype(np.float32).reshape(-1)
+            return np.asarray(centred * scale.reshape(shape), np.float32).reshape(-1)
 
         return load
 

@@ -8,7 +8,7 @@ from msd.webgpu.kernels.pointwise import IDENTITY, Strided, compute
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.lowering.pointwise import broadcast_strides
 from msd.webgpu.value import Dispatch
-from msd.webgpu.views import View, contiguous_strides, view
+from msd.webgpu.views import StridedView, contiguous_strides, view
 
 
 def lower_reshape(op: Op, memory: Memory) -> list[Dispatch]:
@@ -79,7 +79,7 @@ def lower_broadcast(op: Op, memory: Memory) -> list[Dispatch]:
     return compute(IDENTITY, [source], result, y.shape, memory.gpu, step=op.kind)
 
 
-def copy_view(seen: View, y: Tensor, memory: Memory, step: str) -> list[Dispatch]:
+def copy_view(seen: StridedView, y: Tensor, memory: Memory, step: str) -> list[Dispatch]:
     """Return the dispatch that makes a view an array of its own, `y`."""
     source = Strided(memory.value(seen.base), seen.strides, seen.offset)
     result = Strided(memory.value(y), contiguous_strides(y.shape))

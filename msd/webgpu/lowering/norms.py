@@ -51,7 +51,9 @@ def lower_softmax(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the dispatch of a softmax over the last axis."""
     x, y = op.operands[0], op.outputs[0]
     *rows, columns = y.shape
-    soft = Softmax(memory.value(x), memory.value(y), prod(rows), columns, op.attrs["beta"])
+    soft = Softmax(
+        x=memory.value(x), y=memory.value(y), rows=prod(rows), columns=columns, beta=op.attrs["beta"]
+    )
     return softmax(soft, memory.gpu, op.kind)
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import prod
+from typing import cast
 
 from msd.errors import DelegateFailed
 from msd.ir import Op
-from msd.webgpu.kernels.reduction import reduce
+from msd.webgpu.kernels.reduction import Reduction, reduce
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.value import Dispatch
 
@@ -21,7 +22,9 @@ def lower_reduction(op: Op, memory: Memory) -> list[Dispatch]:
         prod(x.shape[part])
         for part in (slice(axes[0]), slice(axes[0], axes[-1] + 1), slice(axes[-1] + 1, None))
     )
-    return reduce(op.kind, memory.value(x), memory.value(y), outer, reduced, inner, memory.gpu, op.kind)
+    return reduce(
+        cast(Reduction, op.kind), memory.value(x), memory.value(y), outer, reduced, inner, memory.gpu, op.kind
+    )
 
 
 LOWER = dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN"), lower_reduction)

@@ -1,0 +1,96 @@
+"""Whole networks: converted checkpoints as programs, and an image, beside LiteRT on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from PIL import Image
+
+import graph_rewrites
+from msd.bundle import open_bundle
+from msd.cli import msd
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import find_recipe
+from msd.parity import psnr
+from msd.runners.interpreter import Interpreter
+from msd.runners.random_inputs import random_inputs
+from msd.webgpu.compile import compile_file
+from msd.webgpu.program import Program
+from msd.webgpu.session import Session
+from tests import checkpoints
+from tests.webgpu_device import device
+
+NETWORKS = ("text_encoder", "unet", "vae_decoder")
+RANDOM = {"sd15": checkpoints.SD15, "sd21": checkpoints.SD21}
+
+
+@pytest.fixture(scope="module")
+def converted(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`converted(name)`: a random checkpoint that diffusers wrote, converted to int8."""
+    folder = tmp_path_factory.mktemp("random")
+
+    def bundle(name: str) -> Path:
+        out = folder / f"{name}-int8"
+        if not out.exists():
+            checkpoints.write(folder / name, RANDOM[name])
+            convert(folder / name, out, Settings(graph_rewrites.load(), find_recipe("gpu-w8")))
+        return out
+
+    return bundle
+
+
+def check(path: Path) -> Program:
+    """Hold a file's program against LiteRT's CPU in float32: at least 100 dB."""
+    with Interpreter(path, float_weights=True) as reference:
+        inputs = random_inputs(reference.inputs.values())
+        wanted = reference.run(inputs)
+    program = compile_file(path, device().gpu)
+    with Session(program, device()) as session:
+        for name, result in session.run(inputs).items():
+            assert psnr(wanted[name], result) >= 100, f"{name}: {psnr(wanted[name], result):.1f} dB"
+    return program
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("checkpoint", sorted(RANDOM))
+def test_networks_of_random_checkpoints(
+    checkpoint: str, network: str, converted: Callable[[str], Path]
+) -> None:
+    check(open_bundle(converted(checkpoint)).path(network))
+
+
+def test_the_demo_text_encoder(demo_int8: Path) -> None:
+    program = check(demo_int8 / "text_encoder.tflite")
+    assert len(program.steps) <= 40
+
+
+def test_the_demo_unet_has_a_quarter_of_its_operations_as_dispatches(demo_int8: Path) -> None:
+    program = compile_file(demo_int8 / "unet.tflite", device().gpu)
+    assert len(program.steps) <= 500
+    assert len(program.pipelines) <= 60
+    assert program.buffers[0] <= 1.05 * program.least_arena
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("network", ["unet", "vae_decoder"])
+def test_the_demo_networks(network: str, demo_int8: Path) -> None:
+    """Half a minute each: SwiftShader multiplies slowly."""
+    check(demo_int8 / f"{network}.tflite")
+
+
+def test_an_image_is_the_one_that_the_cpu_generates(
+    converted: Callable[[str], Path], tmp_path: Path
+) -> None:
+    arrays = []
+    for backend in ("cpu", "webgpu"):
+        image = tmp_path / f"{backend}.png"
+        words = ["generate", str(converted("sd15")), "--prompt", "fox", "--seed", "3", "--steps", "2"]
+        result = CliRunner().invoke(msd, [*words, "--backend", backend, "-o", str(image)])
+        assert result.exit_code == 0, result.output
+        with Image.open(image) as opened:
+            arrays.append(np.asarray(opened.convert("RGB"), np.float64))
+    assert psnr(*arrays) >= 60
