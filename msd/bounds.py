@@ -9,5 +9,8 @@ MOST_THREADS = 1024
 MOST_IMAGES = 1000
 """Of one command: all of them are in memory until the last one is done."""
 
+MOST_IDS = 1 << 21
+"""Ids of tokens are below this, as the rows of a text encoder's table; CLIP has 49,408."""
+
 MOST_PROMPT = 20_000
 """Letters; the longest prompt that is read, of 16 chunks, has some 5,000."""

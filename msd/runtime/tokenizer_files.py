@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msd.bounds import MOST_IDS
 from msd.errors import BadBundle
 from msd.files import bounded
 from msd.runtime.special_token import Special
@@ -20,11 +21,8 @@ END = "<|endoftext|>"
 LENGTH = 77
 DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
 CONFIG = "tokenizer_config.json"
-FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+FILES = ("vocab.json", "merges.txt", "tokenizer.json", CONFIG, "special_tokens_map.json")
 """All files that `read_files` may read: to copy a tokenizer, copy those that exist."""
-
-MOST_IDS = 1 << 21
-"""Ids are below this, as the rows of a text encoder's table; CLIP has 49,408."""
 
 MOST_MERGES = 500_000
 """CLIP has 48,894."""
