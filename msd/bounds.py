@@ -12,5 +12,8 @@ MOST_IMAGES = 1000
 MOST_IDS = 1 << 21
 """Ids of tokens are below this, as the rows of a text encoder's table; CLIP has 49,408."""
 
+MOST_PROMPTS = 10_000
+"""Of one file; each takes seconds to draw."""
+
 MOST_PROMPT = 20_000
 """Letters; the longest prompt that is read, of 16 chunks, has some 5,000."""

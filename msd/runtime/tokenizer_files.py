@@ -27,9 +27,12 @@ FILES = ("vocab.json", "merges.txt", "tokenizer.json", CONFIG, "special_tokens_m
 MOST_MERGES = 500_000
 """CLIP has 48,894."""
 
-MOST_SPECIALS = 10_000
+MOST_SPECIALS = 2000
 LONGEST_SPECIAL = 1000
 """Letters of a special token."""
+
+SPECIAL_LETTERS = 100_000
+"""Of all special tokens together: one pattern finds them, and ten million letters of it take gigabytes."""
 
 MERGES_BYTES = 8 << 20
 
@@ -119,6 +122,9 @@ def _added_tokens(folder: Path, config: Mapping[str, Any]) -> dict[int, Special]
     if len(tokens) > MOST_SPECIALS:
         raise BadBundle(f"{path} adds {len(tokens)} tokens, and at most {MOST_SPECIALS} are read")
     specials = {id: _special(path, f"the added token {id!r}", token) for id, token in tokens}
+    letters = sum(len(special.content) for special in specials.values())
+    if letters > SPECIAL_LETTERS:
+        raise BadBundle(f"{path} adds tokens of {letters} letters, and at most {SPECIAL_LETTERS} are read")
     for id, special in specials.items():
         _require_id(path, special.content, id)
     return specials
