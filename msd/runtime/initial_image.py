@@ -6,6 +6,7 @@ pipelines: Lanczos resampling, values in [-1, 1], a mask of zeros and ones.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,9 +28,14 @@ Fit = Literal["crop", "stretch"]
 SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I")
 """Pillow's modes for images of 16 bits per pixel; it opens those of 16 bits per channel as 8 bits."""
 
+FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP")
+"""Pillow reads more; EPS with a program of its own, which runs what is in the file."""
+
 UNSUPPORTED = ("F",)
 MOST_PIXELS = 50_000_000
 """Of an image or a mask; several copies of them are in memory at once."""
+
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # what is wrong with an image is in our error
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +85,14 @@ def _read(path: Path) -> Image:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        with warnings.catch_warnings(), Image.open(path) as image:
+        with warnings.catch_warnings(), Image.open(path, formats=FORMATS) as image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             if image.width * image.height > MOST_PIXELS:
                 raise BadImage(f"{path} has {_pixels(image.size)}, and at most {MOST_PIXELS} in all are read")
             image.load()
             return ImageOps.exif_transpose(image)
     except UnidentifiedImageError as error:
-        raise BadImage(f"{path} is no image that can be read; PNG, JPEG and WebP can") from error
+        raise BadImage(f"{path} is no image that can be read; {', '.join(FORMATS)} can") from error
     except Image.DecompressionBombError as error:
         raise BadImage(f"{path} has too many pixels: {error}") from error
     except MemoryError as error:
