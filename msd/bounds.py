@@ -2,6 +2,9 @@
 
 MOST_STEPS = 10_000
 MOST_GUIDANCE = 1000.0
+MOST_SCALE = 1000.0
+"""Of a LoRA, of either sign."""
+
 MOST_SEED = (1 << 63) - 1
 MOST_THREADS = 1024
 """LiteRT works with 16,384, and crashes with 32,768."""
