@@ -177,6 +177,19 @@ def test_a_damaged_image_prints_nothing(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("refused\n", "")
 
 
+def test_a_jpeg_of_many_scans_is_refused(tmp_path: Path) -> None:
+    """Each scan of some twenty bytes took as long as decoding all pixels."""
+    path = tmp_path / "a.jpg"
+    Image.new("RGB", (40, 30), "red").save(path, progressive=True)
+    content = path.read_bytes()
+    scan = content[content.rindex(b"\xff\xda") : -2]
+    path.write_bytes(content[:-2] + scan * 90 + content[-2:])
+    assert open_initial_image(path, HEIGHT, WIDTH).pixels.shape == (1, HEIGHT, WIDTH, 3)
+    path.write_bytes(content[:-2] + scan * 91 + content[-2:])
+    with pytest.raises(BadImage, match="has 101 scans, and at most 100 of a JPEG are read"):
+        open_initial_image(path, HEIGHT, WIDTH)
+
+
 def test_an_image_of_too_many_pixels_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(colours(30, 30), tmp_path / "a.png")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 400)

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadImage
+from msd.files import bounded
 from msd.runtime.image import image_of
 
 if TYPE_CHECKING:
@@ -34,6 +35,11 @@ FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP")
 UNSUPPORTED = ("F",)
 MOST_PIXELS = 50_000_000
 """Of an image or a mask; several copies of them are in memory at once."""
+
+MOST_SCANS = 100
+"""Of a JPEG; progressive ones have some ten. A scan of a few bytes takes as long as one of all pixels."""
+
+JPEG_BYTES = 1 << 28
 
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # what is wrong with an image is in our error
 
@@ -89,6 +95,7 @@ def _read(path: Path) -> Image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             if image.width * image.height > MOST_PIXELS:
                 raise BadImage(f"{path} has {_pixels(image.size)}, and at most {MOST_PIXELS} in all are read")
+            _require_few_scans(path, image)
             image.load()
             return ImageOps.exif_transpose(image)
     except UnidentifiedImageError as error:
@@ -100,6 +107,14 @@ def _read(path: Path) -> Image:
     except (OSError, ValueError, SyntaxError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadImage(f"{path} cannot be read: {reason}") from error
+
+
+def _require_few_scans(path: Path, image: Image) -> None:
+    """Raise BadImage for a JPEG whose pixels are gone through more often than `MOST_SCANS`."""
+    if image.format in ("JPEG", "MPO"):
+        scans = bounded.read_bytes(path, JPEG_BYTES).count(b"\xff\xda")
+        if scans > MOST_SCANS:
+            raise BadImage(f"{path} has {scans} scans, and at most {MOST_SCANS} of a JPEG are read")
 
 
 def _rgb(image: Image, path: Path) -> Image:
