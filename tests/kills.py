@@ -1,8 +1,8 @@
 """Ends a process at the n-th of its file-system calls, for every n that there is, by SIGKILL or a power cut.
 
 A power cut also takes half of each file that was not synced. Names are lost from the last to the first, as a
-file system that journals them in order loses them (ext4, XFS, Btrfs): so what is left of them is what was
-there at an earlier call, and earlier calls are tried, too.
+file system that journals them in order loses them (ext4, XFS): so what is left of them is what was there at
+an earlier call, and earlier calls are tried, too.
 """
 
 from __future__ import annotations
