@@ -20,7 +20,7 @@ from msd.sources.h5 import TIMEOUT
 def run_index(path: Path) -> subprocess.CompletedProcess[bytes]:
     """Return what the process of `msd.sources.h5.run_index` returns, by a fork.
 
-    Raises RuntimeError where an exception or a hang ends the process, which no file may bring about.
+    Raises TimeoutExpired as that does, and RuntimeError where an exception ends the process: no file may do that.
     """
     server = _server()
     assert server.stdin
@@ -29,7 +29,9 @@ def run_index(path: Path) -> subprocess.CompletedProcess[bytes]:
     server.stdin.flush()
     code = int(server.stdout.readline())
     answer = path.with_suffix(".answer").read_bytes()
-    if code > 0 or code == -signal.SIGALRM:
+    if code == -signal.SIGALRM:
+        raise subprocess.TimeoutExpired("h5_index", TIMEOUT)
+    if code > 0:
         raise RuntimeError(f"the index ends with {code}: {answer.decode(errors='replace')[-800:]}")
     return subprocess.CompletedProcess([], code, answer)
 
