@@ -20,7 +20,7 @@ from msd.sources.h5 import TIMEOUT
 def run_index(path: Path) -> subprocess.CompletedProcess[bytes]:
     """Return what the process of `msd.sources.h5.run_index` returns, by a fork.
 
-    Raises TimeoutExpired as that does, and RuntimeError where an exception ends the process: no file may do that.
+    Raises TimeoutExpired as that does, and RuntimeError where an exception ends the process, as no file may.
     """
     server = _server()
     assert server.stdin
