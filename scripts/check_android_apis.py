@@ -28,7 +28,7 @@ from scripts.android_apis.table import Judges, read_play, replaced, rows
 from scripts.android_apis.types import Class
 from scripts.android_apis.typescript import read_types
 from tests import kotlinc
-from tests.exported import exported
+from tests.android_projects import export_projects
 
 ROOT = Path(__file__).parents[1]
 STUBS = ROOT / "tests" / "android_stubs"
@@ -119,6 +119,12 @@ def _write(declared: list[Declaration], framework: dict[str, Class]) -> None:
     judges = Judges(declared, framework, read_play(STUBS / "play.json"))
     PAGE.write_text(replaced(PAGE.read_text("utf-8"), rows(found, judges)), "utf-8")
     print(f"{len(found)} calls are in {PAGE.relative_to(ROOT)}")
+
+
+def exported(folder: Path) -> list[Path]:
+    """Return the Kotlin of projects by every delivery, exported to `folder`; the library is there once."""
+    folder.mkdir(exist_ok=True)
+    return [*kotlinc.SOURCES, *export_projects(folder)]
 
 
 def used(folder: Path) -> list[ExternalCall]:

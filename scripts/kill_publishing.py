@@ -1,13 +1,15 @@
-"""Kill what publishes files at each of its file-system calls; print the table of docs/reliability.md.
+"""End what publishes files at each of its file-system calls; print the table of docs/reliability.md.
 
     PYTHONPATH=. python scripts/kill_publishing.py
 
-It takes minutes, and ends with an AssertionError where a kill leaves neither the old output nor the new one.
+Each case is killed, and then has the power cut, at every call. It takes minutes, and ends with an
+AssertionError where neither the old output is left nor the new one.
 """
 
 from __future__ import annotations
 
 import tempfile
+from itertools import product
 from pathlib import Path
 
 import click
@@ -18,16 +20,19 @@ from tests.publications import CASES
 
 @click.command()
 def main() -> None:
-    """Print a line for each case: the kills, and what counted after them."""
-    click.echo("| what is written | kills | then the old counts | then the new counts | neither |")
-    click.echo("|---|---|---|---|---|")
+    """Print a line for each case: the kills, the power cuts, and what counted after them."""
+    click.echo(
+        "| what is written | ended by | at calls | then the old counts | then the new counts | neither |"
+    )
+    click.echo("|---|---|---|---|---|---|")
     total = 0
-    for case in CASES:
+    for case, power in product(CASES, (False, True)):
         with tempfile.TemporaryDirectory() as folder:
-            counts = survive(case, Path(folder) / "kills")
+            counts = survive(case, Path(folder) / "kills", power)
         total += counts.kills
-        click.echo(f"| {case.name} | {counts.kills} | {counts.old} | {counts.new} | 0 |")
-    click.echo(f"\n{total} kills")
+        end = "power cut" if power else "kill"
+        click.echo(f"| {case.name} | {end} | {counts.kills} | {counts.old} | {counts.new} | 0 |")
+    click.echo(f"\n{total} kills and power cuts")
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,6 +13,7 @@ from tests.app_bundles import write_bundle
 from tests.expected_images import write_expected
 from tests.jvm import Jvm
 from tests.kotlinc import SOURCES, class_path, compile_app, library
+from tests.r_class import r_class
 
 STUDIO = Path(__file__).parent / "kotlin_studio"
 ANDROID = "{http://schemas.android.com/apk/res/android}"
@@ -40,6 +40,19 @@ class Projects:
 
 def write_projects(folder: Path) -> Projects:
     """Write a project by each delivery to the new `folder`, and compile them all."""
+    sources = export_projects(folder)
+    for delivery in DELIVERIES:
+        name = delivery.replace("-", "")
+        shown = _shown(folder / delivery / "app/src/main/res", f"com.example.{name}")
+        sources.append(_written(folder / "sources" / name / "Shown.kt", shown))
+    return Projects(folder, compile_app([*sources, *sorted(STUDIO.glob("*.kt"))], "projects"))
+
+
+def export_projects(folder: Path) -> list[Path]:
+    """Write a project by each delivery to the new `folder`, with an instrumented test.
+
+    Returns their Kotlin besides the library's own, each delivery's in packages of its own, and their R.
+    """
     bundle = open_bundle(write_bundle(folder / "bundle", embeddings={"timestep_embedding": 8}))
     expected = write_expected(folder / "expected.png", bundle, level=GRAY)
     sources: list[Path] = []
@@ -48,7 +61,7 @@ def write_projects(folder: Path) -> Projects:
         settings = AndroidSettings(delivery, f"com.example.{name}", steps=(2, 6), app=True, expect=expected)
         export_android(bundle, folder / delivery, settings)
         sources += _renamed(folder / delivery, name, folder)
-    return Projects(folder, compile_app([*sources, *sorted(STUDIO.glob("*.kt"))], "projects"))
+    return sources
 
 
 def kotlin_of(out: Path) -> dict[str, str]:
@@ -68,37 +81,38 @@ def strings_of(res: Path) -> dict[str, str]:
 
 def _renamed(out: Path, name: str, folder: Path) -> list[Path]:
     """Write the Kotlin of an export to `folder`, its delivery in a package called `name`, and its R."""
-    texts = kotlin_of(out) | {"R.kt": _resources(out / "app/src/main/res", f"com.example.{name}")}
-    library_strings = list((out / "sd-runtime/src/main/res").rglob("*.xml"))
-    if library_strings:
-        texts["LibraryR.kt"] = _r("dev.msd.runtime", {"string": _names(library_strings)})
-    for file, text in texts.items():
-        (folder / f"{name}-{file}").write_text(text.replace("dev.msd.delivery", f"dev.msd.{name}"))
-    return [folder / f"{name}-{file}" for file in texts]
+    made = {
+        "R.kt": r_class(f"com.example.{name}", [out / "app"]),
+        "LibraryR.kt": r_class("dev.msd.runtime", [out / "sd-runtime"]),
+    }
+    texts = kotlin_of(out) | {file: text for file, text in made.items() if text}
+    return [
+        _written(folder / "sources" / name / file, text.replace("dev.msd.delivery", f"dev.msd.{name}"))
+        for file, text in texts.items()
+    ]
 
 
-def _names(paths: list[Path]) -> list[str]:
-    return [found for path in paths for found in re.findall(r'<string name="(\w+)"', path.read_text())]
+def _written(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
 
 
-def _resources(res: Path, package: str) -> str:
-    """Return what Gradle's plugin and Android make of an app's resources: R, its strings, and its views."""
+def _shown(res: Path, package: str) -> str:
+    """Return what Android makes of an app's resources: its strings, and the views of its screen."""
     views = {
         element.attrib[f"{ANDROID}id"].removeprefix("@+id/"): element.tag
         for element in ElementTree.parse(res / "layout/studio.xml").getroot().iter()
         if f"{ANDROID}id" in element.attrib
     }
-    strings = strings_of(res)
-    layouts = [path.stem for path in (res / "layout").iterdir()]
-    groups = {"layout": layouts, "string": list(strings), "id": list(views)}
-    lines = [f"    R.string.{name} to {_quoted(text)}," for name, text in strings.items()]
+    lines = [f"    R.string.{name} to {_quoted(text)}," for name, text in strings_of(res).items()]
     made = [
         f"        addView(android.widget.{tag}(context).apply {{ id = R.id.{name} }})"
         for name, tag in views.items()
     ]
     return "\n".join(
         [
-            _r(package, groups),
+            f"package {package}\n",
             "internal val STRINGS: Map<Int, String> = mapOf(",
             *lines,
             ")\n",
@@ -108,14 +122,6 @@ def _resources(res: Path, package: str) -> str:
             "    }\n",
         ]
     )
-
-
-def _r(package: str, groups: dict[str, list[str]]) -> str:
-    objects = [
-        f"    object {group} {{ " + "; ".join(f"const val {n}: Int = {i}" for i, n in enumerate(names)) + " }"
-        for group, names in groups.items()
-    ]
-    return f"package {package}\n\ninternal object R {{\n" + "\n".join(objects) + "\n}\n"
 
 
 def _quoted(text: str) -> str:

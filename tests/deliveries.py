@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from msd.export.android.versions import LIMITS
 from tests.app_bundles import write_bundle
 from tests.jvm import Jvm
 from tests.kotlinc import class_path, compile_app, library
+from tests.r_class import r_class
 
 APP = Path(__file__).parent / "kotlin_app"
 ASSETS = "sd-runtime/src/main/assets"
@@ -72,15 +72,11 @@ def export_all(folder: Path) -> Deliveries:
 
 
 def _renamed(out: Path, name: str, folder: Path) -> list[Path]:
-    """Write an export's sources of its delivery to `folder` in a package called `name`."""
-    texts = {
-        path.name: path.read_text() for path in (out / "sd-runtime").rglob("kotlin/dev/msd/delivery/*.kt")
-    }
-    strings = (out / "sd-runtime/src/main/res").rglob("msd_strings.xml")
-    names = [found for path in strings for found in re.findall(r'<string name="(\w+)"', path.read_text())]
-    if names:
-        values = "; ".join(f"const val {found}: Int = {i}" for i, found in enumerate(names))
-        texts["R.kt"] = f"package dev.msd.runtime\n\ninternal object R {{ object string {{ {values} }} }}\n"
+    """Write an export's sources of its delivery, and Played.kt, to `folder` in a package called `name`."""
+    delivery = (out / "sd-runtime").rglob("kotlin/dev/msd/delivery/*.kt")
+    texts = {path.name: path.read_text() for path in (*delivery, APP / "delivery" / "Played.kt")}
+    if library_r := r_class("dev.msd.runtime", [out / "sd-runtime"]):
+        texts["R.kt"] = library_r
     for file, text in texts.items():
         (folder / f"{name}-{file}").write_text(text.replace("dev.msd.delivery", f"dev.msd.{name}"))
     return [folder / f"{name}-{file}" for file in sorted(texts)]

@@ -1,4 +1,9 @@
-"""Kills a process with SIGKILL at the n-th of its file-system calls, for every n that there is."""
+"""Ends a process at the n-th of its file-system calls, for every n that there is, by SIGKILL or a power cut.
+
+A power cut also takes half of each file that was not synced. Names are lost from the last to the first, as a
+file system that journals them in order loses them (ext4, XFS): so what is left of them is what was there at
+an earlier call, and earlier calls are tried, too.
+"""
 
 from __future__ import annotations
 
@@ -49,17 +54,17 @@ class Counts:
     new: int
 
 
-def survive(case: Case, folder: Path) -> Counts:
-    """Kill a case at each of its calls and check what is left; returns the counts.
+def survive(case: Case, folder: Path, power: bool = False) -> Counts:
+    """Kill a case at each of its calls, or cut the `power`, and check what is left; returns the counts.
 
     After each kill the output is, when it is read, entirely the old one or entirely the new one; the next
     run succeeds and leaves the same bytes as one that nothing killed, and nothing else of ours.
     """
     with patch.object(os, "fsync", lambda descriptor: None):
-        return _survive(case, folder)
+        return _survive(case, folder, power)
 
 
-def _survive(case: Case, folder: Path) -> Counts:
+def _survive(case: Case, folder: Path, power: bool) -> Counts:
     start, new = folder / "start", folder / "new"
     start.mkdir(parents=True)
     case.prepare(start)
@@ -71,7 +76,7 @@ def _survive(case: Case, folder: Path) -> Counts:
     outcomes = []
     for n in range(1, 1000):
         place = folder / str(n)
-        if not _killed(case.work, start, place, n):
+        if not _killed(case.work, start, place, n, power):
             break
         outcomes.append(_read(case, place, before, after))
         _rerun(case, place, after)
@@ -109,13 +114,13 @@ def files(output: Path) -> Files:
     return {name: data for name, data in inside.items() if OURS not in name}
 
 
-def _killed(work: Work, start: Path, place: Path, n: int) -> bool:
+def _killed(work: Work, start: Path, place: Path, n: int, power: bool) -> bool:
     """Do the work in a copy of `start` and be killed at the n-th call; return False if it ends before."""
     shutil.copytree(start, place, symlinks=True)
     child = os.fork()
     if child == 0:
         try:
-            _kill_at(n, place)
+            _kill_at(n, place, power)
             work(place)
             os._exit(0)
         except BaseException:
@@ -129,17 +134,17 @@ def _killed(work: Work, start: Path, place: Path, n: int) -> bool:
     return False
 
 
-def _kill_at(n: int, place: Path) -> None:
+def _kill_at(n: int, place: Path, power: bool) -> None:
     """Kill this process before its n-th call that concerns `place`: before, and for a new file also after.
 
     That is when it is opened and empty.
     """
-    count, around = [0], os.fsencode(place)
+    count, around, on_disk = [0], os.fsencode(place), {_version(path.stat()) for path in _all_files(place)}
 
     def called() -> None:
         count[0] += 1
         if count[0] == n:
-            os.kill(os.getpid(), signal.SIGKILL)
+            _end(place, on_disk if power else None)
 
     def concerns(argument: object) -> bool:
         return isinstance(argument, str | bytes | os.PathLike) and os.fsencode(argument).startswith(around)
@@ -157,8 +162,26 @@ def _kill_at(n: int, place: Path) -> None:
 
         return open_and_count
 
-    def sync(descriptor: int) -> None:  # what a kill leaves does not depend on the disk
+    def sync(descriptor: int) -> None:  # what is left does not depend on this machine's disk
         called()
+        on_disk.add(_version(os.fstat(descriptor)))
 
     os.fsync, builtins.open, io.open = sync, then(builtins.open), then(io.open)  # type: ignore[assignment]
     sys.addaudithook(hook)
+
+
+def _end(place: Path, on_disk: set[tuple[int, ...]] | None) -> None:
+    """Kill this process; with the power goes half of each file whose version is not `on_disk`."""
+    if on_disk is not None:
+        for path in _all_files(place):
+            if _version(path.stat()) not in on_disk:
+                os.truncate(path, path.stat().st_size // 2)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _all_files(place: Path) -> list[Path]:
+    return [path for path in place.rglob("*") if path.is_file() and not path.is_symlink()]
+
+
+def _version(stat: os.stat_result) -> tuple[int, ...]:
+    return stat.st_ino, stat.st_size, stat.st_mtime_ns

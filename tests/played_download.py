@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from msd.export.android.manifest import NAME
+from tests.deliveries import Deliveries
 from tests.jvm import Jvm
-from tests.web_host import WebHost
+from tests.web_host import WebHost, web_host
 
 UNET = "unet.tflite"
 MIDDLE = 150_000
@@ -63,6 +66,15 @@ class PlayedDownload:
 
     def host_files(self) -> set[str]:
         return {path.name for path in self.host.folder.iterdir()} - {NAME, "SHA256SUMS"}
+
+
+@contextmanager
+def played_download(deliveries: Deliveries, jvm: Jvm, folder: Path) -> Iterator[PlayedDownload]:
+    """Yield a new app in `folder`, and serve it a copy of the model."""
+    shutil.copytree(deliveries.site, folder / "site")
+    home = deliveries.home(folder / "home", "download")
+    with web_host(folder / "site") as host:
+        yield PlayedDownload(jvm, home, host)
 
 
 def wait_for(condition: Callable[[], bool]) -> None:

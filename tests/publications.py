@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -205,6 +206,11 @@ def image(folder: Path, force: bool) -> None:
     save_image(_image(1), folder / "out.png", force)
 
 
+def image_without_links(folder: Path) -> None:
+    with patch.object(os, "link", side_effect=OSError(errno.EPERM, "Operation not permitted")):
+        image(folder, False)
+
+
 def _stamped(work: Any) -> Any:
     """Let zip files have one date, so that equal structures are equal bytes."""
 
@@ -235,6 +241,7 @@ CASES = (
     Case("structure cache, new", nothing, _stamped(cache_structure), nothing),
     Case("structure cache, damaged", _stamped(damaged_cache), _stamped(cache_structure), nothing),
     Case("one image, new", nothing, lambda f: image(f, False), nothing, "out.png"),
+    Case("one image, new, on a disk without hard links", nothing, image_without_links, nothing, "out.png"),
     Case(
         "one image, `--force` over another",
         lambda f: (f / "out.png").write_text("old"),

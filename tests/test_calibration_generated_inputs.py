@@ -99,7 +99,13 @@ def test_prompts_are_read_without_comments_and_blanks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(b"# none\n", "has no prompt"), (b"\xff\xfe\x00", "UTF-8 text"), (None, "No such file")],
+    [
+        (b"# none\n", "has no prompt"),
+        (b"\xff\xfe\x00", "UTF-8 text"),
+        (None, "No such file"),
+        (b"a\n" * 10_001, "has 10001 prompts, and at most 10000 are read"),
+        (b"a " * 10_001, "has a prompt of 20001 letters, and at most 20000 are read"),
+    ],
 )
 def test_prompts_are_refused(content: bytes | None, said: str, tmp_path: Path) -> None:
     if content is not None:

@@ -111,6 +111,7 @@ def test_a_recipe_for_a_size(inputs: Path, tmp_path: Path) -> None:
         (("--target-size", "60%", "--target-db", "40"), "give one of"),
         (("--target-size", "many"), "many is not a size; write 600MB or 60%"),
         (("--target-size", "0%"), "0% is not a size"),
+        (("--target-size", "9" * 400 + "%"), "9% is not a size"),
     ],
 )
 def test_wrong_usage_is_refused(arguments: tuple[str, ...], said: str, tmp_path: Path) -> None:

@@ -12,17 +12,15 @@ import pytest
 from msd.export.android.manifest import NAME
 from tests.deliveries import LARGE, Deliveries
 from tests.jvm import Jvm, Refused
-from tests.played_download import MIDDLE, UNET, PlayedDownload, wait_for
+from tests.played_download import MIDDLE, UNET, PlayedDownload, played_download, wait_for
 from tests.tiny_disk import tiny_disk
-from tests.web_host import Answer, web_host
+from tests.web_host import Answer
 
 
 @pytest.fixture
 def app(deliveries: Deliveries, played: Jvm, tmp_path: Path) -> Iterator[PlayedDownload]:
-    shutil.copytree(deliveries.site, tmp_path / "site")
-    home = deliveries.home(tmp_path / "home", "download")
-    with web_host(tmp_path / "site") as host:
-        yield PlayedDownload(played, home, host)
+    with played_download(deliveries, played, tmp_path) as app:
+        yield app
 
 
 def test_a_model_arrives_once_and_progress_goes_from_nothing_to_all(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,16 @@ import pytest
 
 from tests.deliveries import Deliveries
 from tests.jvm import Jvm, Refused
-from tests.played_download import MIDDLE, UNET, PlayedDownload, wait_for
-from tests.web_host import Answer, web_host
+from tests.played_download import MIDDLE, UNET, PlayedDownload, played_download, wait_for
+from tests.web_host import Answer
 
 REDELIVER, NOT_STICKY, DATA_SYNC = 3, 2, 1
 
 
 @pytest.fixture
 def app(deliveries: Deliveries, played: Jvm, tmp_path: Path) -> Iterator[PlayedDownload]:
-    shutil.copytree(deliveries.site, tmp_path / "site")
-    home = deliveries.home(tmp_path / "home", "download")
-    with web_host(tmp_path / "site") as host:
-        yield PlayedDownload(played, home, host)
+    with played_download(deliveries, played, tmp_path) as app:
+        yield app
 
 
 def service(app: PlayedDownload, event: str, **options: Any) -> Any:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from msd.bounds import MOST_IDS
 from msd.errors import BadConfig
-from msd.export.android.tokenizer_files import MOST_TOKENS, VOCABULARY, tokenizer_texts
+from msd.export.android.tokenizer_files import VOCABULARY, tokenizer_texts
 from msd.runtime.tokenizer import Tokenizer, open_tokenizer
 from tests.clip_files import write_tokenizer
 
@@ -37,7 +38,7 @@ def test_a_special_token_leaves_its_line_to_the_token_that_merges_make(tokenizer
         ({"a": 0, "b\r": 1}, r"has a token 'b\\r'; apps need tokens without line breaks"),
         ({"": 0}, r"has a token ''; apps need tokens without line breaks"),
         ({"a": 0, "b": 0}, "'a' and 'b' have the same id 0; apps need one token for each"),
-        ({"a": MOST_TOKENS}, f"has the id {MOST_TOKENS}; ids should be from 0 to {MOST_TOKENS - 1}"),
+        ({"a": MOST_IDS}, f"has the id {MOST_IDS}; ids should be from 0 to {MOST_IDS - 1}"),
         ({"a": -1, "b": 2}, "has the id 2; ids should be from 0"),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,9 +12,8 @@ from msd.errors import OutputUnwritable
 from msd.files.atomic import atomic_write
 from msd.models import structure_cache
 from msd.runners import swiftshader
+from tests.other_user import nobody
 from tests.tiny_disk import tiny_disk
-
-NOBODY = 65534
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
@@ -65,16 +63,6 @@ def test_a_folder_in_the_way(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def nobody() -> Iterator[None]:
-    """Be a user who may not write everywhere, if the tests run as root."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)
-    yield
-    os.seteuid(user)
-
-
-@pytest.fixture
 def closed_folder() -> Iterator[Path]:
     """A folder that all may read and nobody but root may write to."""
     with TemporaryDirectory() as folder:
@@ -83,8 +71,8 @@ def closed_folder() -> Iterator[Path]:
         Path(folder).chmod(0o755)
 
 
-def test_a_folder_that_may_not_be_written(closed_folder: Path, nobody: None) -> None:
-    with pytest.raises(OutputUnwritable, match=r"out cannot be written \(Permission denied\)"):
+def test_a_folder_that_may_not_be_written(closed_folder: Path) -> None:
+    with nobody(), pytest.raises(OutputUnwritable, match=r"out cannot be written \(Permission denied\)"):
         write(closed_folder / "out")
     assert list(closed_folder.iterdir()) == []
 

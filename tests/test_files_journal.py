@@ -11,7 +11,8 @@ from msd.bundle import open_bundle
 from msd.errors import BadBundle, OutputUnwritable
 from msd.files.publication import complete
 from tests.kills import files
-from tests.test_files_publication import names, nobody, place
+from tests.other_user import nobody
+from tests.test_files_publication import names, place
 
 __all__ = ["place"]
 

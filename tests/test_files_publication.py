@@ -7,7 +7,6 @@ import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,20 +23,9 @@ from msd.files.publication import publish, recover, staged
 from tests import publications
 from tests.app_bundles import write_bundle
 from tests.kills import MINE, files
+from tests.other_user import NOBODY, nobody
 from tests.publications import EARLIER, FORCED, SETTINGS, convert
 from tests.tiny_disk import tiny_disk
-
-NOBODY = 65534
-
-
-@contextmanager
-def nobody() -> Iterator[None]:
-    """Be a user who may not write everywhere, if the tests run as root."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(NOBODY)
-    yield
-    os.seteuid(user)
 
 
 @pytest.fixture

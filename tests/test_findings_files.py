@@ -207,6 +207,21 @@ def test_9_tokenizer_files_of_wrong_types(name: str, content: str, tmp_path: Pat
         open_tokenizer(folder)
 
 
+@pytest.mark.parametrize(
+    ("count", "length", "message"),
+    [
+        (2001, 1, "adds 2001 tokens, and at most 2000 are read"),
+        (101, 1000, "of 101000 letters, and at most 100000"),
+    ],
+)
+def test_9_special_tokens_are_bounded(count: int, length: int, message: str, tmp_path: Path) -> None:
+    folder = write_tokenizer(tmp_path)
+    added = {str(40_000 + i): {"content": f"{i:x}".ljust(length, "z")} for i in range(count)}
+    (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": added}))
+    with pytest.raises(BadBundle, match=message):
+        open_tokenizer(folder)
+
+
 @pytest.mark.parametrize("model", ["[]", '{"type": "BPE"}', '{"type": "BPE", "vocab": {}, "merges": [3]}'])
 def test_9_a_whole_tokenizer_of_wrong_types(model: str, tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text(f'{{"model": {model}}}')

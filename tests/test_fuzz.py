@@ -26,10 +26,15 @@ def test_a_past_failure_is_none_any_more(path: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_reader_reads_or_refuses_its_seeds(name: str, tmp_path: Path) -> None:
+def test_a_reader_reads_its_seeds(name: str, tmp_path: Path) -> None:
+    """A seed that is refused, such as one of a format that is past, has mutants that are refused as early."""
+    refused = []
     for seed in READERS[name].seeds:
-        with suppress(MsdError):
+        try:
             assert attempt(READERS[name], tmp_path, seed) is None
+        except MsdError as error:
+            refused.append(str(error))
+    assert len(refused) <= len(READERS[name].seeds) // 10, refused
 
 
 @pytest.mark.parametrize("name", READERS)

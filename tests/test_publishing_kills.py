@@ -10,9 +10,10 @@ from tests.kills import Case, survive
 from tests.publications import CASES
 
 
+@pytest.mark.parametrize("power", [False, True], ids=["kill", "power cut"])
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_a_kill_at_every_call(case: Case, tmp_path: Path) -> None:
-    counts = survive(case, tmp_path)
+def test_an_end_at_every_call(case: Case, power: bool, tmp_path: Path) -> None:
+    counts = survive(case, tmp_path, power)
     assert counts.kills == counts.old + counts.new > 10
     assert counts.old, "no kill came before the new output counted"
     assert counts.new, "no kill came after the new output counted"

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +116,19 @@ def test_closing_ends_it() -> None:
     child = Child({}, BOUNDS)
     child.close()
     assert child.process.returncode is not None
+
+
+def test_a_process_that_cannot_start_leaves_nothing_open(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    before = os.listdir("/proc/self/fd")
+    with pytest.raises(FileNotFoundError):
+        Child({}, BOUNDS)
+    assert os.listdir("/proc/self/fd") == before
+    assert list(tmp_path.iterdir()) == []
 
 
 PARENT = """

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -151,6 +154,40 @@ def test_files_that_are_no_images_are_refused(tmp_path: Path) -> None:
     for path, words in refusals.items():
         with pytest.raises(BadImage, match=words):
             open_initial_image(path, HEIGHT, WIDTH)
+
+
+def test_no_program_is_run_for_an_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pillow hands EPS to Ghostscript, which runs what is in the file."""
+    path = tmp_path / "a.png"
+    Image.new("RGB", (9, 9)).save(path, "EPS")
+    monkeypatch.setattr("subprocess.check_call", lambda *_, **__: pytest.fail("a program is run"))
+    with pytest.raises(BadImage, match="no image that can be read; PNG, JPEG, WEBP, TIFF, GIF, BMP can"):
+        open_initial_image(path, HEIGHT, WIDTH)
+
+
+def test_a_damaged_image_prints_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a.tiff"
+    Image.new("RGB", (9, 9)).save(path)
+    samples = struct.pack("<HHI", 277, 3, 1)
+    assert path.read_bytes().count(samples + b"\3\0") == 1
+    path.write_bytes(path.read_bytes().replace(samples + b"\3\0", samples + b"\0\x10"))
+    program = "import sys; from pathlib import Path; from msd.runtime.initial_image import *\n"
+    program += "try: open_initial_image(Path(sys.argv[1]), 9, 9)\nexcept BadImage: print('refused')"
+    done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("refused\n", "")
+
+
+def test_a_jpeg_of_many_scans_is_refused(tmp_path: Path) -> None:
+    """Each scan of some twenty bytes took as long as decoding all pixels."""
+    path = tmp_path / "a.jpg"
+    Image.new("RGB", (40, 30), "red").save(path, progressive=True)
+    content = path.read_bytes()
+    scan = content[content.rindex(b"\xff\xda") : -2]
+    path.write_bytes(content[:-2] + scan * 90 + content[-2:])
+    assert open_initial_image(path, HEIGHT, WIDTH).pixels.shape == (1, HEIGHT, WIDTH, 3)
+    path.write_bytes(content[:-2] + scan * 91 + content[-2:])
+    with pytest.raises(BadImage, match="has 101 scans, and at most 100 of a JPEG are read"):
+        open_initial_image(path, HEIGHT, WIDTH)
 
 
 def test_an_image_of_too_many_pixels_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import BadConfig
+from msd.runtime import prompt_syntax
 from msd.runtime.prompt import emphasized, tokenize
 from msd.runtime.prompt_syntax import WeightedText, pieces_of
 from msd.runtime.tokenizer import Tokenizer, open_tokenizer
@@ -68,6 +69,22 @@ def test_brackets_are_weights(prompt: str, wanted: list[tuple[str, float]]) -> N
     assert [piece.text for piece in found] == [text for text, _ in wanted]
     np.testing.assert_allclose([piece.weight for piece in found], [weight for _, weight in wanted], 1e-12)
     assert pieces_of(prompt, "plain") == (WeightedText(prompt, 1.0),)
+
+
+@pytest.mark.parametrize("closed", ["", ":0.5)" * 900])
+def test_brackets_within_brackets_make_each_piece_once(closed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Thousands of them made each piece anew for each bracket around it, which took minutes."""
+    made: list[WeightedText] = []
+
+    def counted(*arguments: Any) -> WeightedText:
+        made.append(WeightedText(*arguments))
+        return made[-1]
+
+    monkeypatch.setattr(prompt_syntax, "WeightedText", counted)
+    pieces = prompt_syntax.pieces_of("(a" * 900 + closed, "weights")
+    factor = 0.5 if closed else 1.1
+    np.testing.assert_allclose([piece.weight for piece in pieces], factor ** np.arange(1.0, 901), 1e-12)
+    assert len(made) == 1800
 
 
 @given(pieces=PIECES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -191,6 +192,14 @@ def test_a_missing_tokenizer_is_refused(folder: Path) -> None:
     refuse(folder, "tokenizer has neither vocab.json and merges.txt nor tokenizer.json")
     (folder / "tokenizer" / "tokenizer.json").touch()
     assert "tokenizer.json" in open_folder(folder).tokenizer
+
+
+def test_a_tokenizer_of_gigabytes_takes_no_memory(folder: Path) -> None:
+    """It was read as a whole before its bounds were checked."""
+    path = folder / "tokenizer/vocab.json"
+    os.truncate(path, 8 << 30)
+    with pytest.raises(BadCheckpoint, match=r"vocab\.json cannot be read: it is longer than 33554432 bytes"):
+        open_folder(folder).tokenizer["vocab.json"]()
 
 
 def test_components_that_do_not_fit(folder: Path) -> None:

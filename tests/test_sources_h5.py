@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from msd.errors import BadCheckpoint
 from msd.sources import h5_index
 from msd.sources.h5 import open_file
+from msd.sources.stored import StoredFile
 from tests.keras_cv_files import write_layers
 
 LAYERS = {
@@ -109,6 +110,12 @@ def replaced(make: Callable[[Any], Any]) -> Callable[[Path], None]:
     return edited(change)
 
 
+def in_pieces(file: Any) -> None:
+    del file.attrs["layer_names"]
+    for i in range(1001):
+        file.attrs[f"layer_names{i}"] = [b"input"]
+
+
 def external(group: Any) -> None:
     group.create_dataset("bias:0", (3,), "<f4", external=[("/etc/hostname", 0, 12)])
 
@@ -165,6 +172,11 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         replaced(lambda g: g.create_dataset("bias:0", data=np.zeros(3), compression="gzip")),
         "is not stored in one uncompressed piece",
     ),
+    "a name of many groups": (
+        edited(lambda f: f.attrs.create("layer_names", [b"a/" * 33])),
+        "a/ is listed in 33 groups; there may be 32",
+    ),
+    "a list of many pieces": (edited(in_pieces), "the list layer_names of / has more than 1000 attributes"),
     "a bomb": (replaced(lambda g: g.create_dataset("bias:0", (1 << 50,), "<f4")), "is not stored in one"),
 }
 
@@ -218,6 +230,17 @@ def test_a_file_that_the_library_crashes_on_is_refused(path: Path, monkeypatch: 
         open_file(path)
 
 
+def test_a_file_that_takes_the_library_too_long_is_refused(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = tmp_path / "stopped"
+    stopped.write_text("#!/bin/sh\nkill -XCPU $$\n")
+    stopped.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(stopped))
+    with pytest.raises(BadCheckpoint, match="the HDF5 library takes too long to read it"):
+        open_file(path)
+
+
 def test_a_file_that_the_library_hangs_on_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("msd.sources.h5.TIMEOUT", 0.001)
     with pytest.raises(BadCheckpoint, match=r"does not finish reading it in 0.001 s"):
@@ -244,6 +267,12 @@ def test_arrays_that_are_listed_again_and_again(tmp_path: Path, monkeypatch: pyt
     assert [*h5_index._bounded(iter("abc"))] == [*"abc"]
     with pytest.raises(h5_index.Wrong, match="more than 3 arrays"):
         [*h5_index._bounded(iter("abcd"))]
+
+
+def test_what_lies_past_the_end_takes_no_memory(path: Path) -> None:
+    stored = StoredFile(path, "file", (0, 0, path.stat().st_size, 0))
+    with pytest.raises(BadCheckpoint, match="x is cut short"):
+        stored.read("x", 8, 1 << 62)
 
 
 def _exhausted(*args: Any, **settings: Any) -> Any:

@@ -11,6 +11,7 @@ import click
 
 from msd.cli import options
 from msd.cli.command import Command
+from msd.cli.plain import say, say_json
 from msd.cli.progress import copy_progress
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def export_files(
         )
         with copy_progress() as on_progress:
             export.export_files(picked, output, manifest, force, on_progress)
-    click.echo(f"{output}: README.md says how to include it", err=True)
+    say(f"{output}: README.md says how to include it", err=True)
 
 
 def _one_size(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[Bundle]:
@@ -153,11 +154,11 @@ def _one_size(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[
 def _print_plan(plan: ExportPlan, output: Path, app: bool, as_json: bool) -> None:
     packs = {pack.folder: list(pack.files) for pack in plan.packs}
     if as_json:
-        click.echo(json.dumps({"output": str(output), "model": plan.manifest.model, "packs": packs}))
+        say_json(json.dumps({"output": str(output), "model": plan.manifest.model, "packs": packs}))
         return
     for folder, names in packs.items():
-        click.echo(f"{output / folder}: {', '.join(names)}", err=True)
+        say(f"{output / folder}: {', '.join(names)}", err=True)
     if plan.manifest.weights.licence is None:
-        click.echo("the licence of the weights is unknown; --licence puts it into NOTICE", err=True)
+        say("the licence of the weights is unknown; --licence puts it into NOTICE", err=True)
     goal = "bring it to a phone" if app else "include it"
-    click.echo(f"{output}: README.md says in five steps how to {goal}", err=True)
+    say(f"{output}: README.md says in five steps how to {goal}", err=True)

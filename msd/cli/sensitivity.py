@@ -47,7 +47,7 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     """Read "600MB" or "60%"."""
     if value is None:
         return None
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(%|B|kB|MB|GB)", value)
+    match = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)\s*(%|B|kB|MB|GB)", value)
     if not match or not float(match[1]):
         raise click.BadParameter(f"{value} is not a size; write 600MB or 60%")
     if match[2] == "%":

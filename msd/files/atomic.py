@@ -53,5 +53,6 @@ def _link(temporary: Path, place: Path) -> None:
     except OSError as problem:
         if problem.errno not in NO_LINKS:
             raise
-        os.close(os.open(place, os.O_CREAT | os.O_EXCL))
+        if os.path.lexists(place):  # our own processes hold the lock of the staging folder meanwhile
+            raise FileExistsError from problem
         os.replace(temporary, place)

@@ -43,11 +43,16 @@ _Keys = tuple[Any, ...]
 
 def read_text(path: Path, most: int = TEXT_BYTES) -> str:
     """Return a UTF-8 text of at most `most` bytes."""
+    return read_bytes(path, most).decode("utf-8")
+
+
+def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:
+    """Return the content of a file of at most `most` bytes."""
     with path.open("rb") as file:
         content = file.read(most + 1)
     if len(content) > most:
         raise ValueError(f"it is longer than {most} bytes")
-    return content.decode("utf-8")
+    return content
 
 
 def read_json(path: Path) -> Any:

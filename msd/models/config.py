@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from msd.bounds import MOST_IDS
 from msd.families.stable_diffusion import TEXT_ENCODER, UNET
 from msd.models import settings
 from msd.models.networks import Size
@@ -44,7 +45,7 @@ class TextEncoderConfig:
         width, heads = read.count("hidden_size", 512), read.count("num_attention_heads", 8, most=256)
         read.require_multiple("hidden_size", width, "num_attention_heads", heads)
         return TextEncoderConfig(
-            vocabulary=read.count("vocab_size", 49408, most=1 << 21),
+            vocabulary=read.count("vocab_size", 49408, most=MOST_IDS),
             length=read.count("max_position_embeddings", 77, most=4096),
             width=width,
             hidden=read.count("intermediate_size", 2048),

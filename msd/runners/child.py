@@ -72,23 +72,25 @@ class Child:
         self, environment: Mapping[str, str], bounds: Bounds, worker: str = "msd.runners.worker"
     ) -> None:
         self.bounds, self.peak = bounds, 0
-        self._scratch = ExitStack()
-        folder = self._scratch.enter_context(scratch_folder())
-        self._log = folder / "native.log"
-        self._connection, theirs = Pipe()
-        lifeline, ours = os.pipe()
-        self._scratch.callback(os.close, ours)
-        with self._log.open("wb") as log:
+        with ExitStack() as ours, ExitStack() as theirs:
+            folder = ours.enter_context(scratch_folder())
+            self._log = folder / "native.log"
+            self._connection, connection = Pipe()
+            ours.enter_context(self._connection)
+            theirs.enter_context(connection)
+            lifeline, held = os.pipe()
+            ours.callback(os.close, held)
+            theirs.callback(os.close, lifeline)
+            log = theirs.enter_context(self._log.open("wb"))
             self.process = subprocess.Popen(
-                [sys.executable, "-c", _program(worker, theirs.fileno(), lifeline)],
+                [sys.executable, "-c", _program(worker, connection.fileno(), lifeline)],
                 env=_environment(environment, folder),
-                pass_fds=[theirs.fileno(), lifeline],
+                pass_fds=[connection.fileno(), lifeline],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
-        theirs.close()
-        os.close(lifeline)
+            self._held = ours.pop_all()
 
     @property
     def log(self) -> str:
@@ -114,7 +116,7 @@ class Child:
             self.process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             self._kill()
-        self._scratch.close()
+        self._held.close()
 
     def __enter__(self) -> Child:
         return self

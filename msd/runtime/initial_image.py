@@ -6,6 +6,7 @@ pipelines: Lanczos resampling, values in [-1, 1], a mask of zeros and ones.
 
 from __future__ import annotations
 
+import logging
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.errors import BadImage
+from msd.files import bounded
 from msd.runtime.image import image_of
 
 if TYPE_CHECKING:
@@ -27,9 +29,19 @@ Fit = Literal["crop", "stretch"]
 SIXTEEN_BIT = ("I;16", "I;16L", "I;16B", "I")
 """Pillow's modes for images of 16 bits per pixel; it opens those of 16 bits per channel as 8 bits."""
 
+FORMATS = ("PNG", "JPEG", "WEBP", "TIFF", "GIF", "BMP")
+"""Pillow reads more; EPS with a program of its own, which runs what is in the file."""
+
 UNSUPPORTED = ("F",)
 MOST_PIXELS = 50_000_000
 """Of an image or a mask; several copies of them are in memory at once."""
+
+MOST_SCANS = 100
+"""Of a JPEG; progressive ones have some ten. A scan of a few bytes takes as long as one of all pixels."""
+
+JPEG_BYTES = 1 << 28
+
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # what is wrong with an image is in our error
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,14 +91,15 @@ def _read(path: Path) -> Image:
     from PIL import Image, ImageOps, UnidentifiedImageError
 
     try:
-        with warnings.catch_warnings(), Image.open(path) as image:
+        with warnings.catch_warnings(), Image.open(path, formats=FORMATS) as image:
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             if image.width * image.height > MOST_PIXELS:
                 raise BadImage(f"{path} has {_pixels(image.size)}, and at most {MOST_PIXELS} in all are read")
+            _require_few_scans(path, image)
             image.load()
             return ImageOps.exif_transpose(image)
     except UnidentifiedImageError as error:
-        raise BadImage(f"{path} is no image that can be read; PNG, JPEG and WebP can") from error
+        raise BadImage(f"{path} is no image that can be read; {', '.join(FORMATS)} can") from error
     except Image.DecompressionBombError as error:
         raise BadImage(f"{path} has too many pixels: {error}") from error
     except MemoryError as error:
@@ -94,6 +107,14 @@ def _read(path: Path) -> Image:
     except (OSError, ValueError, SyntaxError) as error:
         reason = getattr(error, "strerror", None) or error
         raise BadImage(f"{path} cannot be read: {reason}") from error
+
+
+def _require_few_scans(path: Path, image: Image) -> None:
+    """Raise BadImage for a JPEG whose pixels are gone through more often than `MOST_SCANS`."""
+    if image.format in ("JPEG", "MPO"):
+        scans = bounded.read_bytes(path, JPEG_BYTES).count(b"\xff\xda")
+        if scans > MOST_SCANS:
+            raise BadImage(f"{path} has {scans} scans, and at most {MOST_SCANS} of a JPEG are read")
 
 
 def _rgb(image: Image, path: Path) -> Image:

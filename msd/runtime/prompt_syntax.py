@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
 import regex
 
 from msd.errors import BadConfig
@@ -53,42 +55,45 @@ def pieces_of(prompt: str, syntax: str) -> tuple[WeightedText, ...]:
         raise BadConfig(f"the prompt syntax {syntax!r} is not known; known are {', '.join(SYNTAXES)}")
     if syntax == "plain":
         return (WeightedText(prompt),)
-    reading = _Reading()
-    for part in PARTS.finditer(prompt):
-        reading.read(part)
-    return tuple(_merged(reading.finished())) or (WeightedText(""),)
+    reading = _Reading(np.ones(len(prompt)))
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in PARTS.finditer(prompt):
+            reading.read(part)
+        return tuple(_merged(reading.finished())) or (WeightedText(""),)
 
 
 @dataclass
 class _Reading:
-    """The pieces read so far, and for each kind of bracket the number of pieces before each open one."""
+    """The texts read so far, their weights, and for each kind of bracket the texts before each open one.
 
-    pieces: list[WeightedText] = field(default_factory=list)
+    `weights` is an array, for thousands of brackets, one in another, multiply those of thousands of texts.
+    """
+
+    weights: npt.NDArray[np.float64]
+    texts: list[str] = field(default_factory=list)
     open: dict[str, list[int]] = field(default_factory=lambda: {bracket: [] for bracket in FACTORS})
 
     def read(self, part: regex.Match[str]) -> None:
         kind, text = str(part.lastgroup), part.group()
         bracket = OPENED_BY[text[-1]] if kind in ("number", "close") else ""
         if kind == "open":
-            self.open[text].append(len(self.pieces))
+            self.open[text].append(len(self.texts))
         elif bracket and self.open[bracket]:
             factor = _number(part["number"]) if kind == "number" else FACTORS[bracket]
             self.weigh(self.open[bracket].pop(), factor)
         else:
-            self.pieces.append(WeightedText(part["escaped"] if kind == "escaped" else text))
+            self.texts.append(part["escaped"] if kind == "escaped" else text)
 
     def weigh(self, start: int, factor: float) -> None:
-        """Multiply the weights of the pieces from `start` on."""
-        self.pieces[start:] = [
-            WeightedText(piece.text, piece.weight * factor) for piece in self.pieces[start:]
-        ]
+        """Multiply the weights of the texts from `start` on."""
+        self.weights[start : len(self.texts)] *= factor
 
     def finished(self) -> list[WeightedText]:
         """Return all pieces, with the brackets closed that are still open."""
         for bracket, starts in self.open.items():
             for start in starts:
                 self.weigh(start, FACTORS[bracket])
-        return self.pieces
+        return [*map(WeightedText, self.texts, self.weights.tolist())]
 
 
 def _number(text: str) -> float:

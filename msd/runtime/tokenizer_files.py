@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msd.bounds import MOST_IDS
 from msd.errors import BadBundle
 from msd.files import bounded
 from msd.runtime.special_token import Special
@@ -20,18 +21,18 @@ END = "<|endoftext|>"
 LENGTH = 77
 DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
 CONFIG = "tokenizer_config.json"
-FILES = ("vocab.json", "merges.txt", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")
+FILES = ("vocab.json", "merges.txt", "tokenizer.json", CONFIG, "special_tokens_map.json")
 """All files that `read_files` may read: to copy a tokenizer, copy those that exist."""
-
-MOST_IDS = 1 << 21
-"""Ids are below this, as the rows of a text encoder's table; CLIP has 49,408."""
 
 MOST_MERGES = 500_000
 """CLIP has 48,894."""
 
-MOST_SPECIALS = 10_000
+MOST_SPECIALS = 2000
 LONGEST_SPECIAL = 1000
 """Letters of a special token."""
+
+SPECIAL_LETTERS = 100_000
+"""Of all special tokens together: one pattern finds them, and ten million letters of it take gigabytes."""
 
 MERGES_BYTES = 8 << 20
 
@@ -121,6 +122,9 @@ def _added_tokens(folder: Path, config: Mapping[str, Any]) -> dict[int, Special]
     if len(tokens) > MOST_SPECIALS:
         raise BadBundle(f"{path} adds {len(tokens)} tokens, and at most {MOST_SPECIALS} are read")
     specials = {id: _special(path, f"the added token {id!r}", token) for id, token in tokens}
+    letters = sum(len(special.content) for special in specials.values())
+    if letters > SPECIAL_LETTERS:
+        raise BadBundle(f"{path} adds tokens of {letters} letters, and at most {SPECIAL_LETTERS} are read")
     for id, special in specials.items():
         _require_id(path, special.content, id)
     return specials

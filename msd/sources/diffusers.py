@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ def open_folder(folder: Path) -> Checkpoint:
         family=family,
         configs=configs,
         weights={c.name: dict(tensors_of(c.part, stored[c.name].tensors)) for c in present},
-        tokenizer={name: path.read_bytes for name, path in tokenizer.items()},
+        tokenizer={name: partial(_read_file, path) for name, path in tokenizer.items()},
         scheduler=read_json(folder, SCHEDULER),
         files=_files(folder, present, tokenizer.values(), stored.values()),
         weight_files={
@@ -181,3 +182,10 @@ def _tokenizer(folder: Path) -> dict[str, Path]:
     if "tokenizer.json" not in files and not {"vocab.json", "merges.txt"} <= files.keys():
         raise BadCheckpoint(f"{folder} has neither vocab.json and merges.txt nor tokenizer.json")
     return files
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return bounded.read_bytes(path)
+    except (OSError, ValueError) as error:
+        raise BadCheckpoint(f"{path} cannot be read: {error}") from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -41,20 +42,27 @@ def open_file(path: Path) -> list[Weights]:
 
 
 def _arrays(stored: StoredFile) -> list[Any]:
-    """Return the name, dtype, shape and first byte of each array, from `msd.sources.h5_index`."""
-    command = [sys.executable, "-m", "msd.sources.h5_index", str(stored.path.absolute())]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    """Return the name, dtype, shape and first byte of each array."""
     try:
-        process = subprocess.run(command, capture_output=True, env=environment, timeout=TIMEOUT)
+        process = run_index(stored.path.absolute())
         index = json.loads(process.stdout)
     except subprocess.TimeoutExpired as error:
         raise stored.wrong(f"the HDF5 library does not finish reading it in {TIMEOUT} s") from error
     except ValueError as error:
+        if process.returncode == -signal.SIGXCPU:
+            raise stored.wrong("the HDF5 library takes too long to read it") from error
         raise stored.wrong(f"the HDF5 library crashes on it (exit code {process.returncode})") from error
     if "wrong" in index:
         raise stored.wrong(index["wrong"])
     arrays: list[Any] = index["arrays"]
     return arrays
+
+
+def run_index(path: Path) -> subprocess.CompletedProcess[bytes]:
+    """Return the process of `msd.sources.h5_index` with what it printed; raises TimeoutExpired."""
+    command = [sys.executable, "-m", "msd.sources.h5_index", str(path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return subprocess.run(command, capture_output=True, env=environment, timeout=TIMEOUT)
 
 
 def _weights(stored: StoredFile, name: str, dtype: str, shape: list[int], begin: int) -> Weights:

@@ -6,13 +6,13 @@ height and width, its `up` is a 1x1 convolution; flattened to matrices they mult
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
+from msd.bounds import MOST_SCALE
 from msd.errors import BadCheckpoint, BadConfig
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Array, Weights
@@ -84,8 +84,8 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
 
 
 def _finite_scale(path: Path | str, scale: float) -> float:
-    if not math.isfinite(scale):
-        raise BadConfig(f"the scale of {path} is {scale}, but it must be a finite number")
+    if not abs(scale) <= MOST_SCALE:
+        raise BadConfig(f"the scale of {path} is {scale}, but it must be from -{MOST_SCALE} to {MOST_SCALE}")
     return float(scale)
 
 

@@ -44,6 +44,8 @@ class StoredFile:
 
         Raises BadCheckpoint if the file has changed or is not readable.
         """
+        if begin + size > self.size:
+            raise self.wrong(f"{name} is cut short")
         try:
             with self.path.open("rb") as file:
                 if stamp_of(file) != self.stamp:

@@ -12,6 +12,7 @@ from contextlib import redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from unittest.mock import patch
 
 import click
 import numpy as np
@@ -41,6 +42,8 @@ from msd.runtime.tokenizer import open_tokenizer
 from msd.sources import embedding, h5, lora, pickled, safetensors
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.diffusers import open_folder, read_json
+from scripts.fuzzing import h5_server
+from scripts.fuzzing.h5_mutate import changed_h5
 from scripts.fuzzing.mutate import (
     Mutate,
     changed_json,
@@ -97,7 +100,9 @@ def _pickle(folder: Path, content: bytes) -> None:
 
 
 def _h5(folder: Path, content: bytes) -> None:
-    for weights in h5.open_file(_path(folder, "x.h5", content)):
+    with patch.object(h5, "run_index", h5_server.run_index):
+        found = h5.open_file(_path(folder, "x.h5", content))
+    for weights in found:
         weights.load()
 
 
@@ -258,7 +263,7 @@ READERS: dict[str, FuzzedReader] = {
     "report": FuzzedReader(_stored("tflite"), flipped, _report),
     "safetensors": FuzzedReader(_stored("safetensors"), changed_safetensors, _safetensors),
     "pickle": FuzzedReader(_stored("pickle"), changed_zip, _pickle),
-    "h5": FuzzedReader(_stored("h5"), flipped, _h5, share=0.002),
+    "h5": FuzzedReader(_stored("h5"), changed_h5, _h5),
     "lora": FuzzedReader(_stored("lora"), changed_safetensors, _lora),
     "embedding": FuzzedReader(_stored("embedding"), changed_safetensors, _embedding, share=0.1),
     "text_encoder-config": FuzzedReader(

@@ -1,6 +1,5 @@
 package dev.msd.tried
 
-import android.app.Activity
 import androidx.activity.result.ActivityResultLauncher
 import androidx.activity.result.IntentSenderRequest
 import com.google.android.gms.tasks.Task
@@ -12,8 +11,8 @@ import com.google.android.play.core.aipacks.AiPackStateUpdateListener
 import com.google.android.play.core.aipacks.AiPackStates
 import com.google.android.play.core.aipacks.model.AiPackStatus
 import com.google.android.play.core.aipacks.model.AiPackStorageMethod
-import dev.msd.aipack.Arrival
 import dev.msd.aipack.Models
+import dev.msd.aipack.played
 import java.io.File
 
 private class AiState(private val name: String, private val said: Said) : AiPackState() {
@@ -82,18 +81,4 @@ internal class AiStore(private val store: Store) : AiPackManager {
     override fun removePack(packName: String): Task<Void> = error("nothing asks this")
 }
 
-internal fun aiPacks(context: TriedContext): Model {
-    val models = Models(context, store.patience)
-    return Model(
-        { models.askConsent(Activity()).let { models.manifest.model } },
-        { tell -> models.folder { tell(words(it)) } },
-        { tell -> models.fetch { tell(words(it)) } },
-    )
-}
-
-private fun words(arrival: Arrival): List<Any> = when (arrival) {
-    is Arrival.Fetching -> listOf("fetching", arrival.done, arrival.total)
-    is Arrival.Checking -> listOf("checking", arrival.done, arrival.total)
-    Arrival.WaitingForWifi -> listOf("wifi")
-    Arrival.NeedsConsent -> listOf("consent")
-}
+internal fun aiPacks(context: TriedContext): Model = played(Models(context, store.patience))

@@ -14,8 +14,8 @@ import com.google.android.play.core.assetpacks.AssetPackStates
 import com.google.android.play.core.assetpacks.StandInStore
 import com.google.android.play.core.assetpacks.model.AssetPackStatus
 import com.google.android.play.core.assetpacks.model.AssetPackStorageMethod
-import dev.msd.assetpack.Arrival
 import dev.msd.assetpack.Models
+import dev.msd.assetpack.played
 import org.json.JSONObject
 import java.io.File
 
@@ -98,21 +98,7 @@ internal class AssetStore(private val store: Store) : AssetPackManager {
     override fun removePack(packName: String): Task<Void> = error("nothing asks this")
 }
 
-internal fun assetPacks(context: TriedContext): Model {
-    val models = Models(context, store.patience)
-    return Model(
-        { models.askConsent(Activity()).let { models.manifest.model } },
-        { tell -> models.folder { tell(words(it)) } },
-        { tell -> models.fetch { tell(words(it)) } },
-    )
-}
-
-private fun words(arrival: Arrival): List<Any> = when (arrival) {
-    is Arrival.Fetching -> listOf("fetching", arrival.done, arrival.total)
-    is Arrival.Checking -> listOf("checking", arrival.done, arrival.total)
-    Arrival.WaitingForWifi -> listOf("wifi")
-    Arrival.NeedsConsent -> listOf("consent")
-}
+internal fun assetPacks(context: TriedContext): Model = played(Models(context, store.patience))
 
 /** Opens a store with an export's packs; nothing is there until it is told. */
 internal fun play(command: JSONObject) {

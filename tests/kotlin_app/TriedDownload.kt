@@ -1,16 +1,15 @@
 package dev.msd.tried
 
-import android.app.Activity
 import android.app.Application
 import android.app.NotificationManager
 import android.app.StandInSystem
 import android.content.Intent
 import android.os.PowerManager
 import android.os.StandInPower
-import dev.msd.download.Arrival
 import dev.msd.download.FetchService
 import dev.msd.download.Models
 import dev.msd.download.Patience
+import dev.msd.download.played
 import org.json.JSONObject
 
 /** The contexts of apps by their folder: a service lives in the app's. */
@@ -28,22 +27,8 @@ private fun patience(command: JSONObject) = Patience(
     tries = command.optInt("tries", 5),
 )
 
-internal fun download(command: JSONObject): Model {
-    val models = Models(contextOf(command), command.getString("base"), patience(command))
-    models.askConsent(Activity())
-    return Model(
-        { models.manifest.model },
-        { tell -> models.folder { tell(words(it)) } },
-        { tell -> models.fetch { tell(words(it)) } },
-    )
-}
-
-private fun words(arrival: Arrival): List<Any> = when (arrival) {
-    is Arrival.Fetching -> listOf("fetching", arrival.done, arrival.total)
-    is Arrival.Checking -> listOf("checking", arrival.done, arrival.total)
-    Arrival.WaitingForWifi -> listOf("wifi")
-    Arrival.NeedsConsent -> listOf("consent")
-}
+internal fun download(command: JSONObject): Model =
+    played(Models(contextOf(command), command.getString("base"), patience(command)))
 
 private var running: FetchService? = null
 private val notifications = StandInSystem.notifications()

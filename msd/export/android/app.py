@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from importlib.resources import files
-
 from msd.export.android.project import APP, GROUP, TARGETING, Project
-from msd.export.android.templates import fill
+from msd.export.android.templates import fill, kotlin_in
 
 NAME = "Stable Diffusion"
 RESOURCES = (
@@ -44,14 +42,12 @@ def _sources(project: Project, kind: str, template: str) -> dict[str, str]:
     """Return the Kotlin sources of a kind, "main" or "androidTest", from the folder of templates."""
     package = project.settings.package
     folder = f"{APP}/src/{kind}/kotlin/{package.replace('.', '/')}"
-    found = files("msd.export.android.templates").joinpath("app", template).iterdir()
     notifies = "true" if project.settings.delivery == "download" else "false"
-    names = sorted(path.name for path in found if path.name.endswith(".kt"))
     return {
         f"{folder}/{name}": fill(
             f"app/{template}/{name}", package=package, address=project.address, notifies=notifies
         )
-        for name in names
+        for name in kotlin_in(f"app/{template}")
     }
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.resources import files
 
-from msd.export.android import templates
 from msd.export.android.packs import Pack
 from msd.export.android.settings import Delivery
-from msd.export.android.templates import fill
+from msd.export.android.templates import fill, kotlin_in
 
 PLACEHOLDER = "not-for-this-device.txt"
 """The file in a pack for devices that get no model; aapt2 drops files whose names begin with a dot."""
@@ -41,7 +39,7 @@ def sources(delivery: Delivery, packs: Sequence[Pack]) -> dict[str, str]:
         "placeholder": PLACEHOLDER,
     }
     folders = ("delivery", *(f"delivery/{name}" for name in FOLDERS[delivery]))
-    return {name: fill(f"{folder}/{name}", **gaps) for folder in folders for name in _kotlin(folder)}
+    return {name: fill(f"{folder}/{name}", **gaps) for folder in folders for name in kotlin_in(folder)}
 
 
 def manifest_entries(delivery: Delivery) -> str:
@@ -63,8 +61,3 @@ def dependencies(delivery: Delivery, catalog: str) -> str:
 def placeholder(min_ram: int) -> str:
     """Return the text of the file in a pack for devices with less memory than `min_ram` bytes."""
     return f"Devices with less than {min_ram} bytes of memory get no model.\n"
-
-
-def _kotlin(folder: str) -> list[str]:
-    found = files(templates).joinpath(folder).iterdir()
-    return sorted(path.name for path in found if path.name.endswith(".kt"))

@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from msd.bounds import MOST_SEED
 from msd.errors import BadImage
 from msd.export.android.manifest import AppManifest
 
@@ -19,7 +20,6 @@ LEAST_PSNR = 30.0
 docs/android-app.md has what wrong networks and what rounding cost images of the demo checkpoint: 17 to 28 dB
 remain, and 36 or more. No phone has been measured.
 """
-LARGEST_SEED = 2**63 - 1
 CHUNKS = ("prompt", "negative_prompt", "seed", "steps", "guidance", "scheduler", "model")
 
 
@@ -97,8 +97,8 @@ def _request(path: Path, chunks: dict[str, str]) -> Expected:
         )
     except ValueError as problem:
         raise BadImage(f"{path} has a request that cannot be read ({problem})") from problem
-    if not 0 <= expected.seed <= LARGEST_SEED:
-        raise BadImage(f"{path} has the seed {expected.seed}; an app takes 0 to {LARGEST_SEED}")
+    if not 0 <= expected.seed <= MOST_SEED:
+        raise BadImage(f"{path} has the seed {expected.seed}; an app takes 0 to {MOST_SEED}")
     return expected
 
 

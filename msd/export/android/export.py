@@ -24,7 +24,7 @@ from msd.export.android.manifest import NAME, AppManifest, describe, dump_manife
 from msd.export.android.model_files import networks, place, sums
 from msd.export.android.packs import Pack, divide, require_small
 from msd.export.android.probe import PROBE, write_probe
-from msd.export.android.project import APP, ASSETS, DOWNLOAD, Project, folder_of
+from msd.export.android.project import APP, ASSETS, DOWNLOAD, Project
 from msd.export.android.readme import readme_texts
 from msd.export.android.settings import PACKS, AndroidSettings, check
 from msd.export.folder import exporting, finish, require_free
@@ -95,7 +95,7 @@ def export_android(
         for texts in (library_texts, app_texts, gradle_texts, readme_texts):
             for name, text in texts(project).items():
                 _write(staging / name, text)
-        _place(bundle, contents, settings, staging, on_progress)
+        _place(bundle, project, staging, on_progress)
         _write_assets(contents.manifest, staging)
         if contents.expected:
             shutil.copyfile(contents.expected.path, staging / EXPECTED)
@@ -103,24 +103,11 @@ def export_android(
     return contents
 
 
-def _place(
-    bundle: Bundle,
-    contents: ExportPlan,
-    settings: AndroidSettings,
-    staging: Path,
-    on_progress: OnProgress | None,
-) -> None:
-    if contents.packs:
-        folders = {
-            name: staging / folder_of(pack, settings) for pack in contents.packs for name in pack.files
-        }
-        first = staging / folder_of(contents.packs[0], settings)
-    else:
-        first = staging / (DOWNLOAD if settings.delivery == "download" else ASSETS)
-        folders = {file.name: first for file in networks(contents.manifest)}
-    place(bundle, contents.manifest, folders, first, on_progress)
-    if settings.delivery == "download":
-        _write(staging / DOWNLOAD / "SHA256SUMS", sums(contents.manifest))
+def _place(bundle: Bundle, project: Project, staging: Path, on_progress: OnProgress | None) -> None:
+    folders = {name: staging / folder for name, folder in project.folders.items()}
+    place(bundle, project.manifest, folders, staging / project.first_folder, on_progress)
+    if project.settings.delivery == "download":
+        _write(staging / DOWNLOAD / "SHA256SUMS", sums(project.manifest))
 
 
 def _write_assets(manifest: AppManifest, staging: Path) -> None:

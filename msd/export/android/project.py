@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msd.export.android.expect import Expected
 from msd.export.android.manifest import AppManifest
+from msd.export.android.model_files import networks
 from msd.export.android.packs import Pack
 from msd.export.android.settings import AndroidSettings
 
@@ -42,6 +43,13 @@ class Project:
     def address(self) -> str:
         """The argument of `Models` after the context: where downloads come from."""
         return f', "{EXAMPLE}"' if self.settings.delivery == "download" else ""
+
+    @property
+    def folders(self) -> dict[str, Path]:
+        """The folder of each network, by its file's name."""
+        if self.packs:
+            return {name: folder_of(pack, self.settings) for pack in self.packs for name in pack.files}
+        return {file.name: self.first_folder for file in networks(self.manifest)}
 
     @property
     def first_folder(self) -> Path:

@@ -9,7 +9,7 @@ import msd
 from msd.export.android.manifest import NAME
 from msd.export.android.model_files import licence_of
 from msd.export.android.packs import size
-from msd.export.android.project import ASSETS, Project, folder_of, on_one_line
+from msd.export.android.project import ASSETS, Project, on_one_line
 from msd.export.android.templates import fill
 from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.export.android.versions import LIMITS, VERSIONS
@@ -74,13 +74,8 @@ def _test(project: Project) -> str:
 
 def _shell_words(project: Project) -> str:
     """Return the model's files as words of a shell's `for`; the manifest is last and completes them."""
-    first = project.first_folder
-    if project.packs:
-        settings = project.settings
-        large = [folder_of(pack, settings) / name for pack in project.packs for name in pack.files]
-    else:
-        large = [first / file.name for file in project.manifest.files if file.signature]
-    paths = [*large, *(first / name for name in (VOCABULARY, MERGES, NAME))]
+    networks = [folder / name for name, folder in project.folders.items()]
+    paths = [*networks, *(project.first_folder / name for name in (VOCABULARY, MERGES, NAME))]
     return " \\\n".join(f"    {shlex.quote(path.as_posix())}" for path in paths)
 
 

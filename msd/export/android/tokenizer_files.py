@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from msd.bounds import MOST_IDS
 from msd.errors import BadConfig
 from msd.runtime.tokenizer import Tokenizer
 
 VOCABULARY, MERGES = "tokens.txt", "merges.txt"
-MOST_TOKENS = 1 << 21
-"""The most tokens of a text encoder that msd converts, as in `msd.models.config`."""
 
 
 def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
@@ -24,8 +23,8 @@ def tokenizer_texts(tokenizer: Tokenizer) -> dict[str, str]:
 
 def _tokens(tokenizer: Tokenizer) -> list[str]:
     highest = max(tokenizer.vocabulary.values())
-    if not 0 <= min(tokenizer.vocabulary.values()) <= highest < MOST_TOKENS:
-        raise BadConfig(f"the tokenizer has the id {highest}; ids should be from 0 to {MOST_TOKENS - 1}")
+    if not 0 <= min(tokenizer.vocabulary.values()) <= highest < MOST_IDS:
+        raise BadConfig(f"the tokenizer has the id {highest}; ids should be from 0 to {MOST_IDS - 1}")
     tokens = [""] * (highest + 1)
     special = {token.content for token in tokenizer.specials}
     for token, number in sorted(tokenizer.vocabulary.items(), key=lambda item: item[0] in special):

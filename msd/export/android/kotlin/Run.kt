@@ -18,7 +18,7 @@ internal class Run(
     fun image(onProgress: OnProgress): GeneratedImage = try {
         val contexts = encoded(onProgress)
         val latents = denoised(contexts, started(onProgress), onProgress)
-        decoded(DECODER, latents, onProgress) { onProgress.onProgress(Progress.Decoding) }
+        decoded(DECODER, latents, onProgress)
     } finally {
         networks.release(ENCODER)
         networks.release(DECODER)
@@ -76,13 +76,13 @@ internal class Run(
         val role = manifest.preview
         if (role == null || clean == null || done == schedule.steps.size) return null
         if (request.previewEvery == 0 || done % request.previewEvery != 0) return null
-        return decoded(role, clean, OnProgress {}) {}
+        return decoded(role, clean, OnProgress {})
     }
 
-    private fun decoded(role: String, latents: FloatArray, onProgress: OnProgress, begin: () -> Unit): GeneratedImage {
+    private fun decoded(role: String, latents: FloatArray, onProgress: OnProgress): GeneratedImage {
         val decoder = networks.take(role, onProgress)
         check()
-        begin()
+        onProgress.onProgress(Progress.Decoding)
         val image = decoder.rows(manifest.file(role), listOf(mapOf("latent" to Tensor.Floats(latents))))
         return GeneratedImage(pixels(image[0]), manifest.width, manifest.height, latents)
     }
