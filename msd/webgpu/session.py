@@ -103,14 +103,18 @@ class Session:
         return self._device.create_buffer(size=-(-size // 16) * 16, usage=_usage(*names))
 
     def _fill(self) -> None:
-        queue = self._device.queue
+        """Write parameters and constants; waits after each buffer, so that copies on the way are freed."""
+        queue, last = self._device.queue, -1
         if self.program.params:
             queue.write_buffer(self._buffers[1], 0, self.program.params)
         for constant in self.program.constants:
             content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
             if content.size % 4:
                 content = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
-            queue.write_buffer(self._buffers[constant.place.buffer], constant.place.offset, content)
+            if constant.place.buffer != last:
+                self.wait()
+                last = constant.place.buffer
+            queue.write_buffer(self._buffers[last], constant.place.offset, content)
 
     def _pipeline(self, pipeline: ComputePipeline) -> tuple[Any, Any]:
         entries = [
