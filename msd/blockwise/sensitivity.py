@@ -172,7 +172,7 @@ def _in_files(calibration: Calibration, folder: Path) -> Calibration:
 def _stored_as(recipe: Recipe, settings: Settings, calibration: Calibration) -> Settings:
     """Return the settings for a conversion with another recipe."""
     pruning = pruning_of(recipe)
-    needed = pruning is not None and pruning.needs_calibration
+    needed = recipe.needs_calibration or (pruning is not None and pruning.needs_calibration)
     return replace(settings, recipe=recipe, calibration=calibration if needed else None)
 
 
