@@ -13,7 +13,7 @@ from msd.encoding.quantize import RANGES, encoder
 from msd.ir import Build, Op, Tensor
 from msd.pruning.layer import rows
 from msd.rounding import compensate, moments
-from msd.rounding.compensate import Part, Rounded, compensated
+from msd.rounding.compensate import InputPart, Rounded, compensated
 from msd.rounding.moments import Moments
 from tests.on_cpu import normal
 
@@ -24,9 +24,9 @@ def inputs(samples: int, size: int, seed: int) -> np.ndarray:
     return np.asarray(mixed + normal(size, seed=seed + 2), np.float64)
 
 
-def part_of(z: np.ndarray) -> Part:
+def part_of(z: np.ndarray) -> InputPart:
     centred = z - z.mean(axis=0)
-    return Part(np.arange(z.shape[1]), centred.T @ centred / len(z), float(np.mean(z**2)))
+    return InputPart(np.arange(z.shape[1]), centred.T @ centred / len(z), float(np.mean(z**2)))
 
 
 def error(z: np.ndarray, weights: np.ndarray, rounded: Rounded) -> float:
@@ -35,7 +35,7 @@ def error(z: np.ndarray, weights: np.ndarray, rounded: Rounded) -> float:
     return float(np.mean(missed**2))
 
 
-def inverse_form(weights: np.ndarray, scale: np.ndarray, store: str, part: Part) -> np.ndarray:
+def inverse_form(weights: np.ndarray, scale: np.ndarray, store: str, part: InputPart) -> np.ndarray:
     """Return GPTQ's integers as its paper computes them: with the inverse of the damped matrix."""
     low, high = RANGES[store]
     damped = part.covariance + np.eye(len(part.inputs)) * compensate.DAMPING * part.mean_square

@@ -18,9 +18,8 @@ REFERENCE = "float32"
 def require_mixable(candidates: Sequence[Recipe], calibration: Calibration) -> None:
     """Raise BadConfig for recipes that cannot be mixed.
 
-    Each must have one storage format for all weights; those of integers must treat the trunk alike, and those
-    that prune share a criterion. One that prunes or rounds on a calibration needs inputs that `msd convert`
-    can be given too.
+    Each must have one storage format for all weights, and those that prune must share a criterion. One that
+    prunes or rounds on a calibration needs inputs that `msd convert` can be given too.
     """
     first = candidates[0]
     for recipe in candidates:
@@ -31,7 +30,6 @@ def require_mixable(candidates: Sequence[Recipe], calibration: Calibration) -> N
             )
         if recipe.without != first.without:
             raise BadConfig(f"{recipe.name} and {first.name} switch off different rewrites; a mix cannot")
-    _require_one_trunk([recipe for recipe in candidates if recipe.lines[0].store in INTEGERS])
     for recipe in candidates:
         if recipe.needs_calibration:
             _require_given(recipe.name, "rounds", calibration)
@@ -49,20 +47,21 @@ def _require_one_pruning(prunings: Mapping[str, Pruning], calibration: Calibrati
             _require_given(name, "prunes", calibration)
 
 
-def _require_one_trunk(candidates: Sequence[Recipe]) -> None:
-    for recipe in candidates:
-        if recipe.trunk != candidates[0].trunk:
-            raise BadConfig(
-                f"{recipe.name} and {candidates[0].name} store a network's trunk differently; a mix cannot"
-            )
-
-
 def _require_given(name: str, verb: str, calibration: Calibration) -> None:
     if calibration.given is None:
         raise BadConfig(
             f"{name} {verb} on a calibration, which msd convert will need too: "
             "give --calibration PROMPTS.txt or a folder of inputs"
         )
+
+
+def with_one_trunk(candidates: Sequence[Recipe]) -> list[Recipe]:
+    """Return the candidates, of which those with integers all have the trunk that the first of them has."""
+    trunk = next((recipe.trunk for recipe in candidates if recipe.trunk), None)
+    return [
+        replace(recipe, trunk=trunk) if any(line.store in INTEGERS for line in recipe.lines) else recipe
+        for recipe in candidates
+    ]
 
 
 def find_candidate(text: str) -> Recipe:

@@ -46,7 +46,7 @@ Encode = Callable[[Array], tuple[Array, Array]]
 
 
 @cache
-def encoder(store: str, granularity: str = "channel", algorithm: str = "auto") -> Encode:
+def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max") -> Encode:
     """Return the function that maps real numbers of any float dtype to (int8 values, float32 scales).
 
     int4 values are int8 too, within [-8, 7]; the writer packs two in a byte. `granularity` "channel" gives a

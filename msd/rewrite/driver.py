@@ -173,7 +173,9 @@ class Ledger:
     ) -> ComponentLedger:
         """Return the ledger as the manifest has it, with the component's pruning and its stored weights."""
         effects = tuple(entry.effect for entry in self.entries.values())
-        return ComponentLedger(self.before, self.after, effects, pruning, weights)
+        return ComponentLedger(
+            before=self.before, after=self.after, rules=effects, pruning=pruning, weights=weights
+        )
 
 
 class RuleError(Exception):

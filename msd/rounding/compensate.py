@@ -55,7 +55,7 @@ class Rounded:
 
 
 @dataclass(frozen=True)
-class Part:
+class InputPart:
     """Some `inputs` of a layer, as indices, with their covariance and their mean square, float64."""
 
     inputs: Array
@@ -66,10 +66,12 @@ class Part:
         """Return R, upper triangular, with R Rᵀ the damped covariance."""
         damped = self.covariance.copy()
         damped[np.diag_indices_from(damped)] += max(DAMPING * self.mean_square, 1e-12)
-        return np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1]
+        return np.ascontiguousarray(np.linalg.cholesky(damped[::-1, ::-1])[::-1, ::-1])
 
 
-def compensated(weights: Array, parts: list[Part], mean: Array, store: str, per_row: bool = True) -> Rounded:
+def compensated(
+    weights: Array, parts: list[InputPart], mean: Array, store: str, per_row: bool = True
+) -> Rounded:
     """Return `weights`, (outputs, inputs), rounded to `store`, one part of the inputs after the other.
 
     `mean`, (inputs,), are the inputs' means. The scale is the one of `CLIPS` with the least error, for each

@@ -9,7 +9,7 @@ import numpy as np
 from msd.ir import Op
 from msd.ir.weights import Array
 from msd.pruning.layer import some_rows
-from msd.rounding.compensate import Part
+from msd.rounding.compensate import InputPart
 
 LARGEST = 4096
 """The most inputs whose products are kept: 134 MB in float64. Layers with more are rounded in parts."""
@@ -53,7 +53,7 @@ class Moments:
         """The inputs' means, float64."""
         return self.sums / self.count
 
-    def parts_of(self, centred: bool) -> list[Part]:
+    def parts_of(self, centred: bool) -> list[InputPart]:
         """Return the parts with their covariances, about zero unless `centred`; the products are used up."""
         parts = []
         for part, total in zip(self.parts, self.products, strict=True):
@@ -61,7 +61,7 @@ class Moments:
             square = float(np.mean(np.diag(total)))
             if centred:
                 total -= np.outer(self.mean[part], self.mean[part])
-            parts.append(Part(part, total, square))
+            parts.append(InputPart(part, total, square))
         self.products = []
         return parts
 
