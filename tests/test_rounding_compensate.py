@@ -58,16 +58,32 @@ def test_it_is_gptq(store: str, outputs: int, size: int, monkeypatch: pytest.Mon
     assert np.mean(found.stored != wanted) < 0.002
 
 
+@pytest.mark.parametrize("store", ["int8", "int4"])
+def test_it_beats_rounding_each_weight(store: str) -> None:
+    """On the inputs it was given, in the mean by far; a single row of few weights may lose."""
+    ratios = []
+    for seed in range(0, 200, 10):
+        z, weights = inputs(300, 24, seed), normal(4, 24, seed=seed + 3)
+        found = compensated(weights, [part_of(z)], z.mean(axis=0), store)
+        integers, scale = encoder(store, "channel", "mse" if store == "int4" else "min-max")(weights)
+        missed = weights - integers * scale[:, None]
+        plain = Rounded(integers, scale, missed @ z.mean(axis=0))
+        ratios.append(error(z, weights, found) / error(z, weights, plain))
+    assert np.mean(ratios) < 0.65, ratios
+
+
 @settings(max_examples=25, deadline=None)
 @given(st.sampled_from(["int8", "int4"]), st.integers(1, 6), st.integers(2, 40), st.integers(0, 99))
-def test_it_beats_rounding_each_weight(store: str, outputs: int, size: int, seed: int) -> None:
-    """With its own scale, on the inputs it was given: never by chance worse than by a tenth."""
+def test_no_row_loses_more_than_a_step_for_each_weight(
+    store: str, outputs: int, size: int, seed: int
+) -> None:
     z, weights = inputs(300, size, seed), normal(outputs, size, seed=seed + 3)
     found = compensated(weights, [part_of(z)], z.mean(axis=0), store)
-    integers, scale = encoder(store, "channel", "mse" if store == "int4" else "min-max")(weights)
-    missed = weights - integers * scale[:, None]
-    plain = Rounded(integers, scale, missed @ z.mean(axis=0))
-    assert error(z, weights, found) <= 1.1 * error(z, weights, plain) + 1e-12
+    pivots = np.diag(part_of(z).factor())
+    most = np.sum(np.square(pivots)) * np.square(found.scale.astype(np.float64)) * 4
+    clipped = np.abs(found.stored).max(axis=1) >= RANGES[store][1]
+    missed = (z - z.mean(axis=0)) @ (weights - found.values).T
+    assert (np.mean(np.square(missed), axis=0) <= most)[~clipped].all()
 
 
 def test_it_finds_nearly_the_best_of_all_roundings() -> None:
