@@ -168,13 +168,16 @@ def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tu
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-def compare(folder: Path, output: Path) -> None:
+@click.option(
+    "--images-only", is_flag=True, help="Leave out components, SSIM and the contact sheet: seconds."
+)
+def compare(folder: Path, output: Path, images_only: bool) -> None:
     """Write the distance of every variant from float32 to OUTPUT, and a contact sheet beside it."""
     files = {name + gpu: folder / f"{place(name + gpu)}.npz" for name in VARIANTS for gpu in ("", GPU)}
     drawn = {name: dict(np.load(path)) for name, path in files.items() if path.is_file()}
     bundles = {name: open_bundle(folder / place(name.removesuffix(GPU))) for name in drawn}
     prompts = captions("held-back", MEASURED, seed=1)[: len(drawn[FLOAT]["pixels"])]
-    wanted = Wanted(bundles[FLOAT], prompts[:CHECKED])
+    wanted = None if images_only else Wanted(bundles[FLOAT], prompts[:CHECKED])
     rows = {name: row(bundles[name], wanted, made, drawn[FLOAT], prompts) for name, made in drawn.items()}
     report = {
         "commands": [f"{COMMAND} convert {folder}", f"{COMMAND} draw {folder}"]
@@ -188,7 +191,8 @@ def compare(folder: Path, output: Path) -> None:
         "variants": rows,
     }
     output.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
-    plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
+    if not images_only:
+        plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
     for name, each in rows.items():
         click.echo(f"{name}: {json.dumps(each)}")
 
@@ -213,13 +217,11 @@ def outputs(bundle: Bundle, component: str, inputs: Sequence[Mapping[str, Any]])
         return [next(iter(network.run(each).values())) for each in inputs]
 
 
-def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Sequence[str]) -> dict[str, Any]:
+def row(
+    bundle: Bundle, wanted: Wanted | None, drawn: Any, reference: Any, prompts: Sequence[str]
+) -> dict[str, Any]:
     """Return the cost of one variant: sizes in bytes, PSNR in dB, SSIM, the share of correct attributes."""
-    components = {name: outputs(bundle, name, wanted.inputs[name]) for name in STABLE_DIFFUSION.required}
-    least = {
-        name: min(psnr(a, b) for a, b in zip(wanted.outputs[name], components[name], strict=True))
-        for name in STABLE_DIFFUSION.required
-    }
+    least = {name: component_least(bundle, name, wanted) for name in STABLE_DIFFUSION.required if wanted}
     latents = [psnr(a, b) for a, b in zip(reference["latents"], drawn["latents"], strict=True)]
     pairs = list(zip(reference["pixels"], drawn["pixels"], strict=True))
     pictures = [psnr(a / 255, b / 255) for a, b in pairs]
@@ -230,11 +232,17 @@ def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Seq
         "latents, median dB": rounded(float(np.median(latents))),
         "pictures, median dB": rounded(float(np.median(pictures))),
         "pictures, least dB": rounded(min(pictures)),
-        "SSIM, mean": round(ssim(reference["pixels"], drawn["pixels"]), 4),
+        "SSIM, mean": round(ssim(reference["pixels"], drawn["pixels"]), 4) if wanted else None,
         "attributes right": round(
             float(np.mean([score(a, b) for a, b in zip(drawn["pixels"], prompts, strict=True)])), 4
         ),
     }
+
+
+def component_least(bundle: Bundle, name: str, wanted: Wanted) -> float:
+    """Return the least PSNR of a network's outputs."""
+    found = outputs(bundle, name, wanted.inputs[name])
+    return min(psnr(a, b) for a, b in zip(wanted.outputs[name], found, strict=True))
 
 
 def rounded(decibels: float) -> float | None:

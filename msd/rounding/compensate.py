@@ -90,8 +90,8 @@ def compensated(
             stored[:, rows, part.inputs], loss = _swept(some, scales[:, rows], store, factor)
             losses[:, rows] += loss
     best = losses.argmin(axis=0) if per_row else np.full(len(real), losses.sum(axis=1).argmin())
-    rows = np.arange(len(real))
-    chosen, scale = stored[best, rows], scales[best, rows]
+    every = np.arange(len(real))
+    chosen, scale = stored[best, every], scales[best, every]
     missed = real - chosen * scale[:, None].astype(np.float64)
     return Rounded(chosen, scale if per_row else scale[:1], missed @ mean)
 
