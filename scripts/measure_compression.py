@@ -168,9 +168,7 @@ def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tu
 @main.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option(
-    "--images-only", is_flag=True, help="Leave out components, SSIM and the contact sheet: seconds."
-)
+@click.option("--images-only", is_flag=True, help="Leave out all that takes minutes.")
 def compare(folder: Path, output: Path, images_only: bool) -> None:
     """Write the distance of every variant from float32 to OUTPUT, and a contact sheet beside it."""
     files = {name + gpu: folder / f"{place(name + gpu)}.npz" for name in VARIANTS for gpu in ("", GPU)}
