@@ -165,7 +165,7 @@ def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tu
     return np.stack([p.pixels for p in pictures]), np.concatenate([p.latents for p in pictures])
 
 
-@main.command()
+@main.command("compare")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--images-only", is_flag=True, help="Leave out all that takes minutes.")

@@ -288,7 +288,7 @@ def test_a_table_of_int4(tmp_path: Path) -> None:
     made = table_graph()
     assert encode(made, recipe(Line("int4"))) == {"INT4": 1}
     assert made.ops[0].version == 4
-    stored, scale = encoder("int4")(TABLE)
+    stored, scale = encoder("int4", "channel", "auto")(TABLE)
     (got,) = run(save(made, tmp_path), IDS)
     assert np.abs(got - (stored * scale[:, None])[IDS]).max() < 1e-6
 
