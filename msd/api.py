@@ -245,8 +245,11 @@ def _pruning(recipe: Recipe, options: ConversionOptions) -> tuple[Pruning | None
     pruning = parse_pruning(recipe.prune) if recipe.prune is not None else None
     if budget:
         pruning = replace(pruning or Pruning(), budget=parse_budget(budget))
-    if calibration and not pruning:
-        raise BadConfig("a calibration is for pruning: give --prune, or a recipe with a table [prune]")
+    if calibration and not pruning and not recipe.is_rounded_on_calibration:
+        raise BadConfig(
+            "a calibration is for pruning and for rounding: give --prune, or a recipe with a table [prune] or"
+            ' with integers by the algorithm "auto" or "gptq"'
+        )
     if pruning and not options.get("refit", True):
         pruning = replace(pruning, refit=False)
     return pruning, Calibration(Path(calibration)) if calibration else None

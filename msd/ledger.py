@@ -63,10 +63,31 @@ class ComponentPruning:
 
 
 @dataclass(frozen=True)
+class StoredWeights:
+    """Large learnt weights of one kind: `store` as in a recipe, and for integers how they were rounded.
+
+    `algorithm` is "gptq", "min-max", "mse" or "rms", else empty. `names` are those of `count` constants in
+    the file; for the kind with the most they are left out: it has all others.
+    """
+
+    store: str
+    algorithm: str
+    count: int
+    names: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.store} {self.algorithm}".strip()
+
+
+@dataclass(frozen=True)
 class ComponentLedger:
-    """One component: its operators `before` and `after` all rewrites, each rewrite's effect, and pruning."""
+    """One component: its operators `before` and `after` all rewrites, each rewrite's effect, and pruning.
+
+    `weights` says how its large learnt weights are stored.
+    """
 
     before: int
     after: int
     rules: tuple[RewriteEffect, ...]
     pruning: ComponentPruning | None = field(default=None, metadata=schema.UNLESS_EMPTY)
+    weights: tuple[StoredWeights, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)

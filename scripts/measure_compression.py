@@ -27,10 +27,11 @@ import click
 import numpy as np
 
 from msd.bundle import Bundle, open_bundle
-from msd.calibration.generated_inputs import collect_inputs
+from msd.calibration.generated_inputs import collect_inputs, record_inputs
 from msd.demo import score
 from msd.demo.captions import captions
 from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.files.atomic import atomic_write
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline
@@ -39,32 +40,49 @@ from scripts.measured import machine
 
 FLOAT = "float32"
 CALIBRATED = ("--calibration", "calibration.txt")
+ROUNDED = ("--calibration", "inputs")
 VARIANTS: dict[str, tuple[str, ...]] = {
     FLOAT: ("--recipe", "float32", "--without", "clip_gelu"),
     "float16": ("--recipe", "float16"),
     "W8": ("--recipe", "gpu-w8"),
+    "W8, no trunk": ("--recipe", "w8-plain.toml"),
+    "W8, calibrated": ("--recipe", "gpu-w8", *ROUNDED),
     "mixed int4 and int8": ("--recipe", "gpu-mixed"),
+    "mixed int4 and int8, calibrated": ("--recipe", "gpu-mixed", *ROUNDED),
+    "W4": ("--recipe", "gpu-w4"),
+    "W4, calibrated": ("--recipe", "gpu-w4", *ROUNDED),
+    "W8, 25 % pruned, all calibrated": ("--recipe", "w8-25-auto.toml", *ROUNDED),
     "W8, 12 % pruned": ("--recipe", "w8-12.toml", *CALIBRATED),
     "W8, 25 % pruned": ("--recipe", "w8-25.toml", *CALIBRATED),
     "W8, 25 % pruned, no refit": ("--recipe", "w8-25.toml", *CALIBRATED, "--no-refit"),
     "W8, 25 % pruned by magnitude": ("--prune", "25%", *CALIBRATED),
     "W8, 25 % pruned by magnitude, no refit": ("--prune", "25%"),
 }
-RECIPE = """delegate = "litert-gpu"
+PLAIN = """delegate = "litert-gpu"
 
 [[line]]
 store = "int8"
+algorithm = "min-max"
+"""
+RECIPE = """delegate = "litert-gpu"
+{trunk}
+[[line]]
+store = "int8"
+algorithm = "{algorithm}"
 
 [prune]
 budget = "{share}%"
 criterion = "reconstruction"
 """
 CALIBRATION = 24
-"""The captions for calibrating pruning; none of them is measured."""
+"""The captions for calibrating; none of them is measured."""
+
+MEASURED = 200
+"""The held-back captions, of which the first are drawn."""
 
 COMMAND = "python -m scripts.measure_compression"
 GPU = ", on a GPU in float16"
-STEPS, GUIDANCE, CHECKED, SHOWN = 20, 7.5, 4, 6
+STEPS, GUIDANCE, CHECKED, SHOWN, KEPT = 20, 7.5, 4, 6, 4
 CHUNK = 5
 
 
@@ -81,11 +99,23 @@ def convert_all(folder: Path, names: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "calibration.txt").write_text("\n".join(captions("train", CALIBRATION, seed=2)) + "\n")
     for share in (12, 25):
-        (folder / f"w8-{share}.toml").write_text(RECIPE.format(share=share))
+        (folder / f"w8-{share}.toml").write_text(RECIPE.format(share=share, trunk="", algorithm="min-max"))
+    (folder / "w8-plain.toml").write_text(PLAIN)
+    automatic = RECIPE.format(share=25, trunk='trunk = "float16"\n', algorithm="auto")
+    (folder / "w8-25-auto.toml").write_text(automatic)
     for name in names:
+        if ROUNDED[1] in VARIANTS[name] and not (folder / ROUNDED[1]).exists():
+            record(folder)
         command = ["msd-convert", "-o", place(name), *VARIANTS[name]]
         click.echo(f"{name}: {' '.join(command)}")
         subprocess.run([Path(sys.executable).with_name(command[0]), *command[1:]], cwd=folder, check=True)
+
+
+def record(folder: Path) -> None:
+    """Record the networks' inputs for the calibration's captions, with the variant W8."""
+    prompts = captions("train", CALIBRATION, seed=2)
+    requests = [Request(p, seed=i, steps=STEPS, guidance=GUIDANCE) for i, p in enumerate(prompts)]
+    record_inputs(open_bundle(folder / place("W8")), requests, folder / ROUNDED[1], KEPT)
 
 
 @main.command()
@@ -98,13 +128,16 @@ def convert_all(folder: Path, names: Sequence[str]) -> None:
 def draw(
     folder: Path, count: int, names: Sequence[str], gpu: bool, processes: int, output: Path | None
 ) -> None:
-    """Generate the same captions with every variant, its weights converted to float."""
-    prompts = list(enumerate(captions("held-back", count, seed=1)))
+    """Generate the same captions with every variant that is not drawn yet, its weights converted to float."""
+    prompts = list(enumerate(captions("held-back", MEASURED, seed=1)[:count]))
     chunks = [prompts[i : i + CHUNK] for i in range(0, count, CHUNK)]
     with ProcessPoolExecutor(processes) as pool:
         for name in names:
             begun = time.perf_counter()
             bundle, made = folder / place(name), place(name + GPU * gpu)
+            if (into := (output or folder) / f"{made}.npz").exists():
+                click.echo(f"{name}: drawn already")
+                continue
             done = list(pool.map(draw_some, [bundle] * len(chunks), chunks, [gpu] * len(chunks)))
             pixels, latents = (np.concatenate(parts) for parts in zip(*done, strict=True))
             values = {
@@ -112,7 +145,8 @@ def draw(
                 "latents": latents,
                 "machine": np.array(machine() + (adapter() if gpu else "")),
             }
-            np.savez_compressed((output or folder) / f"{made}.npz", **values)
+            with atomic_write(into) as temporary, temporary.open("wb") as file:
+                np.savez_compressed(file, **values)
             click.echo(f"{name}: {count} pictures, {time.perf_counter() - begun:.0f} s")
 
 
@@ -131,16 +165,17 @@ def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tu
     return np.stack([p.pixels for p in pictures]), np.concatenate([p.latents for p in pictures])
 
 
-@main.command()
+@main.command("compare")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-def compare(folder: Path, output: Path) -> None:
+@click.option("--images-only", is_flag=True, help="Leave out all that takes minutes.")
+def compare(folder: Path, output: Path, images_only: bool) -> None:
     """Write the distance of every variant from float32 to OUTPUT, and a contact sheet beside it."""
-    bundles = {name + gpu: open_bundle(folder / place(name)) for name in VARIANTS for gpu in ("", GPU)}
-    files = {name: folder / f"{place(name)}.npz" for name in bundles}
+    files = {name + gpu: folder / f"{place(name + gpu)}.npz" for name in VARIANTS for gpu in ("", GPU)}
     drawn = {name: dict(np.load(path)) for name, path in files.items() if path.is_file()}
-    prompts = captions("held-back", len(drawn[FLOAT]["pixels"]), seed=1)
-    wanted = Wanted(bundles[FLOAT], prompts[:CHECKED])
+    bundles = {name: open_bundle(folder / place(name.removesuffix(GPU))) for name in drawn}
+    prompts = captions("held-back", MEASURED, seed=1)[: len(drawn[FLOAT]["pixels"])]
+    wanted = None if images_only else Wanted(bundles[FLOAT], prompts[:CHECKED])
     rows = {name: row(bundles[name], wanted, made, drawn[FLOAT], prompts) for name, made in drawn.items()}
     report = {
         "commands": [f"{COMMAND} convert {folder}", f"{COMMAND} draw {folder}"]
@@ -154,7 +189,8 @@ def compare(folder: Path, output: Path) -> None:
         "variants": rows,
     }
     output.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
-    plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
+    if not images_only:
+        plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
     for name, each in rows.items():
         click.echo(f"{name}: {json.dumps(each)}")
 
@@ -179,13 +215,11 @@ def outputs(bundle: Bundle, component: str, inputs: Sequence[Mapping[str, Any]])
         return [next(iter(network.run(each).values())) for each in inputs]
 
 
-def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Sequence[str]) -> dict[str, Any]:
+def row(
+    bundle: Bundle, wanted: Wanted | None, drawn: Any, reference: Any, prompts: Sequence[str]
+) -> dict[str, Any]:
     """Return the cost of one variant: sizes in bytes, PSNR in dB, SSIM, the share of correct attributes."""
-    components = {name: outputs(bundle, name, wanted.inputs[name]) for name in STABLE_DIFFUSION.required}
-    least = {
-        name: min(psnr(a, b) for a, b in zip(wanted.outputs[name], components[name], strict=True))
-        for name in STABLE_DIFFUSION.required
-    }
+    least = {name: component_least(bundle, name, wanted) for name in STABLE_DIFFUSION.required if wanted}
     latents = [psnr(a, b) for a, b in zip(reference["latents"], drawn["latents"], strict=True)]
     pairs = list(zip(reference["pixels"], drawn["pixels"], strict=True))
     pictures = [psnr(a / 255, b / 255) for a, b in pairs]
@@ -196,11 +230,17 @@ def row(bundle: Bundle, wanted: Wanted, drawn: Any, reference: Any, prompts: Seq
         "latents, median dB": rounded(float(np.median(latents))),
         "pictures, median dB": rounded(float(np.median(pictures))),
         "pictures, least dB": rounded(min(pictures)),
-        "SSIM, mean": round(ssim(reference["pixels"], drawn["pixels"]), 4),
+        "SSIM, mean": round(ssim(reference["pixels"], drawn["pixels"]), 4) if wanted else None,
         "attributes right": round(
             float(np.mean([score(a, b) for a, b in zip(drawn["pixels"], prompts, strict=True)])), 4
         ),
     }
+
+
+def component_least(bundle: Bundle, name: str, wanted: Wanted) -> float:
+    """Return the least PSNR of a network's outputs."""
+    found = outputs(bundle, name, wanted.inputs[name])
+    return min(psnr(a, b) for a, b in zip(wanted.outputs[name], found, strict=True))
 
 
 def rounded(decibels: float) -> float | None:

@@ -36,7 +36,7 @@ def test_the_examples_of_the_page_run(
     assert [p.delegated for p in report.predictions] == [report.operations] * 2
     assert verdict.delegated == verdict.operations == bundle.component("text_encoder").operations
     assert verdict.psnr > 60
-    assert "2011 of 2011" in capsys.readouterr().out.replace("litert-gpu ", "")
+    assert "2015 of 2015" in capsys.readouterr().out.replace("litert-gpu ", "")
 
 
 def test_only_the_listed_names_are_public() -> None:
@@ -65,8 +65,8 @@ def test_mistakes_are_sentences(tmp_path: Path) -> None:
         msd.convert(tmp_path / "nothing", tmp_path / "out")
     with pytest.raises(BadConfig, match="no rewrite is called"):
         msd.convert(None, tmp_path / "out", without=["nothing"])
-    with pytest.raises(BadConfig, match="a calibration is for pruning"):
-        msd.convert(None, tmp_path / "out", calibration=tmp_path)
+    with pytest.raises(BadConfig, match="a calibration is for pruning and for rounding"):
+        msd.convert(None, tmp_path / "out", recipe="float16", calibration=tmp_path)
     with pytest.raises(BadConfig, match="no device is called"):
         msd.predict(tmp_path / "unet.tflite", device="toaster")
     with pytest.raises(BadBundle, match=r"cannot read .*manifest\.json"):

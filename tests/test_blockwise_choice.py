@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.blockwise.candidates import pruned_by_block, require_mixable
+from msd.blockwise.candidates import find_candidate, pruned_by_block, require_mixable, with_one_trunk
 from msd.blockwise.choice import (
     Choice,
     Form,
@@ -25,7 +26,7 @@ from msd.blockwise.mixed_recipe import mixed_recipe
 from msd.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
 from msd.blockwise.target import SizeTarget, Snr
 from msd.calibration.generated_inputs import Calibration
-from msd.encoding.recipe import Line, Recipe, read_recipe
+from msd.encoding.recipe import Line, Recipe, find_recipe, read_recipe
 from msd.errors import BadConfig
 from msd.ledger import PrunedUnit
 from msd.pruning import settings
@@ -227,9 +228,42 @@ def test_a_pruned_unit_in_no_block_is_refused() -> None:
         ([HALF, Recipe("not", (Line("int8"),), prune={"refit": False})], "not and half prune by another"),
         ([INT8, Recipe("off", (Line("int4"),), without=("x",))], "off and w8 switch off different rewrites"),
         ([INT8, INT8], "candidates need different names"),
+        (
+            [Recipe("w4-gptq", (Line("int4", algorithm="gptq"),))],
+            "w4-gptq rounds on a calibration, which msd convert will need too.* give --calibration",
+        ),
         ([Recipe("float32", (Line("int8"),))], "other than float32"),
     ],
 )
 def test_candidates_that_cannot_be_mixed_are_refused(recipes: list[Recipe], said: str) -> None:
     with pytest.raises(BadConfig, match=said):
         require_mixable(recipes, Calibration())
+
+
+def test_a_candidate_may_have_another_algorithm() -> None:
+    found = find_candidate("gpu-w4:gptq")
+    assert (found.name, found.lines[0].algorithm) == ("gpu-w4-gptq", "gptq")
+    assert found.trunk == find_recipe("gpu-w4").trunk
+    assert find_candidate("gpu-w8") == find_recipe("gpu-w8")
+    with pytest.raises(BadConfig, match="no recipe is called 'gpu-w8:best'"):
+        find_candidate("gpu-w8:best")
+
+
+def test_a_trunk_is_that_of_all_candidates_with_integers() -> None:
+    half = Recipe("half", (Line("float16"),))
+    found = with_one_trunk([half, INT4, replace(INT8, trunk="float16")])
+    assert [recipe.trunk for recipe in found] == [None, "float16", "float16"]
+    assert with_one_trunk([half, INT4]) == [half, INT4]
+
+
+def test_a_mix_names_the_algorithms_that_were_measured(tmp_path: Path) -> None:
+    """The calibration that one format needs would else change the other."""
+    blocks = {
+        Forms("unet", name, ()): Form(form, 1, 30.0, 0.001) for name, form in (("a", "w8"), ("b", "w4"))
+    }
+    rounded = replace(INT4, lines=(Line("int4", algorithm="gptq"),))
+    candidates = {"w8": replace(INT8, trunk="float16"), "w4": rounded}
+    (tmp_path / "mixed.toml").write_text(mixed_recipe(blocks, candidates, {}, "30 dB", []))
+    recipe = read_recipe(tmp_path / "mixed.toml")
+    assert recipe.trunk == "float16"
+    assert {line.store: line.algorithm for line in recipe.lines} == {"int8": "min-max", "int4": "gptq"}

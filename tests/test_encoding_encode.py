@@ -232,7 +232,7 @@ def test_integers_through_a_dequantize(store: str, granularity: str, tmp_path: P
     versions = {"int8": 2, "int4": 6}
     assert [(op.kind, op.version) for op in made.ops] == [("DEQUANTIZE", versions[store]), ("CONV_2D", 1)]
     path = save(made, tmp_path)
-    stored, scale = encoder(store, granularity)(KERNEL)
+    stored, scale = encoder(store, granularity, "auto")(KERNEL)
     wanted = convolve(X, stored * scale.astype(np.float64).reshape(-1, 1, 1, 1), 2) + np.arange(16)
     results = [*run(path, X), *Interpreter(path).run({"x": X}).values()]
     results += run_old(path, X) if store == "int8" else []
@@ -256,7 +256,7 @@ def test_a_convolution_computes_with_what_is_stored(
     made = graph(new, [source], [y])
     assert encode(made, recipe(Line(store, granularity=granularity)))[store.upper()] == 1
     assert made.ops[0].version == (5 if granularity == "channel" else 2)
-    stored, scale = encoder(store, granularity)(kernel)
+    stored, scale = encoder(store, granularity, "auto")(kernel)
     wanted = convolve(x, stored * scale.astype(np.float64).reshape(-1, 1, 1, 1), 1) + bias
     (got,) = Interpreter(save(made, tmp_path), float_weights=True).run({"x": x}).values()
     assert np.abs(got - wanted).max() < 1e-5 * np.abs(wanted).max()
@@ -288,7 +288,7 @@ def test_a_table_of_int4(tmp_path: Path) -> None:
     made = table_graph()
     assert encode(made, recipe(Line("int4"))) == {"INT4": 1}
     assert made.ops[0].version == 4
-    stored, scale = encoder("int4")(TABLE)
+    stored, scale = encoder("int4", "channel", "auto")(TABLE)
     (got,) = run(save(made, tmp_path), IDS)
     assert np.abs(got - (stored * scale[:, None])[IDS]).max() < 1e-6
 

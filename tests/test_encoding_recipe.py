@@ -14,6 +14,7 @@ EVERYTHING = """
 description = "mine"
 delegate = "litert-gpu"
 without = ["clip_gelu"]
+trunk = "float16"
 
 [[line]]
 store = "int4"
@@ -21,7 +22,7 @@ op = ["CONV_2D"]
 name = "mid_block.*"
 component = "unet"
 granularity = "tensor"
-algorithm = "mse"
+algorithm = "gptq"
 explicit = true
 
 [prune]
@@ -36,15 +37,15 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_a_file_says_all_there_is(tmp_path: Path) -> None:
-    line = Line("int4", ("CONV_2D",), ("mid_block.*",), ("unet",), "tensor", "mse", True)
-    wanted = Recipe("mine", (line,), "mine", "litert-gpu", ("clip_gelu",), {"what": ["ever"]})
+    line = Line("int4", ("CONV_2D",), ("mid_block.*",), ("unet",), "tensor", "gptq", True)
+    wanted = Recipe("mine", (line,), "mine", "litert-gpu", ("clip_gelu",), {"what": ["ever"]}, "float16")
     assert read_recipe(written(tmp_path, EVERYTHING)) == wanted
 
 
 def test_what_is_not_said_is_as_everywhere(tmp_path: Path) -> None:
     assert read_recipe(written(tmp_path, "")) == Recipe("mine", ())
     found = read_recipe(written(tmp_path, '[[line]]\nstore = "int8"\n'))
-    assert found.lines == (Line("int8", (), (), (), "channel", "min-max", False),)
+    assert found.lines == (Line("int8", (), (), (), "channel", "auto", False),)
 
 
 def test_names_are_patterns_of_any_of_the_sources() -> None:
@@ -60,7 +61,7 @@ def test_names_are_patterns_of_any_of_the_sources() -> None:
 def test_the_digest_is_of_what_a_recipe_does() -> None:
     recipe = find_recipe(DEFAULT)
     assert replace(recipe, name="other", description="other").digest == recipe.digest
-    changes = {"lines": (), "delegate": None, "without": ("clip_gelu",), "prune": {}}
+    changes = {"lines": (), "delegate": None, "without": ("clip_gelu",), "prune": {}, "trunk": None}
     others = {replace(recipe, **{key: value}).digest for key, value in changes.items()}
     assert len(others | {recipe.digest}) == len(changes) + 1
 
@@ -113,7 +114,7 @@ def test_a_name_that_there_is_not() -> None:
         ),
         (
             "[[line]]\nstore = 'int8'\nalgorithm = 'best'",
-            "algorithm is 'best'; choose from min-max",
+            "algorithm is 'best'; choose from auto, gptq, min-max",
         ),
         ("[[line]]\nstore = 'int8'\nexplicit = 1", "explicit is 1; true or false was expected"),
         (

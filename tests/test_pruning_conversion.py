@@ -154,7 +154,11 @@ def test_pruning_decides_what_a_file_is(tmp_path: Path) -> None:
         (["--prune", "99%"], 1, "the budget of 99 % is impossible: at most"),
         (["--prune", "1MB"], 1, "the budget of 1 MB is impossible: the weights of unet take at least"),
         (["--prune", "much"], 1, "'much' is not a budget; give a share as 15% or a size as 600MB"),
-        (["--calibration", "x.txt"], 1, "a calibration is for pruning: give --prune, or a recipe"),
+        (
+            ["--recipe", "float16", "--calibration", "x.txt"],
+            1,
+            "a calibration is for pruning and for rounding: give --prune, or a recipe",
+        ),
         (["--prune", "5%", "--calibration", "nowhere.txt"], 1, "nowhere.txt cannot be read"),
     ],
 )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from msd.blockwise.labels import parts
 from msd.calibration.generated_inputs import Calibration
-from msd.encoding.recipe import Recipe
+from msd.encoding.recipe import CHOICES, INTEGERS, Recipe, find_recipe
 from msd.errors import BadConfig
 from msd.ledger import PrunedUnit
 from msd.pruning.settings import Pruning, UnitShare, parse_pruning
@@ -18,7 +19,7 @@ def require_mixable(candidates: Sequence[Recipe], calibration: Calibration) -> N
     """Raise BadConfig for recipes that cannot be mixed.
 
     Each must have one storage format for all weights, and those that prune must share a criterion. One that
-    prunes on a calibration needs inputs that `msd convert` can be given too.
+    prunes or rounds on a calibration needs inputs that `msd convert` can be given too.
     """
     first = candidates[0]
     for recipe in candidates:
@@ -29,6 +30,9 @@ def require_mixable(candidates: Sequence[Recipe], calibration: Calibration) -> N
             )
         if recipe.without != first.without:
             raise BadConfig(f"{recipe.name} and {first.name} switch off different rewrites; a mix cannot")
+    for recipe in candidates:
+        if recipe.needs_calibration:
+            _require_given(recipe.name, "rounds", calibration)
     if len({recipe.name for recipe in candidates} | {REFERENCE}) <= len(candidates):
         raise BadConfig(f"candidates need different names, other than {REFERENCE}")
     _require_one_pruning({recipe.name: p for recipe in candidates if (p := pruning_of(recipe))}, calibration)
@@ -39,11 +43,37 @@ def _require_one_pruning(prunings: Mapping[str, Pruning], calibration: Calibrati
         first = next(iter(prunings))
         if (pruning.criterion, pruning.refit) != (prunings[first].criterion, prunings[first].refit):
             raise BadConfig(f"{name} and {first} prune by another criterion or refit; a mix has one of each")
-        if pruning.needs_calibration and calibration.given is None:
-            raise BadConfig(
-                f"{name} prunes on a calibration, which msd convert will need too: "
-                "give --calibration PROMPTS.txt or a folder of inputs"
-            )
+        if pruning.needs_calibration:
+            _require_given(name, "prunes", calibration)
+
+
+def _require_given(name: str, verb: str, calibration: Calibration) -> None:
+    if calibration.given is None:
+        raise BadConfig(
+            f"{name} {verb} on a calibration, which msd convert will need too: "
+            "give --calibration PROMPTS.txt or a folder of inputs"
+        )
+
+
+def with_one_trunk(candidates: Sequence[Recipe]) -> list[Recipe]:
+    """Return the candidates, of which those with integers all have the trunk that the first of them has."""
+    trunk = next((recipe.trunk for recipe in candidates if recipe.trunk), None)
+    return [
+        replace(recipe, trunk=trunk) if any(line.store in INTEGERS for line in recipe.lines) else recipe
+        for recipe in candidates
+    ]
+
+
+def find_candidate(text: str) -> Recipe:
+    """Return the recipe NAME|FILE, or of NAME|FILE:ALGORITHM with that algorithm; raises BadConfig."""
+    name, colon, algorithm = text.rpartition(":")
+    if not colon or algorithm not in CHOICES["algorithm"]:
+        return find_recipe(text)
+    recipe = find_recipe(name)
+    lines = tuple(
+        replace(line, algorithm=algorithm) if line.store in INTEGERS else line for line in recipe.lines
+    )
+    return replace(recipe, name=f"{recipe.name}-{algorithm}", lines=lines)
 
 
 def pruning_of(recipe: Recipe) -> Pruning | None:

@@ -49,6 +49,7 @@ def compare(
                 runs[name],
                 final,
                 partial(on_progress, name),
+                weights=ledger.weights if (ledger := compressed.manifest.ledger.get(name)) else (),
             )
     return BlockReport(
         command=command,

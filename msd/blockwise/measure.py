@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msd import tflite
 from msd.blockwise.blocks import Block, blocks, swapped, weight_bytes
-from msd.blockwise.labels import Pair
+from msd.blockwise.labels import Pair, is_learned
 from msd.blockwise.result import BlockError, ComponentErrors
 from msd.calibration.activations import watch
 from msd.calibration.store import Store, running
@@ -18,6 +18,7 @@ from msd.errors import BadModelFile
 from msd.files.scratch import scratch_folder
 from msd.ir import Graph, Tensor
 from msd.ir.weights import Array
+from msd.ledger import StoredWeights
 from msd.parity import ErrorSum
 
 OnProgress = Callable[[str, int, int], None]
@@ -31,6 +32,7 @@ def measure(
     final: bool = False,
     on_progress: OnProgress = lambda what, done, total: None,
     together: Collection[Pair] = (),
+    weights: Sequence[StoredWeights] = (),
 ) -> ComponentErrors:
     """Return the error of each block of the file `compressed` of the network in the file `reference`.
 
@@ -39,8 +41,8 @@ def measure(
     of the reference's squares over those of the differences, both summed over all results, elements and
     inputs. With `final`, each block also replaces its counterpart in the reference network, and the error of
     the network's results is that block's share of the whole; the compressed network runs as well. Blocks
-    `together` are one. Raises BadModelFile for files that are not versions of one network, or inputs that do
-    not fit.
+    `together` are one. `weights` are the manifest's. Raises BadModelFile for files that are not versions of
+    one network, or inputs that do not fit.
     """
     ours, theirs = tflite.read(reference).main, tflite.read(compressed).main
     try:
@@ -64,7 +66,8 @@ def measure(
             hybrid = swapped(ours, block, known)
             swaps.append(_final(hybrid, _stored(hybrid, known, store), ours, store, compressed))
         whole = _final(theirs, inputs, ours, store, compressed) if final else None
-    return ComponentErrors(store.runs, _rows(every, alone, swaps), None if whole is None else _ratio(whole))
+    rows = _rows(every, alone, swaps, weights)
+    return ComponentErrors(store.runs, rows, None if whole is None else _ratio(whole))
 
 
 def result_snr(reference: Path, compressed: Path, inputs: Iterable[Mapping[str, Array]]) -> float | None:
@@ -117,7 +120,10 @@ def _add(error: ErrorSum, reference: Array, value: Array, where: str) -> None:
 
 
 def _rows(
-    every: Sequence[Block], alone: Sequence[ErrorSum], swaps: Sequence[ErrorSum]
+    every: Sequence[Block],
+    alone: Sequence[ErrorSum],
+    swaps: Sequence[ErrorSum],
+    weights: Sequence[StoredWeights],
 ) -> tuple[BlockError, ...]:
     ours, theirs = (weight_bytes([getattr(b, side) for b in every]) for side in ("reference", "compressed"))
     rows = tuple(
@@ -128,10 +134,19 @@ def _rows(
             bytes=after,
             snr_db=_ratio(error),
             max_error=error.largest,
+            stored=_stored_as(block.compressed, weights),
         )
         for block, before, after, error in zip(every, ours, theirs, alone, strict=True)
     )
     return _with_finals(rows, swaps) if swaps else rows
+
+
+def _stored_as(graph: Graph, weights: Sequence[StoredWeights]) -> tuple[str, ...]:
+    """Return the kinds of a block's large weights; the first of `weights` is that of all without a name."""
+    kinds = {name: str(kind) for kind in weights for name in kind.names}
+    rest = str(weights[0]) if weights else ""
+    found = (t.name.removesuffix(f"/{t.dtype.lower()}") for t in graph.tensors() if is_learned(t))
+    return tuple(sorted({kinds.get(name, rest) for name in found} - {""}))
 
 
 def _with_finals(rows: Sequence[BlockError], swaps: Sequence[ErrorSum]) -> tuple[BlockError, ...]:

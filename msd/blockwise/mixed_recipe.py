@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from msd.blockwise.candidates import REFERENCE, pruning_of
 from msd.blockwise.choice import Choice, Form
 from msd.blockwise.labels import parts
 from msd.blockwise.sensitivity import Outcome, ratio
+from msd.encoding.quantize import PLAIN
 from msd.encoding.recipe import BITS, Line, Recipe
 
 DEFAULTS = Line("float32")
@@ -33,6 +35,8 @@ def mixed_recipe(
     text.append(f"description = {json.dumps(f'mixed for {target}: ' + ', '.join(candidates))}")
     if len({recipe.delegate for recipe in recipes}) == 1 and recipes[0].delegate:
         text.append(f"delegate = {json.dumps(recipes[0].delegate)}")
+    if trunk := next((recipe.trunk for recipe in recipes if recipe.trunk), None):
+        text.append(f"trunk = {json.dumps(trunk)}")
     if recipes[0].without:
         text.append(f"without = {json.dumps(list(recipes[0].without))}")
     return "\n".join([*text, *_lines(choice, candidates), *_prune(choice, recipes)]) + "\n"
@@ -63,6 +67,8 @@ def _holds(block: tuple[str, str], other: tuple[str, str]) -> bool:
 
 def _line(line: Line, component: str, chosen: Mapping[str, Form]) -> list[str]:
     """Return a line of the recipe, each block with its cost."""
+    # A calibration for one format must not change another that was measured without.
+    line = replace(line, algorithm=PLAIN.get(line.store, "auto")) if line.algorithm == "auto" else line
     changed = {
         key: value
         for key in ("granularity", "algorithm", "explicit")

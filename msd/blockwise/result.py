@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from msd.errors import BadReport
@@ -20,7 +20,8 @@ class BlockError:
     `snr_db` and `max_error` are of its results alone, on the reference's inputs; `final_snr_db` is of the
     network's results when this block alone is compressed, and `final_share` its part of the sum of all such
     errors, from 0 to 1. A ratio is None where there is no error at all, and all finals where they were not
-    asked for.
+    asked for. `stored` are the kinds of the block's large weights, such as "int8 gptq", where the manifest
+    says them.
     """
 
     name: str
@@ -31,6 +32,7 @@ class BlockError:
     max_error: float
     final_snr_db: float | None = None
     final_share: float | None = None
+    stored: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,13 @@ from pathlib import Path
 
 from msd import tflite
 from msd.blockwise.blocks import torn
-from msd.blockwise.candidates import REFERENCE, pruned_by_block, pruning_of, require_mixable
+from msd.blockwise.candidates import (
+    REFERENCE,
+    pruned_by_block,
+    pruning_of,
+    require_mixable,
+    with_one_trunk,
+)
 from msd.blockwise.choice import Choice, Form, Forms, smallest, total_bytes, within_noise, within_size
 from msd.blockwise.measure import measure, result_snr
 from msd.blockwise.result import ComponentErrors, finite
@@ -109,6 +115,7 @@ def study(
     Raises what `require_mixable`, `convert`, `Calibration.runs` and `measure` raise.
     """
     require_mixable(candidates, calibration)
+    candidates = with_one_trunk(candidates)
     in_files = _in_files(calibration, folder)
     on_conversion = _converting(on_progress)
     job = open_job(source, settings)
@@ -172,7 +179,7 @@ def _in_files(calibration: Calibration, folder: Path) -> Calibration:
 def _stored_as(recipe: Recipe, settings: Settings, calibration: Calibration) -> Settings:
     """Return the settings for a conversion with another recipe."""
     pruning = pruning_of(recipe)
-    needed = pruning is not None and pruning.needs_calibration
+    needed = recipe.needs_calibration or (pruning is not None and pruning.needs_calibration)
     return replace(settings, recipe=recipe, calibration=calibration if needed else None)
 
 

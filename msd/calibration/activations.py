@@ -45,7 +45,7 @@ def watch(
     pieces = split_graph(needed, max(1, math.ceil(weights / piece)))
     with scratch_folder() as folder:
         store = Store(folder)
-        for run_inputs in _by_tensor(graph, inputs):
+        for run_inputs in by_tensor(graph, inputs):
             for tensor, value in run_inputs.items():
                 store.add(tensor, value)
         for tensor in dict.fromkeys(t for t in tensors if t in graph.inputs):
@@ -73,7 +73,7 @@ def _write_ahead(
             yield file, later
 
 
-def _by_tensor(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[dict[Tensor, Array]]:
+def by_tensor(graph: Graph, inputs: Iterable[Mapping[str, Array]]) -> Iterator[dict[Tensor, Array]]:
     """Yield each run's inputs by tensor; raises BadModelFile unless they fit."""
     ports = Interface.of(Model([graph]), Path(graph.name)).inputs
     tensors = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}

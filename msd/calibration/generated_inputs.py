@@ -61,6 +61,10 @@ class Calibration:
         own = images.unless(self.steps, self.guidance)
         return replace(self, steps=own.steps, guidance=own.guidance)
 
+    def is_for(self, component: str) -> bool:
+        """Whether there are inputs of a network: prompts give those of all, a folder has one for each."""
+        return self.given is None or not self.given.is_dir() or (self.given / component).is_dir()
+
     def facts(self) -> list[object]:
         """Return all that determines the inputs: numbers, and the SHA-256 of files; raises BadCalibration."""
         settings: list[object] = [self.steps, self.kept, self.guidance, self.seed]

@@ -112,7 +112,7 @@ def _table(name: str, part: ComponentErrors) -> Any:
 
     table = Table(title=f"{name}, {part.runs} inputs", title_justify="left")
     table.add_column("block", no_wrap=True)
-    for column in ("weights, kB", "before", "SNR, dB", "max error", "SNR of the result", "share"):
+    for column in ("weights, kB", "before", "SNR, dB", "max error", "SNR of the result", "share", "stored"):
         table.add_column(column, justify="right")
     for block in part.worst_first:
         has_share = block.final_share is not None
@@ -124,6 +124,7 @@ def _table(name: str, part: ComponentErrors) -> Any:
             f"{block.max_error:.2g}",
             decibels(block.final_snr_db) if has_share else "",
             f"{block.final_share:.1%}" if has_share else "",
+            ", ".join(block.stored),
         )
     return table
 

@@ -127,7 +127,8 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     "--calibration",
     type=click.Path(path_type=Path),
     metavar="PROMPTS.txt|FOLDER",
-    help="Refit after pruning, on prompts (one per line) or a folder of .npz inputs.",
+    help="Round so that errors compensate, and refit after pruning, on prompts (one per line) or a folder of"
+    " .npz inputs.",
 )
 @click.option("--no-refit", is_flag=True, help="Do not refit the layers that read pruned units.")
 @click.option(

@@ -62,8 +62,9 @@ def _size(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     "candidates",
     multiple=True,
     required=True,
-    metavar="RECIPE",
-    help="A recipe that stores all weights alike, and may prune; may be repeated. float32 is always one.",
+    metavar="RECIPE[:ALGORITHM]",
+    help="A recipe that stores all weights alike, and may prune, maybe with another algorithm, as in"
+    " gpu-w4:gptq; may be repeated. float32 is always one.",
 )
 @click.option(
     "--target-size",
@@ -141,17 +142,19 @@ def _measure_and_write(
     on_progress: OnProgress,
 ) -> Sensitivity:
     """Measure the blocks, choose formats, write the recipe, and measure its result."""
-    from msd.blockwise.candidates import pruning_of
+    from msd.blockwise.candidates import find_candidate, pruning_of
     from msd.blockwise.mixed_recipe import mixed_recipe
     from msd.blockwise.sensitivity import Sensitivity, names, prove, study
-    from msd.encoding.recipe import find_recipe, read_recipe
+    from msd.encoding.recipe import read_recipe
 
-    recipes = [find_recipe(name) for name in candidates]
+    recipes = [find_candidate(name) for name in candidates]
     measured = study(source, settings, recipes, calibration, folder, on_progress)
     calibration = calibration.completed(measured.reference.manifest.images)
     notes = [f"Made by: {command_line()}", f"Calibrated with {calibration}."]
     if any(p and p.needs_calibration for p in map(pruning_of, recipes)):
         notes.append(f"Convert with --calibration {calibration.given}: what is pruned depends on it.")
+    if any(recipe.needs_calibration for recipe in recipes):
+        notes.append(f"Convert with --calibration {calibration.given}: gptq rounds on it.")
     aim = _target(measured, *goal)
     for attempt in range(1, ATTEMPTS + 1):
         on_progress("mixed", "converting and running", attempt, ATTEMPTS)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,17 +15,26 @@ from msd.conversion.prune import PrunedModels
 from msd.conversion.stopwatch import Stopwatch
 from msd.conversion.trace import traced_model
 from msd.encoding.compatibility import require_supported
-from msd.encoding.encode import Encoding, encode
+from msd.encoding.encode import Encoding, encode, nothing_rounded
 from msd.encoding.recipe import Recipe
 from msd.ir import Model
 from msd.ir.embedding_lookup import split_lookup
 from msd.ledger import ComponentLedger
 from msd.models.structure_cache import is_cached, structure_of
 from msd.rewrite import Ledger, apply, ops_by_kind
+from msd.rounding.rounding import Rounding
 from msd.sizes.share import SharedFile, together
 
 OnStage = Callable[[str, int, int], None]
 """Called with the stage of a component, how much of it is done, and the total."""
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What a conversion changes on a calibration: pruned graphs, and how components are rounded, by name."""
+
+    pruned: PrunedModels = field(default_factory=PrunedModels)
+    roundings: Mapping[str, Rounding] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -59,27 +68,35 @@ class WrittenComponent:
     seconds: dict[str, float]
 
 
-def prepare(job: Job, name: str, pruned: PrunedModels, on_stage: OnStage) -> PreparedComponent:
+def prepare(job: Job, name: str, changes: Changes, on_stage: OnStage) -> PreparedComponent:
     """Return a component's graph for each size, its weights described as they will be written."""
     jobs, stopwatch = job.variants(name), Stopwatch()
-    models = pruned.models.pop(name, ()) or [_traced(each, name, stopwatch, on_stage) for each in jobs]
-    sizes = [_prepare_size(job, name, model, pruned, stopwatch, on_stage) for model in models]
+    models = changes.pruned.models.pop(name, ()) or [
+        _traced(each, name, stopwatch, on_stage) for each in jobs
+    ]
+    sizes = [_prepare_size(job, name, model, changes, stopwatch, on_stage) for model in models]
     return sizes[0] if len(sizes) == 1 else _together(job, sizes, on_stage)
 
 
 def _prepare_size(
-    job: Job, name: str, model: Model, pruned: PrunedModels, stopwatch: Stopwatch, on_stage: OnStage
+    job: Job, name: str, model: Model, changes: Changes, stopwatch: Stopwatch, on_stage: OnStage
 ) -> PreparedComponent:
     settings = job.settings
     on_stage("rewriting", 0, 1)
     ledger = apply(model.main, settings.active_rules, settings.effective_target)
-    encoding = encode(model.main, settings.recipe, name)
+    stopwatch.lap("rewriting")
+    rounding = changes.roundings.get(name)
+    rounder = partial(rounding.apply, on_layer=partial(on_stage, "rounding")) if rounding else nothing_rounded
+    encoding = encode(model.main, settings.recipe, name, rounder)
+    if rounding:
+        stopwatch.lap("rounding")
     files = split_files(model, name, job.family.component(name).lookup, settings.recipe, ledger)
     stopwatch.lap("rewriting")
+    pruned = changes.pruned
     pruning = pruned.report.of(name) if pruned.report else None
     if pruning:
         stopwatch.seconds["pruning"] = pruned.seconds
-    return PreparedComponent(files, ledger.of_component(pruning), encoding, stopwatch)
+    return PreparedComponent(files, ledger.of_component(pruning, encoding.weights), encoding, stopwatch)
 
 
 def _together(job: Job, sizes: Sequence[PreparedComponent], on_stage: OnStage) -> PreparedComponent:

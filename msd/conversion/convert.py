@@ -25,7 +25,8 @@ from msd.bundle import (
     dump_manifest,
     open_bundle,
 )
-from msd.conversion.component import OnStage, WrittenComponent, prepare, write
+from msd.conversion.calibrate import calibrate, roundings
+from msd.conversion.component import Changes, OnStage, WrittenComponent, prepare, write
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
@@ -84,10 +85,22 @@ def convert(
         with staged(out) as staging, TemporaryDirectory(prefix="pruned-", dir=staging.parent) as scratch:
             require_space(out, sum(stored_bytes(job, remaining).values()))
             pruned = PrunedModels()
+            if job.settings.calibration:
+                _report("calibrating", job.rounded_components or job.pruned_components, on_progress)
+            write_plain = partial(write_unpruned, job, source_files)
+            observed = calibrate(job, remaining, Path(scratch), write_plain)
             if set(remaining) & set(job.pruned_components):
-                _report_pruning(job, on_progress)
-                pruned = prune_components(job, Path(scratch), partial(write_unpruned, job, source_files))
-            written = write_components(job, remaining, staging, source_files, pruned, on_progress, on_shared)
+                _report("pruning", job.pruned_components, on_progress)
+                pruned = prune_components(job, observed)
+            written = write_components(
+                job,
+                remaining,
+                staging,
+                source_files,
+                Changes(pruned, roundings(job, observed)),
+                on_progress,
+                on_shared,
+            )
             manifest = manifest_of(job, source_files.result(), written, reused, previous, started)
             finish_bundle(job.checkpoint, manifest, staging)
             publish(staging, out, MANIFEST, stale_files(previous, manifest))
@@ -107,13 +120,13 @@ def write_components(
     names: Sequence[str],
     folder: Path,
     source_files: Future[Source],
-    pruned: PrunedModels,
+    changes: Changes,
     on_progress: OnProgress | None = None,
     on_shared: OnShared | None = None,
 ) -> dict[str, WrittenComponent]:
     """Write components to `folder`, the first only when all are prepared; returns their descriptions."""
     stages = {name: _on_stage(on_progress, name) for name in names}
-    prepared = {name: prepare(job, name, pruned, stages[name]) for name in names}
+    prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
     encodings = {name: each.encoding for name, each in prepared.items()}
     require_matched(job.settings.recipe, encodings, job.family.required)
     for file in (file for each in prepared.values() for file in each.shared):
@@ -127,7 +140,7 @@ def write_unpruned(job: Job, source_files: Future[Source], folder: Path) -> Bund
     """Write the job's checkpoint with nothing pruned to `folder`, to generate images with."""
     started, unpruned = time.perf_counter(), job.unpruned
     folder.mkdir()
-    written = write_components(unpruned, unpruned.components, folder, source_files, PrunedModels())
+    written = write_components(unpruned, unpruned.components, folder, source_files, Changes())
     manifest = manifest_of(unpruned, source_files.result(), written, {}, None, started)
     finish_bundle(job.checkpoint, manifest, folder)
     return open_bundle(folder)
@@ -171,9 +184,9 @@ def finish_bundle(checkpoint: Checkpoint, manifest: Manifest, folder: Path) -> N
     (folder / MANIFEST).write_text(dump_manifest(manifest), "utf-8")
 
 
-def _report_pruning(job: Job, on_progress: OnProgress | None) -> None:
-    for name in job.pruned_components:
-        _on_stage(on_progress, name)("pruning", 0, 1)
+def _report(stage: str, names: Sequence[str], on_progress: OnProgress | None) -> None:
+    for name in names:
+        _on_stage(on_progress, name)(stage, 0, 1)
 
 
 def _on_stage(on_progress: OnProgress | None, component: str) -> OnStage:

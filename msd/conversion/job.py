@@ -77,6 +77,20 @@ class Job:
         return self.family.ordered({*self.components} & {*pruning.components}) if pruning else ()
 
     @property
+    def rounded_components(self) -> tuple[str, ...]:
+        """The components whose rounding the calibration decides, in order."""
+        recipe, calibration = self.settings.recipe, self.settings.calibration
+        if calibration is None:
+            return ()
+        sole = {*self.pruned_components} | ({*self.components} if len(self.components) == 1 else set())
+        return tuple(
+            name
+            for name in self.components
+            if recipe.rounds(name, ("gptq",))
+            or (recipe.rounds(name, ("auto",)) and (name in sole or calibration.is_for(name)))
+        )
+
+    @property
     def images(self) -> ImageDefaults:
         """The steps and the guidance of images by default."""
         denoiser = self.networks.get(self.family.denoiser.name)
@@ -87,7 +101,8 @@ class Job:
     @property
     def unpruned(self) -> Job:
         """The same checkpoint in one size with nothing pruned, with which calibration generates images."""
-        components = self.family.ordered({*self.family.required, *self.pruned_components})
+        calibrated = {*self.pruned_components, *self.rounded_components}
+        components = self.family.ordered({*self.family.required, *calibrated})
         return replace(self, settings=self.settings.unpruned, components=components, sizes=self.sizes[:1])
 
 
@@ -125,6 +140,11 @@ def open_job(path: Path, settings: Settings) -> Job:
         components=components,
         left_out=left_out,
     )
+    if settings.recipe.needs_calibration and settings.calibration is None:
+        raise BadConfig(
+            f"the recipe {settings.recipe.name} rounds by gptq, which needs a calibration: give"
+            " --calibration PROMPTS.txt or a folder of inputs"
+        )
     if settings.steps is not None:
         make_scheduler(checkpoint.scheduler).table(settings.steps)
     if settings.calibration is None:

@@ -110,13 +110,14 @@ def _facts(job: Job, name: str, source: Source) -> list[Any]:
     settings, network, adapters = job.settings, job.networks[name], job.checkpoint.adapters
     _, *others = job.variants(name)
     calibration = settings.calibration.facts() if settings.calibration else None
-    is_pruned = name in job.pruned_components
+    is_pruned, is_rounded = name in job.pruned_components, name in job.rounded_components
     return [
         [(source.files[f].sha256, adapters.get(f)) for f in job.checkpoint.weight_files[name]],
         [network.description, network.inputs, *(each.networks[name].inputs for each in others)],
         [
             settings.recipe.digest,
             [settings.pruning_of(job.family), calibration] if is_pruned else None,
+            calibration if is_rounded else None,
             settings.effective_target,
             [rule.name for rule in settings.active_rules],
         ],

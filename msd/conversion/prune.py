@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 
-from msd.bundle import Bundle
 from msd.conversion.job import Job
-from msd.conversion.trace import traced_model, traced_model_for_file
+from msd.conversion.trace import traced_model
 from msd.encoding.encode import stored_bytes
 from msd.ir import Model
-from msd.pruning.observe import UnprunedNetworks, observe
+from msd.pruning.observations import Observed
 from msd.pruning.prune import prune
 from msd.pruning.report import PruningReport
-
-WriteUnpruned = Callable[[Path], Bundle]
-"""Writes the checkpoint with nothing pruned into a folder, for images to calibrate with."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +24,10 @@ class PrunedModels:
     seconds: float = 0.0
 
 
-def prune_components(job: Job, scratch: Path, write_unpruned: WriteUnpruned) -> PrunedModels:
+def prune_components(job: Job, observations: Observed | None) -> PrunedModels:
     """Return the components that lose channels or heads; a budget is shared by all of them.
 
-    A calibration keeps its inputs in `scratch`. Raises BadConfig and BadCalibration.
+    Raises BadConfig and BadCalibration.
     """
     started = time.perf_counter()
     settings, pruning = job.settings, job.settings.pruning_of(job.family)
@@ -43,10 +37,5 @@ def prune_components(job: Job, scratch: Path, write_unpruned: WriteUnpruned) -> 
     models = {name: tuple(traced_model(each, name) for each in job.variants(name)) for name in names}
     graphs = {name: first.main for name, (first, *_) in models.items()}
     others = {name: [model.main for model in rest] for name, (_, *rest) in models.items()}
-    observations = None
-    if settings.calibration:
-        trace = partial(traced_model_for_file, job)
-        networks = UnprunedNetworks(trace, write_unpruned, settings.active_rules, settings.effective_target)
-        observations = observe(settings.calibration, graphs, networks, scratch)
     report = prune(graphs, pruning, partial(stored_bytes, settings.recipe), observations, others)
     return PrunedModels(models, report, round(time.perf_counter() - started, 3))

@@ -8,18 +8,20 @@ delegates remove. Operator versions are the lowest that allow the encoding
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 
 import numpy as np
 
-from msd.encoding.quantize import encoder
+from msd.encoding.quantize import COMPENSATED, PLAIN, Encode, encoder
 from msd.encoding.recipe import BITS, FILTERS, INTEGERS, Line, Recipe
+from msd.encoding.trunk import trunk
 from msd.errors import BadConfig
 from msd.ir import Build, Graph, Op, Quant, Tensor
 from msd.ir.float_weights import VERSIONS
 from msd.ir.weights import Array, Weights
+from msd.ledger import StoredWeights
 
 SMALLEST = 1024
 """Weights with fewer elements stay float32 in any recipe: encoding them saves nothing."""
@@ -33,26 +35,77 @@ class Encoding:
     """The result of `encode`.
 
     `stored` is the number of constants by TFLite's dtype; `matched` the lines of the recipe, from 0, that
-    matched a weight; `names` the checkpoint's tensors that lines could match.
+    matched a weight; `names` the checkpoint's tensors that lines could match; `weights` how the large ones
+    are stored, the kind with the most first.
     """
 
     stored: Mapping[str, int]
     matched: frozenset[int]
     names: tuple[str, ...] = ()
+    weights: tuple[StoredWeights, ...] = ()
 
 
-def encode(graph: Graph, recipe: Recipe, component: str) -> Encoding:
-    """Encode the large learnt weights of `graph` as `recipe` says for `component`."""
-    matched: set[int] = set()
-    learnt = [t for t in graph.tensors() if _is_learnt(graph, t)]
-    names = dict.fromkeys(name for t in learnt for name in t.weights.sources)
-    for tensor in learnt:
+Lines = Mapping[Tensor, Line]
+Rounder = Callable[[Graph, Lines], Mapping[Tensor, Encode]]
+"""Rounds weights of a graph; returns how the writer gets the integers of each."""
+
+
+def nothing_rounded(graph: Graph, lines: Lines) -> Mapping[Tensor, Encode]:
+    """Round nothing: the writer quantises all weights."""
+    return {}
+
+
+def encode(graph: Graph, recipe: Recipe, component: str, rounder: Rounder = nothing_rounded) -> Encoding:
+    """Encode the large learnt weights of `graph` as `recipe` says for `component`.
+
+    Those that `rounder` does not round are quantised when they are written.
+    """
+    chosen, matched = lines_of(graph, recipe, component)
+    rounded = rounder(graph, chosen)
+    names = dict.fromkeys(name for t in _learnt(graph) for name in t.weights.sources)
+    for tensor, line in chosen.items():
+        _store(graph, tensor, line, rounded.get(tensor))
+    dtypes = [t.dtype for t in graph.tensors() if t.data is not None]
+    return Encoding(
+        stored={d: dtypes.count(d) for d in sorted(set(dtypes))},
+        matched=matched,
+        names=tuple(names),
+        weights=_summary(chosen, rounded),
+    )
+
+
+def _summary(lines: Lines, rounded: Collection[Tensor]) -> tuple[StoredWeights, ...]:
+    """Return the weights by kind; names only where a kind is not the most frequent."""
+    kinds: dict[tuple[str, str], list[str]] = {}
+    for tensor, line in lines.items():
+        kinds.setdefault((line.store, _algorithm(line, tensor in rounded)), []).append(tensor.name)
+    ordered = sorted(kinds.items(), key=lambda item: -len(item[1]))
+    return tuple(
+        StoredWeights(*kind, len(names), tuple(names) if n else ()) for n, (kind, names) in enumerate(ordered)
+    )
+
+
+def _algorithm(line: Line, is_rounded: bool) -> str:
+    """Return the algorithm that rounded weights in the end; empty for floats."""
+    if line.store not in INTEGERS:
+        return ""
+    if line.algorithm in COMPENSATED:
+        return "gptq" if is_rounded else PLAIN[line.store]
+    return line.algorithm
+
+
+def lines_of(graph: Graph, recipe: Recipe, component: str) -> tuple[dict[Tensor, Line], frozenset[int]]:
+    """Return the line by which each large learnt weight is stored, and the numbers of all that match one."""
+    matched, chosen = set[int](), dict[Tensor, Line]()
+    for tensor in _learnt(graph):
         fitting = [n for n, line in enumerate(recipe.lines) if _fits(line, tensor, component)]
         matched.update(fitting)
         if fitting and tensor.size >= SMALLEST:
-            _store(graph, tensor, recipe.lines[fitting[-1]])
-    dtypes = [t.dtype for t in graph.tensors() if t.data is not None]
-    return Encoding({d: dtypes.count(d) for d in sorted(set(dtypes))}, frozenset(matched), tuple(names))
+            chosen[tensor] = recipe.lines[fitting[-1]]
+    if recipe.trunk:
+        bits = {tensor: BITS[line.store] for tensor, line in chosen.items()}
+        chosen |= dict.fromkeys(trunk(graph, bits, BITS[recipe.trunk]), Line(recipe.trunk))
+    return chosen, frozenset(matched)
 
 
 def stored_bits(recipe: Recipe, component: str, name: str, weights: Weights) -> int:
@@ -98,6 +151,10 @@ def _nearby(line: Line, names: Iterable[str]) -> str:
     return "its operators read none, or share them with others"
 
 
+def _learnt(graph: Graph) -> list[Tensor]:
+    return [tensor for tensor in graph.tensors() if _is_learnt(graph, tensor)]
+
+
 def _is_learnt(graph: Graph, tensor: Tensor) -> bool:
     """Whether a tensor is a weight from a checkpoint: constants that rewrites set stay exact."""
     if tensor.data is None or tensor.dtype != "FLOAT32":
@@ -116,22 +173,22 @@ def _fits(line: Line, tensor: Tensor, component: str) -> bool:
     return line.store != "float16" or all(kind != "EMBEDDING_LOOKUP" for kind, _ in uses)
 
 
-def _store(graph: Graph, tensor: Tensor, line: Line) -> None:
+def _store(graph: Graph, tensor: Tensor, line: Line, rounded: Encode | None) -> None:
     if line.store == "float16":
         _to_float16(graph, tensor)
     elif line.explicit:
         stored = Tensor(f"{tensor.name}/{line.store}", tensor.shape, "FLOAT32", tensor.weights)
-        _to_integers(stored, line)
+        _to_integers(stored, line, rounded)
         _dequantize(graph, tensor, stored)
     elif line.store in INTEGERS:
-        _to_integers(tensor, line)
+        _to_integers(tensor, line, rounded)
         for op, _ in tensor.uses:
             op.version = max(op.version, FILTER_VERSION[op.kind][line.granularity])
 
 
-def _to_integers(tensor: Tensor, line: Line) -> None:
+def _to_integers(tensor: Tensor, line: Line, rounded: Encode | None) -> None:
     scales = tensor.shape[0] if line.granularity == "channel" else 1
-    encode_rows = encoder(line.store, line.granularity, line.algorithm)
+    encode_rows = rounded or encoder(line.store, line.granularity, line.algorithm)
     tensor.dtype = line.store.upper()
     tensor.quant = Quant(
         scale=np.zeros(scales, np.float32), zero_point=np.zeros(scales, np.int64), axis=0, encode=encode_rows

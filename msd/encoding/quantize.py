@@ -6,6 +6,8 @@ int4 has the full range [-8, 7]. One of these algorithms chooses the scale:
     min-max   the largest number of a slice becomes the largest integer
     mse       the clip in `CLIPS` with the least squared error; the first is "min-max"
     rms       a fixed fraction of the root mean square; ai-edge-quantizer calls it MSE
+    gptq      on a calibration, errors compensate each other (msd/rounding); tables as "auto" without one
+    auto      "gptq" with a calibration, else "min-max" for int8 and "mse" for int4
 
 "min-max" and "rms" equal ai-edge-quantizer 0.10's to the last bit, for int8 and int4
 (algorithms/uniform_quantize: naive_min_max_quantize.py, mse.py, uniform_quantize_tensor.py), except
@@ -34,6 +36,12 @@ CLIPS = np.linspace(1, 0.25, 26, dtype=np.float32)
 AT_ONCE = 1 << 22
 """The number of elements that "mse" processes at once, to keep its copies small."""
 
+PLAIN = {"int8": "min-max", "int4": "mse"}
+"""The algorithm where there is no calibration for a better one."""
+
+COMPENSATED = ("auto", "gptq")
+"""The algorithms that a calibration decides (msd/rounding); what it does not reach is rounded by `PLAIN`."""
+
 Encode = Callable[[Array], tuple[Array, Array]]
 
 
@@ -44,6 +52,7 @@ def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max"
     int4 values are int8 too, within [-8, 7]; the writer packs two in a byte. `granularity` "channel" gives a
     scale for each slice of axis 0, "tensor" a single one. The same arguments return the same function.
     """
+    algorithm = PLAIN[store] if algorithm in COMPENSATED else algorithm
     scales = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}[algorithm]
 
     def encode(values: Array) -> tuple[Array, Array]:

@@ -6,12 +6,13 @@ overrides an earlier one, and weights that no line matches stay float32. docs/re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from msd.encoding.quantize import COMPENSATED
 from msd.errors import BadConfig
 from msd.families import component_names
 from msd.files import bounded
@@ -31,8 +32,9 @@ FILTERS = ("CONV_2D", "EMBEDDING_LOOKUP")
 CHOICES: dict[str, tuple[str, ...]] = {
     "store": tuple(BITS),
     "granularity": ("channel", "tensor"),
-    "algorithm": ("min-max", "mse", "rms"),
+    "algorithm": ("auto", "gptq", "min-max", "mse", "rms"),
     "delegate": tuple(delegates()),
+    "trunk": ("float16", "float32"),
 }
 FOR_INTEGERS = ("granularity", "algorithm", "explicit")
 """Keys of a line that apply to integers only."""
@@ -44,9 +46,9 @@ class Line:
 
     `op`: the kinds of operators whose weights match, empty for all. `name`: patterns (`*`, `?`, `[…]`) for
     the checkpoint's tensors behind a weight, empty for all; one match is enough. `component`: empty for all.
-    `granularity`: one scale per channel or one for the tensor. `algorithm`: how the scale is chosen
-    (msd/encoding/quantize.py). `explicit`: a DEQUANTIZE in the file converts integers to float32, instead of
-    the operator that reads them.
+    `granularity`: one scale per channel or one for the tensor. `algorithm`: how the scale is chosen and
+    numbers are rounded (msd/encoding/quantize.py). `explicit`: a DEQUANTIZE in the file converts integers to
+    float32, instead of the operator that reads them.
     """
 
     store: str
@@ -54,7 +56,7 @@ class Line:
     name: tuple[str, ...] = ()
     component: tuple[str, ...] = ()
     granularity: str = "channel"
-    algorithm: str = "min-max"
+    algorithm: str = "auto"
     explicit: bool = False
 
     def names(self, sources: Iterable[str], component: str) -> bool:
@@ -74,7 +76,9 @@ class Recipe:
     """The storage formats of a bundle's weights, by `lines`.
 
     `without`: the rewrites to switch off. `delegate`: the delegate that runs the files; encodings that it is
-    known to reject or to miscompute are not written. `prune`: the table of that name, unparsed.
+    known to reject or to miscompute are not written. `prune`: the table of that name, unparsed. `trunk`: the
+    storage format of the small weights on a network's shortest ways (msd/encoding/trunk.py), whatever the
+    lines say.
     """
 
     name: str
@@ -83,11 +87,27 @@ class Recipe:
     delegate: str | None = None
     without: tuple[str, ...] = ()
     prune: Mapping[str, Any] | None = None
+    trunk: str | None = None
 
     @property
     def splits_lookup(self) -> bool:
         """Whether the token embedding's lookup needs a file of its own, for this delegate."""
         return self.delegate is not None and find_delegate(self.delegate).splits_lookup
+
+    @property
+    def needs_calibration(self) -> bool:
+        """Whether a line asks for rounding that only a calibration makes possible."""
+        return any(line.algorithm == "gptq" for line in self.lines)
+
+    @property
+    def is_rounded_on_calibration(self) -> bool:
+        """Whether a calibration changes how any weights are rounded."""
+        return any(line.store in INTEGERS and line.algorithm in COMPENSATED for line in self.lines)
+
+    def rounds(self, component: str, algorithms: Collection[str]) -> bool:
+        """Whether a line stores weights of `component` as integers by one of `algorithms`."""
+        lines = [line for line in self.lines if not line.component or component in line.component]
+        return any(line.store in INTEGERS and line.algorithm in algorithms for line in lines)
 
     @property
     def digest(self) -> str:
@@ -117,7 +137,7 @@ def read_recipe(path: Path) -> Recipe:
     except (OSError, ValueError) as problem:
         raise BadConfig(f"{path} is not a recipe: {problem}") from problem
     where = str(path)
-    _require_keys(table, ("description", "delegate", "without", "prune", "line"), where)
+    _require_keys(table, ("description", "delegate", "without", "trunk", "prune", "line"), where)
     lines = _typed(table, "line", list, "[[line]] entries", where)
     if not all(isinstance(line, dict) for line in lines):
         raise BadConfig(f"{where}: line is not a list of tables; write [[line]] above each")
@@ -127,6 +147,7 @@ def read_recipe(path: Path) -> Recipe:
         description=_typed(table, "description", str, "a string", where),
         delegate=_choice(table, "delegate", where) if "delegate" in table else None,
         without=_strings(table, "without", where),
+        trunk=_choice(table, "trunk", where) if "trunk" in table else None,
         prune=_typed(table, "prune", dict, "a table", where) if "prune" in table else None,
     )
 

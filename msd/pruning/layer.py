@@ -46,10 +46,26 @@ def rows(op: Op, x: Array) -> Array:
     """Return the rows that the layer's weights are multiplied with, (rows, inputs), for its input `x`."""
     if op.kind != "CONV_2D":
         return x.reshape(-1, x.shape[-1])
+    windows = _windows_of(op, x)
+    return windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, windows[0, 0, 0].size)
+
+
+def some_rows(op: Op, x: Array, most: int, seed: int) -> Array:
+    """Return at most `most` of those rows of a CONV_2D, at random positions in ascending order."""
+    windows = _windows_of(op, x)
+    count = windows.shape[0] * windows.shape[1] * windows.shape[2]
+    chosen = np.arange(count)
+    if count > most:
+        chosen = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
+    some: Array = windows[np.unravel_index(chosen, windows.shape[:3])]
+    return some.transpose(0, 2, 3, 1).reshape(len(some), -1)
+
+
+def _windows_of(op: Op, x: Array) -> Array:
     _, height, width, _ = tensor_at(op, 1).shape
     strides = op.attrs["stride_h"], op.attrs["stride_w"]
     dilations = op.attrs["dilation_h_factor"], op.attrs["dilation_w_factor"]
-    return patches(x, (height, width), strides, dilations, op.attrs["padding"] == "SAME")
+    return _windows(x, (height, width), strides, dilations, op.attrs["padding"] == "SAME")
 
 
 def patches(x: Array, kernel: Pair, strides: Pair, dilations: Pair, same: bool) -> Array:
@@ -57,11 +73,16 @@ def patches(x: Array, kernel: Pair, strides: Pair, dilations: Pair, same: bool) 
 
     Padding "SAME" is TensorFlow's: of an odd number of pixels, one more goes to the end.
     """
+    windows = _windows(x, kernel, strides, dilations, same)
+    return windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kernel[0] * kernel[1] * x.shape[3])
+
+
+def _windows(x: Array, kernel: Pair, strides: Pair, dilations: Pair, same: bool) -> Array:
+    """Return a view of the windows, (batch, height, width, channels, height, width)."""
     reach = tuple((k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True))
     if same:
         sizes = zip(x.shape[1:3], strides, reach, strict=True)
         pads = [max(0, (-(-size // step) - 1) * step + long - size) for size, step, long in sizes]
         x = np.pad(x, ((0, 0), *((p // 2, p - p // 2) for p in pads), (0, 0)))
     windows: Array = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(1, 2))  # type: ignore[call-overload]
-    windows = windows[:, :: strides[0], :: strides[1], :, :: dilations[0], :: dilations[1]]
-    return windows.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kernel[0] * kernel[1] * x.shape[3])
+    return windows[:, :: strides[0], :: strides[1], :, :: dilations[0], :: dilations[1]]

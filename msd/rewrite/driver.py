@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from msd.ir import Build, Graph, Op, Tensor
-from msd.ledger import ComponentLedger, ComponentPruning, RewriteEffect, SkipCount
+from msd.ledger import ComponentLedger, ComponentPruning, RewriteEffect, SkipCount, StoredWeights
 from msd.prediction.device import Target
 from msd.rewrite.pattern import Match, Pat, match
 
@@ -168,10 +168,14 @@ class Ledger:
         self.entries[name] = LedgerEntry(name, fired, delta=delta)
         self.after = len(graph.ops)
 
-    def of_component(self, pruning: ComponentPruning | None = None) -> ComponentLedger:
-        """Return the ledger as the manifest has it, with the component's pruning."""
+    def of_component(
+        self, pruning: ComponentPruning | None = None, weights: tuple[StoredWeights, ...] = ()
+    ) -> ComponentLedger:
+        """Return the ledger as the manifest has it, with the component's pruning and its stored weights."""
         effects = tuple(entry.effect for entry in self.entries.values())
-        return ComponentLedger(self.before, self.after, effects, pruning)
+        return ComponentLedger(
+            before=self.before, after=self.after, rules=effects, pruning=pruning, weights=weights
+        )
 
 
 class RuleError(Exception):

@@ -1,0 +1,1 @@
+"""Rounding that compensates its errors, on a calibration."""
