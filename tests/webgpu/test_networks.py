@@ -82,9 +82,7 @@ def test_the_demo_networks(network: str, demo_int8: Path) -> None:
     check(demo_int8 / f"{network}.tflite")
 
 
-def test_an_image_is_the_one_that_the_cpu_generates(
-    converted: Callable[[str], Path], tmp_path: Path
-) -> None:
+def test_an_image_is_the_one_that_the_cpu_generates(converted: Callable[[str], Path], tmp_path: Path) -> None:
     arrays = []
     for backend in ("cpu", "webgpu"):
         image = tmp_path / f"{backend}.png"
