@@ -21,7 +21,7 @@ from msd.webgpu.kernels.winograd import (
 )
 from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
 from msd.webgpu.lowering.memory import Memory
-from msd.webgpu.lowering.weights import StoredWeights, stored_weights
+from msd.webgpu.lowering.weights import FileWeights, stored_weights
 from msd.webgpu.operations import Conv2D, Epilogue, Filter
 from msd.webgpu.value import Dispatch
 
@@ -48,7 +48,7 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
     return _by_winograd(convolution, weights, tile, memory)
 
 
-def _described(op: Op, weights: StoredWeights, bias: Array | None, memory: Memory) -> Conv2D:
+def _described(op: Op, weights: FileWeights, bias: Array | None, memory: Memory) -> Conv2D:
     x, y, gated = op.operands[0], op.outputs[0], op.inputs[GATE_FILTER] is not None
     batch, height, width, channels = x.shape
     vector, residual = op.inputs[VECTOR], op.inputs[RESIDUAL]
@@ -77,7 +77,7 @@ def _described(op: Op, weights: StoredWeights, bias: Array | None, memory: Memor
     )
 
 
-def _by_winograd(convolution: Conv2D, weights: StoredWeights, tile: int, memory: Memory) -> list[Dispatch]:
+def _by_winograd(convolution: Conv2D, weights: FileWeights, tile: int, memory: Memory) -> list[Dispatch]:
     gpu, step = memory.gpu, _step(convolution)
     if gpu.balance < SLOW_MEMORY and tile_count(convolution, tile) < KEEPS_TRANSFORM:
         dispatch, transformed = filter_dispatch(convolution, tile, gpu, step)
@@ -98,7 +98,7 @@ def _present(op: Op, place: int) -> Tensor:
     return tensor
 
 
-def _weights(tensor: Tensor) -> StoredWeights:
+def _weights(tensor: Tensor) -> FileWeights:
     """Return the weights of a filter as OHWI."""
     outputs, *inputs = tensor.shape
     return stored_weights(tensor, tensor.shape if len(inputs) == 3 else (outputs, 1, 1, *inputs))
@@ -122,13 +122,13 @@ def _bias(tensor: Tensor | None) -> Array | None:
     return tensor.weights.load().astype(np.float32).reshape(-1)
 
 
-def _paired(values: StoredWeights, gates: StoredWeights) -> StoredWeights:
+def _paired(values: FileWeights, gates: FileWeights) -> FileWeights:
     """Return both filters as one, in the blocks that Epilogue.gate describes."""
     scale = None
     if values.scale is not None and gates.scale is not None:
         scale = interleave(values.scale, gates.scale)
     shape = (2 * values.shape[0], *values.shape[1:])
-    return StoredWeights(lambda: interleave(values.load(), gates.load()), values.stored, shape, scale)
+    return FileWeights(lambda: interleave(values.load(), gates.load()), values.stored, shape, scale)
 
 
 def _paired_bias(values: Array | None, gates: Array | None, outputs: int) -> Array | None:
@@ -138,7 +138,7 @@ def _paired_bias(values: Array | None, gates: Array | None, outputs: int) -> Arr
     return interleave(zeros if values is None else values, zeros if gates is None else gates)
 
 
-def _packed(weights: StoredWeights, memory: Memory, name: str) -> Filter:
+def _packed(weights: FileWeights, memory: Memory, name: str) -> Filter:
     rows, columns = prod(weights.shape[1:]), weights.shape[0]
     return pack_filter(weights.load, weights.stored, rows, columns, weights.scale, memory.gpu, name)
 

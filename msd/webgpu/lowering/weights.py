@@ -16,7 +16,7 @@ STORED: dict[str, Stored] = {"INT8": "int8", "INT4": "int4", "FLOAT16": "f16", "
 
 
 @dataclass(frozen=True)
-class StoredWeights:
+class FileWeights:
     """Weights in the file's type; `scale` is f32 of the first axis, None for floats."""
 
     load: Callable[[], Array]
@@ -30,7 +30,7 @@ class StoredWeights:
         return values if self.scale is None else values * self.scale.reshape(-1, *[1] * (values.ndim - 1))
 
 
-def stored_weights(tensor: Tensor, shape: tuple[int, ...] | None = None) -> StoredWeights:
+def stored_weights(tensor: Tensor, shape: tuple[int, ...] | None = None) -> FileWeights:
     """Return a constant's weights, in another shape if one is given.
 
     Raises DelegateFailed, a clause, for types that kernels do not read, and for integers with zero points or
@@ -43,8 +43,8 @@ def stored_weights(tensor: Tensor, shape: tuple[int, ...] | None = None) -> Stor
     if quant is None or not quant.scale.size:
         if stored in ("int8", "int4"):
             raise DelegateFailed(f"has integer weights without a scale, {tensor.name}")
-        return StoredWeights(lambda: load().reshape(wanted), stored, wanted, None)
+        return FileWeights(lambda: load().reshape(wanted), stored, wanted, None)
     if quant.zero_point.any() or (quant.axis != 0 and quant.scale.size > 1):
         raise DelegateFailed(f"has zero points, or scales along another axis than the first, {tensor.name}")
     scale = np.broadcast_to(quant.scale, (tensor.shape[0],)).astype(np.float32)
-    return StoredWeights(lambda: load().reshape(wanted), stored, wanted, scale)
+    return FileWeights(lambda: load().reshape(wanted), stored, wanted, scale)
