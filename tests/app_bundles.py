@@ -23,7 +23,7 @@ from msd.bundle import (
     file_facts,
     open_bundle,
 )
-from msd.export.android.manifest import describe, write_manifest
+from msd.export.app.manifest import describe, write_manifest
 from msd.runners.engine import Engine
 from msd.sources.clip_tokenizer import clip_tokenizer
 from msd.tensor_spec import TensorSpec

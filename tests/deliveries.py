@@ -14,9 +14,9 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.android.export import export_android
-from msd.export.android.manifest import NAME
 from msd.export.android.settings import DELIVERIES, AndroidSettings
 from msd.export.android.versions import LIMITS
+from msd.export.app.manifest import NAME
 from tests.app_bundles import write_bundle
 from tests.jvm import Jvm
 from tests.kotlinc import class_path, compile_app, library

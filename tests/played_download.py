@@ -10,7 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from msd.export.android.manifest import NAME
+from msd.export.app.manifest import NAME
 from tests.deliveries import Deliveries
 from tests.jvm import Jvm
 from tests.web_host import WebHost, web_host

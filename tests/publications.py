@@ -26,7 +26,7 @@ from msd.conversion.manifest import fingerprints, source_of
 from msd.conversion.settings import Settings
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import find_recipe
-from msd.export.android.manifest import describe
+from msd.export.app.manifest import describe
 from msd.export.files.export import export_files
 from msd.export.folder import NOTE
 from msd.files.atomic import atomic_write

@@ -17,7 +17,7 @@ from PIL import Image
 
 from msd.bundle import open_bundle
 from msd.cli import msd
-from msd.export.android.manifest import describe
+from msd.export.app.manifest import describe
 from msd.runtime.execution import EXECUTIONS
 from msd.runtime.pipeline import Pipeline
 from msd.runtime.timeline import load_timeline

@@ -16,15 +16,15 @@ import pytest
 
 from msd.bundle import Bundle, dump_manifest, open_bundle
 from msd.errors import BadBundle, BadConfig, OutputExists, OutputUnwritable
-from msd.export.android import manifest as app
 from msd.export.android.delivery import PLACEHOLDER
 from msd.export.android.export import export_android, plan
 from msd.export.android.packs import Pack, divide, require_small
 from msd.export.android.probe import PROBE
 from msd.export.android.project import ASSETS
 from msd.export.android.settings import DELIVERIES, AndroidSettings
-from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.export.android.versions import LIMITS
+from msd.export.app import manifest as app
+from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.export.folder import NOTE
 from tests.app_bundles import write_bundle
 from tests.json_schema import violations

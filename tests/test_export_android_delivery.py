@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from msd.export.android import delivery
-from msd.export.android.manifest import NAME
 from msd.export.android.settings import DELIVERIES, Delivery
+from msd.export.app.manifest import NAME
 from tests.android_resources import badging, link, manifest_of
 from tests.deliveries import LARGE, Deliveries
 from tests.jvm import Jvm, Refused

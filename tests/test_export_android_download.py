@@ -9,7 +9,7 @@ from shutil import disk_usage
 
 import pytest
 
-from msd.export.android.manifest import NAME
+from msd.export.app.manifest import NAME
 from tests.deliveries import LARGE, Deliveries
 from tests.jvm import Jvm, Refused
 from tests.played_download import MIDDLE, UNET, PlayedDownload, played_download, wait_for

@@ -13,7 +13,7 @@ from PIL import Image
 from msd.bundle import Bundle, open_bundle
 from msd.errors import BadImage
 from msd.export.android.expect import LEAST_PSNR, read_expected
-from msd.export.android.manifest import AppManifest, describe
+from msd.export.app.manifest import AppManifest, describe
 from msd.runtime.image import GeneratedImage, save_image
 from msd.runtime.pipeline import Pipeline
 from tests.app_bundles import draw_with_sums, write_bundle

@@ -11,7 +11,7 @@ import pytest
 
 from msd.bundle import Bundle, ConvertedFile, file_facts, open_bundle
 from msd.errors import BadBundle, BadConfig, BadReport
-from msd.export.android.manifest import (
+from msd.export.app.manifest import (
     LARGEST_PREVIEW,
     NAME,
     SYSTEM_MEMORY,
@@ -24,7 +24,7 @@ from msd.export.android.manifest import (
     manifest_schema,
     write_manifest,
 )
-from msd.export.android.tokenizer_files import MERGES, VOCABULARY
+from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.report.report import FileReport, Report
 from msd.runtime.scheduler import open_scheduler
 from msd.runtime.timestep import embed_timestep

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from msd.export.android.delivery import PLACEHOLDER
-from msd.export.android.manifest import NAME
+from msd.export.app.manifest import NAME
 from tests.deliveries import Deliveries
 from tests.jvm import Jvm, Refused
 from tests.played_download import wait_for

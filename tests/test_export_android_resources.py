@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from msd.bundle import open_bundle
-from msd.export.android import manifest as app
 from msd.export.android.export import export_android
 from msd.export.android.settings import AndroidSettings
+from msd.export.app import manifest as app
 from tests.android_resources import badging, link, offsets
 
 PACKAGE = "com.example.painter"

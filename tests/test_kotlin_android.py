@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from msd.export.android import manifest as app
 from msd.export.android.probe import PROBE, write_probe
+from msd.export.app import manifest as app
 from tests.jvm import Jvm, Refused
 from tests.test_kotlin_pipeline import REQUEST, generated
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from msd.export.android import manifest as app
+from msd.export.app import manifest as app
 from msd.tensor_spec import TensorSpec
 from tests.jvm import Jvm, Refused
 from tests.kotlinc import ANDROID, LITERT, SOURCES, TESTS

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from msd.bundle import open_bundle
-from msd.export.android.manifest import NAME, Schedule, dump_manifest, load_manifest
+from msd.export.app.manifest import NAME, Schedule, dump_manifest, load_manifest
 from msd.runtime.image import pixels
 from msd.runtime.noise import noise
 from msd.runtime.pipeline import Pipeline

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from msd.bundle import open_bundle
-from msd.export.android import manifest as app
+from msd.export.app import manifest as app
 from msd.parity import psnr
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend

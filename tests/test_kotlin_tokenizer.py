@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import regex
 
-from msd.export.android import manifest as app
-from msd.export.android.tokenizer_files import MERGES, VOCABULARY
+from msd.export.app import manifest as app
+from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.runtime.tokenizer import open_tokenizer
 from msd.runtime.tokenizer_files import END, START
 from tests.app_bundles import write_app, write_clip_app

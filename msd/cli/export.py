@@ -123,7 +123,7 @@ def export_files(
       msd export-files sd21 -o sd21-files --steps 20 --scheduler dpm++
     """
     from msd.bundle import open_bundle
-    from msd.export.android.manifest import describe
+    from msd.export.app.manifest import describe
     from msd.export.files import export
 
     with _one_size(open_bundle(bundle), size) as picked:

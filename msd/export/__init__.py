@@ -1,1 +1,1 @@
-"""Export a bundle as a part of an Android or iOS app."""
+"""Export a bundle as a part of an app, or as a web page."""

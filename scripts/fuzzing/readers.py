@@ -24,7 +24,7 @@ from msd.calibration.inputs import read_arrays
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import read_recipe
 from msd.errors import BadConfig
-from msd.export.android.manifest import load_manifest as load_app_manifest
+from msd.export.app.manifest import load_manifest as load_app_manifest
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files.configs import CONFIGS
 from msd.ir.interface import Interface

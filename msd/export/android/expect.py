@@ -12,7 +12,7 @@ from pathlib import Path
 
 from msd.bounds import MOST_SEED
 from msd.errors import BadImage
-from msd.export.android.manifest import AppManifest
+from msd.export.app.manifest import AppManifest
 
 LEAST_PSNR = 30.0
 """The least PSNR in dB of a phone's image: below, it is another image.

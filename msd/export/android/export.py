@@ -20,13 +20,13 @@ from msd.export.android.app import app_texts
 from msd.export.android.expect import Expected, read_expected
 from msd.export.android.gradle import gradle_texts
 from msd.export.android.library import library_texts
-from msd.export.android.manifest import NAME, AppManifest, describe, dump_manifest
-from msd.export.android.model_files import networks, place, sums
 from msd.export.android.packs import Pack, divide, require_small
 from msd.export.android.probe import PROBE, write_probe
 from msd.export.android.project import APP, ASSETS, DOWNLOAD, Project
 from msd.export.android.readme import readme_texts
 from msd.export.android.settings import PACKS, AndroidSettings, check
+from msd.export.app.manifest import NAME, AppManifest, describe, dump_manifest
+from msd.export.app.model_files import networks, place, sums
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from msd.errors import BadBundle
-from msd.export.android.manifest import ModelFile
 from msd.export.android.versions import LIMITS
+from msd.export.app.manifest import ModelFile
 
 CURE = "convert with a recipe that makes smaller files, or export with --delivery download"
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from msd.export.android.expect import Expected
-from msd.export.android.manifest import AppManifest
-from msd.export.android.model_files import networks
 from msd.export.android.packs import Pack
 from msd.export.android.settings import AndroidSettings
+from msd.export.app.manifest import AppManifest
+from msd.export.app.model_files import networks
 
 RUNTIME, APP = Path("sd-runtime"), Path("app")
 ASSETS = RUNTIME / "src/main/assets/sd-models"

@@ -6,13 +6,13 @@ import shlex
 from dataclasses import asdict
 
 import msd
-from msd.export.android.manifest import NAME
-from msd.export.android.model_files import licence_of
 from msd.export.android.packs import size
 from msd.export.android.project import ASSETS, Project, on_one_line
 from msd.export.android.templates import fill
-from msd.export.android.tokenizer_files import MERGES, VOCABULARY
 from msd.export.android.versions import LIMITS, VERSIONS
+from msd.export.app.manifest import NAME
+from msd.export.app.model_files import licence_of
+from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 
 
 def readme_texts(project: Project) -> dict[str, str]:

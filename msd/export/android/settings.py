@@ -30,7 +30,7 @@ class AndroidSettings:
 
     `package` is the app's package, `min_ram` the least memory that a device reports in bytes, `licence` that
     of the weights; `steps`, `scheduler`, `guidance` and `report` are arguments of
-    `msd.export.android.manifest.describe`. `app`: a whole Gradle project, not modules for an existing one.
+    `msd.export.app.manifest.describe`. `app`: a whole Gradle project, not modules for an existing one.
     `expect`: a PNG of `msd generate`, which a test generates again on a phone.
     """
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from msd.export.android.manifest import RUNTIME
+from msd.export.app.manifest import RUNTIME
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from string import Template
 
 import msd
 from msd.bundle import Bundle
-from msd.export.android.manifest import AppManifest
-from msd.export.android.model_files import licence_of, networks, place, sums
+from msd.export.app.manifest import AppManifest
+from msd.export.app.model_files import licence_of, networks, place, sums
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
 

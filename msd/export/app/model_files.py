@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msd.bundle import Bundle
 from msd.errors import BadBundle
-from msd.export.android.manifest import AppManifest, ModelFile, write_manifest
+from msd.export.app.manifest import AppManifest, ModelFile, write_manifest
 from msd.files.verified_copy import OnProgress, copy_verified
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.tflite")

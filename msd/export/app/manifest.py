@@ -3,7 +3,7 @@
     manifest = describe(bundle, steps=(20, 25))
     write_manifest(manifest, bundle, folder)        # sd-manifest.json, tokens.txt, merges.txt
 
-The Kotlin sources beside this module read it (kotlin/Manifest.kt). It has all coefficients of the scheduler,
+Apps of every platform read it, such as Android's (msd/export/android/kotlin/Manifest.kt). It has all coefficients of the scheduler,
 so that a phone only multiplies and adds.
 """
 
@@ -19,8 +19,8 @@ import msd
 from msd.bundle import Bundle, ConvertedFile, Source
 from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
-from msd.export.android.schedules import ImageFacts, Schedule, image_facts, schedules
-from msd.export.android.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
+from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
+from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
 from msd.families.family import Family
 from msd.files import schema
 from msd.files.atomic import atomic_write
