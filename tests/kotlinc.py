@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
@@ -15,6 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+
+from tests.shared import exclusive
 
 ROOT = Path(__file__).parents[1]
 CACHE = ROOT / "build" / "kotlin"
@@ -79,9 +80,7 @@ def misspelt(sources: Iterable[Path]) -> set[str]:
 @contextmanager
 def _compiler() -> Iterator[None]:
     """Make sure that there is a compiler, which nobody else runs meanwhile."""
-    CACHE.mkdir(parents=True, exist_ok=True)
-    with (CACHE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with exclusive(CACHE):
         _require_compiler()
         yield
 

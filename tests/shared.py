@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,12 @@ def shared_folder(factory: pytest.TempPathFactory, name: str, make: Callable[[Pa
             make(unfinished)
             unfinished.rename(folder)
     return folder
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Make a folder, which no other process that asks for it uses meanwhile."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -3,8 +3,8 @@
     manifest = describe(bundle, steps=(20, 25))
     write_manifest(manifest, bundle, folder)        # sd-manifest.json, tokens.txt, merges.txt
 
-Apps of every platform read it, such as Android's (msd/export/android/kotlin/Manifest.kt). It has all coefficients of the scheduler,
-so that a phone only multiplies and adds.
+Apps of every platform read it, such as Android's (msd/export/android/kotlin/Manifest.kt). It has all
+coefficients of the scheduler, so that a phone only multiplies and adds.
 """
 
 from __future__ import annotations

@@ -1,0 +1,96 @@
+"""web-manifest.json: what the page fetches before it generates, and what that needs of a device.
+
+sd-manifest.json beside it, which apps of every platform read, says how to generate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from msd.files import schema
+
+FORMAT = 1
+NAME = "web-manifest.json"
+
+Runtime = Literal["msd", "litert"]
+RUNTIMES: tuple[Runtime, ...] = ("msd", "litert")
+
+
+@dataclass(frozen=True)
+class WebFile:
+    """A file that the page keeps; `file` is its path from the manifest's folder, with slashes."""
+
+    file: str
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class WebProgram:
+    """A network compiled by msd.webgpu for one precision.
+
+    `program` is JSON (msd.webgpu.store), whose shards are `shards`. `limits`: the least values of WebGPU's
+    limits that it needs, by WebGPU's names, where they exceed the standard's defaults. `memory`: the bytes of
+    all its buffers on the GPU.
+    """
+
+    program: WebFile
+    shards: tuple[WebFile, ...]
+    limits: dict[str, int]
+    memory: int
+
+
+@dataclass(frozen=True)
+class Expected:
+    """The outputs of LiteRT on the CPU by name, float32 in little-endian order, for inputs made from `seed`.
+
+    An input of floats is normal noise from the stream of its number (msd/export/web/site/msd/noise.js); an
+    input of token ids counts up from 0, again and again, to `tokens`.
+    """
+
+    seed: int
+    tokens: int
+    outputs: dict[str, WebFile]
+
+
+@dataclass(frozen=True)
+class WebNetwork:
+    """A network by its role in sd-manifest.json, and the operations of its .tflite file.
+
+    `programs`, by precision, are for the runtime "msd"; `model`, the .tflite file in shards, is for "litert".
+    """
+
+    role: str
+    operations: int
+    programs: dict[str, WebProgram] = field(default_factory=dict)
+    model: tuple[WebFile, ...] = ()
+    expected: Expected | None = None
+
+
+@dataclass(frozen=True)
+class LiteRtJs:
+    """LiteRT.js beside the page: its version, its module's path, and that of its folder of WebAssembly."""
+
+    version: str
+    module: str
+    wasm: str
+
+
+@dataclass(frozen=True)
+class WebManifest:
+    """The content of web-manifest.json; `model` identifies the bundle, as in sd-manifest.json."""
+
+    runtime: Runtime
+    model: str
+    app: WebFile
+    vocabulary: WebFile
+    merges: WebFile
+    networks: tuple[WebNetwork, ...]
+    litert: LiteRtJs | None = None
+    format: int = FORMAT
+
+
+def dump_manifest(manifest: WebManifest) -> str:
+    """Return the text of web-manifest.json, ending in a newline."""
+    return schema.dump(manifest)
