@@ -42,7 +42,7 @@ class WebProgram:
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedOutputs:
     """The outputs of LiteRT on the CPU by name, float32 in little-endian order, for inputs made from `seed`.
 
     An input of floats is normal noise from the stream of its number (msd/export/web/site/msd/noise.js); an
@@ -65,7 +65,7 @@ class WebNetwork:
     operations: int
     programs: dict[str, WebProgram] = field(default_factory=dict)
     model: tuple[WebFile, ...] = ()
-    expected: Expected | None = None
+    expected: ExpectedOutputs | None = None
 
 
 @dataclass(frozen=True)
