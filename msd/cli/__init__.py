@@ -26,6 +26,7 @@ COMMANDS = {
     ),
     "export-files": ("msd.cli.export:export_files", "Write the files for an app of yours, without code."),
     "export-ios": ("msd.cli.export:export_files", "The same as export-files."),
+    "serve": ("msd.cli.serve:serve", "Show an exported page in a browser."),
 }
 
 
