@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -20,6 +16,7 @@ from hypothesis import strategies as st
 
 from msd.cli import msd
 from msd.export.web.byte_range import Unsatisfiable, parse_range
+from tests.web.served import serving
 
 WEIGHTS = "0123456789abcdef0123456789abcdef"
 CONTENT = bytes(range(256)) * 41 + b"odd"
@@ -48,22 +45,6 @@ def write_site(folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
-
-
-@contextmanager
-def serving(site: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Yield the running command and its port."""
-    command = [sys.executable, "-c", "from msd.cli import msd; msd()", "serve", str(site)]
-    with subprocess.Popen(
-        [*command, "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        try:
-            said = json.loads(process.stdout.readline())
-            assert said["address"] == f"http://127.0.0.1:{said['port']}/"
-            yield process, said["port"]
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
