@@ -35,6 +35,7 @@ EXAMPLE = """\b
 Examples:
   msd bench demo-out --backend litert-cpu --backend litert-gpu
   msd bench sd21 --backend litert-gpu --precision fp16 -o bench.json
+  msd bench sd21 --from verdict.json
   msd bench sd21-w8 --compare sd21-float16 --backend litert-gpu --fail-slower 1.05
   msd bench sd21 --backend android --benchmark-binary android_aarch64_benchmark_model
 """
@@ -119,6 +120,13 @@ Examples:
     "--compare", "other", type=FOLDER, metavar="OTHER", help="Measure another bundle, taking turns."
 )
 @click.option(
+    "--from",
+    "measured",
+    type=click.Path(exists=True, path_type=Path, dir_okay=False),
+    metavar="VERDICT.json",
+    help="Measure nothing, and show what an exported page measured on its device.",
+)
+@click.option(
     "--fail-slower",
     type=options.Number(0, 1e6, open=True),
     metavar="RATIO",
@@ -147,6 +155,7 @@ def bench(
     max_seconds: float,
     size: ImageSize | None,
     other: Path | None,
+    measured: Path | None,
     fail_slower: float | None,
     verify: bool,
     as_json: bool,
@@ -164,8 +173,10 @@ def bench(
 
     Exit code 3: slower than --fail-slower allows. 1: the measurement failed. 2: wrong usage.
     """
+    from msd.bench.browser import browser_benchmark
     from msd.bench.run import BenchSettings, benchmark
     from msd.bundle import open_bundle
+    from msd.judging.browser import load_browser_verdict
     from msd.runners.runner import Conditions
     from msd.runners.timings import Effort
     from msd.sizes.pick import one_size
@@ -182,6 +193,8 @@ def bench(
     )
     if fail_slower and other is None:
         raise click.UsageError("--fail-slower compares with --compare OTHER.")
+    if measured and other:
+        raise click.UsageError("--from shows one bundle; leave out --compare.")
     if output:
         require_writable(output, force)
     stderr = console(0, stderr=True)
@@ -189,7 +202,11 @@ def bench(
     with ExitStack() as stack:
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
         on_progress = stack.enter_context(benchmark_progress(stderr))
-        result = benchmark(picked, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
+        command = shlex.join(["msd", *sys.argv[1:]])
+        if measured:
+            result = browser_benchmark(picked[0], load_browser_verdict(measured), command, steps)
+        else:
+            result = benchmark(picked, settings, command, on_progress)
     names = zip(result.bundles, opened, strict=True)
     result = replace(result, bundles=tuple(replace(each, bundle=str(b.folder)) for each, b in names))
     if output:
