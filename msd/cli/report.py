@@ -179,9 +179,7 @@ def report(
     if "worse" in fail_on and not before:
         raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
     if measured and (not run or setup or pieces > 1):
-        raise click.UsageError(
-            "--from takes the place of a run: it goes with none of --no-run, --setup and --pieces."
-        )
+        raise click.UsageError("--from takes the place of a run; leave out --no-run, --setup and --pieces.")
     if output:
         require_writable(output, force)
     earlier, stderr = _load_earlier(before), console(0, stderr=True)
@@ -258,12 +256,14 @@ def _require_compatible(
 
 def _print(findings: Findings, setup: bool, verbose: bool) -> None:
     from msd.cli.prediction_view import print_audits, print_predictions
-    from msd.cli.verdict_view import print_verdicts
+    from msd.cli.verdict_view import print_browser_verdicts, print_verdicts
 
     out = console(WIDTH)
     if findings.report.files:
         print_predictions(out, findings.report, verbose)
     print_audits(out, findings.report)
+    if findings.measured is not None:
+        print_browser_verdicts(out, findings.measured, findings.verdicts, verbose)
     if findings.adapter is not None:
         print_verdicts(out, findings.adapter, findings.verdicts, setup, verbose)
 

@@ -52,11 +52,12 @@ class ReportRequest:
 
 @dataclass(frozen=True)
 class Findings:
-    """A report, with the adapter and the delegate's own verdicts for the terminal."""
+    """A report, with the adapter and the delegate's own verdicts for the terminal, or a browser's."""
 
     report: Report
     adapter: VulkanAdapter | None
     verdicts: list[Verdict]
+    measured: BrowserVerdict | None = None
 
 
 class StderrHandler(logging.Handler):
@@ -103,7 +104,8 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
         reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
     reports = [replace(report, file=file.label) for report, file in zip(reports, files, strict=True)]
     report = Report(msd.__version__, tuple(reports), _describe_adapter(adapter))
-    return Findings(report, adapter, [verdict for file_verdicts in verdicts for verdict in file_verdicts])
+    flat = [verdict for file_verdicts in verdicts for verdict in file_verdicts]
+    return Findings(report, adapter, flat, request.measured)
 
 
 def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, stderr: Console) -> FileReport:

@@ -27,9 +27,9 @@ NOTES = {
 
 @dataclass(frozen=True)
 class BrowserDistance:
-    """The distance of an output from LiteRT's on the CPU; `psnr_db` is None where it is infinite or undefined.
+    """The distance of an output from LiteRT's on the CPU, as `msd.judging.verdict.Distance`.
 
-    See `msd.judging.verdict.Distance`.
+    `psnr_db` is None where it is infinite or undefined.
     """
 
     output: str
@@ -44,9 +44,9 @@ class BrowserDistance:
 class BrowserNetwork:
     """One network: the SHA-256 of its .tflite file, its operations, and what became of them.
 
-    `open_ms` is the time from stored bytes to compiled programs, `first_ms` that of the first run, `runs_ms` those
-    of further runs. `gpu_bytes` are those of all buffers. `failure` says why it did not run; then the others
-    are None or empty.
+    `open_ms` is the time from stored bytes to compiled programs, `first_ms` that of the first run, `runs_ms`
+    those of further runs. `gpu_bytes` are those of all buffers. `failure` says why it did not run; then the
+    others are None or empty.
     """
 
     role: str
@@ -93,7 +93,7 @@ class BrowserVerdict:
         found = next((each for each in self.networks if each.sha256 == sha256), None)
         if found is None:
             raise BadReport(
-                f"the browser measured no file with the SHA-256 of {path}; it is of another conversion"
+                f"the browser measured no file with the SHA-256 of {path}: export that page again"
             )
         return found
 
