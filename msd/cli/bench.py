@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,8 @@ from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.bench.result import Benchmark
-    from msd.bundle import ImageSize
+    from msd.bench.run import BenchSettings, OnProgress
+    from msd.bundle import Bundle, ImageSize
     from msd.runners.runner import Precision
     from msd.runtime.execution import Execution
 
@@ -173,10 +175,8 @@ def bench(
 
     Exit code 3: slower than --fail-slower allows. 1: the measurement failed. 2: wrong usage.
     """
-    from msd.bench.browser import browser_benchmark
-    from msd.bench.run import BenchSettings, benchmark
+    from msd.bench.run import BenchSettings
     from msd.bundle import open_bundle
-    from msd.judging.browser import load_browser_verdict
     from msd.runners.runner import Conditions
     from msd.runners.timings import Effort
     from msd.sizes.pick import one_size
@@ -202,11 +202,7 @@ def bench(
     with ExitStack() as stack:
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
         on_progress = stack.enter_context(benchmark_progress(stderr))
-        command = shlex.join(["msd", *sys.argv[1:]])
-        if measured:
-            result = browser_benchmark(picked[0], load_browser_verdict(measured), command, steps)
-        else:
-            result = benchmark(picked, settings, command, on_progress)
+        result = _result(picked, settings, measured, on_progress)
     names = zip(result.bundles, opened, strict=True)
     result = replace(result, bundles=tuple(replace(each, bundle=str(b.folder)) for each, b in names))
     if output:
@@ -214,6 +210,20 @@ def bench(
     _print(result, as_json)
     _require_measured(result)
     _require_fast(result, fail_slower, stderr)
+
+
+def _result(
+    bundles: Sequence[Bundle], settings: BenchSettings, measured: Path | None, on_progress: OnProgress
+) -> Benchmark:
+    """Return what a browser measured of the first bundle, or else what is measured now of all of them."""
+    from msd.bench.browser import browser_benchmark
+    from msd.bench.run import benchmark
+    from msd.judging.browser import load_browser_verdict
+
+    command = shlex.join(["msd", *sys.argv[1:]])
+    if measured:
+        return browser_benchmark(bundles[0], load_browser_verdict(measured), command, settings.steps)
+    return benchmark(bundles, settings, command, on_progress)
 
 
 def _print(benchmark: Benchmark, as_json: bool) -> None:
