@@ -1,5 +1,5 @@
 import { MsdError, checkCancelled } from './errors.js';
-import { noise } from './noise.js';
+import { posteriorNoise } from './noise.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
@@ -98,7 +98,7 @@ export function expectedFiles(web) {
 export function expectedInputs(file, { seed, tokens }) {
   const inputs = file.inputs.map((port, i) => {
     const size = port.shape.reduce((product, n) => product * n, 1);
-    return [port.name, port.dtype === 'int32' ? counted(size, tokens) : noise(seed, size, i)];
+    return [port.name, port.dtype === 'int32' ? counted(size, tokens) : posteriorNoise(seed, size, i)];
   });
   return Object.fromEntries(inputs);
 }
