@@ -94,7 +94,9 @@ def export_web(
 def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -> None:
     sizes = _sizes(web)
     if as_json:
-        say_json(json.dumps({"output": str(output), "runtime": web.runtime, "model": web.model, "bytes": sizes}))
+        say_json(
+            json.dumps({"output": str(output), "runtime": web.runtime, "model": web.model, "bytes": sizes})
+        )
         return
     for precision, size in sizes.items():
         say(f"a visitor fetches {size / 1e6:.0f} MB for {precision}", err=True)
