@@ -26,7 +26,7 @@ COMMANDS = {
     ),
     "export-web": (
         "msd.cli.export_web:export_web",
-        "Write a web page that generates images on its visitor's GPU.",
+        "Write a web page that generates images.",
     ),
     "serve": ("msd.cli.serve:serve", "Show an exported page on this machine."),
     "export-files": ("msd.cli.export:export_files", "Write the files for an app of yours, without code."),

@@ -3,7 +3,7 @@ import { findGpu, openDevice } from './gpu.js';
 import { guidanceOf } from './guidance.js';
 import { openLiteRt } from './litert.js';
 import { parseAppManifest, parseWebManifest } from './manifest.js';
-import { Pipeline, strengthOf } from './pipeline.js';
+import { Pipeline, UNET, strengthOf } from './pipeline.js';
 import { encodePng } from './png.js';
 import { openProgram } from './program.js';
 import { openStore } from './store.js';
@@ -72,23 +72,10 @@ export class Model {
   /** What the model is and takes, what this device lacks for it, and how many bytes are to be fetched. */
   async inspect() {
     const files = this.#files();
-    const missing = await this.#store.missing(files);
-    const app = this.#app;
     return {
-      model: {
-        name: app.weights.name,
-        licence: app.weights.licence,
-        width: app.width,
-        height: app.height,
-        steps: app.schedules.map((schedule) => schedule.count),
-        scheduler: app.scheduler,
-        guidance: app.guidance.scale,
-        negativePrompt: guidanceOf(app, app.guidance.scale).rows === 2,
-        previews: Boolean(app.preview),
-        image: app.image ? { inpaints: app.image.inpaints, strengths: strengthsOf(app) } : null,
-      },
-      runtime: this.#web.runtime,
-      bytes: { total: bytesOf(files), missing: bytesOf(missing) },
+      model: factsOf(this.#app),
+      bytes: { total: bytesOf(files), there: await this.#store.arrived(files) },
+      memory: peakOf(this.#web, this.#gpu.precision),
       gpu: { name: this.#gpu.name, precision: this.#gpu.precision, problems: this.#gpu.problems },
       space: await this.#store.space(),
     };
@@ -256,8 +243,43 @@ function filesOf(network, precision) {
 }
 
 /** @param {AppManifest} app */
-function strengthsOf(app) {
-  return [...new Set(app.image?.schedules.map((schedule) => schedule.strength))];
+function factsOf(app) {
+  return {
+    name: app.weights.name,
+    licence: app.weights.licence,
+    width: app.width,
+    height: app.height,
+    steps: app.schedules.map((schedule) => schedule.count),
+    scheduler: app.scheduler,
+    guidance: app.guidance.scale,
+    mode: guidanceOf(app, app.guidance.scale).mode,
+    preview: app.preview !== null,
+    image: app.image && { inpaints: app.image.inpaints, strengths: strengthsOf(app.image) },
+  };
+}
+
+/**
+ * Returns the strengths that each number of steps allows.
+ *
+ * @param {import('./manifest.js').ImageFacts} image
+ */
+function strengthsOf(image) {
+  /** @type {Record<string, number[]>} */
+  const strengths = {};
+  for (const { count, strength } of image.schedules) (strengths[count] ??= []).push(strength);
+  return strengths;
+}
+
+/**
+ * Returns the bytes on the GPU while the U-Net and the largest other network are open; 0 where that is unknown.
+ *
+ * @param {WebManifest} web
+ * @param {string} precision
+ */
+function peakOf(web, precision) {
+  const memory = (/** @type {WebNetwork} */ network) => network.programs[precision]?.memory ?? 0;
+  const others = web.networks.filter((network) => network.role !== UNET).map(memory);
+  return Math.max(0, ...web.networks.filter((network) => network.role === UNET).map(memory)) + Math.max(0, ...others);
 }
 
 /** @param {WebFile[]} files */

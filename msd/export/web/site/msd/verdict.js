@@ -50,7 +50,7 @@ const REPEATS = 10;
  * @property {(file: WebFile) => Promise<ArrayBuffer>} read
  * @property {number} [repeats]
  * @property {AbortSignal} [signal]
- * @property {(progress: { stage: 'judging', network: string }) => void} [onProgress]
+ * @property {(progress: { stage: 'measuring', network: string }) => void} [onProgress]
  */
 
 /**
@@ -64,7 +64,7 @@ export async function judgeNetworks(subject) {
   const networks = [];
   for (const network of web.networks) {
     checkCancelled(subject.signal);
-    subject.onProgress?.({ stage: 'judging', network: network.role });
+    subject.onProgress?.({ stage: 'measuring', network: network.role });
     networks.push(await judgeNetwork(subject, network));
   }
   return {
