@@ -33,12 +33,22 @@ export function missing({ bytes }) {
  * @returns {Check[]}
  */
 function gpuChecks({ gpu }) {
-  if (gpu.problems.length) return [...gpu.problems, BROWSERS].map((sentence, index) => (
-    { holds: index < gpu.problems.length ? 'no' : 'perhaps', sentence }));
+  if (gpu.problems.length) return gpuProblems(gpu.problems);
   if (gpu.precision === 'fp16') return [{ holds: 'yes', sentence: `The GPU, ${gpu.name}, computes with 16 bits.` }];
   const sentence = `The GPU, ${gpu.name}, has no arithmetic with 16 bits (shader-f16), so the model runs with 32:`
     + ' that is slower and takes more memory.';
   return [{ holds: 'perhaps', sentence }];
+}
+
+/**
+ * @param {string[]} problems
+ * @returns {Check[]}
+ */
+function gpuProblems(problems) {
+  const named = problems.some((sentence) => sentence.includes('Safari'));
+  /** @type {Check[]} */
+  const browsers = named ? [] : [{ holds: 'perhaps', sentence: BROWSERS }];
+  return [...problems.map((sentence) => (/** @type {Check} */ ({ holds: 'no', sentence }))), ...browsers];
 }
 
 /**
@@ -61,6 +71,7 @@ function memoryCheck(needed, deviceMemory) {
 function storageCheck(inspection) {
   const [needed, free] = [missing(inspection), inspection.space.available];
   if (!needed) return [];
+  if (free === undefined) return [{ holds: 'perhaps', sentence: `The model needs ${size(needed)} of storage; this browser does not say how much is free.` }];
   if (free >= needed) return [{ holds: 'yes', sentence: `There is room for the model: ${size(free)} are free.` }];
   const sentence = `The model needs ${size(needed)} of storage, and this browser may use ${size(free)}. Make room on this device.`;
   return [{ holds: 'no', sentence }];

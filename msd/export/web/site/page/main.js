@@ -27,5 +27,7 @@ document.addEventListener('keydown', (event) => {
 startTabs((view) => {
   if (view === 'verdict') verdict ??= openVerdict();
 });
-keepOffline();
+find(HTMLButtonElement, 'load-newer').addEventListener('click', () => location.reload());
+// A browser may refuse, in private windows for example; the page works without.
+keepOffline(() => { find(HTMLElement, 'newer').hidden = false; }).catch(() => {});
 await studio.start();

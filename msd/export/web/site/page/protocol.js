@@ -32,7 +32,7 @@
  *   the strengths by number of steps; `inpaints` where it needs an image and a mask
  * @property {string | null} licence
  *
- * @typedef {{ used: number, available: number }} Space bytes of this model, and bytes that are free
+ * @typedef {{ used: number, available?: number }} Space bytes of this model, and those that are free, where the browser says
  * @typedef {{ name: string, precision: 'fp16' | 'fp32', problems: string[] }} GpuFacts
  *
  * @typedef {object} Inspection

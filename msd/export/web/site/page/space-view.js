@@ -22,8 +22,8 @@ export class SpaceView {
   show({ used, available }) {
     this.#used = used;
     this.#line.hidden = !used;
-    find(HTMLElement, 'space-text').textContent =
-      `The model takes ${size(used)} on this device, and ${size(available)} are free.`;
+    const free = available === undefined ? '' : `, and ${size(available)} are free`;
+    find(HTMLElement, 'space-text').textContent = `The model takes ${size(used)} on this device${free}.`;
   }
 
   /** @param {boolean} allowed */
