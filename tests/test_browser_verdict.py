@@ -34,6 +34,7 @@ def measured(folder: Path, **changes: Any) -> dict[str, Any]:
             "operations": components[role].operations,
             "delegated": components[role].operations,
             "partitions": 1,
+            "dispatches": 400,
             "open_ms": 700.0,
             "first_ms": 3 * milliseconds,
             "runs_ms": [milliseconds + i for i in range(5)],

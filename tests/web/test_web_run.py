@@ -115,6 +115,4 @@ def test_a_model_that_needs_more_than_the_gpu_has(page: Page) -> None:
     """
     problems, (_, code, message) = evaluate(page, script)
     assert problems == [message]
-    assert (
-        code == "too-small" and "needs maxBufferSize of 1125899906842624; this GPU has" in message
-    )
+    assert code == "too-small" and "needs maxBufferSize of 1125899906842624; this GPU has" in message

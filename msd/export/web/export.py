@@ -38,8 +38,8 @@ OnProgress = Callable[[str, str, int, int], None]
 
 @dataclass(frozen=True)
 class WebSettings:
-    """The runtime of the page; whether it can compare a device's numbers with the CPU's, for which each network
-    runs once; and a folder with LiteRT.js, which is fetched without one."""
+    """The runtime of the page; whether it can compare a device's numbers with the CPU's, for which each
+    network runs once; and a folder with LiteRT.js, which is fetched without one."""
 
     runtime: Runtime = "msd"
     expected: bool = True

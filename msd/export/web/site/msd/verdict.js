@@ -24,7 +24,7 @@ const REPEATS = 10;
 
 /**
  * What a network did on this GPU. Milliseconds; `outputs` is empty where the export brought none along; `gpu_bytes` of
- * all buffers, null where the runtime does not tell.
+ * all buffers, and `dispatches`, are null where the runtime does not tell.
  *
  * @typedef {object} NetworkVerdict
  * @property {string} role
@@ -32,6 +32,7 @@ const REPEATS = 10;
  * @property {number} operations
  * @property {number} delegated
  * @property {number} partitions
+ * @property {number | null} dispatches
  * @property {number | null} open_ms
  * @property {number | null} first_ms
  * @property {number[]} runs_ms
@@ -136,10 +137,11 @@ async function measure(subject, verdict, network, inputs) {
     const started = performance.now();
     const outputs = await opened.run(inputs);
     verdict.first_ms = performance.now() - started;
-    verdict.delegated = opened.facts.delegated;
+    verdict.delegated = opened.facts.delegated ?? network.operations;
     verdict.partitions = opened.facts.partitions ?? 1;
+    verdict.dispatches = opened.facts.dispatches ?? null;
     verdict.gpu_bytes = opened.facts.memory ?? null;
-    verdict.log = opened.facts.log ?? [];
+    verdict.log = opened.facts.refusals ?? [];
     verdict.outputs = await compare(subject, network, outputs);
     checkCancelled(subject.signal);
     verdict.runs_ms = await opened.time(inputs, subject.repeats ?? REPEATS);
@@ -204,6 +206,7 @@ function emptyVerdict(network, file) {
     operations: network.operations,
     delegated: 0,
     partitions: 0,
+    dispatches: null,
     open_ms: null,
     first_ms: null,
     runs_ms: [],
