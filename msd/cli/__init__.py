@@ -31,7 +31,6 @@ COMMANDS = {
     "serve": ("msd.cli.serve:serve", "Show an exported page on this machine."),
     "export-files": ("msd.cli.export:export_files", "Write the files for an app of yours, without code."),
     "export-ios": ("msd.cli.export:export_files", "The same as export-files."),
-    "serve": ("msd.cli.serve:serve", "Show an exported page in a browser."),
 }
 
 

@@ -1,4 +1,5 @@
 import { MsdError, checkCancelled } from './errors.js';
+import { requireFinite } from './finite.js';
 import { guidanceOf } from './guidance.js';
 import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
@@ -6,12 +7,11 @@ import { pixels } from './pixels.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, scheduleOf } from './schedule.js';
 import { startFrom } from './start.js';
-import { embed } from './timestep.js';
+import { timestepInput } from './timestep.js';
 
 export const TEXT_ENCODER = 'text_encoder';
 export const UNET = 'unet';
 export const VAE_DECODER = 'vae_decoder';
-const FINENESS = 1000; // How much finer guidance is embedded than a timestep.
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
@@ -128,12 +128,13 @@ export class Pipeline {
       const begin = performance.now();
       if (i + 1 === steps) this.#networks.prefetch(VAE_DECODER, watch.signal);
       const rows = contexts.map((context) => ({ latent: this.#input(latents, step, start), context }));
-      const outputs = await runRows(unet, this.#file(UNET), rows, this.#shared(step, guidance.scale));
+      const shared = { ...timestepInput(this.#app, step), ...guidance.inputs() };
+      const outputs = await runRows(unet, this.#file(UNET), rows, shared);
       const place = `step ${i + 1} of ${steps}`;
-      const output = finite(guidance.combine(outputs), `The output of the U-Net in ${place}`);
+      const output = requireFinite(guidance.combine(outputs), `The output of the U-Net in ${place}`);
       const added = step.noise === 0 ? null : noise(request.seed ?? 0, latents.length, i + 1);
       const stepped = applyStep(step, latents, output, clean, added);
-      latents = finite(start.keep(stepped.next, schedule, i + 1), `The latents after ${place}`);
+      latents = requireFinite(start.keep(stepped.next, schedule, i + 1), `The latents after ${place}`);
       clean = stepped.clean;
       const seconds = (performance.now() - begin) / 1000;
       const preview = await this.#preview(request, i + 1, steps, clean, watch);
@@ -156,7 +157,7 @@ export class Pipeline {
       for (const text of new Set(texts)) {
         const chunks = this.#tokenizer.encode(text, this.#app.prompt_chunks);
         const rows = await runRows(encoder, this.#file(TEXT_ENCODER), chunks.map((tokens) => ({ tokens })));
-        found.set(text, finite(joined(rows), 'The output of the text encoder'));
+        found.set(text, requireFinite(joined(rows), 'The output of the text encoder'));
       }
       this.#contexts = found;
       await this.#networks.release(TEXT_ENCODER);
@@ -197,22 +198,6 @@ export class Pipeline {
   }
 
   /**
-   * Returns the timestep and the guidance as this U-Net takes them.
-   *
-   * @param {Step} step
-   * @param {number} scale
-   * @returns {Record<string, Float32Array>}
-   */
-  #shared(step, scale) {
-    const { timestep, guidance } = this.#app;
-    const inputs = timestep
-      ? { [timestep.input]: embed(timestep, step.timestep) }
-      : { timestep: Float32Array.of(step.timestep) };
-    const embedding = guidance.embedding;
-    return embedding ? { ...inputs, [embedding.input]: embed(embedding, FINENESS * (scale - 1)) } : inputs;
-  }
-
-  /**
    * @param {Request} request
    * @param {number} done
    * @param {number} steps
@@ -236,7 +221,7 @@ export class Pipeline {
     const decoder = await this.#take(role, watch);
     if (last) watch.onProgress?.({ stage: 'decoding' });
     const [image] = await runRows(decoder, this.#file(role), [{ latent }]);
-    const rgba = pixels(finite(image, 'The image of the decoder'));
+    const rgba = pixels(requireFinite(image, 'The image of the decoder'));
     return { rgba, width: this.#app.width, height: this.#app.height };
   }
 
@@ -263,15 +248,6 @@ export class Pipeline {
  */
 export function strengthOf(request) {
   return request.strength ?? (request.image?.mask ? 1 : 0.8);
-}
-
-/**
- * @param {Float32Array} values
- * @param {string} what
- */
-function finite(values, what) {
-  if (values.every(Number.isFinite)) return values;
-  throw new MsdError('failed', `${what} has numbers that are not finite; this GPU computes something else.`);
 }
 
 /** @returns {Promise<Float32Array>} */
