@@ -47,7 +47,9 @@ def tiny_bundle(factory: pytest.TempPathFactory) -> Bundle:
     def make(folder: Path) -> None:
         folder.mkdir()
         checkpoints.write(folder / "checkpoint", checkpoints.TINY)
-        convert(folder / "checkpoint", folder / "int8", Settings(graph_rewrites.load(), find_recipe("gpu-w8")))
+        convert(
+            folder / "checkpoint", folder / "int8", Settings(graph_rewrites.load(), find_recipe("gpu-w8"))
+        )
 
     return open_bundle(shared_folder(factory, "tiny-web", make) / "int8")
 

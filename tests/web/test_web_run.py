@@ -113,9 +113,7 @@ def test_a_model_that_needs_more_than_the_gpu_has(page: Page) -> None:
     """
     problems, (_, code, message) = evaluate(page, script)
     assert problems == [message]
-    assert (
-        code == "too-small" and "needs maxBufferSize of 1125899906842624; this GPU has" in message
-    )
+    assert code == "too-small" and "needs maxBufferSize of 1125899906842624; this GPU has" in message
 
 
 REFUSED = """
@@ -177,7 +175,10 @@ DAMAGED = {
 OTHERWISE = {
     "a shader that is no WGSL": ("failed", "WebGPU refuses"),
     "a program of float16": ("too-small", "this GPU has no shader-f16"),
-    "a buffer beyond the limit": ("too-small", "The network needs maxBufferSize of 1099511627776; this GPU has"),
+    "a buffer beyond the limit": (
+        "too-small",
+        "The network needs maxBufferSize of 1099511627776; this GPU has",
+    ),
     "cancelled before": ("cancelled", "It was cancelled"),
 }
 
@@ -212,8 +213,14 @@ def test_a_device_that_is_lost(site: NetworkSite, page: Page) -> None:
     ("inputs_", "message"),
     [
         ("{}", "The network takes tokens, not ."),
-        ("{ tokens: new Int32Array(3) }", "The network takes 77 numbers as Int32Array for tokens, not 3 as Int32Array."),
-        ("{ tokens: new Float32Array(77) }", "The network takes 77 numbers as Int32Array for tokens, not 77 as Float32Array."),
+        (
+            "{ tokens: new Int32Array(3) }",
+            "The network takes 77 numbers as Int32Array for tokens, not 3 as Int32Array.",
+        ),
+        (
+            "{ tokens: new Float32Array(77) }",
+            "The network takes 77 numbers as Int32Array for tokens, not 77 as Float32Array.",
+        ),
     ],
 )
 def test_inputs_that_do_not_fit(inputs_: str, message: str, site: NetworkSite, page: Page) -> None:
