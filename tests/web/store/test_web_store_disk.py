@@ -136,19 +136,22 @@ def test_a_tab_goes_on_where_another_was_cancelled(
 
 
 def test_nothing_is_deleted_while_another_tab_fetches(
-    tab: Tab, opened: Callable[[str], Tab], host: WebHost, a: File
+    tab: Tab, opened: Callable[[str], Tab], host: WebHost, files: dict[str, File], a: File
 ) -> None:
-    other = opened(tab.where)
+    other, b = opened(tab.where), files["b.bin"]
+    tab.ask("fetch", [b])
     host.plan(A, Answer(stall=CUT))
     fetching = tab.begin("fetch", [a])
     assert host.stalled.wait(60)
-    for call, arguments in (("remove", []), ("prune", [[]])):
-        refused = other.refusal(call, *arguments)
-        assert refused.code == "failed"
-        assert refused.args[1] == "The model is being fetched, perhaps in another tab; end that first."
+    refused = other.refusal("remove")
+    expected = "The model is being fetched, perhaps in another tab; end that first."
+    assert refused.args == ("failed", expected)
+    other.ask("prune", [a])
     host.release.set()
     tab.result(fetching)
-    require_whole(tab, a)
+    require_whole(tab, a, b)
+    other.ask("prune", [a])
+    assert tab.ask("missing", [a, b]) == ["b.bin"]
 
 
 def test_what_no_manifest_needs_is_deleted(tab: Tab, host: WebHost, files: dict[str, File], a: File) -> None:
