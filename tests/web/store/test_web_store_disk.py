@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -183,3 +184,62 @@ def test_opfs_has_files_by_their_sha_256_and_nothing_besides(
     assert tab.ask("names") == sorted([b["sha256"], f"{a['sha256']}.part", f"{a['sha256']}.tag"])
     tab.ask("fetch", [a])
     assert tab.ask("names") == sorted([a["sha256"], b["sha256"]])
+
+
+PARTS = {
+    "all of it": (lambda content: content, []),
+    "all of it, damaged": (lambda content: bytes(7) + content[7:], [None]),
+    "more than it": (lambda content: content + b"x", [None]),
+    "its beginning, without a tag": (lambda content: content[:99], ["bytes=99-"]),
+    "nothing": (lambda content: b"", [None]),
+}
+
+
+@pytest.mark.parametrize("found", PARTS)
+def test_what_an_end_without_warning_left_is_gone_on_with(
+    opened: Callable[[str], Tab], host: WebHost, a: File, found: str
+) -> None:
+    tab, (change, ranges) = opened("worker"), PARTS[found]
+    tab.ask("missing", [a])
+    left = change((host.folder / A).read_bytes())
+    tab.ask("plant", f"{a['sha256']}.part", base64.b64encode(left).decode())
+    assert tab.ask("arrived", [a]) == min(len(left), SIZE)
+    tab.ask("fetch", [a])
+    assert host.ranges(A) == ranges
+    assert tab.ask("names") == [a["sha256"]]
+    require_whole(tab, a)
+
+
+def test_a_whole_file_of_another_length_is_fetched_again(
+    opened: Callable[[str], Tab], host: WebHost, a: File
+) -> None:
+    tab = opened("worker")
+    assert tab.ask("missing", [a]) == ["a.bin"]
+    tab.ask("plant", a["sha256"], "AAAA")
+    assert (tab.ask("missing", [a]), tab.ask("arrived", [a])) == (["a.bin"], 0)
+    tab.ask("fetch", [a])
+    require_whole(tab, a)
+
+
+OPENED = """async (prepare) => {
+    (0, eval)(prepare);
+    const { openStore } = await import('./msd/store.js');
+    const opened = openStore('other').then((store) => store.missing([]));
+    return opened.catch((error) => [error.code, error.message]);
+}"""
+NO_FILES = """
+FileSystemFileHandle.prototype.createSyncAccessHandle = async () => {};
+navigator.storage.getDirectory = () => Promise.reject(new DOMException('not here', 'SecurityError'));
+"""
+NO_CACHES = "caches.open = () => Promise.reject(new DOMException('not here', 'SecurityError'));"
+
+
+def test_a_browser_that_refuses_files_has_a_cache_and_one_without_either_is_told(
+    opened: Callable[[str], Tab],
+) -> None:
+    page = opened("page").page
+    assert page.evaluate(OPENED, NO_FILES) == []
+    assert "msd-store-other" in page.evaluate("caches.keys()")
+    code, message = page.evaluate(OPENED, NO_FILES + NO_CACHES)
+    assert code == "failed"
+    assert message.startswith("This browser keeps no files for this page; use a window that is not private")
