@@ -1,6 +1,6 @@
 /**
- * Returns `values`; throws 'failed', with a sentence that says what they are, where one is NaN or infinite: no image
- * could follow.
+ * Returns `values`; throws 'failed', with a sentence that says what they are, where one is NaN or infinite:
+ * no image could follow.
  *
  * @template {Float32Array} T
  * @param {T} values

@@ -1,8 +1,8 @@
 import { MsdError } from './errors.js';
 
 /**
- * Returns `values`; throws 'failed', with a sentence that says what they are, where one is NaN or infinite: no image
- * could follow.
+ * Returns `values`; throws 'failed', with a sentence that says what they are, where one is NaN or infinite:
+ * no image could follow.
  *
  * @template {Float32Array} T
  * @param {T} values

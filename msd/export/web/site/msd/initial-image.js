@@ -3,17 +3,24 @@ import { resize } from './lanczos.js';
 
 /**
  * @typedef {import('./lanczos.js').Raster} Raster
- *
+ */
+
+/**
  * Pixels as a canvas gives them: four bytes per pixel, row by row, not premultiplied.
  *
  * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number, name?: string }} Photo
- *
+ */
+
+/**
  * Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it.
  *
  * @typedef {'crop' | 'stretch'} Fit
- *
- * An image to begin with, fitted to a model's size: `pixels` is float32 NHWC RGB in [-1, 1], `mask` has a number per
- * pixel, 1 where the image is repainted and 0 where it is kept, or is null. `description` says what was done.
+ */
+
+/**
+ * An image to begin with, fitted to a model's size: `pixels` is float32 NHWC RGB in [-1, 1], `mask` has a
+ * number per pixel, 1 where the image is repainted and 0 where it is kept, or is null. `description` says
+ * what was done.
  *
  * @typedef {object} InitialImage
  * @property {Float32Array<ArrayBuffer>} pixels
@@ -21,7 +28,9 @@ import { resize } from './lanczos.js';
  * @property {number} width
  * @property {number} height
  * @property {string} description
- *
+ */
+
+/**
  * @typedef {{ left: number, top: number, width: number, height: number }} Box
  */
 
@@ -35,8 +44,9 @@ const HALF = 128;
 /**
  * Returns an image and a mask for it, fitted to `height` by `width` pixels as `msd generate --image` does.
  *
- * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way. Resampling
- * is Lanczos. Throws 'bad-request' for a mask of another size than the image's, or without a white pixel.
+ * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way.
+ * Resampling is Lanczos. Throws 'bad-request' for a mask of another size than the image's, or without a white
+ * pixel.
  *
  * @param {Photo} photo
  * @param {number} height
@@ -49,8 +59,8 @@ export function initialImage(photo, height, width, { mask = null, fit = 'crop' }
   const { data } = resize(cropped(opaque(photo), box), width, height);
   const pixels = Float32Array.from(data, (level) => Math.fround(level / 127.5) - 1);
   const area = mask && maskOf(mask, photo, box, height, width);
-  const described = description(photo, box, height, width);
-  return { pixels, mask: area, width, height, description: mask ? `${described}; mask ${named(mask)}` : described };
+  const said = mask ? `; mask ${named(mask)}` : '';
+  return { pixels, mask: area, width, height, description: description(photo, box, height, width) + said };
 }
 
 /**
@@ -163,10 +173,10 @@ function cropped({ data, width: from, channels }, { left, top, width, height }) 
  * @param {number} width
  */
 function description(photo, box, height, width) {
-  const crops = box.width !== photo.width || box.height !== photo.height;
-  const resizes = box.width !== width || box.height !== height;
-  const done = `${crops ? `, cropped to ${size(box)}` : ''}${resizes ? `, resized to ${size({ width, height })}` : ''}`;
-  return `${named(photo)}: ${size(photo)}${done}`;
+  const [from, part, to] = [size(photo), size(box), size({ width, height })];
+  const cropped = part === from ? '' : `, cropped to ${part}`;
+  const resized = part === to ? '' : `, resized to ${to}`;
+  return `${named(photo)}: ${from}${cropped}${resized}`;
 }
 
 /** @param {Photo} photo */

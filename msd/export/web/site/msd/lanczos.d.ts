@@ -8,8 +8,8 @@
  */
 export function resize(raster: Raster, width: number, height: number): Raster;
 /**
- * Resampling with a Lanczos kernel whose support grows with the reduction, so that nothing aliases: the numbers of
- * Pillow's `Image.resize` for 8 bits per channel (its libImaging/Resample.c), fixed point and all.
+ * Resampling with a Lanczos kernel whose support grows with the reduction, so that nothing aliases: the
+ * numbers of Pillow's `Image.resize` for 8 bits per channel (its libImaging/Resample.c), fixed point and all.
  *
  * An image is a `Uint8ClampedArray` of `channels` bytes per pixel, row by row.
  */

@@ -1,6 +1,6 @@
 /**
- * Resampling with a Lanczos kernel whose support grows with the reduction, so that nothing aliases: the numbers of
- * Pillow's `Image.resize` for 8 bits per channel (its libImaging/Resample.c), fixed point and all.
+ * Resampling with a Lanczos kernel whose support grows with the reduction, so that nothing aliases: the
+ * numbers of Pillow's `Image.resize` for 8 bits per channel (its libImaging/Resample.c), fixed point and all.
  *
  * An image is a `Uint8ClampedArray` of `channels` bytes per pixel, row by row.
  *
@@ -32,12 +32,15 @@ export function resize(raster, width, height) {
 function resampled({ data, width: from, height, channels }, width) {
   const made = new Uint8ClampedArray(width * height * channels);
   kernels(from, width).forEach(({ first, weights }, x) => {
-    for (let y = 0; y < height; y++) {
-      for (let c = 0; c < channels; c++) {
-        let sum = 1 << (PRECISION - 1);
-        for (let i = 0; i < weights.length; i++) sum += data[(y * from + first + i) * channels + c] * weights[i];
-        made[(y * width + x) * channels + c] = sum >> PRECISION;
+    for (let i = 0; i < height * channels; i++) {
+      const [row, channel] = [Math.floor(i / channels), i % channels];
+      let at = (row * from + first) * channels + channel;
+      let sum = 1 << (PRECISION - 1);
+      for (const weight of weights) {
+        sum += data[at] * weight;
+        at += channels;
       }
+      made[(row * width + x) * channels + channel] = sum >> PRECISION;
     }
   });
   return { data: made, width, height, channels };
@@ -49,16 +52,17 @@ function resampled({ data, width: from, height, channels }, width) {
  */
 function transposed({ data, width, height, channels }) {
   const made = new Uint8ClampedArray(data.length);
-  for (let y = 0; y < height; y++) {
-    for (let x = 0; x < width; x++) {
-      for (let c = 0; c < channels; c++) made[(x * height + y) * channels + c] = data[(y * width + x) * channels + c];
-    }
+  for (let i = 0; i < data.length; i++) {
+    const [pixel, channel] = [Math.floor(i / channels), i % channels];
+    const [row, column] = [Math.floor(pixel / width), pixel % width];
+    made[(column * height + row) * channels + channel] = data[i];
   }
   return { data: made, width: height, height: width, channels };
 }
 
 /**
- * Returns for each of `to` places the first of `from` places that it is made of, and their weights in fixed point.
+ * Returns for each of `to` places the first of `from` places that it is made of, and their weights in fixed
+ * point.
  *
  * @param {number} from
  * @param {number} to

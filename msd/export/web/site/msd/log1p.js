@@ -3,8 +3,8 @@
  *
  * Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
  *
- * Developed at SunPro, a Sun Microsystems, Inc. business. Permission to use, copy, modify, and distribute this
- * software is freely granted, provided that this notice is preserved.
+ * Developed at SunPro, a Sun Microsystems, Inc. business. Permission to use, copy, modify, and distribute
+ * this software is freely granted, provided that this notice is preserved.
  */
 const f32 = Math.fround;
 const LN2_HIGH = f32(6.9313812256e-1);
@@ -19,8 +19,8 @@ const number = new Float32Array(1);
 const bits = new Int32Array(number.buffer);
 
 /**
- * Returns ln(1 + x) in float32 for x in (-1, 0], with the rounding errors of the C library under which noise was
- * recorded: the last bit of rare numbers in a normal distribution's tail is one of them.
+ * Returns ln(1 + x) in float32 for x in (-1, 0], with the rounding errors of the C library under which noise
+ * was recorded: the last bit of rare numbers in a normal distribution's tail is one of them.
  *
  * @param {number} x a float32 number
  * @returns {number} a float32 number

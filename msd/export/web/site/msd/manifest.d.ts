@@ -15,6 +15,13 @@ export function parseAppManifest(json: string): AppManifest;
  * @returns {ModelFile}
  */
 export function modelFile(manifest: AppManifest, role: string): ModelFile;
+/**
+ * Returns how the model begins from an image; throws 'bad-request' where it cannot.
+ *
+ * @param {AppManifest} manifest
+ * @returns {ImageFacts}
+ */
+export function imageFacts({ image }: AppManifest): ImageFacts;
 export { parseWebManifest } from "./web-manifest.js";
 export type WebManifest = import("./web-manifest.js").WebManifest;
 export type WebFile = import("./web-manifest.js").WebFile;
@@ -30,13 +37,10 @@ export type Port = {
     name: string;
     shape: number[];
     dtype: "float32" | "int32";
-    /**
-     * A file of the model: `role` is a network's, or 'vocabulary' or 'merges', which have no signature.
-     */
     layout: string;
 };
 /**
- * An input or output of a network; `layout` is 'NHWC' for images and latents.
+ * A file of the model: `role` is a network's, or 'vocabulary' or 'merges', which have no signature.
  */
 export type ModelFile = {
     name: string;
@@ -50,9 +54,10 @@ export type ModelFile = {
 /**
  * The coefficients of one step, with latents x, the network's output o and the last clean latents p.
  *
- * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped to ±`clip`
- * where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p + `noise`·n, with normal
- * noise n. Latents before this step are `signal`·k + `sigma`·n for known clean latents k.
+ * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped to
+ * ±`clip` where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
+ * `noise`·n, with normal noise n. Latents before this step are `signal`·k + `sigma`·n for known clean latents
+ * k.
  */
 export type Step = {
     timestep: number;
@@ -66,32 +71,18 @@ export type Step = {
     noise: number;
     scale: number;
     signal: number;
-    /**
-     * The steps of one image, `count` of them in order; it begins with normal noise times `start`.
-     */
     sigma: number;
 };
 /**
- * The coefficients of one step, with latents x, the network's output o and the last clean latents p.
- *
- * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped to ±`clip`
- * where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p + `noise`·n, with normal
- * noise n. Latents before this step are `signal`·k + `sigma`·n for known clean latents k.
+ * The steps of one image, `count` of them in order; it begins with normal noise times `start`.
  */
 export type Schedule = {
     count: number;
     start: number;
-    /**
-     * The schedule of an image that begins from an image, for `count` steps of which `strength` leaves some.
-     */
     steps: Step[];
 };
 /**
- * The coefficients of one step, with latents x, the network's output o and the last clean latents p.
- *
- * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped to ±`clip`
- * where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p + `noise`·n, with normal
- * noise n. Latents before this step are `signal`·k + `sigma`·n for known clean latents k.
+ * The schedule of an image that begins from an image, for `count` steps of which `strength` leaves some.
  */
 export type ImageSchedule = {
     count: number;
@@ -99,8 +90,8 @@ export type ImageSchedule = {
     schedule: Schedule;
 };
 /**
- * How a model begins from an image: the role of the network that encodes it, the factor of its latents, and whether
- * the U-Net takes a mask and the masked image beside the latents.
+ * How a model begins from an image: the role of the network that encodes it, the factor of its latents, and
+ * whether the U-Net takes a mask and the masked image beside the latents.
  */
 export type ImageFacts = {
     encoder: string;
@@ -117,12 +108,9 @@ export type Sinusoids = {
     cosine_first: boolean;
     frequencies: number[];
 };
-/**
- * The guidance mode at `scale`, the model's default; `embedding` if the U-Net has that input.
- */
 export type GuidanceMode = "two passes" | "batch 2" | "embedding" | "none";
 /**
- * An input of the U-Net made of one number: the cosines and sines of it times each of `frequencies`.
+ * The guidance mode at `scale`, the model's default; `embedding` if the U-Net has that input.
  */
 export type GuidanceFacts = {
     mode: GuidanceMode;
@@ -130,21 +118,17 @@ export type GuidanceFacts = {
     embedding?: Sinusoids | null | undefined;
 };
 /**
- * A token that is matched before the text is split into words, after lower-casing it if `normalized`; `further` are
- * the ids after `id` of a token with several vectors.
+ * A token that is matched before the text is split into words, after lower-casing it if `normalized`;
+ * `further` are the ids after `id` of a token with several vectors.
  */
 export type SpecialToken = {
     content: string;
     id: number;
     normalized: boolean;
-    /**
-     * The ids of the start, end, unknown and padding tokens, the tokens of a text, and the special tokens.
-     */
     further: number[];
 };
 /**
- * A token that is matched before the text is split into words, after lower-casing it if `normalized`; `further` are
- * the ids after `id` of a token with several vectors.
+ * The ids of the start, end, unknown and padding tokens, the tokens of a text, and the special tokens.
  */
 export type TokenizerFacts = {
     start: number;
@@ -155,7 +139,8 @@ export type TokenizerFacts = {
     specials: SpecialToken[];
 };
 /**
- * The origin of the weights: the checkpoint's kind and name, its files' SHA-256, and its licence if that is known.
+ * The origin of the weights: the checkpoint's kind and name, its files' SHA-256, and its licence if that is
+ * known.
  */
 export type WeightsOrigin = {
     kind: string;
@@ -166,9 +151,10 @@ export type WeightsOrigin = {
 /**
  * The content of sd-manifest.json, as far as the page reads it (msd/export/app/manifest.py).
  *
- * `height` and `width` are in pixels, `latent` is NHWC. The U-Net takes `prompt_chunks` outputs of the text encoder,
- * one after the other. `timestep` is null where the U-Net's input is the number itself. `preview` is the role of the
- * network that decodes previews, `image` says how the model begins from an image; null where it does neither.
+ * `height` and `width` are in pixels, `latent` is NHWC. The U-Net takes `prompt_chunks` outputs of the text
+ * encoder, one after the other. `timestep` is null where the U-Net's input is the number itself. `preview` is
+ * the role of the network that decodes previews, `image` says how the model begins from an image; null where
+ * it does neither.
  */
 export type AppManifest = {
     format: number;

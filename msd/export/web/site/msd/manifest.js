@@ -1,4 +1,7 @@
-import { boolean, check, damaged, integer, list, nullable, number, oneOf, parseFormat, text } from './shape.js';
+import { MsdError } from './errors.js';
+import {
+  boolean, check, damaged, integer, list, nullable, number, oneOf, parseFormat, text,
+} from './shape.js';
 
 export { parseWebManifest } from './web-manifest.js';
 
@@ -26,7 +29,9 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  * @property {number[]} shape
  * @property {'float32' | 'int32'} dtype
  * @property {string} layout
- *
+ */
+
+/**
  * A file of the model: `role` is a network's, or 'vocabulary' or 'merges', which have no signature.
  *
  * @typedef {object} ModelFile
@@ -42,9 +47,10 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
 /**
  * The coefficients of one step, with latents x, the network's output o and the last clean latents p.
  *
- * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped to ±`clip`
- * where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p + `noise`·n, with normal
- * noise n. Latents before this step are `signal`·k + `sigma`·n for known clean latents k.
+ * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped to
+ * ±`clip` where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
+ * `noise`·n, with normal noise n. Latents before this step are `signal`·k + `sigma`·n for known clean latents
+ * k.
  *
  * @typedef {object} Step
  * @property {number} timestep
@@ -59,14 +65,18 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  * @property {number} scale
  * @property {number} signal
  * @property {number} sigma
- *
+ */
+
+/**
  * The steps of one image, `count` of them in order; it begins with normal noise times `start`.
  *
  * @typedef {object} Schedule
  * @property {number} count
  * @property {number} start
  * @property {Step[]} steps
- *
+ */
+
+/**
  * The schedule of an image that begins from an image, for `count` steps of which `strength` leaves some.
  *
  * @typedef {object} ImageSchedule
@@ -76,8 +86,8 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  */
 
 /**
- * How a model begins from an image: the role of the network that encodes it, the factor of its latents, and whether
- * the U-Net takes a mask and the masked image beside the latents.
+ * How a model begins from an image: the role of the network that encodes it, the factor of its latents, and
+ * whether the U-Net takes a mask and the masked image beside the latents.
  *
  * @typedef {object} ImageFacts
  * @property {string} encoder
@@ -94,9 +104,13 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  * @property {number} width
  * @property {boolean} cosine_first
  * @property {number[]} frequencies
- *
+ */
+
+/**
  * @typedef {'two passes' | 'batch 2' | 'embedding' | 'none'} GuidanceMode
- *
+ */
+
+/**
  * The guidance mode at `scale`, the model's default; `embedding` if the U-Net has that input.
  *
  * @typedef {object} GuidanceFacts
@@ -106,15 +120,17 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  */
 
 /**
- * A token that is matched before the text is split into words, after lower-casing it if `normalized`; `further` are
- * the ids after `id` of a token with several vectors.
+ * A token that is matched before the text is split into words, after lower-casing it if `normalized`;
+ * `further` are the ids after `id` of a token with several vectors.
  *
  * @typedef {object} SpecialToken
  * @property {string} content
  * @property {number} id
  * @property {boolean} normalized
  * @property {number[]} further
- *
+ */
+
+/**
  * The ids of the start, end, unknown and padding tokens, the tokens of a text, and the special tokens.
  *
  * @typedef {object} TokenizerFacts
@@ -127,7 +143,8 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  */
 
 /**
- * The origin of the weights: the checkpoint's kind and name, its files' SHA-256, and its licence if that is known.
+ * The origin of the weights: the checkpoint's kind and name, its files' SHA-256, and its licence if that is
+ * known.
  *
  * @typedef {object} WeightsOrigin
  * @property {string} kind
@@ -139,9 +156,10 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
 /**
  * The content of sd-manifest.json, as far as the page reads it (msd/export/app/manifest.py).
  *
- * `height` and `width` are in pixels, `latent` is NHWC. The U-Net takes `prompt_chunks` outputs of the text encoder,
- * one after the other. `timestep` is null where the U-Net's input is the number itself. `preview` is the role of the
- * network that decodes previews, `image` says how the model begins from an image; null where it does neither.
+ * `height` and `width` are in pixels, `latent` is NHWC. The U-Net takes `prompt_chunks` outputs of the text
+ * encoder, one after the other. `timestep` is null where the U-Net's input is the number itself. `preview` is
+ * the role of the network that decodes previews, `image` says how the model begins from an image; null where
+ * it does neither.
  *
  * @typedef {object} AppManifest
  * @property {number} format
@@ -170,8 +188,10 @@ const FILE = {
   name: fileName, role: text, bytes: integer, sha256: text, signature: nullable(text),
   inputs: list(PORT), outputs: list(PORT),
 };
-const NUMBERS = ['timestep', 'latent', 'output', 'clean', 'clean_latent', 'clean_output', 'previous', 'noise', 'scale',
-  'signal', 'sigma'];
+const NUMBERS = [
+  'timestep', 'latent', 'output', 'clean', 'clean_latent', 'clean_output', 'previous', 'noise', 'scale', 'signal',
+  'sigma',
+];
 const STEP = { ...Object.fromEntries(NUMBERS.map((name) => [name, number])), clip: nullable(number) };
 const SCHEDULE = { count: integer, start: number, steps: list(STEP) };
 const SINUSOIDS = { input: text, width: integer, cosine_first: boolean, frequencies: list(number) };
@@ -184,7 +204,9 @@ const MANIFEST = {
   schedules: list(SCHEDULE),
   timestep: nullable(SINUSOIDS),
   guidance: {
-    mode: oneOf(['two passes', 'batch 2', 'embedding', 'none']), scale: number, embedding: nullable(SINUSOIDS),
+    mode: oneOf(['two passes', 'batch 2', 'embedding', 'none']),
+    scale: number,
+    embedding: nullable(SINUSOIDS),
   },
   tokenizer: {
     start: integer, end: integer, unknown: integer, pad: integer, length: integer, specials: list(SPECIAL),
@@ -229,6 +251,18 @@ export function modelFile(manifest, role) {
   const file = manifest.files.find((one) => one.role === role);
   if (!file) throw damaged(`sd-manifest.json lists no file with the role ${role}`);
   return file;
+}
+
+/**
+ * Returns how the model begins from an image; throws 'bad-request' where it cannot.
+ *
+ * @param {AppManifest} manifest
+ * @returns {ImageFacts}
+ */
+export function imageFacts({ image }) {
+  if (image) return image;
+  const reason = 'it was exported without an image encoder';
+  throw new MsdError('bad-request', `this model begins from no image: ${reason}`);
 }
 
 /** @param {Schedule} schedule */

@@ -5,11 +5,11 @@ import { Ziggurat } from './ziggurat.js';
 const MOST_SEED = 2n ** 63n - 1n;
 
 /**
- * Returns `size` float32 numbers of normal noise: those of NumPy's PCG64 for the same seed, bit by bit, in the
- * order of NHWC memory.
+ * Returns `size` float32 numbers of normal noise: those of NumPy's PCG64 for the same seed, bit by bit, in
+ * the order of NHWC memory.
  *
- * Step 0 is the noise that an image begins with; the noise that a scheduler adds after a step has a stream of its
- * own. Throws 'bad-request' for a seed that `checkedSeed` refuses.
+ * Step 0 is the noise that an image begins with; the noise that a scheduler adds after a step has a stream of
+ * its own. Throws 'bad-request' for a seed that `checkedSeed` refuses.
  *
  * @param {number | bigint} seed
  * @param {number} size
@@ -22,7 +22,8 @@ export function noise(seed, size, step = 0) {
 }
 
 /**
- * Returns `size` float32 numbers of normal noise for the latents of an encoded image; a seed has several streams.
+ * Returns `size` float32 numbers of normal noise for the latents of an encoded image; a seed has several
+ * streams.
  *
  * Throws 'bad-request' as `noise` does.
  *

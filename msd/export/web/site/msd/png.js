@@ -39,7 +39,8 @@ export async function encodePng(rgba, width, height, texts = {}) {
  */
 export function readPngTexts(buffer) {
   const bytes = new Uint8Array(buffer);
-  if (!SIGNATURE.every((byte, i) => bytes[i] === byte)) throw new MsdError('bad-request', 'the file is no PNG');
+  const begins = SIGNATURE.every((byte, i) => bytes[i] === byte);
+  if (!begins) throw new MsdError('bad-request', 'the file is no PNG');
   const texts = [...chunksOf(buffer)].flatMap(({ type, data }) => {
     if (type === 'tEXt') return [plainText(data)];
     return type === 'iTXt' ? internationalText(data) : [];
@@ -116,7 +117,8 @@ function chunk(type, data) {
 }
 
 /**
- * Returns key, a zero, two that say "not compressed", an empty language and an empty translated key, and the text.
+ * Returns key, a zero, two that say "not compressed", an empty language and an empty translated key, and the
+ * text.
  *
  * @param {string} key
  * @param {string} text

@@ -5,10 +5,11 @@
  * @typedef {{ run(inputs: Record<string, Values>): Promise<Record<string, Values>> }} Runs
  */
 /**
- * Returns a network's first output for each row of inputs, float32; rows run in batches of what the file takes.
+ * Returns a network's first output for each row of inputs, float32; rows run in batches of what the file
+ * takes.
  *
- * An input in `shared` is the same for all rows, and is repeated as often as it fits. The last batch is filled with its
- * last row. Throws 'bad-manifest' for inputs that do not fit the file's.
+ * An input in `shared` is the same for all rows, and is repeated as often as it fits. The last batch is
+ * filled with its last row. Throws 'bad-manifest' for inputs that do not fit the file's.
  *
  * @param {Runs} network
  * @param {ModelFile} file

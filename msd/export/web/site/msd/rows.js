@@ -8,10 +8,11 @@ import { damaged } from './shape.js';
  */
 
 /**
- * Returns a network's first output for each row of inputs, float32; rows run in batches of what the file takes.
+ * Returns a network's first output for each row of inputs, float32; rows run in batches of what the file
+ * takes.
  *
- * An input in `shared` is the same for all rows, and is repeated as often as it fits. The last batch is filled with its
- * last row. Throws 'bad-manifest' for inputs that do not fit the file's.
+ * An input in `shared` is the same for all rows, and is repeated as often as it fits. The last batch is
+ * filled with its last row. Throws 'bad-manifest' for inputs that do not fit the file's.
  *
  * @param {Runs} network
  * @param {ModelFile} file
@@ -21,14 +22,14 @@ import { damaged } from './shape.js';
  */
 export async function runRows(network, file, rows, shared = {}) {
   const batch = batchOf(file, rows[0]);
-  const common = Object.fromEntries(Object.entries(shared).map(([name, value]) => [name, repeated(file, name, value)]));
+  const common = mapped(shared, (value, name) => repeated(file, name, value));
   const outputs = /** @type {Float32Array[]} */ ([]);
   for (let first = 0; first < rows.length; first += batch) {
     const filled = Array.from({ length: batch }, (_, i) => rows[Math.min(first + i, rows.length - 1)]);
     const made = await network.run({ ...stacked(filled), ...common });
     const output = /** @type {Float32Array} */ (made[file.outputs[0].name]);
-    const size = output.length / batch;
-    for (let i = 0; i < batch && first + i < rows.length; i++) outputs.push(output.slice(i * size, (i + 1) * size));
+    const count = Math.min(batch, rows.length - first);
+    outputs.push(...Array.from({ length: count }, (_, i) => part(output, i, batch)));
   }
   return outputs;
 }
@@ -72,7 +73,28 @@ function times(file, name, value) {
 
 /** @param {Record<string, Values>[]} rows */
 function stacked(rows) {
-  return Object.fromEntries(Object.keys(rows[0]).map((name) => [name, concatenated(rows.map((row) => row[name]))]));
+  return mapped(rows[0], (_, name) => concatenated(rows.map((row) => row[name])));
+}
+
+/**
+ * Returns a copy of one of `count` equal parts.
+ *
+ * @param {Float32Array} values
+ * @param {number} index
+ * @param {number} count
+ */
+function part(values, index, count) {
+  const size = values.length / count;
+  return values.slice(index * size, (index + 1) * size);
+}
+
+/**
+ * @template T
+ * @param {Record<string, T>} values
+ * @param {(value: T, name: string) => Values} make
+ */
+function mapped(values, make) {
+  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, make(value, name)]));
 }
 
 /**

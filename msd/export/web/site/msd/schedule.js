@@ -1,4 +1,5 @@
 import { MsdError } from './errors.js';
+import { imageFacts } from './manifest.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
@@ -12,8 +13,8 @@ const f32 = Math.fround;
  * Returns the next latents and the clean latents after one step, both float32 of the size of `x`.
  *
  * `x` are the latents and `output` is what the network makes of `step.scale`·x. `previousClean` are the clean
- * latents of the step before, null before the first one; `noise` is normal, needed where `step.noise` is not 0.
- * The formulas are those of msd/runtime/step.py, each operation rounded to float32 as there.
+ * latents of the step before, null before the first one; `noise` is normal, needed where `step.noise` is not
+ * 0. The formulas are those of msd/runtime/step.py, each operation rounded to float32 as there.
  *
  * @param {Step} step
  * @param {Float32Array} x
@@ -33,8 +34,8 @@ export function applyStep(step, x, output, previousClean = null, noise = null) {
 }
 
 /**
- * Returns known clean latents as they are before step `index`, with normal `noise` over them; after the last step,
- * without noise. Float32 of the size of `clean`.
+ * Returns known clean latents as they are before step `index`, with normal `noise` over them; after the last
+ * step, without noise. Float32 of the size of `clean`.
  *
  * @param {Schedule} schedule
  * @param {number} index
@@ -43,13 +44,13 @@ export function applyStep(step, x, output, previousClean = null, noise = null) {
  * @returns {Float32Array<ArrayBuffer>}
  */
 export function noised(schedule, index, clean, noise) {
-  const step = schedule.steps.at(index);
-  return index === schedule.steps.length || !step ? clean.slice() : sum(step.signal, clean, step.sigma, noise);
+  const step = schedule.steps[index];
+  return step ? sum(step.signal, clean, step.sigma, noise) : clean.slice();
 }
 
 /**
- * Returns the schedule for a number of steps, the manifest's first where `steps` is left out; with a `strength`, that
- * of an image that begins from an image.
+ * Returns the schedule for a number of steps, the manifest's first where `steps` is left out; with a
+ * `strength`, that of an image that begins from an image.
  *
  * Throws 'bad-request', which says what there is, where the manifest has no such schedule.
  *
@@ -72,10 +73,7 @@ export function scheduleOf(manifest, { steps = manifest.schedules[0].count, stre
  * @param {number} strength
  */
 function scheduleFromImage(manifest, steps, strength) {
-  if (!manifest.image) {
-    throw new MsdError('bad-request', 'this model begins from no image: it was exported without an image encoder');
-  }
-  const offered = manifest.image.schedules.filter(({ count }) => count === steps);
+  const offered = imageFacts(manifest).schedules.filter(({ count }) => count === steps);
   const found = offered.find((one) => one.strength === strength);
   if (found) return found.schedule;
   const known = offered.map((one) => one.strength).join(', ');

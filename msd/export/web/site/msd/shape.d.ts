@@ -1,5 +1,6 @@
 /**
- * Throws 'bad-manifest', with the place, unless `value` is what `kind` says; keys that it does not name may be there.
+ * Throws 'bad-manifest', with the place, unless `value` is what `kind` says; keys that it does not name may
+ * be there.
  *
  * @param {Kind} kind
  * @param {unknown} value
@@ -42,7 +43,8 @@ export function oneOf(choices: readonly string[]): Check;
  */
 export function damaged(sentence: string): MsdError;
 /**
- * Returns the parsed JSON of a file `name`; throws 'bad-manifest' for a text that is none, or has another format.
+ * Returns the parsed JSON of a file `name`; throws 'bad-manifest' for a text that is none, or has another
+ * format.
  *
  * @param {string} json
  * @param {number} format

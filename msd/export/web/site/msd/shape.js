@@ -13,7 +13,8 @@ export const number = scalar('a number', Number.isFinite);
 export const boolean = scalar('true or false', (value) => typeof value === 'boolean');
 
 /**
- * Throws 'bad-manifest', with the place, unless `value` is what `kind` says; keys that it does not name may be there.
+ * Throws 'bad-manifest', with the place, unless `value` is what `kind` says; keys that it does not name may
+ * be there.
  *
  * @param {Kind} kind
  * @param {unknown} value
@@ -86,7 +87,8 @@ export function damaged(sentence) {
 }
 
 /**
- * Returns the parsed JSON of a file `name`; throws 'bad-manifest' for a text that is none, or has another format.
+ * Returns the parsed JSON of a file `name`; throws 'bad-manifest' for a text that is none, or has another
+ * format.
  *
  * @param {string} json
  * @param {number} format
@@ -99,7 +101,8 @@ export function parseFormat(json, format, name) {
   const version = /** @type {{ format: number }} */ (found).format;
   if (version === format) return found;
   const remedy = version > format ? 'reload the page' : 'the page should be exported again';
-  throw new MsdError('bad-manifest', `${name} has format ${version} and this page reads ${format}; ${remedy}`);
+  const sentence = `${name} has format ${version} and this page reads ${format}; ${remedy}`;
+  throw new MsdError('bad-manifest', sentence);
 }
 
 /**
@@ -142,6 +145,7 @@ function checkFields(kinds, value, where) {
  * @returns {Record<string, unknown>}
  */
 function objectOf(value, where) {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw damaged(`${where} is no object`);
+  const fits = typeof value === 'object' && value !== null && !Array.isArray(value);
+  if (!fits) throw damaged(`${where} is no object`);
   return /** @type {Record<string, unknown>} */ (value);
 }

@@ -14,7 +14,8 @@ export class SpecialTokens {
   }
 
   /**
-   * Returns the ids of a text: those of the special tokens in it, and what `idsOf` returns for each text between.
+   * Returns the ids of a text: those of the special tokens in it, and what `idsOf` returns for each text
+   * between.
    *
    * @param {string} text
    * @param {(text: string) => number[]} idsOf

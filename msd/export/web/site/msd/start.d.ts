@@ -1,8 +1,9 @@
 /**
- * Returns the start of an image that begins from an image; `noise` is what an image begins with for this seed.
+ * Returns the start of an image that begins from an image; `noise` is what an image begins with for this
+ * seed.
  *
- * The mask of the latents is the mask's pixel at the top left of each cell. Throws 'bad-request' for a model that
- * begins from no image, an image of another size, and a model that repaints where there is no mask.
+ * The mask of the latents is the mask's pixel at the top left of each cell. Throws 'bad-request' for a model
+ * that begins from no image, an image of another size, and a model that repaints where there is no mask.
  *
  * @param {AppManifest} manifest
  * @param {{ image: InitialImage, strength: number, seed: number | bigint, noise: Float32Array }} wishes
@@ -26,8 +27,8 @@ export function factsFor(manifest: AppManifest, image: InitialImage): ImageFacts
 /**
  * The latents that denoising starts from: noise, or an image with noise over it, and what a mask keeps of it.
  *
- * Image to image after Meng et al., "SDEdit" (2021). Inpainting by a U-Net that takes the mask and the masked image, or
- * by blending latents in every step.
+ * Image to image after Meng et al., "SDEdit" (2021). Inpainting by a U-Net that takes the mask and the masked
+ * image, or by blending latents in every step.
  */
 export class Start {
     /**
@@ -81,8 +82,8 @@ export class Start {
 export type AppManifest = import("./manifest.js").AppManifest;
 export type ImageFacts = import("./manifest.js").ImageFacts;
 export type Schedule = import("./manifest.js").Schedule;
+export type InitialImage = import("./initial-image.js").InitialImage;
 /**
  * Returns the image encoder's first output for pixels, float32 NHWC of one image.
  */
-export type InitialImage = import("./initial-image.js").InitialImage;
 export type RunEncoder = (pixels: Float32Array<ArrayBuffer>) => Promise<Float32Array>;

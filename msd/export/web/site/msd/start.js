@@ -1,5 +1,6 @@
 import { MsdError } from './errors.js';
 import { maskedPixels } from './initial-image.js';
+import { imageFacts } from './manifest.js';
 import { posteriorNoise } from './noise.js';
 import { noised } from './schedule.js';
 
@@ -8,7 +9,9 @@ import { noised } from './schedule.js';
  * @typedef {import('./manifest.js').ImageFacts} ImageFacts
  * @typedef {import('./manifest.js').Schedule} Schedule
  * @typedef {import('./initial-image.js').InitialImage} InitialImage
- *
+ */
+
+/**
  * Returns the image encoder's first output for pixels, float32 NHWC of one image.
  *
  * @typedef {(pixels: Float32Array<ArrayBuffer>) => Promise<Float32Array>} RunEncoder
@@ -19,8 +22,8 @@ const [IMAGE_STREAM, MASKED_STREAM] = [1, 2];
 /**
  * The latents that denoising starts from: noise, or an image with noise over it, and what a mask keeps of it.
  *
- * Image to image after Meng et al., "SDEdit" (2021). Inpainting by a U-Net that takes the mask and the masked image, or
- * by blending latents in every step.
+ * Image to image after Meng et al., "SDEdit" (2021). Inpainting by a U-Net that takes the mask and the masked
+ * image, or by blending latents in every step.
  */
 export class Start {
   /**
@@ -48,9 +51,10 @@ export class Start {
    * @returns {Float32Array}
    */
   latents(schedule, strength) {
+    const { clean, mask } = this;
+    if (clean && !(mask && strength === 1)) return this.noised(schedule, 0, clean);
     const factor = Math.fround(schedule.start);
-    const fromNoise = !this.clean || (this.mask && strength === 1);
-    return fromNoise || !this.clean ? this.noise.map((value) => value * factor) : this.noised(schedule, 0, this.clean);
+    return this.noise.map((value) => value * factor);
   }
 
   /**
@@ -92,10 +96,11 @@ export class Start {
 }
 
 /**
- * Returns the start of an image that begins from an image; `noise` is what an image begins with for this seed.
+ * Returns the start of an image that begins from an image; `noise` is what an image begins with for this
+ * seed.
  *
- * The mask of the latents is the mask's pixel at the top left of each cell. Throws 'bad-request' for a model that
- * begins from no image, an image of another size, and a model that repaints where there is no mask.
+ * The mask of the latents is the mask's pixel at the top left of each cell. Throws 'bad-request' for a model
+ * that begins from no image, an image of another size, and a model that repaints where there is no mask.
  *
  * @param {AppManifest} manifest
  * @param {{ image: InitialImage, strength: number, seed: number | bigint, noise: Float32Array }} wishes
@@ -121,10 +126,8 @@ export async function startFromImage(manifest, { image, strength, seed, noise },
  * @returns {ImageFacts}
  */
 export function factsFor(manifest, image) {
-  const { image: facts, width, height } = manifest;
-  if (!facts) {
-    throw new MsdError('bad-request', 'this model begins from no image: it was exported without an image encoder');
-  }
+  const facts = imageFacts(manifest);
+  const { width, height } = manifest;
   if (image.width !== width || image.height !== height) {
     const size = `${image.width}×${image.height} pixels; it should have ${width}×${height}`;
     throw new MsdError('bad-request', `the image has ${size}`);

@@ -6,8 +6,8 @@
 /**
  * Returns what the U-Net takes for a number `t`: float32 sinusoids, half of them cosines, half sines.
  *
- * Ho et al., "Denoising Diffusion Probabilistic Models" (2020). The angle is rounded to float32, as where the network
- * was trained; its cosine is taken in float64.
+ * Ho et al., "Denoising Diffusion Probabilistic Models" (2020). The angle is rounded to float32, as where the
+ * network was trained; its cosine is taken in float64.
  *
  * @param {Sinusoids} sinusoids
  * @param {number} t

@@ -7,15 +7,16 @@
 /**
  * Returns what the U-Net takes for a number `t`: float32 sinusoids, half of them cosines, half sines.
  *
- * Ho et al., "Denoising Diffusion Probabilistic Models" (2020). The angle is rounded to float32, as where the network
- * was trained; its cosine is taken in float64.
+ * Ho et al., "Denoising Diffusion Probabilistic Models" (2020). The angle is rounded to float32, as where the
+ * network was trained; its cosine is taken in float64.
  *
  * @param {Sinusoids} sinusoids
  * @param {number} t
  * @returns {Float32Array<ArrayBuffer>}
  */
 export function embed(sinusoids, t) {
-  const angles = sinusoids.frequencies.map((frequency) => Math.fround(Math.fround(t) * Math.fround(frequency)));
+  const f32 = Math.fround;
+  const angles = sinusoids.frequencies.map((frequency) => f32(f32(t) * f32(frequency)));
   const [cosines, sines] = [angles.map(Math.cos), angles.map(Math.sin)];
   const embedding = new Float32Array(sinusoids.width);
   embedding.set(sinusoids.cosine_first ? [...cosines, ...sines] : [...sines, ...cosines]);
@@ -31,5 +32,6 @@ export function embed(sinusoids, t) {
  */
 export function timestepInput(manifest, step) {
   const { timestep } = manifest;
-  return timestep ? { [timestep.input]: embed(timestep, step.timestep) } : { timestep: Float32Array.of(step.timestep) };
+  if (!timestep) return { timestep: Float32Array.of(step.timestep) };
+  return { [timestep.input]: embed(timestep, step.timestep) };
 }

@@ -46,8 +46,8 @@ export class Tokenizer {
    * @returns {Int32Array<ArrayBuffer>[]} each of the length that the model takes
    */
   encode(text, chunks = 1) {
-    const inner = this.innerIds(text);
-    return Array.from({ length: chunks }, (_, i) => this.framed(inner.slice(i * this.room, (i + 1) * this.room)));
+    const [inner, { room }] = [this.innerIds(text), this];
+    return Array.from({ length: chunks }, (_, i) => this.framed(inner.slice(i * room, (i + 1) * room)));
   }
 
   /**
@@ -89,8 +89,8 @@ export class Tokenizer {
 }
 
 /**
- * Returns a text composed (NFC), each run of white space one blank, lower-cased letter by letter: a Greek capital sigma
- * becomes σ at the end of a word too.
+ * Returns a text composed (NFC), each run of white space one blank, lower-cased letter by letter: a Greek
+ * capital sigma becomes σ at the end of a word too.
  *
  * @param {string} text
  */

@@ -10,30 +10,39 @@ const FORMAT = 1;
  * @property {string} file
  * @property {number} bytes
  * @property {string} sha256 64 hex digits, lower case
- *
+ */
+
+/**
  * A network compiled for one precision: its program, JSON, and the shards of its weights.
  *
- * `limits` are the least values of WebGPU's limits, by WebGPU's names, where they exceed the standard's defaults;
- * `memory` are the bytes of all its buffers on the GPU.
+ * `limits` are the least values of WebGPU's limits, by WebGPU's names, where they exceed the standard's
+ * defaults; `memory` are the bytes of all its buffers on the GPU.
  *
  * @typedef {object} WebProgram
  * @property {WebFile} program
  * @property {WebFile[]} shards
  * @property {Record<string, number>} limits
  * @property {number} memory
- *
- * The outputs of LiteRT on the CPU by name, float32 in little-endian order, for inputs made from `seed`: floats are
- * normal noise from the stream of the input's number, token ids count up from 0, again and again, to `tokens`.
+ */
+
+/**
+ * The outputs of LiteRT on the CPU by name, float32 in little-endian order, for inputs made from `seed`:
+ * floats are normal noise from the stream of the input's number, token ids count up from 0, again and again,
+ * to `tokens`.
  *
  * @typedef {object} ExpectedOutputs
  * @property {number} seed
  * @property {number} tokens
  * @property {Record<string, WebFile>} outputs
- *
+ */
+
+/**
  * @typedef {'fp16' | 'fp32'} Precision
- *
- * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` by precision for the
- * runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
+ */
+
+/**
+ * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` by precision
+ * for the runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
  *
  * @typedef {object} WebNetwork
  * @property {string} role
@@ -41,17 +50,22 @@ const FORMAT = 1;
  * @property {Partial<Record<Precision, WebProgram>>} programs
  * @property {WebFile[]} model
  * @property {ExpectedOutputs | null} [expected]
- *
+ */
+
+/**
  * LiteRT.js beside the page: its version, the path of its module, and that of its folder of WebAssembly.
  *
  * @typedef {object} LiteRtJs
  * @property {string} version
  * @property {string} module
  * @property {string} wasm
- *
+ */
+
+/**
  * The content of web-manifest.json (msd/export/web/manifest.py): what the page fetches before it generates.
  *
- * `model` identifies the bundle, as in sd-manifest.json; `app` is that file, `vocabulary` and `merges` the tokenizer's.
+ * `model` identifies the bundle, as in sd-manifest.json; `app` is that file, `vocabulary` and `merges` the
+ * tokenizer's.
  *
  * @typedef {object} WebManifest
  * @property {number} format
@@ -74,7 +88,11 @@ const MANIFEST = {
   vocabulary: webFile,
   merges: webFile,
   networks: list({
-    role: text, operations: integer, programs: record(PROGRAM), model: list(webFile), expected: nullable(EXPECTED),
+    role: text,
+    operations: integer,
+    programs: record(PROGRAM),
+    model: list(webFile),
+    expected: nullable(EXPECTED),
   }),
   litert: nullable({ version: text, module: litertPath, wasm: litertPath }),
 };
@@ -82,8 +100,8 @@ const MANIFEST = {
 /**
  * Returns the manifest that the text of web-manifest.json is.
  *
- * Throws 'bad-manifest' for a text that is no JSON, of another format, names a file outside the page, or lacks what
- * its runtime needs.
+ * Throws 'bad-manifest' for a text that is no JSON, of another format, names a file outside the page, or
+ * lacks what its runtime needs.
  *
  * @param {string} json
  * @returns {WebManifest}

@@ -3,8 +3,8 @@ export const WIDTH: Float32Array<ArrayBuffer>;
 export const INSIDE: Int32Array<ArrayBuffer>;
 export const DENSITY: Float32Array<ArrayBuffer>;
 /**
- * Normal numbers in float32, those that NumPy's `standard_normal` makes of the same bits: Marsaglia and Tsang,
- * "The Ziggurat Method for Generating Random Variables" (2000), with 256 layers.
+ * Normal numbers in float32, those that NumPy's `standard_normal` makes of the same bits: Marsaglia and
+ * Tsang, "The Ziggurat Method for Generating Random Variables" (2000), with 256 layers.
  */
 export class Ziggurat {
     /** @param {{ next(): number }} bits whose next 32 bits are a number from 0 to 2^32 - 1 */

@@ -16,8 +16,8 @@ export const INSIDE = Int32Array.from(edges, (_, layer) => Math.round((inner(lay
 export const DENSITY = Float32Array.from(edges, density);
 
 /**
- * Normal numbers in float32, those that NumPy's `standard_normal` makes of the same bits: Marsaglia and Tsang,
- * "The Ziggurat Method for Generating Random Variables" (2000), with 256 layers.
+ * Normal numbers in float32, those that NumPy's `standard_normal` makes of the same bits: Marsaglia and
+ * Tsang, "The Ziggurat Method for Generating Random Variables" (2000), with 256 layers.
  */
 export class Ziggurat {
   /** @param {{ next(): number }} bits whose next 32 bits are a number from 0 to 2^32 - 1 */
@@ -77,7 +77,8 @@ function edgesOfLayers() {
 }
 
 /**
- * Returns how far a layer reaches; the lowest, 0, holds the tail too: as a box it would be wider than its edge.
+ * Returns how far a layer reaches; the lowest, 0, holds the tail too: as a box it would be wider than its
+ * edge.
  *
  * @param {number} layer
  */
