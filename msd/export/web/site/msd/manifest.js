@@ -1,6 +1,6 @@
 import { MsdError } from './errors.js';
 import {
-  boolean, check, damaged, integer, list, nullable, number, oneOf, parseFormat, text,
+  boolean, check, damaged, integer, list, nullable, number, oneOf, parseFormat, record, text,
 } from './shape.js';
 
 export { parseWebManifest } from './web-manifest.js';
@@ -12,7 +12,6 @@ export { parseWebManifest } from './web-manifest.js';
  * @typedef {import('./web-manifest.js').WebNetwork} WebNetwork
  * @typedef {import('./web-manifest.js').ExpectedOutputs} ExpectedOutputs
  * @typedef {import('./web-manifest.js').LiteRtJs} LiteRtJs
- * @typedef {import('./web-manifest.js').Precision} Precision
  */
 
 /** The format of sd-manifest.json that this library reads. */
@@ -176,6 +175,7 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  * @property {TokenizerFacts} tokenizer
  * @property {string} recipe
  * @property {string} precision
+ * @property {Record<string, string>} versions of the converter, 'msd', and its libraries
  * @property {WeightsOrigin} weights
  * @property {number} min_memory in bytes
  * @property {string | null} [preview]
@@ -189,8 +189,8 @@ const FILE = {
   inputs: list(PORT), outputs: list(PORT),
 };
 const NUMBERS = [
-  'timestep', 'latent', 'output', 'clean', 'clean_latent', 'clean_output', 'previous', 'noise', 'scale', 'signal',
-  'sigma',
+  'timestep', 'latent', 'output', 'clean', 'clean_latent', 'clean_output', 'previous', 'noise', 'scale',
+  'signal', 'sigma',
 ];
 const STEP = { ...Object.fromEntries(NUMBERS.map((name) => [name, number])), clip: nullable(number) };
 const SCHEDULE = { count: integer, start: number, steps: list(STEP) };
@@ -211,7 +211,7 @@ const MANIFEST = {
   tokenizer: {
     start: integer, end: integer, unknown: integer, pad: integer, length: integer, specials: list(SPECIAL),
   },
-  recipe: text, precision: text,
+  recipe: text, precision: text, versions: record(text),
   weights: { kind: text, name: text, licence: nullable(text) },
   min_memory: integer, preview: nullable(text), prompt_chunks: integer,
   image: nullable({

@@ -1,122 +1,120 @@
-import { damaged } from './shape.js';
+import { MsdError } from './errors.js';
 
 /**
  * @typedef {import('./manifest.js').ModelFile} ModelFile
- * @typedef {import('./manifest.js').Port} Port
- * @typedef {Float32Array | Int32Array} Values
- * @typedef {{ run(inputs: Record<string, Values>): Promise<Record<string, Values>> }} Runs
+ * @typedef {import('./network.js').Network} Network
+ * @typedef {Float32Array | Int32Array} Tensor
+ * @typedef {Record<string, Tensor>} Tensors
  */
 
 /**
- * Returns a network's first output for each row of inputs, float32; rows run in batches of what the file
- * takes.
+ * Returns the network's first output for each of `rows`, in as few runs as possible.
  *
- * An input in `shared` is the same for all rows, and is repeated as often as it fits. The last batch is
- * filled with its last row. Throws 'bad-manifest' for inputs that do not fit the file's.
+ * Each row has the inputs of one image, as NHWC; `shared` inputs are the same for all.
  *
- * @param {Runs} network
+ * @param {Network} network
  * @param {ModelFile} file
- * @param {Record<string, Values>[]} rows
+ * @param {Tensors[]} rows
  * @param {Record<string, Float32Array>} [shared]
  * @returns {Promise<Float32Array[]>}
+ * @throws {MsdError} 'bad-manifest' where names or sizes do not fit the file
  */
 export async function runRows(network, file, rows, shared = {}) {
+  requireNames(file, [...Object.keys(rows[0]), ...Object.keys(shared)]);
   const batch = batchOf(file, rows[0]);
-  const common = mapped(shared, (value, name) => repeated(file, name, value));
-  const outputs = /** @type {Float32Array[]} */ ([]);
-  for (let first = 0; first < rows.length; first += batch) {
-    const filled = Array.from({ length: batch }, (_, i) => rows[Math.min(first + i, rows.length - 1)]);
-    const made = await network.run({ ...stacked(filled), ...common });
-    const output = /** @type {Float32Array} */ (made[file.outputs[0].name]);
-    const count = Math.min(batch, rows.length - first);
-    outputs.push(...Array.from({ length: count }, (_, i) => part(output, i, batch)));
+  const common = mapValues(shared, (value, name) => repeated(value, file, name));
+  /** @type {Float32Array[]} */
+  const outputs = [];
+  for (let start = 0; start < rows.length; start += batch) {
+    const chunk = rows.slice(start, start + batch);
+    const filled = Array.from({ length: batch }, (_, i) => chunk[Math.min(i, chunk.length - 1)]);
+    const stacked = mapValues(rows[0], (_, name) => joined(filled.map((row) => row[name])));
+    const output = firstOutput(await network.run({ ...stacked, ...common }), file);
+    const size = output.length / batch;
+    chunk.forEach((_, i) => outputs.push(output.slice(i * size, (i + 1) * size)));
   }
   return outputs;
 }
 
 /**
- * Returns float32 arrays one after the other.
+ * Returns arrays of one type, one after the other.
  *
- * @param {Float32Array[]} parts
- * @returns {Float32Array}
+ * @template {Tensor} T
+ * @param {T[]} parts
+ * @returns {T}
  */
 export function joined(parts) {
-  return parts.length === 1 ? parts[0] : /** @type {Float32Array} */ (concatenated(parts));
-}
-
-/**
- * Returns how many rows one run takes, on which all inputs must agree.
- *
- * @param {ModelFile} file
- * @param {Record<string, Values>} row
- */
-function batchOf(file, row) {
-  const batches = Object.entries(row).map(([name, value]) => times(file, name, value));
-  if (new Set(batches).size === 1) return batches[0];
-  throw damaged(`the inputs of ${file.name} have unlike batches: ${batches.join(', ')}`);
-}
-
-/**
- * Returns how often a value fits an input.
- *
- * @param {ModelFile} file
- * @param {string} name
- * @param {Values} value
- */
-function times(file, name, value) {
-  const port = file.inputs.find((one) => one.name === name);
-  if (!port) throw damaged(`${name} is no input of ${file.name}`);
-  const size = port.shape.reduce((a, b) => a * b, 1);
-  if (size % value.length === 0) return size / value.length;
-  throw damaged(`${file.name} takes ${size} numbers as ${name}, which rows of ${value.length} do not fit`);
-}
-
-/** @param {Record<string, Values>[]} rows */
-function stacked(rows) {
-  return mapped(rows[0], (_, name) => concatenated(rows.map((row) => row[name])));
-}
-
-/**
- * Returns a copy of one of `count` equal parts.
- *
- * @param {Float32Array} values
- * @param {number} index
- * @param {number} count
- */
-function part(values, index, count) {
-  const size = values.length / count;
-  return values.slice(index * size, (index + 1) * size);
-}
-
-/**
- * @template T
- * @param {Record<string, T>} values
- * @param {(value: T, name: string) => Values} make
- */
-function mapped(values, make) {
-  return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, make(value, name)]));
-}
-
-/**
- * @param {ModelFile} file
- * @param {string} name
- * @param {Float32Array} value
- */
-function repeated(file, name, value) {
-  return concatenated(Array.from({ length: times(file, name, value) }, () => value));
-}
-
-/**
- * @param {Values[]} parts
- * @returns {Values}
- */
-function concatenated(parts) {
-  const size = parts.reduce((sum, part) => sum + part.length, 0);
-  const whole = parts[0] instanceof Int32Array ? new Int32Array(size) : new Float32Array(size);
+  if (parts.length === 1) return parts[0];
+  const length = parts.reduce((sum, part) => sum + part.length, 0);
+  const whole = /** @type {T} */ (parts[0] instanceof Int32Array ? new Int32Array(length) : new Float32Array(length));
   let at = 0;
   for (const part of parts) {
     whole.set(part, at);
     at += part.length;
   }
   return whole;
+}
+
+/**
+ * @param {ModelFile} file
+ * @param {string[]} names
+ */
+function requireNames(file, names) {
+  const known = file.inputs.map((port) => port.name).sort();
+  if (names.sort().join() === known.join()) return;
+  throw new MsdError('bad-manifest', `${file.name} should take ${names.join(', ')}, not ${known.join(', ')}.`);
+}
+
+/**
+ * Returns how many rows one run takes, on which all inputs must agree.
+ *
+ * @param {ModelFile} file
+ * @param {Tensors} row
+ */
+function batchOf(file, row) {
+  const batches = Object.entries(row).map(([name, value]) => sizeOf(file, name) / value.length);
+  const [batch] = batches;
+  if (Number.isInteger(batch) && batches.every((each) => each === batch)) return batch;
+  throw new MsdError('bad-manifest', `Rows of ${Object.keys(row).join(', ')} do not fit the inputs of ${file.name}.`);
+}
+
+/**
+ * @param {Float32Array} value
+ * @param {ModelFile} file
+ * @param {string} name
+ */
+function repeated(value, file, name) {
+  const size = sizeOf(file, name);
+  if (size % value.length === 0) return Float32Array.from({ length: size }, (_, i) => value[i % value.length]);
+  throw new MsdError('bad-manifest', `${file.name} takes ${size} numbers as ${name}, not rows of ${value.length}.`);
+}
+
+/**
+ * @param {ModelFile} file
+ * @param {string} name
+ */
+function sizeOf(file, name) {
+  const port = file.inputs.find((each) => each.name === name);
+  return port ? port.shape.reduce((product, n) => product * n, 1) : NaN;
+}
+
+/**
+ * @param {Tensors} outputs
+ * @param {ModelFile} file
+ * @returns {Float32Array}
+ */
+function firstOutput(outputs, file) {
+  const output = outputs[file.outputs[0].name];
+  if (output instanceof Float32Array) return output;
+  throw new MsdError('bad-manifest', `${file.name} does not give ${file.outputs[0].name} as its manifest says.`);
+}
+
+/**
+ * @template T, U
+ * @param {Record<string, T>} record
+ * @param {(value: T, name: string) => U} map
+ * @returns {Record<string, U>}
+ */
+function mapValues(record, map) {
+  return Object.fromEntries(Object.entries(record).map(([name, value]) => [name, map(value, name)]));
 }

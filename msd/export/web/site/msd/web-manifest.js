@@ -37,17 +37,13 @@ const FORMAT = 1;
  */
 
 /**
- * @typedef {'fp16' | 'fp32'} Precision
- */
-
-/**
  * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` by precision
  * for the runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
  *
  * @typedef {object} WebNetwork
  * @property {string} role
  * @property {number} operations
- * @property {Partial<Record<Precision, WebProgram>>} programs
+ * @property {Record<string, WebProgram>} programs by precision, 'fp16' or 'fp32'
  * @property {WebFile[]} model
  * @property {ExpectedOutputs | null} [expected]
  */

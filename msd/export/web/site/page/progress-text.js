@@ -1,0 +1,62 @@
+import { duration, megabytes } from './quantity.js';
+
+/** @typedef {import('./protocol.js').Progress} Progress */
+
+const NETWORKS = new Map([
+  ['unet', 'the U-Net'],
+  ['vae_decoder', 'the decoder'],
+  ['vae_encoder', 'the image encoder'],
+]);
+
+/**
+ * Returns what a network is called: "the U-Net" for "unet", "the text encoder" for "text_encoder".
+ *
+ * @param {string} role
+ */
+export function networkName(role) {
+  return NETWORKS.get(role) ?? `the ${role.replaceAll('_', ' ')}`;
+}
+
+/**
+ * Returns what is being done, in words: "Step 7 of 20, 1.2 s each, 16 s left".
+ *
+ * @param {Progress} progress
+ */
+export function progressText(progress) {
+  switch (progress.stage) {
+    case 'fetching': return `Fetching ${megabytes(progress.bytes)} of ${megabytes(progress.total)} MB`;
+    case 'loading': return `Compiling ${networkName(progress.network)}`;
+    case 'encoding': return 'Reading the prompt';
+    case 'denoising': return denoising(progress);
+    case 'decoding': return 'Decoding';
+    case 'measuring': return measuring(progress);
+  }
+}
+
+/**
+ * Returns how much is done, 0 … 1; null where nobody can tell.
+ *
+ * @param {Progress} progress
+ * @returns {number | null}
+ */
+export function progressFraction(progress) {
+  switch (progress.stage) {
+    case 'fetching': return progress.total ? progress.bytes / progress.total : null;
+    case 'loading': return progress.fraction ?? null;
+    case 'denoising': return progress.step / progress.steps;
+    case 'measuring': return progress.runs ? (progress.run ?? 0) / progress.runs : null;
+    default: return null;
+  }
+}
+
+/** @param {Extract<Progress, { stage: 'denoising' }>} progress */
+function denoising({ step, steps, seconds }) {
+  if (!step) return `Step 1 of ${steps}`;
+  const left = seconds * (steps - step);
+  return `Step ${step} of ${steps}, ${duration(seconds)} each${left ? `, ${duration(left)} left` : ''}`;
+}
+
+/** @param {Extract<Progress, { stage: 'measuring' }>} progress */
+function measuring({ network, run, runs }) {
+  return `Measuring ${networkName(network)}${runs ? `, run ${run} of ${runs}` : ''}`;
+}

@@ -1,0 +1,75 @@
+/**
+ * What the page and its worker say to each other: each question has a number, which its answers repeat.
+ *
+ * @typedef {import('../msd/errors.js').Code} Code
+ * @typedef {'inspect' | 'fetch' | 'generate' | 'verdict' | 'space' | 'remove' | 'cancel'} Call
+ * @typedef {{ id: number, call: Call, args?: unknown }} Question
+ * @typedef {{ id: number, progress?: Progress, result?: unknown, error?: { code: Code, message: string } }} Answer
+ *
+ * `cancel` takes the number of the question to end, which is then answered with the error 'cancelled'.
+ *
+ * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number }} Pixels
+ * RGBA, row by row.
+ *
+ * @typedef {{ stage: 'fetching', bytes: number, total: number }
+ *   | { stage: 'loading', network: string, fraction?: number }
+ *   | { stage: 'encoding' }
+ *   | { stage: 'denoising', step: number, steps: number, seconds: number, preview?: Pixels }
+ *   | { stage: 'decoding' }
+ *   | { stage: 'measuring', network: string, run?: number, runs?: number }} Progress
+ * `step` steps are done, which took `seconds` each.
+ *
+ * @typedef {object} ModelFacts
+ * @property {string} name
+ * @property {number} width pixels of a picture
+ * @property {number} height pixels of a picture
+ * @property {number[]} steps the numbers of steps that it offers, the default first
+ * @property {string} scheduler
+ * @property {number} guidance the default
+ * @property {'two passes' | 'batch 2' | 'embedding' | 'none'} mode how guidance works at the default
+ * @property {boolean} preview whether a network decodes previews
+ * @property {{ inpaints: boolean, strengths: Record<string, number[]> } | null} image how it begins from an image:
+ *   the strengths by number of steps; `inpaints` where it needs an image and a mask
+ * @property {string | null} licence
+ *
+ * @typedef {{ used: number, available?: number }} Space bytes of this model, and those that are free, where the browser says
+ * @typedef {{ name: string, precision: 'fp16' | 'fp32', problems: string[] }} GpuFacts
+ *
+ * @typedef {object} Inspection
+ * @property {ModelFacts} model
+ * @property {{ total: number, there: number }} bytes of all files, and of those that are on this device
+ * @property {number} memory bytes that generating needs at its peak, 0 where it is unknown
+ * @property {GpuFacts} gpu
+ * @property {Space} space
+ *
+ * @typedef {object} PictureRequest
+ * @property {string} prompt
+ * @property {string} negativePrompt empty where guidance has no second pass
+ * @property {number | bigint} seed 0 … 2^63-1; a number where that is exact
+ * @property {number} steps
+ * @property {number} guidance
+ * @property {number} previewEvery steps between two previews, 0 for none
+ * @property {Blob} [image] a file of the user's
+ * @property {Uint8Array} [mask] 1 where the picture is repainted, for each of its pixels
+ * @property {number} [strength]
+ *
+ * @typedef {{ png: Blob, width: number, height: number, metadata: Record<string, unknown> }} Generated
+ *
+ * @typedef {object} NetworkVerdict
+ * @property {string} role
+ * @property {number} operations
+ * @property {number} delegated operations that run on the GPU
+ * @property {number} [partitions] in LiteRT.js
+ * @property {number} [dispatches] in a compiled program
+ * @property {number} compile milliseconds
+ * @property {number[]} runs milliseconds of each run
+ * @property {number} [decibels] PSNR against the expected outputs
+ * @property {number} [memory] bytes on the GPU
+ * @property {string} [problem] why it did not run
+ *
+ * @typedef {object} Verdict
+ * @property {string} runtime
+ * @property {{ adapter: string, precision: string, browser?: string }} device
+ * @property {NetworkVerdict[]} networks
+ */
+export {};

@@ -1,0 +1,120 @@
+import { announce, create, find } from './element.js';
+import { networkName } from './progress-text.js';
+import { median, shortTime, size } from './quantity.js';
+import { ReportView } from './report-view.js';
+import { canShare, save, share } from './share.js';
+
+/**
+ * @typedef {import('./protocol.js').NetworkVerdict} NetworkVerdict
+ * @typedef {import('./protocol.js').Verdict} Verdict
+ * @typedef {import('./work.js').Work} Work
+ */
+
+/** Runs of each network; the median counts. */
+const REPEATS = 5;
+
+/** The page's second view: what each network does on this device's GPU, in numbers. */
+export class VerdictView {
+  #measure = find(HTMLButtonElement, 'measure');
+  #save = find(HTMLButtonElement, 'save-verdict');
+  #share = find(HTMLButtonElement, 'share-verdict');
+  #result = find(HTMLElement, 'verdict-result');
+  #report;
+  #work;
+  /** @type {Verdict | null} */
+  #verdict = null;
+
+  /** @param {Work} work */
+  constructor(work) {
+    this.#work = work;
+    this.#report = new ReportView(find(HTMLElement, 'verdict-report'), () => work.cancel());
+    this.#measure.addEventListener('click', () => this.#run());
+    this.#save.addEventListener('click', () => save(this.#file('json', 'application/json'), fileName('json')));
+    this.#share.addEventListener('click', () => share([this.#shared()]));
+  }
+
+  /**
+   * Allows to measure, or says why that is not possible now.
+   *
+   * @param {boolean} allowed
+   * @param {string} note
+   */
+  allow(allowed, note) {
+    this.#measure.disabled = !allowed;
+    find(HTMLElement, 'verdict-note').textContent = note;
+  }
+
+  async #run() {
+    const task = { report: this.#report, opening: 'Beginning', call: /** @type {const} */ ('verdict'), again: () => this.#run() };
+    const verdict = await this.#work.run({ ...task, args: { repeats: REPEATS } });
+    if (!verdict) return;
+    this.#verdict = verdict;
+    this.#show(verdict);
+    announce('The GPU has been measured.');
+  }
+
+  /** @param {Verdict} verdict */
+  #show(verdict) {
+    this.#result.replaceChildren(deviceCard(verdict), ...verdict.networks.map(networkCard));
+    this.#save.hidden = false;
+    this.#share.hidden = !canShare([this.#shared()]);
+    this.#measure.textContent = 'Measure again';
+  }
+
+  /** Browsers share text files, and some no JSON. */
+  #shared() {
+    const json = this.#file('json', 'application/json');
+    return canShare([json]) ? json : this.#file('txt', 'text/plain');
+  }
+
+  /**
+   * @param {string} suffix
+   * @param {string} type
+   */
+  #file(suffix, type) {
+    return new File([`${JSON.stringify(this.#verdict, null, 1)}\n`], fileName(suffix), { type });
+  }
+}
+
+/** @param {string} suffix */
+function fileName(suffix) {
+  return `verdict-${new Date().toISOString().slice(0, 10)}.${suffix}`;
+}
+
+/** @param {Verdict} verdict */
+function deviceCard({ runtime, device }) {
+  return card('This device', [
+    ['GPU', device.adapter],
+    ['Precision', device.precision === 'fp16' ? '16 bits (float16)' : '32 bits (float32)'],
+    ['Runtime', runtime === 'litert' ? 'LiteRT.js on WebGPU' : 'WebGPU programs of msd'],
+    ['Browser', device.browser],
+  ]);
+}
+
+/** @param {NetworkVerdict} network */
+function networkCard(network) {
+  const name = networkName(network.role).replace(/^the (.)/, (_, first) => first.toUpperCase());
+  if (network.problem) return card(name, [['Problem', network.problem]]);
+  const { operations, delegated, partitions, dispatches, compile, runs, decibels, memory } = network;
+  return card(name, [
+    ['Operations on the GPU', `${delegated} of ${operations}`],
+    ['Partitions', partitions],
+    ['Dispatches', dispatches],
+    ['Compiled in', shortTime(compile)],
+    [`Run, median of ${runs.length}`, shortTime(median(runs))],
+    ['From the expected outputs', decibels === undefined ? undefined : `${decibels.toFixed(1)} dB`],
+    ['Memory on the GPU', memory ? size(memory) : undefined],
+  ]);
+}
+
+/**
+ * @param {string} title
+ * @param {[string, string | number | undefined][]} facts those without a value are left out
+ */
+function card(title, facts) {
+  const known = facts.filter(([, value]) => value !== undefined);
+  const rows = known.map(([name, value]) => create('div', {},
+    create('dt', { textContent: name }), create('dd', { textContent: String(value) })));
+  const list = create('dl', { className: 'facts' }, ...rows);
+  return create('section', { className: 'card' }, create('h3', { textContent: title }), list);
+}

@@ -1,0 +1,13 @@
+/**
+ * Keeps the screen on, because a phone that sleeps stops computing; returns the function that lets it sleep again.
+ *
+ * @returns {Promise<() => void>}
+ */
+export async function keepAwake() {
+  try {
+    const lock = await navigator.wakeLock?.request('screen');
+    return () => void lock?.release();
+  } catch {
+    return () => {};
+  }
+}

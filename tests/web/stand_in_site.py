@@ -1,0 +1,137 @@
+"""The page with a stand-in for its worker, on a web server, and what a test asks of it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.web.node import SITE
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+CSP = (
+    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' blob: data:;"
+    " object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+COLLECT = """
+globalThis.questions = [];
+new BroadcastChannel('stand-in').onmessage = ({ data }) => globalThis.questions.push(data);
+"""
+MODEL = {
+    "name": "Stable Diffusion 2.1 base",
+    "width": 512,
+    "height": 512,
+    "steps": [20, 10, 4],
+    "scheduler": "DDIM",
+    "guidance": 7.5,
+    "mode": "two passes",
+    "preview": True,
+    "image": None,
+    "licence": "CreativeML Open RAIL++-M",
+}
+STRENGTHS = {"20": [0.1, 0.5, 0.8, 1.0], "10": [0.5, 0.8, 1.0], "4": [0.5, 1.0]}
+INSPECTION = {
+    "model": MODEL,
+    "bytes": {"total": 1_280_000_000, "there": 1_280_000_000},
+    "memory": 1_900_000_000,
+    "gpu": {"name": "qualcomm adreno-7xx", "precision": "fp16", "problems": []},
+    "space": {"used": 1_280_000_000, "available": 34_200_000_000},
+}
+NETWORK = {"operations": 2020, "delegated": 2020, "dispatches": 812, "compile": 4212.0}
+VERDICT = {
+    "runtime": "msd",
+    "device": {"adapter": "qualcomm adreno-7xx", "precision": "fp16", "browser": "Chrome 142, Android 15"},
+    "networks": [
+        {**NETWORK, "role": "text_encoder", "runs": [41.0, 40.0, 90.0], "decibels": 64.2, "memory": 345e6},
+        {**NETWORK, "role": "unet", "runs": [1250.0, 1210.0, 1230.0], "decibels": 51.7, "memory": 1.4e9},
+        {**NETWORK, "role": "vae_decoder", "runs": [], "problem": "The GPU has too little memory."},
+    ],
+}
+
+
+class StandInSite:
+    """The page in a folder, whose stand-in does what `settings` says, and its address."""
+
+    def __init__(self, folder: Path, address: str) -> None:
+        self.address = address
+        self._folder = folder
+        self.settings: dict[str, Any] = {}
+        self.change(inspection=INSPECTION, verdict=VERDICT, delay=0, fail={}, hold=None)
+
+    def change(self, **settings: Any) -> None:
+        """Change what the stand-in does from its next question on."""
+        self.settings |= settings
+        (self._folder / "stand-in.json").write_text(json.dumps(self.settings), "utf-8")
+
+    def change_inspection(self, **facts: Any) -> None:
+        """Change what the stand-in tells of the model and the device; `model` is changed in part."""
+        facts["model"] = {**MODEL, **facts.get("model", {})}
+        self.change(inspection={**INSPECTION, **facts})
+
+
+class Visit:
+    """A page of the site in a browser, and what went wrong in it."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page = page
+        self.faults: list[str] = []
+        page.on("console", lambda message: self._note(message.type, message.text))
+        page.on("pageerror", lambda error: self.faults.append(str(error)))
+        page.add_init_script(COLLECT)
+        page.goto(address)
+
+    def _note(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning"):
+            self.faults.append(text)
+
+    def questions(self, call: str) -> list[dict[str, Any]]:
+        """Return what the page asked of its worker, by `call`; seeds beyond 2^53 as text."""
+        script = """call => JSON.parse(JSON.stringify(questions.filter((each) => each.call === call),
+            (_, value) => typeof value === 'bigint' ? `${value}`
+                : value instanceof Uint8Array ? [...value] : value))"""
+        found: list[dict[str, Any]] = self.page.evaluate(script, call)
+        return found
+
+
+@contextmanager
+def stand_in_site(folder: Path) -> Iterator[StandInSite]:
+    """Yield the page on a web server, copied to `folder` with the stand-in as its worker."""
+    shutil.copytree(SITE, folder, dirs_exist_ok=True)
+    shutil.copy(Path(__file__).with_name("stand_in_worker.js"), folder / "worker.js")
+    (folder / "page/offline.js").write_text("export async function keepOffline() {}\n", "utf-8")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_WithPolicy, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield StandInSite(folder, f"http://127.0.0.1:{server.server_port}/")
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+@contextmanager
+def visit(browser: Browser, site: StandInSite, **context: Any) -> Iterator[Visit]:
+    """Yield the page, opened by a new visitor; the test fails where the page's console tells of anything."""
+    with browser.new_context(**context) as opened:
+        visited = Visit(opened.new_page(), site.address)
+        yield visited
+        assert visited.faults == []
+
+
+class _WithPolicy(SimpleHTTPRequestHandler):
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", CSP)
+        self.send_header("Cache-Control", "no-store")
+        super().end_headers()
+
+    def log_message(self, format: str, *arguments: object) -> None:
+        """Print nothing."""
