@@ -34,10 +34,6 @@ import { resize } from './lanczos.js';
  * @typedef {{ left: number, top: number, width: number, height: number }} Box
  */
 
-/** The strengths of diffusers' image-to-image and inpainting pipelines where none is given. */
-export const STRENGTH = 0.8;
-export const INPAINTING_STRENGTH = 1;
-
 /** The brightness from which a mask repaints. */
 const HALF = 128;
 
@@ -61,6 +57,17 @@ export function initialImage(photo, height, width, { mask = null, fit = 'crop' }
   const area = mask && maskOf(mask, photo, box, height, width);
   const said = mask ? `; mask ${named(mask)}` : '';
   return { pixels, mask: area, width, height, description: description(photo, box, height, width) + said };
+}
+
+/**
+ * Returns how much of an image changes where nothing is said: 0.8, and all of what a mask says to repaint, as
+ * in diffusers' pipelines.
+ *
+ * @param {{ mask: unknown }} image
+ * @returns {number}
+ */
+export function strengthOf({ mask }) {
+  return mask ? 1 : 0.8;
 }
 
 /**

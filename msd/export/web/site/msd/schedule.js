@@ -1,4 +1,5 @@
 import { MsdError } from './errors.js';
+import { strengthOf } from './initial-image.js';
 import { imageFacts } from './manifest.js';
 
 /**
@@ -49,22 +50,27 @@ export function noised(schedule, index, clean, noise) {
 }
 
 /**
- * Returns the schedule for a number of steps, the manifest's first where `steps` is left out; with a
- * `strength`, that of an image that begins from an image.
+ * Returns the schedule for a number of steps, the manifest's first where `steps` is left out; with an `image`
+ * to begin with or a `strength`, that of an image that begins from an image.
  *
- * Throws 'bad-request', which says what there is, where the manifest has no such schedule.
+ * Throws 'bad-request', which says what there is, where the manifest has no such schedule, and for a model
+ * that repaints a part of an image where there is none.
  *
  * @param {AppManifest} manifest
- * @param {{ steps?: number, strength?: number | null }} [wishes]
+ * @param {{ steps?: number, strength?: number, image?: { mask: unknown } | null }} [wishes]
  * @returns {Schedule}
  */
-export function scheduleOf(manifest, { steps = manifest.schedules[0].count, strength = null } = {}) {
+export function scheduleOf(manifest, wishes = {}) {
+  const { steps = manifest.schedules[0].count, image } = wishes;
+  const { strength = image ? strengthOf(image) : null } = wishes;
   const schedule = manifest.schedules.find(({ count }) => count === steps);
   if (!schedule) {
     const known = manifest.schedules.map(({ count }) => count).join(', ');
     throw new MsdError('bad-request', `there is no schedule for ${steps} steps; there are ${known}`);
   }
-  return strength === null ? schedule : scheduleFromImage(manifest, steps, strength);
+  if (strength !== null) return scheduleFromImage(manifest, steps, strength);
+  if (!manifest.image?.inpaints) return schedule;
+  throw new MsdError('bad-request', 'this model repaints a part of an image: give an image and a mask');
 }
 
 /**

@@ -96,25 +96,27 @@ export class Start {
 }
 
 /**
- * Returns the start of an image that begins from an image; `noise` is what an image begins with for this
- * seed.
+ * Returns the start of an image; `noise` is what it begins with for this seed, `initial` an image to begin with.
  *
  * The mask of the latents is the mask's pixel at the top left of each cell. Throws 'bad-request' for a model
  * that begins from no image, an image of another size, and a model that repaints where there is no mask.
  *
  * @param {AppManifest} manifest
- * @param {{ image: InitialImage, strength: number, seed: number | bigint, noise: Float32Array }} wishes
+ * @param {(InitialImage & { strength: number }) | null} initial
+ * @param {number | bigint} seed
+ * @param {Float32Array} noise
  * @param {RunEncoder} run
  * @returns {Promise<Start>}
  */
-export async function startFromImage(manifest, { image, strength, seed, noise }, run) {
-  const facts = factsFor(manifest, image);
-  const mask = image.mask && cellsOf(manifest, image.mask);
+export async function startFrom(manifest, initial, seed, noise, run) {
+  if (!initial) return new Start(noise);
+  const facts = factsFor(manifest, initial);
+  const mask = initial.mask && cellsOf(manifest, initial.mask);
   /** @param {Float32Array<ArrayBuffer>} pixels @param {number} stream */
   const encode = async (pixels, stream) => latentsOf(manifest, facts, await run(pixels), seed, stream);
-  if (!mask || !facts.inpaints) return new Start(noise, await encode(image.pixels, IMAGE_STREAM), mask);
-  const clean = strength === 1 ? null : await encode(image.pixels, IMAGE_STREAM);
-  const masked = await encode(maskedPixels(image), MASKED_STREAM);
+  if (!mask || !facts.inpaints) return new Start(noise, await encode(initial.pixels, IMAGE_STREAM), mask);
+  const clean = initial.strength === 1 ? null : await encode(initial.pixels, IMAGE_STREAM);
+  const masked = await encode(maskedPixels(initial), MASKED_STREAM);
   return new Start(noise, clean, mask, besides(mask, masked, mask.length));
 }
 
