@@ -34,15 +34,15 @@ let loaded = null;
  * Opens a network on LiteRT.js's GPU accelerator, and nowhere else: what the GPU does not take whole is
  * refused.
  *
- * @param {{ module: string, wasm: string }} facts where LiteRT.js is, from `baseUrl`
+ * @param {{ module: string, wasm: string }} place where LiteRT.js is, from `baseUrl`
  * @param {string | URL} baseUrl
  * @param {() => Promise<Uint8Array>} readModel returns the .tflite file, which WebAssembly's memory then holds
  * @param {{ role: string, operations: number }} network
  * @returns {Promise<Network>}
  * @throws {MsdError} no-webgpu, out-of-memory, device-lost, failed
  */
-export async function openLiteRt(facts, baseUrl, readModel, network) {
-  const liteRt = await (loaded ??= load(facts, baseUrl));
+export async function openLiteRt(place, baseUrl, readModel, network) {
+  const liteRt = await (loaded ??= load(place, baseUrl));
   const device = liteRt.getWebGpuDevice();
   if (!device) throw new MsdError('no-webgpu', 'LiteRT.js finds no GPU that the browser lets it use.');
   const precision = device.features.has('shader-f16') ? 'fp16' : 'fp32';
@@ -50,19 +50,16 @@ export async function openLiteRt(facts, baseUrl, readModel, network) {
   const options = { accelerator: 'webgpu', gpuOptions: { precision } };
   const bytes = await readModel();
   const model = await explained(device, network.role, () => liteRt.loadAndCompile(bytes, options));
-  const { delegated, partitions, refusals } = readLiteRtLog(log.slice(begin).join('\n'));
-  if (!model.isFullyAccelerated || model.options.accelerator !== 'webgpu') {
+  const { onCpu, refusals } = readLiteRtLog(log.slice(begin).join('\n'));
+  if (onCpu || !model.isFullyAccelerated || model.options.accelerator !== 'webgpu') {
     model.delete();
     const words = refusals.length ? refusals.join('; ') : 'LiteRT does not say why';
     throw new MsdError('failed', `This GPU does not take ${network.role} whole: ${words}.`);
   }
-  return new LiteRtNetwork(liteRt, device, model, network.role, {
-    precision,
-    operations: network.operations,
-    delegated: delegated ?? network.operations,
-    partitions: partitions ?? 1,
-    refusals,
-  });
+  const { operations } = network;
+  /** @type {import('./network.js').NetworkFacts} */
+  const facts = { precision, operations, delegated: operations, partitions: 1, refusals };
+  return new LiteRtNetwork(liteRt, device, model, network.role, facts);
 }
 
 /** @implements {Network} */
@@ -177,12 +174,12 @@ class LiteRtNetwork {
 }
 
 /**
- * @param {{ module: string, wasm: string }} facts
+ * @param {{ module: string, wasm: string }} place
  * @param {string | URL} baseUrl
  * @returns {Promise<LiteRt>}
  */
-async function load(facts, baseUrl) {
-  const wasm = new URL(facts.wasm, baseUrl).href;
+async function load(place, baseUrl) {
+  const wasm = new URL(place.wasm, baseUrl).href;
   /** @type {any} */
   const scope = globalThis;
   const printErr = (/** @type {string} */ line) => log.push(line);
@@ -190,7 +187,7 @@ async function load(facts, baseUrl) {
   scope.Module = { locateFile, print: printErr, printErr };
   try {
     /** @type {LiteRt} */
-    const liteRt = await import(new URL(facts.module, baseUrl).href);
+    const liteRt = await import(new URL(place.module, baseUrl).href);
     await liteRt.loadLiteRt(wasm);
     void liteRt.getWebGpuDevice()?.lost.then(() => forget(liteRt));
     return liteRt;
@@ -228,6 +225,6 @@ async function explained(device, role, action) {
   } catch (problem) {
     const cause = problem instanceof MsdError ? problem.cause : problem;
     if (!/memory|OOM|allocat/i.test(wordsOf(cause))) throw problem;
-    throw new MsdError('out-of-memory', `LiteRT.js has too little memory for ${role}.`, cause);
+    throw new MsdError('out-of-memory', `LiteRT.js has too little memory for ${role}. Reload the page to try again.`, cause);
   }
 }
