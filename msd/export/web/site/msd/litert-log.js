@@ -5,12 +5,13 @@
  * is on the GPU, it has no list of refusals and no tally.
  *
  * @typedef {object} LiteRtLog
- * @property {number} onCpu operations that are not on the GPU
+ * @property {boolean} whole whether nothing in it speaks against all operations being on the GPU
  * @property {string[]} refusals the kinds of operations that the GPU does not take, each with the reason
  */
 
 const HEADING = 'Following operations are not supported by GPU delegate:';
-const TALLY = /(?:\d+|No) operations will run on the GPU, and (?:the remaining|all) (\d+)/;
+const TALLY = /(?:\d+|No) operations will run on the GPU, and (?:the remaining|all) \d+/;
+const RESTORED = 'Restored original execution plan after delegate application failure';
 const REFUSAL = /^[A-Z][A-Z0-9_]*(?: [^:]+)?: ./;
 
 /**
@@ -18,15 +19,25 @@ const REFUSAL = /^[A-Z][A-Z0-9_]*(?: [^:]+)?: ./;
  * @returns {LiteRtLog}
  */
 export function readLiteRtLog(text) {
-  const tally = TALLY.exec(text);
-  return { onCpu: tally ? Number(tally[1]) : 0, refusals: refusalsOf(text.split('\n')) };
+  const whole = !TALLY.test(text) && !text.includes(RESTORED);
+  return { whole, refusals: refusalsOf(text.split('\n')) };
 }
 
-/** @param {string[]} lines */
+/**
+ * Returns the lines between heading and tally; one without a kind of operation continues the last.
+ *
+ * @param {string[]} lines
+ */
 function refusalsOf(lines) {
-  const begin = lines.findIndex((line) => line.includes(HEADING));
-  if (begin < 0) return [];
-  const length = lines.slice(begin).findIndex((line) => TALLY.test(line));
-  const within = lines.slice(begin + 1, length < 0 ? undefined : begin + length);
-  return [...new Set(within.map((line) => line.trim()).filter((line) => REFUSAL.test(line)))];
+  /** @type {string[]} */
+  const refusals = [];
+  let inside = false;
+  for (const line of lines) {
+    const headed = line.includes(HEADING);
+    inside = headed || (inside && !TALLY.test(line));
+    if (!inside || headed) continue;
+    if (REFUSAL.test(line) || !refusals.length) refusals.push(line);
+    else refusals.push(`${refusals.pop()} ${line.trim()}`);
+  }
+  return [...new Set(refusals)];
 }

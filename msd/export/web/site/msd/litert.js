@@ -50,8 +50,8 @@ export async function openLiteRt(place, baseUrl, readModel, network) {
   const options = { accelerator: 'webgpu', gpuOptions: { precision } };
   const bytes = await readModel();
   const model = await explained(device, network.role, () => liteRt.loadAndCompile(bytes, options));
-  const { onCpu, refusals } = readLiteRtLog(log.slice(begin).join('\n'));
-  if (onCpu || !model.isFullyAccelerated || model.options.accelerator !== 'webgpu') {
+  const { whole, refusals } = readLiteRtLog(log.slice(begin).join('\n'));
+  if (!whole || !model.isFullyAccelerated || model.options.accelerator !== 'webgpu') {
     model.delete();
     const words = refusals.length ? refusals.join('; ') : 'LiteRT does not say why';
     throw new MsdError('failed', `This GPU does not take ${network.role} whole: ${words}.`);
