@@ -37,9 +37,8 @@ export async function openModel(url, options = {}) {
   const web = parseWebManifest(await fetchText(new URL('web-manifest.json', base)));
   const app = parseAppManifest(await fetchText(new URL(web.app.file, base)));
   if (app.model !== web.model) throw new MsdError('bad-manifest', 'The two manifests are of different models.');
-  const gpu = await findGpu(web);
-  const precision = options.precision ?? gpu.precision;
-  return new Model(base, web, app, { ...gpu, precision }, await openStore(encodeURIComponent(base.pathname)));
+  const gpu = await findGpu(web, options.precision);
+  return new Model(base, web, app, gpu, await openStore(encodeURIComponent(base.pathname)));
 }
 
 /** A model that generates images on this device's GPU. */
