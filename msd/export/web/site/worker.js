@@ -34,7 +34,10 @@ async function answer({ id, call, args }) {
   const abort = new AbortController();
   running.set(id, abort);
   try {
-    const options = { signal: abort.signal, onProgress: (/** @type {Progress} */ progress) => send({ id, progress }) };
+    const options = {
+      signal: abort.signal,
+      onProgress: (/** @type {Progress} */ progress) => send({ id, progress }),
+    };
     send({ id, result: await CALLS[call](args, options) });
   } catch (problem) {
     send({ id, error: errorOf(problem) });
@@ -71,7 +74,9 @@ async function generate({ image, ...request }, options) {
  */
 async function pixelsOf(file) {
   const bitmap = await createImageBitmap(file);
-  const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext('2d', { willReadFrequently: true });
+  const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext('2d', {
+    willReadFrequently: true,
+  });
   if (!context) throw new MsdError('failed', 'This browser reads no pixels of images.');
   context.drawImage(bitmap, 0, 0);
   const { data, width, height } = context.getImageData(0, 0, bitmap.width, bitmap.height);
@@ -87,5 +92,8 @@ function send(message) {
 /** @param {unknown} problem */
 function errorOf(problem) {
   if (problem instanceof MsdError) return { code: problem.code, message: problem.message };
-  return { code: 'failed', message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}` };
+  return {
+    code: 'failed',
+    message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}`,
+  };
 }

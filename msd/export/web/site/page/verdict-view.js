@@ -29,7 +29,9 @@ export class VerdictView {
     this.#work = work;
     this.#report = new ReportView(find(HTMLElement, 'verdict-report'), () => work.cancel());
     this.#measure.addEventListener('click', () => this.#run());
-    this.#save.addEventListener('click', () => save(this.#file('json', 'application/json'), fileName('json')));
+    this.#save.addEventListener('click', () =>
+      save(this.#file('json', 'application/json'), fileName('json')),
+    );
     this.#share.addEventListener('click', () => share([this.#shared()]));
   }
 
@@ -45,7 +47,12 @@ export class VerdictView {
   }
 
   async #run() {
-    const task = { report: this.#report, opening: 'Beginning', call: /** @type {const} */ ('verdict'), again: () => this.#run() };
+    const task = {
+      report: this.#report,
+      opening: 'Beginning',
+      call: /** @type {const} */ ('verdict'),
+      again: () => this.#run(),
+    };
     const verdict = await this.#work.run({ ...task, args: { repeats: REPEATS } });
     if (!verdict) return;
     this.#verdict = verdict;
@@ -97,13 +104,13 @@ function networkCard(network) {
   if (network.problem) return card(name, [['Problem', network.problem]]);
   const { operations, delegated, partitions, dispatches, compile, runs, decibels, memory } = network;
   return card(name, [
-    ['Operations on the GPU', `${delegated} of ${operations}`],
+    ['On the GPU', `${delegated} of ${operations} operations`],
     ['Partitions', partitions],
     ['Dispatches', dispatches],
     ['Compiled in', shortTime(compile)],
     [`Run, median of ${runs.length}`, shortTime(median(runs))],
-    ['From the expected outputs', decibels === undefined ? undefined : `${decibels.toFixed(1)} dB`],
-    ['Memory on the GPU', memory ? size(memory) : undefined],
+    ['Agreement (PSNR)', decibels === undefined ? undefined : `${decibels.toFixed(1)} dB`],
+    ['GPU memory', memory ? size(memory) : undefined],
   ]);
 }
 
@@ -113,8 +120,14 @@ function networkCard(network) {
  */
 function card(title, facts) {
   const known = facts.filter(([, value]) => value !== undefined);
-  const rows = known.map(([name, value]) => create('div', {},
-    create('dt', { textContent: name }), create('dd', { textContent: String(value) })));
+  const rows = known.map(([name, value]) =>
+    create(
+      'div',
+      { className: name === 'Problem' ? 'wide' : '' },
+      create('dt', { textContent: name }),
+      create('dd', { textContent: String(value) }),
+    ),
+  );
   const list = create('dl', { className: 'facts' }, ...rows);
   return create('section', { className: 'card' }, create('h3', { textContent: title }), list);
 }
