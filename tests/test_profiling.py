@@ -254,7 +254,7 @@ def test_the_stages_of_the_ablation_add_up_to_all_switches() -> None:
         "+ FlashAttention",
         "+ Winograd",
     ]
-    assert set(rows[0][1]) == set(Switches.__dataclass_fields__)
+    assert set(rows[0][1]) == set(Switches.__dataclass_fields__) - {"kept_transforms"}, "a matter of size"
     assert rows[-1][1] == ()
     for (_, before), (_, after) in pairwise(rows):
         assert set(after) < set(before)

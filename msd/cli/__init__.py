@@ -24,6 +24,11 @@ COMMANDS = {
         "msd.cli.export:export_android",
         "Write an Android project that generates images, or modules for one.",
     ),
+    "export-web": (
+        "msd.cli.export_web:export_web",
+        "Write a web page that generates images.",
+    ),
+    "serve": ("msd.cli.serve:serve", "Show an exported page on this machine."),
     "export-files": ("msd.cli.export:export_files", "Write the files for an app of yours, without code."),
     "export-ios": ("msd.cli.export:export_files", "The same as export-files."),
 }

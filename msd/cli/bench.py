@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,8 @@ from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.bench.result import Benchmark
-    from msd.bundle import ImageSize
+    from msd.bench.run import BenchSettings, OnProgress
+    from msd.bundle import Bundle, ImageSize
     from msd.runners.runner import Precision
     from msd.runtime.execution import Execution
 
@@ -35,6 +37,7 @@ EXAMPLE = """\b
 Examples:
   msd bench demo-out --backend litert-cpu --backend litert-gpu
   msd bench sd21 --backend litert-gpu --precision fp16 -o bench.json
+  msd bench sd21 --from verdict.json
   msd bench sd21-w8 --compare sd21-float16 --backend litert-gpu --fail-slower 1.05
   msd bench sd21 --backend android --benchmark-binary android_aarch64_benchmark_model
 """
@@ -119,6 +122,13 @@ Examples:
     "--compare", "other", type=FOLDER, metavar="OTHER", help="Measure another bundle, taking turns."
 )
 @click.option(
+    "--from",
+    "measured",
+    type=click.Path(exists=True, path_type=Path, dir_okay=False),
+    metavar="VERDICT.json",
+    help="Measure nothing, and show what an exported page measured on its device.",
+)
+@click.option(
     "--fail-slower",
     type=options.Number(0, 1e6, open=True),
     metavar="RATIO",
@@ -147,6 +157,7 @@ def bench(
     max_seconds: float,
     size: ImageSize | None,
     other: Path | None,
+    measured: Path | None,
     fail_slower: float | None,
     verify: bool,
     as_json: bool,
@@ -164,7 +175,7 @@ def bench(
 
     Exit code 3: slower than --fail-slower allows. 1: the measurement failed. 2: wrong usage.
     """
-    from msd.bench.run import BenchSettings, benchmark
+    from msd.bench.run import BenchSettings
     from msd.bundle import open_bundle
     from msd.runners.runner import Conditions
     from msd.runners.timings import Effort
@@ -182,6 +193,8 @@ def bench(
     )
     if fail_slower and other is None:
         raise click.UsageError("--fail-slower compares with --compare OTHER.")
+    if measured and other:
+        raise click.UsageError("--from shows one bundle; leave out --compare.")
     if output:
         require_writable(output, force)
     stderr = console(0, stderr=True)
@@ -189,7 +202,7 @@ def bench(
     with ExitStack() as stack:
         picked = [stack.enter_context(one_size(each, size)) for each in opened]
         on_progress = stack.enter_context(benchmark_progress(stderr))
-        result = benchmark(picked, settings, shlex.join(["msd", *sys.argv[1:]]), on_progress)
+        result = _result(picked, settings, measured, on_progress)
     names = zip(result.bundles, opened, strict=True)
     result = replace(result, bundles=tuple(replace(each, bundle=str(b.folder)) for each, b in names))
     if output:
@@ -197,6 +210,20 @@ def bench(
     _print(result, as_json)
     _require_measured(result)
     _require_fast(result, fail_slower, stderr)
+
+
+def _result(
+    bundles: Sequence[Bundle], settings: BenchSettings, measured: Path | None, on_progress: OnProgress
+) -> Benchmark:
+    """Return what a browser measured of the first bundle, or else what is measured now of all of them."""
+    from msd.bench.browser import browser_benchmark
+    from msd.bench.run import benchmark
+    from msd.judging.browser import load_browser_verdict
+
+    command = shlex.join(["msd", *sys.argv[1:]])
+    if measured:
+        return browser_benchmark(bundles[0], load_browser_verdict(measured), command, settings.steps)
+    return benchmark(bundles, settings, command, on_progress)
 
 
 def _print(benchmark: Benchmark, as_json: bool) -> None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 DELIVERIES = click.Choice(["asset-pack", "ai-pack", "download", "assets"])
 
 
-def _load_report(path: Path | None) -> Report | None:
+def load_export_report(path: Path | None) -> Report | None:
     from msd.report.report import load_report
 
     return load_report(path) if path else None
@@ -96,9 +96,9 @@ def export_android(
         scheduler=scheduler,
         guidance=guidance,
         licence=licence,
-        report=_load_report(report),
+        report=load_export_report(report),
     )
-    with _one_size(open_bundle(bundle), size) as picked, copy_progress() as on_progress:
+    with one_size_of(open_bundle(bundle), size) as picked, copy_progress() as on_progress:
         plan = export.export_android(picked, output, settings, force, on_progress)
     _print_plan(plan, output, app, as_json)
 
@@ -126,21 +126,21 @@ def export_files(
     from msd.export.app.manifest import describe
     from msd.export.files import export
 
-    with _one_size(open_bundle(bundle), size) as picked:
+    with one_size_of(open_bundle(bundle), size) as picked:
         manifest = describe(
             picked,
             steps=steps,
             scheduler=scheduler,
             guidance=guidance,
             licence=licence,
-            report=_load_report(report),
+            report=load_export_report(report),
         )
         with copy_progress() as on_progress:
             export.export_files(picked, output, manifest, force, on_progress)
     say(f"{output}: README.md says how to include it", err=True)
 
 
-def _one_size(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[Bundle]:
+def one_size_of(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[Bundle]:
     """Return the bundle of one size; refuses to choose among several: an app is built for one."""
     from msd.sizes.pick import one_size
 

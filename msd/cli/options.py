@@ -266,4 +266,4 @@ export = together(
     ),
     force("Replace what is in the folder."),
 )
-"""The options of both exports."""
+"""The options of all exports."""

@@ -20,6 +20,7 @@ from msd.prediction import registry
 
 if TYPE_CHECKING:
     from msd.judging import Verdict
+    from msd.judging.browser import BrowserVerdict
     from msd.report.compare import Change
     from msd.report.report import Report
     from msd.runners.runner import Precision
@@ -36,6 +37,7 @@ Examples:
   delegation-report OUT --no-run --delegate litert-gpu,tflite-gpu --device adreno-740
   delegation-report OUT --format html -o report.html
   delegation-report OUT --diff before.json --fail-on worse,rejected
+  delegation-report OUT --from verdict.json
   delegation-report --setup
 """
 
@@ -109,6 +111,13 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     help="Precision of the real delegate's arithmetic, where it can choose.",
 )
 @click.option(
+    "--from",
+    "measured",
+    type=click.Path(exists=True, path_type=Path, dir_okay=False),
+    metavar="VERDICT.json",
+    help="In place of the real delegate, what an exported page measured on its device.",
+)
+@click.option(
     "--pieces",
     type=click.IntRange(1, 1000),
     default=1,
@@ -146,6 +155,7 @@ def report(
     audit: bool,
     inputs: tuple[Path, ...],
     precision: Precision,
+    measured: Path | None,
     pieces: int,
     timeout: float,
     memory: float | None,
@@ -164,10 +174,9 @@ def report(
     """
     files, form = files_of(paths), "json" if as_json else form
     _require_compatible(files, delegates, form, output, setup)
-    if inputs and not audit:
-        raise click.UsageError("--inputs are for --audit-fp16.")
-    if "worse" in fail_on and not before:
-        raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
+    _require_sense(audit or not inputs, bool(before) or "worse" not in fail_on)
+    if measured and (not run or setup or pieces > 1):
+        raise click.UsageError("--from takes the place of a run; leave out --no-run, --setup and --pieces.")
     if output:
         require_writable(output, force)
     earlier, stderr = _load_earlier(before), console(0, stderr=True)
@@ -179,6 +188,7 @@ def report(
         run=run,
         setup=setup,
         precision=precision,
+        measured=_load_measured(measured),
         pieces=pieces,
         timeout=timeout,
         memory=None if memory is None else int(memory * 1e9),
@@ -223,6 +233,12 @@ def _load_earlier(path: Path | None) -> Report | None:
     return load_report(path) if path else None
 
 
+def _load_measured(path: Path | None) -> BrowserVerdict | None:
+    from msd.judging.browser import load_browser_verdict
+
+    return load_browser_verdict(path) if path else None
+
+
 def _require_compatible(
     files: Files, delegates: Sequence[str], form: str, output: Path | None, setup: bool
 ) -> None:
@@ -235,14 +251,24 @@ def _require_compatible(
         raise click.UsageError("--output is for the other formats; choose one with --format.")
 
 
+def _require_sense(inputs_are_read: bool, worse_is_known: bool) -> None:
+    """Refuse options that another one gives their sense."""
+    if not inputs_are_read:
+        raise click.UsageError("--inputs are for --audit-fp16.")
+    if not worse_is_known:
+        raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
+
+
 def _print(findings: Findings, setup: bool, verbose: bool) -> None:
     from msd.cli.prediction_view import print_audits, print_predictions
-    from msd.cli.verdict_view import print_verdicts
+    from msd.cli.verdict_view import print_browser_verdicts, print_verdicts
 
     out = console(WIDTH)
     if findings.report.files:
         print_predictions(out, findings.report, verbose)
     print_audits(out, findings.report)
+    if findings.measured is not None:
+        print_browser_verdicts(out, findings.measured, findings.verdicts, verbose)
     if findings.adapter is not None:
         print_verdicts(out, findings.adapter, findings.verdicts, setup, verbose)
 

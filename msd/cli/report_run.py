@@ -20,6 +20,7 @@ from msd.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
     from msd.judging import Verdict
+    from msd.judging.browser import BrowserVerdict
     from msd.report.report import Audit, DelegateAdapter, FileReport, Report
     from msd.runners.adapter import VulkanAdapter
     from msd.runners.runner import Precision
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 class ReportRequest:
     """The files of a report and its settings, which are the command's options of the same names.
 
+    `measured` takes the place of the real delegate: what a browser measured. Without it,
     `run` also runs the real delegate, within `timeout` seconds for each compilation and each run and `memory`
     bytes for each process. `audit` measures float16 ranges, on the .npz files `inputs` if there are any.
     """
@@ -40,6 +42,7 @@ class ReportRequest:
     run: bool
     setup: bool
     precision: Precision
+    measured: BrowserVerdict | None
     pieces: int
     timeout: float
     memory: int | None
@@ -49,11 +52,12 @@ class ReportRequest:
 
 @dataclass(frozen=True)
 class Findings:
-    """A report, with the adapter and the delegate's own verdicts for the terminal."""
+    """A report, with the adapter and the delegate's own verdicts for the terminal, or a browser's."""
 
     report: Report
     adapter: VulkanAdapter | None
     verdicts: list[Verdict]
+    measured: BrowserVerdict | None = None
 
 
 class StderrHandler(logging.Handler):
@@ -85,7 +89,10 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
     reports = [examine(file.path, request.delegates, device, file.runs_on) for file in files]
     adapter: VulkanAdapter | None = None
     verdicts: list[list[Verdict]] = []
-    if request.run or request.setup:
+    if request.measured is not None:
+        verdicts = [_measured(report, request.measured) for report in reports]
+        reports = [_with_verdicts(*each) for each in zip(reports, verdicts, strict=True)]
+    elif request.run or request.setup:
         adapter = _adapter(stderr)
         verdicts = [_judge(file, request, adapter, stderr) if file.runs_on == "gpu" else [] for file in files]
         reports = [
@@ -97,21 +104,37 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
         reports = [replace(r, audit=next(audits)) if r.runs_on == "gpu" else r for r in reports]
     reports = [replace(report, file=file.label) for report, file in zip(reports, files, strict=True)]
     report = Report(msd.__version__, tuple(reports), _describe_adapter(adapter))
-    return Findings(report, adapter, [verdict for file_verdicts in verdicts for verdict in file_verdicts])
+    flat = [verdict for file_verdicts in verdicts for verdict in file_verdicts]
+    return Findings(report, adapter, flat, request.measured)
 
 
 def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, stderr: Console) -> FileReport:
     """Return the report of a file with the real delegate's run of it and the witnesses, if it was judged."""
-    from msd.report.delegate_run import delegate_run
-    from msd.report.examine import disagreements
     from msd.report.witness import witnesses
 
     if not verdicts:
         return report
-    judged = replace(report, run=delegate_run(verdicts))
+    judged = _with_verdicts(report, verdicts)
     with stderr.status(f"{escape(Path(report.file).name)}: other programs …"):
         others = witnesses(Path(report.file), timeout)
-    return replace(judged, disagreements=disagreements(judged), witnesses=others)
+    return replace(judged, witnesses=others)
+
+
+def _with_verdicts(report: FileReport, verdicts: Sequence[Verdict]) -> FileReport:
+    from msd.report.delegate_run import delegate_run
+    from msd.report.examine import disagreements
+
+    if not verdicts:
+        return report
+    judged = replace(report, run=delegate_run(verdicts))
+    return replace(judged, disagreements=disagreements(judged))
+
+
+def _measured(report: FileReport, measured: BrowserVerdict) -> list[Verdict]:
+    """Return what a browser measured of a file, none for one that runs on the CPU."""
+    if report.runs_on != "gpu":
+        return []
+    return [measured.verdict(Path(report.file), report.sha256, len(report.graphs))]
 
 
 def _audits(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Iterator[Audit]:

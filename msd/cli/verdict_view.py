@@ -10,6 +10,7 @@ from rich.table import Table
 
 from msd.cli.plain import escape
 from msd.judging import Rejection, Verdict
+from msd.judging.browser import NOTES, BrowserVerdict
 from msd.runners.adapter import VulkanAdapter
 
 
@@ -28,6 +29,15 @@ def print_verdicts(
         out.print("[green]The delegate works here.[/]")
     if verdicts:
         _print_verdicts(out, verdicts, verbose)
+
+
+def print_browser_verdicts(
+    out: Console, measured: BrowserVerdict, verdicts: list[Verdict], verbose: bool
+) -> None:
+    """Print the device that a browser measured on, and what came of each file."""
+    out.print(f"[bold]{escape(measured.adapter)}[/], {measured.precision}: {NOTES[measured.runtime]}")
+    out.print(f"Browser: {escape(measured.browser)}")
+    _print_verdicts(out, verdicts, verbose)
 
 
 def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> None:

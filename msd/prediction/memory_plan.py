@@ -7,6 +7,7 @@ Deep Neural Net Inference (arXiv 2001.03288), as TensorFlow Lite's GPU delegate 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -32,18 +33,51 @@ def offsets(lifetimes: Sequence[Lifetime]) -> list[int]:
     The largest tensor is placed first. Each goes into the smallest sufficient gap between earlier ones that
     live at the same time, else behind the last of them. Of equal sizes the first in `lifetimes` comes first.
     """
-    placed = np.zeros((4, len(lifetimes)), np.int64)
-    starts = [0] * len(lifetimes)
-    order = sorted(range(len(lifetimes)), key=lambda i: -lifetimes[i].size)
-    for count, i in enumerate(order):
+    return [offset for _, offset in places(lifetimes, sys.maxsize)]
+
+
+def places(lifetimes: Sequence[Lifetime], most: int) -> list[tuple[int, int]]:
+    """Return each tensor's block, counted from 0, and its offset in it, in blocks of at most `most` bytes.
+
+    As `offsets`, but a tensor that would reach beyond the end of a block goes into the next that has room. A
+    tensor larger than `most` has a block of its own size to begin with.
+    """
+    blocks: list[_Block] = []
+    found = [(0, 0)] * len(lifetimes)
+    for i in sorted(range(len(lifetimes)), key=lambda i: -lifetimes[i].size):
         lifetime = lifetimes[i]
-        begins, ends, firsts, lasts = placed[:, :count]
+        for number, block in enumerate(blocks):  # noqa: B007
+            start = block.find(lifetime)
+            if start + lifetime.size <= most:
+                break
+        else:
+            blocks.append(_Block(len(lifetimes)))
+            number, start = len(blocks) - 1, 0
+        blocks[number].put(lifetime, start)
+        found[i] = number, start
+    return found
+
+
+class _Block:
+    """A block of memory, and what has been placed in it: begins, ends, first and last steps, by begins."""
+
+    def __init__(self, most: int) -> None:
+        self._placed = np.zeros((4, most), np.int64)
+        self._count = 0
+
+    def find(self, lifetime: Lifetime) -> int:
+        """Return the offset where a tensor fits."""
+        begins, ends, firsts, lasts = self._placed[:, : self._count]
         living = np.flatnonzero((firsts <= lifetime.last) & (lasts >= lifetime.first))
-        starts[i] = _gap(begins[living], ends[living], lifetime.size)
-        at = int(np.searchsorted(begins, starts[i], side="right"))
+        return _gap(begins[living], ends[living], lifetime.size)
+
+    def put(self, lifetime: Lifetime, start: int) -> None:
+        """Place a tensor."""
+        count, placed = self._count, self._placed
+        at = int(np.searchsorted(placed[0, :count], start, side="right"))
         placed[:, at + 1 : count + 1] = placed[:, at:count].copy()
-        placed[:, at] = starts[i], starts[i] + lifetime.size, lifetime.first, lifetime.last
-    return starts
+        placed[:, at] = start, start + lifetime.size, lifetime.first, lifetime.last
+        self._count += 1
 
 
 def _gap(begins: Array, ends: Array, size: int) -> int:

@@ -84,11 +84,10 @@ def stages() -> dict[str, tuple[str, ...]]:
 def count(file: NetworkFile, without: Sequence[str], device: Device, roofline: Roofline) -> Counted:
     """Return what a file's program for a device in fp16 moves and computes, and its least time there."""
     program = compile_file(file.path, gpu_of(device), Switches(**dict.fromkeys(without, False)))
-    arena, _, *constants = program.buffers
     return Counted(
         dispatches=len(program.steps),
-        tensor_bytes=arena,
-        weight_bytes=sum(constants),
+        tensor_bytes=program.tensor_bytes,
+        weight_bytes=program.weight_bytes,
         bytes=sum(step.bytes for step in program.steps),
         flops=sum(step.flops for step in program.steps),
         arithmetic=sum(step.arithmetic for step in program.steps),

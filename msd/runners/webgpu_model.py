@@ -71,15 +71,14 @@ class WebGpuModel:
 
 def program_facts(program: Program, operations: int, device: OpenDevice) -> ProgramFacts:
     """Return what a program of a file of `operations` is made of."""
-    arena, params, *constants = program.buffers
     return ProgramFacts(
         operations=operations,
         pipelines=len(program.pipelines),
         dispatches=tuple(map(partial(_dispatch_facts, program), program.steps)),
-        tensor_bytes=arena,
+        tensor_bytes=program.tensor_bytes,
         least_tensor_bytes=program.least_arena,
-        weight_bytes=sum(constants),
-        parameter_bytes=params,
+        weight_bytes=program.weight_bytes,
+        parameter_bytes=program.buffers[1],
         software=device.software,
         timestamps=device.timestamps,
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msd.errors import DelegateFailed
-from msd.prediction.memory_plan import Lifetime, live_bytes, offsets
+from msd.prediction.memory_plan import Lifetime, live_bytes, places
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.program import ComputePipeline, Constant, Place, Port, Program, ProgramStep
 from msd.webgpu.value import ALIGNMENT, Dispatch, Value
@@ -34,25 +34,25 @@ def assemble(
     dispatches: Sequence[Dispatch], inputs: Mapping[str, Named], outputs: Mapping[str, Named], gpu: Gpu
 ) -> Program:
     """Return the program of `dispatches` in this order; raises DelegateFailed, naming a low limit."""
-    held, least = _place_activations(dispatches, inputs, outputs)
     loads = _loads(dispatches)
     constants, sizes = _place_constants(loads)
-    places = held | constants
+    held, least = _place_activations(dispatches, inputs, outputs, FIRST_CONSTANTS + len(sizes), gpu)
+    arena, *further = _arenas(held.values())
+    bound = held | constants
     params, param_places = _pack_params(dispatches)
-    arena = max((place.offset + _aligned(place.bytes) for place in held.values()), default=ALIGNMENT)
     pipelines = list(dict.fromkeys(map(_pipeline, dispatches)))
     numbers = {pipeline: i for i, pipeline in enumerate(pipelines)}
     program = Program(
-        buffers=(arena, max(len(params), 16), *sizes),
+        buffers=(arena, max(len(params), 16), *sizes, *further),
         params=params,
         constants=tuple(Constant(v.name, constants[v], load) for v, load in loads.items()),
         pipelines=tuple(pipelines),
         steps=tuple(
-            _step(dispatch, numbers[_pipeline(dispatch)], places, place)
+            _step(dispatch, numbers[_pipeline(dispatch)], bound, place)
             for dispatch, place in zip(dispatches, param_places, strict=True)
         ),
-        inputs={name: _port(named, places) for name, named in inputs.items()},
-        outputs={name: _port(named, places) for name, named in outputs.items()},
+        inputs={name: _port(named, bound) for name, named in inputs.items()},
+        outputs={name: _port(named, bound) for name, named in outputs.items()},
         least_arena=least,
     )
     _require_limits(program, gpu)
@@ -60,9 +60,16 @@ def assemble(
 
 
 def _place_activations(
-    dispatches: Sequence[Dispatch], inputs: Mapping[str, Named], outputs: Mapping[str, Named]
+    dispatches: Sequence[Dispatch],
+    inputs: Mapping[str, Named],
+    outputs: Mapping[str, Named],
+    further: int,
+    gpu: Gpu,
 ) -> tuple[dict[Value, Place], int]:
-    """Return the places of the activations in the arena, and the fewest bytes that any plan needs."""
+    """Return the places of the activations, and the fewest bytes that any plan needs.
+
+    They are in the arena as long as it fits a buffer of the GPU, then also in buffers from `further` on.
+    """
     first = {named.value: 0 for named in inputs.values()}
     last = dict(first)
     for i, dispatch in enumerate(dispatches):
@@ -75,9 +82,19 @@ def _place_activations(
         first.setdefault(named.value, 0)
         last[named.value] = end
     lifetimes = [Lifetime(_aligned(value.bytes), first[value], last[value]) for value in first]
-    starts = offsets(lifetimes)
-    places = {v: Place(ARENA, start, v.bytes) for v, start in zip(first, starts, strict=True)}
-    return places, max(live_bytes(lifetimes, len(dispatches) or 1), default=0)
+    held = {
+        value: Place(further + block - 1 if block else ARENA, start, value.bytes)
+        for value, (block, start) in zip(first, places(lifetimes, gpu.buffer_bytes), strict=True)
+    }
+    return held, max(live_bytes(lifetimes, len(dispatches) or 1), default=0)
+
+
+def _arenas(held: Iterable[Place]) -> list[int]:
+    """Return the sizes of the buffers of activations, by their numbers; there is at least the arena."""
+    sizes = {ARENA: ALIGNMENT}
+    for place in held:
+        sizes[place.buffer] = max(sizes.get(place.buffer, 0), place.offset + _aligned(place.bytes))
+    return [sizes[number] for number in sorted(sizes)]
 
 
 def _loads(dispatches: Iterable[Dispatch]) -> dict[Value, Callable[[], Array]]:
@@ -87,22 +104,22 @@ def _loads(dispatches: Iterable[Dispatch]) -> dict[Value, Callable[[], Array]]:
 
 def _place_constants(constants: Iterable[Value]) -> tuple[dict[Value, Place], list[int]]:
     """Return the places of the constants, and the sizes of their buffers."""
-    places: dict[Value, Place] = {}
+    found: dict[Value, Place] = {}
     sizes: list[int] = []
     for value in constants:
-        if not sizes or sizes[-1] + value.bytes > CONSTANT_BYTES:
+        if not sizes or _aligned(sizes[-1]) + value.bytes > CONSTANT_BYTES:
             sizes.append(0)
         start = _aligned(sizes[-1])
-        places[value] = Place(FIRST_CONSTANTS + len(sizes) - 1, start, value.bytes)
+        found[value] = Place(FIRST_CONSTANTS + len(sizes) - 1, start, value.bytes)
         sizes[-1] = start + value.bytes
-    return places, sizes
+    return found, sizes
 
 
 def _pack_params(dispatches: Sequence[Dispatch]) -> tuple[bytes, list[Place | None]]:
     """Return the bytes of all parameters, equal ones stored once, and the place of each dispatch's."""
     known: dict[bytes, Place] = {}
     packed = bytearray()
-    places: list[Place | None] = []
+    found: list[Place | None] = []
     for dispatch in dispatches:
         words = b"".join(map(_word, dispatch.params))
         words += bytes(-len(words) % 16)
@@ -110,8 +127,8 @@ def _pack_params(dispatches: Sequence[Dispatch]) -> tuple[bytes, list[Place | No
             packed += bytes(-len(packed) % ALIGNMENT)
             known[words] = Place(PARAMS, len(packed), len(words))
             packed += words
-        places.append(known.get(words))
-    return bytes(packed), places
+        found.append(known.get(words))
+    return bytes(packed), found
 
 
 def _word(number: int | float) -> bytes:
@@ -127,9 +144,9 @@ def _pipeline(dispatch: Dispatch) -> ComputePipeline:
 
 
 def _step(
-    dispatch: Dispatch, pipeline: int, places: Mapping[Value, Place], params: Place | None
+    dispatch: Dispatch, pipeline: int, held: Mapping[Value, Place], params: Place | None
 ) -> ProgramStep:
-    bound = [places[value] for value in (*dispatch.reads, *dispatch.writes)]
+    bound = [held[value] for value in (*dispatch.reads, *dispatch.writes)]
     assert len(set(bound)) == len(bound), f"{dispatch.kernel.name} binds a value twice, which WebGPU forbids"
     return ProgramStep(
         pipeline=pipeline,
@@ -142,8 +159,8 @@ def _step(
     )
 
 
-def _port(named: Named, places: Mapping[Value, Place]) -> Port:
-    return Port(named.shape, named.dtype, named.value.element, places[named.value])
+def _port(named: Named, held: Mapping[Value, Place]) -> Port:
+    return Port(named.shape, named.dtype, named.value.element, held[named.value])
 
 
 def _require_limits(program: Program, gpu: Gpu) -> None:

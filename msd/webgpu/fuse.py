@@ -32,7 +32,8 @@ class Switches:
 
     `norms`: group and layer norm in one or two dispatches. `gelu`: GELU in one, with the product of its gate.
     `softmax`: only its row statistics in a dispatch of their own. `flash`: FlashAttention. `winograd`:
-    Winograd's convolutions.
+    Winograd's convolutions. `kept_transforms`: Winograd's transforms of filters may be constants, which no
+    program to be fetched should have: they are eight times as large as int8 weights.
     """
 
     norms: bool = True
@@ -40,6 +41,7 @@ class Switches:
     softmax: bool = True
     flash: bool = True
     winograd: bool = True
+    kept_transforms: bool = True
 
 
 def fuse(graph: Graph, switches: Switches) -> Ledger:

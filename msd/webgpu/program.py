@@ -70,8 +70,9 @@ class ProgramStep:
 class Program:
     """Buffers by size, what they hold at first, and the dispatches in order.
 
-    Buffer 0 is the arena of all activations, buffer 1 holds `params`, the words of all dispatches'
-    parameters; the others hold `constants`. `least_arena` is the fewest bytes that any plan needs for the
+    Buffer 0 is the arena of the activations, buffer 1 holds `params`, the words of all dispatches'
+    parameters; the next hold `constants`, and the last, where the arena would be larger than a buffer of the
+    GPU may be, the rest of the activations. `least_arena` is the fewest bytes that any plan needs for the
     activations.
     """
 
@@ -83,3 +84,18 @@ class Program:
     inputs: dict[str, Port]
     outputs: dict[str, Port]
     least_arena: int
+
+    @property
+    def constant_buffers(self) -> tuple[int, ...]:
+        """The numbers of the buffers that hold constants."""
+        return tuple(sorted({constant.place.buffer for constant in self.constants}))
+
+    @property
+    def weight_bytes(self) -> int:
+        """The bytes of the constants' buffers."""
+        return sum(self.buffers[number] for number in self.constant_buffers)
+
+    @property
+    def tensor_bytes(self) -> int:
+        """The bytes of the activations' buffers."""
+        return sum(self.buffers) - self.buffers[1] - self.weight_bytes

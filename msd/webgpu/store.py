@@ -1,4 +1,7 @@
-"""A program in a folder: `program.json`, and the constants in shards that go to the GPU as they are."""
+"""A program in a folder: `program.json`, and the constants in shards that go to the GPU as they are.
+
+Shards are named after their content, so that programs of one folder share those that are equal.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from msd.errors import BadBundle
 from msd.files import schema
@@ -49,21 +53,53 @@ class StoredProgram:
 
 def write_program(program: Program, folder: Path, half: bool) -> None:
     """Write a program to an empty folder, a buffer in memory at a time; program.json comes last."""
-    shards = [
-        shard for buffer in range(2, len(program.buffers)) for shard in _shards(program, buffer, folder)
-    ]
-    stored = StoredProgram(
+    stored = store_program(program, folder, half)
+    (folder / NAME).write_text(schema.dump(stored), "utf-8")
+
+
+def store_program(program: Program, folder: Path, half: bool) -> StoredProgram:
+    """Return the description of a program whose shards are written to `folder`, unless they are there.
+
+    A buffer is in memory at a time. `half`: the program needs the feature shader-f16.
+    """
+    return StoredProgram(
         half=half,
         buffers=program.buffers,
         params=base64.b64encode(program.params).decode(),
-        shards=tuple(shards),
+        shards=tuple(_store_shards(program, folder)),
         pipelines=program.pipelines,
         steps=program.steps,
         inputs=program.inputs,
         outputs=program.outputs,
         least_arena=program.least_arena,
     )
-    (folder / NAME).write_text(schema.dump(stored), "utf-8")
+
+
+def content_name(sha256: str) -> str:
+    """Return the name of a file of binary data after its SHA-256 in hexadecimal digits."""
+    return f"{sha256[:32]}.bin"
+
+
+def _store_shards(program: Program, folder: Path) -> Iterator[Shard]:
+    for buffer in program.constant_buffers:
+        content = _content(program, buffer)
+        for start in range(0, content.size, SHARD_BYTES):
+            piece = content[start : start + SHARD_BYTES]
+            sha256 = hashlib.sha256(piece.data).hexdigest()
+            path = folder / content_name(sha256)
+            if not path.exists():
+                path.write_bytes(piece.data)
+            yield Shard(path.name, Place(buffer, start, piece.size), sha256)
+
+
+def _content(program: Program, buffer: int) -> npt.NDArray[np.uint8]:
+    """Return what a buffer of constants holds at first."""
+    content = np.zeros(program.buffers[buffer], np.uint8)
+    for constant in program.constants:
+        if constant.place.buffer == buffer:
+            values = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
+            content[constant.place.offset :][: values.size] = values
+    return content
 
 
 def read_program(folder: Path) -> Program:
@@ -90,20 +126,6 @@ def read_program(folder: Path) -> Program:
         outputs=stored.outputs,
         least_arena=stored.least_arena,
     )
-
-
-def _shards(program: Program, buffer: int, folder: Path) -> Iterator[Shard]:
-    content = np.zeros(program.buffers[buffer], np.uint8)
-    for constant in program.constants:
-        if constant.place.buffer == buffer:
-            values = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
-            content[constant.place.offset :][: values.size] = values
-    for number, start in enumerate(range(0, content.size, SHARD_BYTES)):
-        piece = content[start : start + SHARD_BYTES]
-        name = f"weights-{buffer - 2}-{number}.bin"
-        (folder / name).write_bytes(piece.data)
-        place = Place(buffer, start, piece.size)
-        yield Shard(name, place, hashlib.sha256(piece.data).hexdigest())
 
 
 def _load(folder: Path, shard: Shard) -> Array:

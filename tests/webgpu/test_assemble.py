@@ -80,7 +80,7 @@ def test_constants_fill_buffers_of_a_shard_and_a_larger_one_has_its_own() -> Non
 @pytest.mark.parametrize(
     ("gpu", "groups", "message"),
     [
-        (Gpu(buffer_bytes=1024), 1, "a buffer of 4096 bytes is needed; this GPU's buffers have at most 1024"),
+        (Gpu(buffer_bytes=1024), 1, "a buffer of 2048 bytes is needed; this GPU's buffers have at most 1024"),
         (Gpu(binding_bytes=512), 1, "CONV_2D binds 2000 bytes; this GPU binds at most 512"),
         (Gpu(storage_buffers=1), 1, "k needs more than this GPU's 1 buffers"),
         (Gpu(workgroups=8), 9, "CONV_2D needs 9 workgroups"),

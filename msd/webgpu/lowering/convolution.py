@@ -79,7 +79,8 @@ def _described(op: Op, weights: FileWeights, bias: Array | None, memory: Memory)
 
 def _by_winograd(convolution: Conv2D, weights: FileWeights, tile: int, memory: Memory) -> list[Dispatch]:
     gpu, step = memory.gpu, _step(convolution)
-    if gpu.balance < SLOW_MEMORY and tile_count(convolution, tile) < KEEPS_TRANSFORM:
+    worthwhile = gpu.balance >= SLOW_MEMORY or tile_count(convolution, tile) >= KEEPS_TRANSFORM
+    if not (worthwhile and memory.switches.kept_transforms):
         dispatch, transformed = filter_dispatch(convolution, tile, gpu, step)
         return [dispatch, *winograd(convolution, transformed, tile, gpu, step)]
     name = f"{convolution.y.name}.winograd"

@@ -1,0 +1,118 @@
+"""`msd export-web`: export a converted folder as a web page."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from msd.cli import options
+from msd.cli.command import Command
+from msd.cli.export import load_export_report, one_size_of
+from msd.cli.plain import say, say_json
+from msd.cli.progress import component_progress
+
+if TYPE_CHECKING:
+    from msd.bundle import ImageSize
+    from msd.export.web.manifest import Runtime, WebManifest
+
+EXAMPLE = """\b
+Examples:
+  msd export-web demo-out -o demo-site
+  msd export-web sd21 -o sd21-site --steps 20 --steps 30 --licence "CreativeML Open RAIL++-M"
+  msd export-web demo-out -o demo-site --runtime litert --force
+"""
+
+
+@click.command("export-web", cls=Command, epilog=EXAMPLE)
+@options.export
+@click.option(
+    "--runtime",
+    type=click.Choice(["msd", "litert"]),
+    default="msd",
+    show_default=True,
+    help="What runs the networks: msd's own kernels, or LiteRT.js.",
+)
+@click.option(
+    "--litert-js",
+    type=click.Path(exists=True, path_type=Path, file_okay=False),
+    metavar="FOLDER",
+    help="npm's packages of LiteRT.js, unpacked.  [default: npm fetches them]",
+)
+@click.option(
+    "--expected/--no-expected",
+    default=True,
+    show_default=True,
+    help="Run each network once on the CPU, so that the page can compare a device's numbers with it.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
+def export_web(
+    bundle: Path,
+    output: Path,
+    steps: tuple[int, ...],
+    scheduler: str | None,
+    guidance: float | None,
+    size: ImageSize | None,
+    licence: str | None,
+    report: Path | None,
+    force: bool,
+    runtime: Runtime,
+    litert_js: Path | None,
+    expected: bool,
+    as_json: bool,
+) -> None:
+    """Write a web page that generates images with the folder BUNDLE on the GPU of whoever opens it.
+
+    The page is a static folder for any web server; `msd serve` shows it on this machine. A visitor's browser
+    fetches the model once and keeps it. It needs WebGPU: Chrome on Android, Safari on iPhone, and all of them
+    on desktops. Nothing that a visitor types or generates leaves the device.
+    """
+    from msd.bundle import open_bundle
+    from msd.export.app.manifest import describe
+    from msd.export.web.export import WebSettings
+    from msd.export.web.export import export_web as export
+
+    if litert_js and runtime != "litert":
+        raise click.UsageError("--litert-js is for --runtime litert.")
+    settings = WebSettings(runtime=runtime, expected=expected, litert_js=litert_js)
+    with one_size_of(open_bundle(bundle, verify=True), size) as picked:
+        manifest = describe(
+            picked,
+            steps=steps,
+            scheduler=scheduler,
+            guidance=guidance,
+            licence=licence,
+            report=load_export_report(report),
+        )
+        with component_progress() as on_progress:
+            web = export(picked, output, manifest, settings, force, on_progress)
+    _print(web, output, manifest.weights.licence, as_json)
+
+
+def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -> None:
+    sizes = _sizes(web)
+    if as_json:
+        say_json(
+            json.dumps({"output": str(output), "runtime": web.runtime, "model": web.model, "bytes": sizes})
+        )
+        return
+    for precision, size in sizes.items():
+        say(f"a visitor fetches {size / 1e6:.0f} MB for {precision}", err=True)
+    if licence is None:
+        say("the licence of the weights is unknown; --licence puts it on the page", err=True)
+    say(f"{output}: msd serve {output} shows it, and README.md says how to publish it", err=True)
+
+
+def _sizes(web: WebManifest) -> dict[str, int]:
+    """Return the bytes that a visitor fetches, by precision; files that networks share count once."""
+    if web.runtime == "litert":
+        shards = {shard.sha256: shard.bytes for network in web.networks for shard in network.model}
+        return {"fp16 or fp32": sum(shards.values())}
+    sizes = {}
+    for precision in ("fp16", "fp32"):
+        programs = [network.programs[precision] for network in web.networks]
+        files = {f.sha256: f.bytes for program in programs for f in (program.program, *program.shards)}
+        sizes[precision] = sum(files.values())
+    return sizes

@@ -1,0 +1,138 @@
+"""A bundle as a static folder for any web server: the page, its library, and the model.
+
+index.html  page.css  page/  worker.js  service-worker.js  shell.json       the page
+msd/                              the library, which other pages can use
+model/                            manifests, tokenizer, and the networks for one runtime
+litert/                           LiteRT.js, for the runtime "litert"
+README.md
+sd-export.json                    the list of exported files
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.resources import as_file, files
+from pathlib import Path
+from string import Template
+
+import msd
+from msd.bundle import Bundle
+from msd.export.app import manifest as app
+from msd.export.app.model_files import licence_of, networks
+from msd.export.app.tokenizer_files import MERGES, VOCABULARY
+from msd.export.folder import exporting, finish, require_free
+from msd.export.web.expected import write_expected
+from msd.export.web.litert import copy_litert_js, require_litert_js, write_shards
+from msd.export.web.manifest import NAME, Runtime, WebManifest, WebNetwork, dump_manifest
+from msd.export.web.programs import write_programs
+from msd.export.web.shell import write_shell
+from msd.export.web.web_file import web_file
+
+MODEL = "model"
+
+OnProgress = Callable[[str, str, int, int], None]
+"""Called with a network's role, what is made of it, and how many of how many parts are done."""
+
+
+@dataclass(frozen=True)
+class WebSettings:
+    """The runtime of the page; whether it can compare a device's numbers with the CPU's, for which each
+    network runs once; and a folder with LiteRT.js, which is fetched without one."""
+
+    runtime: Runtime = "msd"
+    expected: bool = True
+    litert_js: Path | None = None
+
+
+def export_web(
+    bundle: Bundle,
+    out: Path,
+    manifest: app.AppManifest,
+    settings: WebSettings | None = None,
+    force: bool = False,
+    on_progress: OnProgress | None = None,
+) -> WebManifest:
+    """Write the page to the folder `out`, with `force` over an existing one, and return its manifest.
+
+    `manifest` is the result of `msd.export.app.manifest.describe` for the bundle. Raises BadBundle for a file
+    whose SHA-256 differs from the manifest's, BadConfig where LiteRT.js cannot be had, DelegateFailed for a
+    network without a program, OutputExists and OutputUnwritable. No file gets its final name before all are
+    written.
+    """
+    settings = settings or WebSettings()
+    require_free(out, force)
+    if settings.runtime == "litert":
+        require_litert_js(settings.litert_js)
+    with exporting(out, sum(file.bytes for file in manifest.files)) as staging:
+        model = staging / MODEL
+        _copy_page(staging)
+        model.mkdir()
+        app.write_manifest(manifest, bundle, model)
+        written = tuple(_networks(bundle, manifest, settings, model, on_progress or _unwatched))
+        litert = copy_litert_js(settings.litert_js, staging) if settings.runtime == "litert" else None
+        web = WebManifest(
+            runtime=settings.runtime,
+            model=manifest.model,
+            app=web_file(model / app.NAME, model),
+            vocabulary=web_file(model / VOCABULARY, model),
+            merges=web_file(model / MERGES, model),
+            networks=written,
+            litert=litert,
+        )
+        (model / NAME).write_text(dump_manifest(web), "utf-8")
+        (staging / "README.md").write_text(_readme(manifest, web), "utf-8")
+        write_shell(staging)
+        finish(staging, out, "web", manifest.model)
+    return web
+
+
+def _copy_page(staging: Path) -> None:
+    with as_file(files(__package__).joinpath("site")) as site:
+        shutil.copytree(site, staging, dirs_exist_ok=True)
+
+
+def _networks(
+    bundle: Bundle,
+    manifest: app.AppManifest,
+    settings: WebSettings,
+    model: Path,
+    on_progress: OnProgress,
+) -> Iterator[WebNetwork]:
+    """Yield each network as it is written to the folder of the model."""
+    operations = {part.file: part.operations for part in bundle.manifest.components.values()}
+    for file in networks(manifest):
+        path, parts = bundle.folder / file.name, 1 + settings.expected
+        on_progress(file.role, "compiling", 0, parts)
+        programs = write_programs(path, file.role, model) if settings.runtime == "msd" else {}
+        shards = write_shards(path, model) if settings.runtime == "litert" else ()
+        on_progress(file.role, "running on the CPU", 1, parts)
+        expected = write_expected(path, file.role, file.inputs, model) if settings.expected else None
+        on_progress(file.role, "written", parts, parts)
+        yield WebNetwork(
+            role=file.role,
+            operations=operations[file.name],
+            programs=programs,
+            model=shards,
+            expected=expected,
+        )
+
+
+def _readme(manifest: app.AppManifest, web: WebManifest) -> str:
+    text = files(__package__).joinpath("README.template.md").read_text("utf-8")
+    fetched = {
+        file.file: file.bytes
+        for network in web.networks
+        for file in (*network.model, *(s for p in list(network.programs.values())[:1] for s in p.shards))
+    }
+    return Template(text).substitute(
+        name=" ".join(manifest.weights.name.split()),
+        msd=msd.__version__,
+        megabytes=round(sum(fetched.values()) / 1e6),
+        licence=licence_of(manifest),
+    )
+
+
+def _unwatched(role: str, what: str, done: int, total: int) -> None:
+    """Ignore progress."""

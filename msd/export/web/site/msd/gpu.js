@@ -1,0 +1,137 @@
+import { MsdError } from './errors.js';
+
+/**
+ * A GPU that the browser offers, as plain data: nothing is open yet.
+ *
+ * @typedef {object} Gpu
+ * @property {string} name its vendor and architecture, as far as the browser tells
+ * @property {Record<string, string>} info what the browser tells of the adapter
+ * @property {string[]} features
+ * @property {Record<string, number>} limits
+ * @property {'fp16' | 'fp32'} precision fp16 where it has shader-f16
+ * @property {Record<string, number>} needs the limits beyond WebGPU's defaults that the model's programs need
+ * @property {string[]} problems sentences: what keeps the model from running here; empty where nothing does
+ */
+
+/**
+ * The part of web-manifest.json that says what a model needs.
+ *
+ * @typedef {{ programs: Record<string, { limits: Record<string, number> }> }} Programs
+ * @typedef {{ networks: Programs[] }} Needs
+ */
+
+const NO_WEBGPU =
+  'This browser has no WebGPU. Chrome and Edge have it (from version 113 on desktops, 121 on Android 12), ' +
+  'Safari from version 26 and Firefox from version 141 on Windows.';
+const INSECURE =
+  'This page was not opened securely, and browsers offer WebGPU only where it was: use HTTPS, or localhost.';
+const NO_ADAPTER =
+  'The browser has WebGPU, but lets it use no GPU of this device. An update of the browser or of the ' +
+  "graphics driver may help; Chrome's page chrome://gpu says why.";
+
+/**
+ * Looks for a GPU; never throws.
+ *
+ * @param {Needs} [manifest] of the model that should run on it
+ * @returns {Promise<Gpu>}
+ */
+export async function findGpu(manifest) {
+  if (globalThis.isSecureContext === false) return none(INSECURE);
+  if (!globalThis.navigator?.gpu) return none(NO_WEBGPU);
+  const adapter = await requestAdapter();
+  if (!adapter) return none(NO_ADAPTER);
+  const features = [...adapter.features].sort();
+  const precision = features.includes('shader-f16') ? 'fp16' : 'fp32';
+  const limits = numbers(adapter.limits);
+  const needs = needsOf(manifest, precision);
+  const info = infoOf(adapter.info);
+  const name = [...new Set([info.vendor, info.architecture, info.device])].filter(Boolean).join(' ') || 'GPU';
+  return { name, info, features, limits, precision, needs, problems: shortfalls(limits, needs) };
+}
+
+/**
+ * Opens a device with what the model needs; several may be open.
+ *
+ * @param {Gpu} gpu
+ * @returns {Promise<GPUDevice>}
+ * @throws {MsdError} no-webgpu, too-small, failed
+ */
+export async function openDevice(gpu) {
+  const problem = gpu.problems[0];
+  if (problem) throw new MsdError(gpu.name ? 'too-small' : 'no-webgpu', problem);
+  const adapter = await requestAdapter();
+  if (!adapter) throw new MsdError('no-webgpu', NO_ADAPTER);
+  /** @type {GPUFeatureName[]} */
+  const requiredFeatures = gpu.precision === 'fp16' ? ['shader-f16'] : [];
+  try {
+    return await adapter.requestDevice({ requiredFeatures, requiredLimits: gpu.needs });
+  } catch (problem) {
+    throw new MsdError('failed', `The browser does not open the GPU: ${wordsOf(problem)}`, problem);
+  }
+}
+
+/** @param {unknown} problem */
+export function wordsOf(problem) {
+  return problem instanceof Error ? problem.message : String(problem);
+}
+
+async function requestAdapter() {
+  try {
+    return await navigator.gpu.requestAdapter({ powerPreference: 'high-performance' });
+  } catch {
+    return null;
+  }
+}
+
+/**
+ * @param {string} problem
+ * @returns {Gpu}
+ */
+function none(problem) {
+  return { name: '', info: {}, features: [], limits: {}, precision: 'fp32', needs: {}, problems: [problem] };
+}
+
+/** @param {GPUAdapterInfo | undefined} info */
+function infoOf(info) {
+  const { vendor = '', architecture = '', device = '', description = '' } = info ?? {};
+  return { vendor, architecture, device, description };
+}
+
+/**
+ * @param {GPUSupportedLimits} limits
+ * @returns {Record<string, number>}
+ */
+function numbers(limits) {
+  /** @type {Record<string, number>} */
+  const found = {};
+  for (const name in limits) {
+    const value = limits[/** @type {keyof GPUSupportedLimits} */ (name)];
+    if (typeof value === 'number') found[name] = value;
+  }
+  return found;
+}
+
+/**
+ * @param {Needs | undefined} manifest
+ * @param {string} precision
+ */
+function needsOf(manifest, precision) {
+  /** @type {Record<string, number>} */
+  const needs = {};
+  for (const network of manifest?.networks ?? []) {
+    for (const [name, least] of Object.entries(network.programs[precision]?.limits ?? {})) {
+      needs[name] = Math.max(needs[name] ?? 0, least);
+    }
+  }
+  return needs;
+}
+
+/**
+ * @param {Record<string, number>} limits
+ * @param {Record<string, number>} needs
+ */
+function shortfalls(limits, needs) {
+  return Object.entries(needs)
+    .filter(([name, least]) => (limits[name] ?? 0) < least)
+    .map(([name, least]) => `The model needs ${name} of ${least}; this GPU has ${limits[name] ?? 'none'}.`);
+}

@@ -1,0 +1,256 @@
+import { MsdError, checkCancelled } from './errors.js';
+import { requireFinite } from './finite.js';
+import { guidanceOf } from './guidance.js';
+import { noise } from './noise.js';
+import { OpenNetworks } from './open-networks.js';
+import { pixels } from './pixels.js';
+import { joined, runRows } from './rows.js';
+import { applyStep, scheduleOf } from './schedule.js';
+import { startFrom } from './start.js';
+import { timestepInput } from './timestep.js';
+
+export const TEXT_ENCODER = 'text_encoder';
+export const UNET = 'unet';
+export const VAE_DECODER = 'vae_decoder';
+
+/**
+ * @typedef {import('./manifest.js').AppManifest} AppManifest
+ * @typedef {import('./manifest.js').ModelFile} ModelFile
+ * @typedef {import('./manifest.js').Step} Step
+ * @typedef {import('./manifest.js').Schedule} Schedule
+ * @typedef {import('./start.js').Start} Start
+ * @typedef {import('./network.js').Network} Network
+ */
+
+/**
+ * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are used.
+ * After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part of it is to be
+ * repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much changes.
+ *
+ * @typedef {object} Request
+ * @property {string} prompt
+ * @property {string} [negativePrompt]
+ * @property {number | bigint} [seed]
+ * @property {number} [steps]
+ * @property {number} [guidance]
+ * @property {number} [previewEvery]
+ * @property {import('./initial-image.js').InitialImage} [image]
+ * @property {number} [strength]
+ */
+
+/**
+ * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number }} Picture
+ *
+ * @typedef {{ stage: 'loading', network: string } | { stage: 'encoding' } | { stage: 'decoding' }
+ *   | { stage: 'denoising', step: number, steps: number, seconds: number, preview?: Picture }} Progress
+ *
+ * @typedef {{ signal?: AbortSignal, onProgress?: (progress: Progress) => void }} Watch
+ */
+
+/**
+ * Generates the images of one model, one at a time.
+ *
+ * The text encoder is freed when it has run, the U-Net stays until `trim`, and the decoder is opened during the last
+ * step and freed, as in the pipelined execution of arXiv 2307.01193, section 3.3.
+ */
+export class Pipeline {
+  #app;
+  #tokenizer;
+  #networks;
+  /** @type {Map<string, Float32Array>} */
+  #contexts = new Map();
+
+  /**
+   * @param {AppManifest} app
+   * @param {import('./tokenizer.js').Tokenizer} tokenizer
+   * @param {import('./open-networks.js').Open} open
+   */
+  constructor(app, tokenizer, open) {
+    this.#app = app;
+    this.#tokenizer = tokenizer;
+    this.#networks = new OpenNetworks(open);
+  }
+
+  /** Frees all networks. */
+  async trim() {
+    await this.#networks.releaseAll();
+  }
+
+  /**
+   * Returns an image and its final latents, NHWC.
+   *
+   * @param {Request} request
+   * @param {Watch} [watch]
+   * @returns {Promise<Picture & { latents: Float32Array }>}
+   * @throws {MsdError} 'bad-request', 'cancelled', or what opening and running networks throws
+   */
+  async generate(request, watch = {}) {
+    const schedule = scheduleOf(this.#app, request);
+    try {
+      return await this.#generate(request, schedule, watch);
+    } finally {
+      const passing = this.#app.files.map((file) => file.role).filter((role) => role !== UNET);
+      await Promise.allSettled(passing.map((role) => this.#networks.release(role)));
+    }
+  }
+
+  /**
+   * @param {Request} request
+   * @param {Schedule} schedule
+   * @param {Watch} watch
+   */
+  async #generate(request, schedule, watch) {
+    const guidance = guidanceOf(this.#app, request.guidance ?? this.#app.guidance.scale);
+    const contexts = await this.#encode(guidance.prompts(request.prompt, request.negativePrompt ?? ''), watch);
+    const start = await this.#start(request, watch);
+    const latents = await this.#denoise(request, schedule, guidance, contexts, start, watch);
+    return { ...(await this.#decode(VAE_DECODER, latents, watch, true)), latents };
+  }
+
+  /**
+   * Returns the final latents.
+   *
+   * @param {Request} request
+   * @param {Schedule} schedule
+   * @param {import('./guidance.js').Guidance} guidance
+   * @param {Float32Array[]} contexts
+   * @param {Start} start
+   * @param {Watch} watch
+   */
+  async #denoise(request, schedule, guidance, contexts, start, watch) {
+    const unet = await this.#take(UNET, watch);
+    const steps = schedule.steps.length;
+    let latents = start.latents(schedule, request.image ? strengthOf(request) : null);
+    /** @type {Float32Array | null} */
+    let clean = null;
+    for (const [i, step] of schedule.steps.entries()) {
+      checkCancelled(watch.signal);
+      const begin = performance.now();
+      if (i + 1 === steps) this.#networks.prefetch(VAE_DECODER, watch.signal);
+      const rows = contexts.map((context) => ({ latent: this.#input(latents, step, start), context }));
+      const shared = { ...timestepInput(this.#app, step), ...guidance.inputs() };
+      const outputs = await runRows(unet, this.#file(UNET), rows, shared);
+      const place = `step ${i + 1} of ${steps}`;
+      const output = requireFinite(guidance.combine(outputs), `The output of the U-Net in ${place}`);
+      const added = step.noise === 0 ? null : noise(request.seed ?? 0, latents.length, i + 1);
+      const stepped = applyStep(step, latents, output, clean, added);
+      latents = requireFinite(start.keep(stepped.next, schedule, i + 1), `The latents after ${place}`);
+      clean = stepped.clean;
+      const seconds = (performance.now() - begin) / 1000;
+      const preview = await this.#preview(request, i + 1, steps, clean, watch);
+      watch.onProgress?.({ stage: 'denoising', step: i + 1, steps, seconds, preview });
+    }
+    return latents;
+  }
+
+  /**
+   * Returns what the U-Net takes of each text; of texts that were encoded for the last image, what was kept.
+   *
+   * @param {string[]} texts
+   * @param {Watch} watch
+   */
+  async #encode(texts, watch) {
+    if (!texts.every((text) => this.#contexts.has(text))) {
+      const encoder = await this.#take(TEXT_ENCODER, watch);
+      watch.onProgress?.({ stage: 'encoding' });
+      const found = new Map();
+      for (const text of new Set(texts)) {
+        const chunks = this.#tokenizer.encode(text, this.#app.prompt_chunks);
+        const rows = await runRows(encoder, this.#file(TEXT_ENCODER), chunks.map((tokens) => ({ tokens })));
+        found.set(text, requireFinite(joined(rows), 'The output of the text encoder'));
+      }
+      this.#contexts = found;
+      await this.#networks.release(TEXT_ENCODER);
+    }
+    return texts.map((text) => /** @type {Float32Array} */ (this.#contexts.get(text)));
+  }
+
+  /**
+   * @param {Request} request
+   * @param {Watch} watch
+   */
+  async #start(request, watch) {
+    const seed = request.seed ?? 0;
+    const size = this.#app.latent.reduce((product, n) => product * n, 1);
+    const facts = this.#app.image;
+    if (!request.image || !facts) return startFrom(this.#app, null, seed, noise(seed, size), neverEncode);
+    const encoder = await this.#take(facts.encoder, watch);
+    watch.onProgress?.({ stage: 'encoding' });
+    const file = this.#file(facts.encoder);
+    const encode = async (/** @type {Float32Array} */ image) => (await runRows(encoder, file, [{ image }]))[0];
+    const initial = { ...request.image, strength: strengthOf(request) };
+    const start = await startFrom(this.#app, initial, seed, noise(seed, size), encode);
+    await this.#networks.release(facts.encoder);
+    return start;
+  }
+
+  /**
+   * Returns the U-Net's input: scaled latents, and for each cell what an inpainting model takes beside them.
+   *
+   * @param {Float32Array} latents
+   * @param {Step} step
+   * @param {Start} start
+   */
+  #input(latents, step, start) {
+    const scale = Math.fround(step.scale);
+    const scaled = latents.map((each) => scale * each);
+    return start.input(scaled, latents.length / this.#app.latent[this.#app.latent.length - 1]);
+  }
+
+  /**
+   * @param {Request} request
+   * @param {number} done
+   * @param {number} steps
+   * @param {Float32Array | null} clean
+   * @param {Watch} watch
+   */
+  async #preview(request, done, steps, clean, watch) {
+    const [role, every] = [this.#app.preview, request.previewEvery ?? 0];
+    if (!role || !clean || every === 0 || done % every !== 0 || done === steps) return undefined;
+    return this.#decode(role, clean, { signal: watch.signal }, false);
+  }
+
+  /**
+   * @param {string} role
+   * @param {Float32Array} latent
+   * @param {Watch} watch
+   * @param {boolean} last
+   * @returns {Promise<Picture>}
+   */
+  async #decode(role, latent, watch, last) {
+    const decoder = await this.#take(role, watch);
+    if (last) watch.onProgress?.({ stage: 'decoding' });
+    const [image] = await runRows(decoder, this.#file(role), [{ latent }]);
+    const rgba = pixels(requireFinite(image, 'The image of the decoder'));
+    return { rgba, width: this.#app.width, height: this.#app.height };
+  }
+
+  /**
+   * @param {string} role
+   * @param {Watch} watch
+   */
+  async #take(role, watch) {
+    checkCancelled(watch.signal);
+    watch.onProgress?.({ stage: 'loading', network: role });
+    return this.#networks.take(role, watch.signal);
+  }
+
+  /** @param {string} role */
+  #file(role) {
+    return /** @type {ModelFile} */ (this.#app.files.find((file) => file.role === role));
+  }
+}
+
+/**
+ * Returns how much of the image changes: by default 0.8, and all of what a mask says to repaint.
+ *
+ * @param {Request} request
+ */
+export function strengthOf(request) {
+  return request.strength ?? (request.image?.mask ? 1 : 0.8);
+}
+
+/** @returns {Promise<Float32Array>} */
+async function neverEncode() {
+  throw new MsdError('bad-manifest', 'This model has no image encoder.');
+}

@@ -1,0 +1,83 @@
+"""A small random checkpoint as a site: the library, and the model's folder with all that networks need."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graph_rewrites
+from msd.bundle import Bundle, open_bundle
+from msd.conversion.convert import Settings, convert
+from msd.encoding.recipe import find_recipe
+from msd.export.web.expected import write_expected
+from msd.export.web.manifest import ExpectedOutputs, WebProgram
+from msd.export.web.programs import write_programs
+from msd.files import schema
+from tests import checkpoints
+from tests.shared import shared_folder
+from tests.web.node import SITE
+
+ROLES = ("text_encoder", "unet", "vae_decoder")
+
+
+@dataclass(frozen=True)
+class Network:
+    """What the site has of one network."""
+
+    programs: dict[str, WebProgram]
+    expected: ExpectedOutputs
+
+
+@dataclass(frozen=True)
+class NetworkSite:
+    """A folder with the library under msd/ and the model under model/; its bundle and networks by role."""
+
+    folder: Path
+    bundle: Bundle
+    networks: dict[str, Network]
+
+
+def tiny_bundle(factory: pytest.TempPathFactory) -> Bundle:
+    """Return a bundle of random networks, as small as Stable Diffusion's can be."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        checkpoints.write(folder / "checkpoint", checkpoints.TINY)
+        convert(
+            folder / "checkpoint", folder / "int8", Settings(graph_rewrites.load(), find_recipe("gpu-w8"))
+        )
+
+    return open_bundle(shared_folder(factory, "tiny-web", make) / "int8")
+
+
+def write_site(folder: Path, bundle: Bundle) -> NetworkSite:
+    """Write the library, the programs and the expected outputs."""
+    shutil.copytree(SITE / "msd", folder / "msd")
+    (folder / "index.html").write_text("<!doctype html><title>test</title>", "utf-8")
+    model = folder / "model"
+    model.mkdir()
+    networks = {
+        role: Network(
+            write_programs(bundle.path(role), role, model),
+            write_expected(bundle.path(role), role, bundle.component(role).inputs, model),
+        )
+        for role in ROLES
+    }
+    return NetworkSite(folder, bundle, networks)
+
+
+def facts(site: NetworkSite) -> dict[str, Any]:
+    """Return what the page's scripts read of the networks, as JSON."""
+    return {
+        role: {
+            "inputs": [schema.to_json(port) for port in site.bundle.component(role).inputs],
+            "operations": site.bundle.component(role).operations,
+            "programs": schema.to_json(network.programs),
+            "expected": schema.to_json(network.expected),
+        }
+        for role, network in site.networks.items()
+    }
