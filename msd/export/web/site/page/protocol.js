@@ -57,21 +57,7 @@
  *
  * @typedef {{ png: Blob, width: number, height: number, metadata: Record<string, unknown> }} Generated
  *
- * @typedef {object} NetworkVerdict
- * @property {string} role
- * @property {number} operations
- * @property {number} delegated operations that run on the GPU
- * @property {number} [partitions] in LiteRT.js
- * @property {number} [dispatches] in a compiled program
- * @property {number} compile milliseconds
- * @property {number[]} runs milliseconds of each run
- * @property {number} [decibels] PSNR against the expected outputs
- * @property {number} [memory] bytes on the GPU
- * @property {string} [problem] why it did not run
- *
- * @typedef {object} Verdict
- * @property {string} runtime
- * @property {{ adapter: string, precision: string, browser?: string }} device
- * @property {NetworkVerdict[]} networks
+ * @typedef {import('../msd/verdict.js').NetworkVerdict} NetworkVerdict
+ * @typedef {Awaited<ReturnType<typeof import('../msd/verdict.js').judgeNetworks>>} Verdict
  */
 export {};

@@ -53,7 +53,8 @@ export class ReportView {
 
   /** @param {Progress} progress */
   show(progress) {
-    if (this.#cancel.disabled) return;
+    const isThere = progress.stage === 'fetching' && progress.bytes === progress.total;
+    if (this.#cancel.disabled || isThere) return;
     const [text, fraction] = [progressText(progress), progressFraction(progress)];
     this.#write(text, fraction);
     const network = 'network' in progress ? progress.network : '';

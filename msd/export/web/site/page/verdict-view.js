@@ -89,37 +89,49 @@ function fileName(suffix) {
 }
 
 /** @param {Verdict} verdict */
-function deviceCard({ runtime, device }) {
+function deviceCard({ runtime, adapter, precision, browser }) {
   return card('This device', [
-    ['GPU', device.adapter],
-    ['Precision', device.precision === 'fp16' ? '16 bits (float16)' : '32 bits (float32)'],
+    ['GPU', adapter],
+    ['Precision', precision === 'fp16' ? 'float16' : 'float32'],
     ['Runtime', runtime === 'litert' ? 'LiteRT.js on WebGPU' : 'WebGPU programs of msd'],
-    ['Browser', device.browser],
+    ['Browser', browser],
   ]);
 }
 
 /** @param {NetworkVerdict} network */
 function networkCard(network) {
   const name = networkName(network.role).replace(/^the (.)/, (_, first) => first.toUpperCase());
-  if (network.problem) return card(name, [['Problem', network.problem]]);
-  const { operations, delegated, partitions, dispatches, compile, runs, decibels, memory } = network;
+  const { operations, delegated, partitions, dispatches, open_ms, first_ms, runs_ms, gpu_bytes } = network;
   return card(name, [
     ['On the GPU', `${delegated} of ${operations} operations`],
-    ['Partitions', partitions],
-    ['Dispatches', dispatches],
-    ['Compiled in', shortTime(compile)],
-    [`Run, median of ${runs.length}`, shortTime(median(runs))],
-    ['Agreement (PSNR)', decibels === undefined ? undefined : `${decibels.toFixed(1)} dB`],
-    ['GPU memory', memory ? size(memory) : undefined],
+    dispatches === null ? ['Partitions', partitions] : ['Dispatches', dispatches],
+    ['Opened in', open_ms === null ? null : shortTime(open_ms)],
+    ['First run', first_ms === null ? null : shortTime(first_ms)],
+    [`Median of ${runs_ms.length} runs`, runs_ms.length ? shortTime(median(runs_ms)) : null],
+    ['Agreement (PSNR)', agreement(network)],
+    ['GPU memory', gpu_bytes === null ? null : size(gpu_bytes)],
+    ['Problem', network.failure],
   ]);
 }
 
 /**
+ * Returns how close the outputs are to the expected ones, that of the farthest; null where none are expected.
+ *
+ * @param {NetworkVerdict} network
+ */
+function agreement({ outputs }) {
+  if (!outputs.length) return null;
+  if (!outputs.every((output) => output.finite)) return 'not a number';
+  const found = outputs.flatMap(({ psnr_db }) => (psnr_db === null ? [] : [psnr_db]));
+  return found.length ? `${Math.min(...found).toFixed(1)} dB` : 'equal';
+}
+
+/**
  * @param {string} title
- * @param {[string, string | number | undefined][]} facts those without a value are left out
+ * @param {[string, string | number | null][]} facts those without a value are left out
  */
 function card(title, facts) {
-  const known = facts.filter(([, value]) => value !== undefined);
+  const known = facts.filter(([, value]) => value !== null);
   const rows = known.map(([name, value]) =>
     create(
       'div',
