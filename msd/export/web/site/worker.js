@@ -61,27 +61,28 @@ async function model() {
  * @param {PictureRequest} request
  * @param {Options} options
  */
-async function generate({ image, ...request }, options) {
-  const initial = image ? { image: await pixelsOf(image) } : {};
-  const made = await (await model()).generate({ ...request, ...initial, ...options });
+async function generate({ image, mask, ...request }, options) {
+  const opened = await model();
+  const initial = image ? { image: await fitted(opened, image, mask) } : {};
+  const made = await opened.generate({ ...request, ...initial, ...options });
   return { png: await made.png(), width: made.width, height: made.height, metadata: made.metadata };
 }
 
 /**
- * Returns the pixels of an image file, turned upright as its EXIF says.
+ * Returns an image file fitted to the model's size, where its marks were painted already.
  *
+ * @param {import('./msd/index.js').Model} opened
  * @param {Blob} file
+ * @param {Uint8Array} [mask]
  */
-async function pixelsOf(file) {
-  const bitmap = await createImageBitmap(file);
-  const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext('2d', {
-    willReadFrequently: true,
-  });
-  if (!context) throw new MsdError('failed', 'This browser reads no pixels of images.');
-  context.drawImage(bitmap, 0, 0);
-  const { data, width, height } = context.getImageData(0, 0, bitmap.width, bitmap.height);
-  bitmap.close();
-  return { rgba: data, width, height };
+async function fitted(opened, file, mask) {
+  const [{ initialImage }, { readPhoto }] = await Promise.all([
+    import('./msd/initial-image.js'),
+    import('./msd/photo.js'),
+  ]);
+  const { height, width } = (await opened.inspect()).model;
+  const image = initialImage(await readPhoto(file), height, width);
+  return { ...image, mask: mask ? Float32Array.from(mask) : null };
 }
 
 /** @param {unknown} message */
