@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from msd.export.web.expected import expected_inputs
 from msd.parity import psnr
 from tests.web.browser import launched
-from tests.web.networks import ROLES, NetworkSite, tiny_bundle, write_site
+from tests.web.networks import ROLES, NetworkSite, cpu_inputs, cpu_output, tiny_bundle, write_site
 from tests.web.networks import facts as facts_of
 from tests.web.server import served
 
@@ -54,19 +53,6 @@ def evaluate(page: Page, script: str, argument: Any = None) -> Any:
     return page.evaluate(f"async (given) => {{ {OPEN} {script} }}", argument)
 
 
-def inputs(site: NetworkSite, role: str) -> dict[str, Any]:
-    """Return the inputs that the expected outputs belong to, as a page takes them: the type and the numbers."""
-    expected = site.networks[role].expected
-    arrays = expected_inputs(site.bundle.component(role).inputs, expected.seed, expected.tokens)
-    return {name: [array.dtype.name, array.reshape(-1).tolist()] for name, array in arrays.items()}
-
-
-def wanted(site: NetworkSite, role: str, name: str) -> np.ndarray:
-    """Return an output of LiteRT's CPU."""
-    file = site.networks[role].expected.outputs[name].file
-    return np.fromfile(site.folder / "model" / file, "<f4")
-
-
 RUN = """
 const device = await openDevice(await findGpu());
 const network = await openProgram(device, await described(given.network), shardOf(given.network));
@@ -84,15 +70,16 @@ return { outputs, same, times, facts: network.facts };
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_network_computes_what_the_cpu_computes(role: str, site: NetworkSite, page: Page) -> None:
-    given = {"network": facts_of(site)[role], "inputs": inputs(site, role)}
+    given = {"network": facts_of(site)[role], "inputs": cpu_inputs(site, role)}
     result = evaluate(page, RUN, given)
     expected = site.networks[role].expected.outputs
     assert set(result["outputs"]) == set(expected)
     for name, values in result["outputs"].items():
-        distance = psnr(wanted(site, role, name), np.asarray(values, np.float32))
+        distance = psnr(cpu_output(site, role, name), np.asarray(values, np.float32))
         assert distance >= 100, f"{name}: {distance:.1f} dB"
     assert result["same"], "a run leaves nothing behind that the next one reads"
-    assert len(result["times"]) == 2 and min(result["times"]) > 0
+    assert len(result["times"]) == 2
+    assert min(result["times"]) > 0
     program = site.networks[role].programs["fp32"]
     assert result["facts"]["precision"] == "fp32"
     assert result["facts"]["memory"] == program.memory
@@ -113,7 +100,8 @@ def test_a_model_that_needs_more_than_the_gpu_has(page: Page) -> None:
     """
     problems, (_, code, message) = evaluate(page, script)
     assert problems == [message]
-    assert code == "too-small" and "needs maxBufferSize of 1125899906842624; this GPU has" in message
+    assert code == "too-small"
+    assert "needs maxBufferSize of 1125899906842624; this GPU has" in message
 
 
 REFUSED = """
@@ -191,7 +179,8 @@ def test_what_cannot_run_is_refused_in_a_sentence(site: NetworkSite, page: Page)
     for name, (expected, reason) in reasons.items():
         kind, code, message = results[name]
         assert (kind, code) == ("MsdError", expected), f"{name}: {message}"
-        assert reason in message and message.endswith("."), f"{name}: {message}"
+        assert reason in message, f"{name}: {message}"
+        assert message.endswith("."), f"{name}: {message}"
 
 
 def test_a_device_that_is_lost(site: NetworkSite, page: Page) -> None:
@@ -203,7 +192,7 @@ def test_a_device_that_is_lost(site: NetworkSite, page: Page) -> None:
     const lost = await caught(() => network.run(tensors(given.inputs)));
     return [lost, await caught(() => openProgram(device, program, shardOf(given.network)))];
     """
-    given = {"network": facts_of(site)["text_encoder"], "inputs": inputs(site, "text_encoder")}
+    given = {"network": facts_of(site)["text_encoder"], "inputs": cpu_inputs(site, "text_encoder")}
     for kind, code, message in evaluate(page, script, given):
         assert (kind, code) == ("MsdError", "device-lost"), message
         assert message.startswith("The browser lost the GPU: ")
