@@ -87,7 +87,9 @@ def test_sinusoids_are_the_runtime_s(plain_app: Path, tmp_path: Path) -> None:
     from msd.runtime.timestep import frequencies
 
     times = [0.0, 1.0, 37.25, 500.0, 951.3, 999.0, 6500.0, 12250.0]
-    cases = [(width, first, shift) for width in (8, 21, 320) for first in (True, False) for shift in (0.0, 1.0)]
+    cases = [
+        (width, first, shift) for width in (8, 21, 320) for first in (True, False) for shift in (0.0, 1.0)
+    ]
     sinusoids = [
         schema.to_json(Sinusoids("t", width, first, tuple(map(float, frequencies(width, shift)))))
         for width, first, shift in cases

@@ -76,7 +76,10 @@ Case = tuple[np.ndarray, np.ndarray | None, int, int, str]
 
 def require_same(cases: list[Case], folder: Path) -> None:
     """Require that each image and mask becomes what the runtime makes of the file, and is described alike."""
-    asked = [[photo(rgba, "a.png"), None if mask is None else photo(mask, "m.png"), *rest] for rgba, mask, *rest in cases]
+    asked = [
+        [photo(rgba, "a.png"), None if mask is None else photo(mask, "m.png"), *rest]
+        for rgba, mask, *rest in cases
+    ]
     for (rgba, mask, height, width, fit), found in zip(cases, evaluate(FIT, *asked), strict=True):
         Image.fromarray(rgba).save(folder / "a.png")
         if mask is not None:
@@ -96,7 +99,19 @@ def require_same(cases: list[Case], folder: Path) -> None:
 
 
 FITS = st.sampled_from(["crop", "stretch"])
-SIZES = [(24, 40), (72, 120), (48, 80), (48, 120), (90, 50), (1, 1), (1, 77), (200, 3), (25, 41), (11, 19), (313, 217)]
+SIZES = [
+    (24, 40),
+    (72, 120),
+    (48, 80),
+    (48, 120),
+    (90, 50),
+    (1, 1),
+    (1, 77),
+    (200, 3),
+    (25, 41),
+    (11, 19),
+    (313, 217),
+]
 
 
 @pytest.mark.parametrize("fit", ["crop", "stretch"])
@@ -158,7 +173,9 @@ def test_masks_that_do_not_fit_are_refused() -> None:
     black[..., 3] = 255
     unlike, beside = colours(50, 30, 0), black.copy()
     beside[:, :5] = 255
-    asked = [[photo(image, "a.png"), photo(mask, "m.png"), 32, 32, "crop"] for mask in (unlike, black, beside)]
+    asked = [
+        [photo(image, "a.png"), photo(mask, "m.png"), 32, 32, "crop"] for mask in (unlike, black, beside)
+    ]
     nothing = "bad-request: the mask has no white pixel where the image is used; white says what to repaint"
     assert evaluate(FIT, *asked) == [
         "bad-request: the mask has 30×50 pixels and the image has 50×30 pixels; they should be equal",

@@ -46,7 +46,9 @@ def file(name: str, digit: str = "0") -> WebFile:
     return WebFile(name, 12, digit * 64)
 
 
-PROGRAM = WebProgram(file("programs/unet.fp16.json"), (file("weights/00.bin", "a"),), {"maxBufferSize": 2**28}, 99)
+PROGRAM = WebProgram(
+    file("programs/unet.fp16.json"), (file("weights/00.bin", "a"),), {"maxBufferSize": 2**28}, 99
+)
 EXPECTED = ExpectedOutputs(7, 49408, {"noise": file("expected/unet.noise.bin")})
 OURS = WebManifest(
     runtime="msd",
@@ -161,12 +163,12 @@ WEB_DAMAGES = [
 def test_a_damaged_manifest_of_the_page_is_refused() -> None:
     require_refused("web", json.loads(dump_manifest(OURS)), "web-manifest.json", WEB_DAMAGES)
     litert = json.loads(dump_manifest(LITERT))
-    path = ".litert.module is \"https://b/c.js\", not a path inside the page's folder"
+    path = '.litert.module is "https://b/c.js", not a path inside the page\'s folder'
     damages = [
         ("litert", None, " has nothing that the runtime litert could run as unet"),
         ("networks.0.model", [], " has nothing that the runtime litert could run as unet"),
         ("litert.module", "https://b/c.js", path),
-        ("litert.wasm", "../../wasm", ".litert.wasm is \"../wasm\", not a path inside the page's folder"),
+        ("litert.wasm", "../../wasm", '.litert.wasm is "../wasm", not a path inside the page\'s folder'),
     ]
     require_refused("web", litert, "web-manifest.json", damages)
 

@@ -39,7 +39,9 @@ def numpy_s(seed: int, size: int, step: int, stream: int | None) -> np.ndarray:
 
 
 def test_noise_is_numpy_s_to_the_bit() -> None:
-    cases = [(seed, size, step, None) for seed in SEEDS for size, step in [(1, 0), (97, 1), (15, 7), (16384, 999)]]
+    cases = [
+        (seed, size, step, None) for seed in SEEDS for size, step in [(1, 0), (97, 1), (15, 7), (16384, 999)]
+    ]
     cases += [(seed, size, 0, stream) for seed in SEEDS for size, stream in [(30, 1), (16384, 2)]]
     for case, found in zip(cases, made(cases), strict=True):
         assert found.tobytes() == numpy_s(*case).tobytes(), case
@@ -49,7 +51,10 @@ def test_noise_is_numpy_s_to_the_bit() -> None:
 @given(
     st.lists(
         st.tuples(
-            st.integers(0, MOST_SEED), st.integers(0, 40), st.integers(0, 2**32 - 1), st.none() | st.integers(0, 9)
+            st.integers(0, MOST_SEED),
+            st.integers(0, 40),
+            st.integers(0, 2**32 - 1),
+            st.none() | st.integers(0, 9),
         ),
         min_size=50,
         max_size=200,

@@ -28,7 +28,9 @@ def test_pixels_are_rounded_and_cut_as_the_runtime_s() -> None:
     halves = ((np.arange(-2, 260) + 0.5) / 255 * 2 - 1).astype(np.float32)
     near = [np.nextafter(halves, np.float32(sign * 9)) for sign in (-1, 1)]
     random = np.random.default_rng(0).normal(size=30_000).astype(np.float32)
-    image = np.concatenate([halves, *near, random, np.float32([-7, 7, -1, 1, 0, -0.0, np.inf, -np.inf, 1e38])])
+    image = np.concatenate(
+        [halves, *near, random, np.float32([-7, 7, -1, 1, 0, -0.0, np.inf, -np.inf, 1e38])]
+    )
     image = image[: len(image) // 3 * 3]
     found = shown(image)
     assert np.array_equal(found[:, :3].ravel(), pixels(image))

@@ -111,7 +111,9 @@ def test_half_of_a_pair_of_surrogates_is_spelled_out_as_the_runtime_s(tmp_path: 
         assert read == ours.info == {"prompt": "cut \\ud83d here", "other": "\\udfff"}
 
 
-KEYS = st.text(st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f"), min_size=1, max_size=79)
+KEYS = st.text(
+    st.characters(min_codepoint=32, max_codepoint=255, exclude_characters="\x7f"), min_size=1, max_size=79
+)
 
 
 @settings(max_examples=5)

@@ -103,7 +103,9 @@ def test_steps_of_any_numbers_are_the_runtime_s(plain_app: Path) -> None:
     """With everything that a step can have, and a step without what is clean."""
     random = np.random.default_rng(4)
     names = ("latent", "output", "clean", "previous", "noise", "scale", "signal", "sigma")
-    steps = [Step(float(i), **dict(zip(names, random.normal(size=8).tolist(), strict=True))) for i in range(5)]
+    steps = [
+        Step(float(i), **dict(zip(names, random.normal(size=8).tolist(), strict=True))) for i in range(5)
+    ]
     sizes = {"clean_latent": 0.7, "clean_output": -0.4}
     clips = (None, 0.5, 0.25, None, 0.1)
     steps = [replace(step, **sizes, clip=clip) for step, clip in zip(steps, clips, strict=True)]

@@ -65,7 +65,12 @@ def asked(image: InitialImage | None) -> dict[str, Any] | None:
     if image is None:
         return None
     mask = None if image.mask is None else sent(image.mask)
-    return {"pixels": sent(image.pixels), "mask": mask, "width": image.pixels.shape[2], "height": image.pixels.shape[1]}
+    return {
+        "pixels": sent(image.pixels),
+        "mask": mask,
+        "width": image.pixels.shape[2],
+        "height": image.pixels.shape[1],
+    }
 
 
 def started(
@@ -110,7 +115,12 @@ def test_latents_without_a_distribution_are_taken_as_they_are(kind: str, tmp_pat
 
 
 def require_same(
-    folder: Path, scheduler: str, image: InitialImage | None, strength: float | None, inpaints: bool, output: str
+    folder: Path,
+    scheduler: str,
+    image: InitialImage | None,
+    strength: float | None,
+    inpaints: bool,
+    output: str,
 ) -> None:
     start, pixels, results = started(image, strength, inpaints, output)
     text = (folder / NAME).read_text("utf-8").replace('"scaling_factor": 0.25', '"scaling_factor": 0.18215')

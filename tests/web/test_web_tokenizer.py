@@ -88,7 +88,19 @@ def test_long_prompts_are_cut_into_the_same_chunks(chunks: int, clip: Path) -> N
 
 def test_special_tokens_of_any_signs_are_matched(tmp_path: Path) -> None:
     """Signs that mean something in a pattern; one token within another; one spelled in two ways."""
-    contents = ["<a.b>", "(x|y)*", "[^\\d]+$", "a-b/c", "{2,}?", "<a.b>_1", "🦊", "🦊🦊", "<TOY>", "<toy>", "\\w"]
+    contents = [
+        "<a.b>",
+        "(x|y)*",
+        "[^\\d]+$",
+        "a-b/c",
+        "{2,}?",
+        "<a.b>_1",
+        "🦊",
+        "🦊🦊",
+        "<TOY>",
+        "<toy>",
+        "\\w",
+    ]
     config = {**SD15, "added_tokens_decoder": {
         str(20 + i): {"content": content, "lstrip": False, "normalized": i % 3 == 0, "rstrip": False,
                       "single_word": False}
