@@ -24,7 +24,7 @@ const CALLS = {
   remove: async () => (await model()).remove(),
 };
 
-self.addEventListener('message', ({ data }) => {
+addEventListener('message', ({ data }) => {
   if (data.call === 'cancel') running.get(data.args)?.abort();
   else void answer(data);
 });
