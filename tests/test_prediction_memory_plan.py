@@ -9,7 +9,7 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.prediction.memory_plan import Lifetime, live_bytes, offsets
+from msd.prediction.memory_plan import Lifetime, live_bytes, offsets, places
 
 STEPS = 12
 
@@ -103,6 +103,26 @@ def test_close_to_the_optimum_on_small_cases() -> None:
         assert max(live_bytes(lives, STEPS)) <= best[-1] <= greedy[-1]
     assert sum(greedy) <= 1.05 * sum(best)
     assert sum(a == b for a, b in zip(greedy, best, strict=True)) >= 120
+
+
+@given(st.lists(a_life(), max_size=25), st.integers(1, 120))
+def test_what_holds_of_a_plan_in_blocks(lives: list[Lifetime], most: int) -> None:
+    found = places(lives, most)
+    for (a, (block, at)), (b, (other, bt)) in combinations(zip(lives, found, strict=True), 2):
+        if block == other and together(a, b) and a.size and b.size:
+            assert at + a.size <= bt or bt + b.size <= at
+    for life, (_, at) in zip(lives, found, strict=True):
+        assert at + life.size <= most or (at == 0 and life.size > most)
+    blocks = {block for block, _ in found}
+    assert blocks == set(range(len(blocks)))
+    if total(lives, offsets(lives)) <= most:
+        assert [at for _, at in found] == offsets(lives)
+
+
+def test_a_second_block_is_for_what_the_first_has_no_room_for() -> None:
+    """Four that live together, in blocks of 10: the smallest still fits beside the largest."""
+    lives = [Lifetime(size, 0, 1) for size in (8, 7, 3, 2)]
+    assert places(lives, 10) == [(0, 0), (1, 0), (1, 7), (0, 8)]
 
 
 def test_no_tensors_need_no_memory() -> None:

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pytest
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
 from msd.conversion.convert import Settings, convert
 from msd.encoding.recipe import find_recipe
-from msd.export.web.expected import write_expected
+from msd.export.web.expected import expected_inputs, write_expected
 from msd.export.web.manifest import ExpectedOutputs, WebProgram
 from msd.export.web.programs import write_programs
 from msd.files import schema
@@ -81,3 +83,16 @@ def facts(site: NetworkSite) -> dict[str, Any]:
         }
         for role, network in site.networks.items()
     }
+
+
+def cpu_inputs(site: NetworkSite, role: str) -> dict[str, Any]:
+    """Return the inputs that the expected outputs belong to, as a page takes them: the type and the numbers."""
+    expected = site.networks[role].expected
+    arrays = expected_inputs(site.bundle.component(role).inputs, expected.seed, expected.tokens)
+    return {name: [array.dtype.name, array.reshape(-1).tolist()] for name, array in arrays.items()}
+
+
+def cpu_output(site: NetworkSite, role: str, name: str) -> npt.NDArray[np.float32]:
+    """Return an output of LiteRT's CPU."""
+    file = site.networks[role].expected.outputs[name].file
+    return np.fromfile(site.folder / "model" / file, "<f4")

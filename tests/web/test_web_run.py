@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from msd.export.web.expected import expected_inputs
 from msd.parity import psnr
 from tests.web.browser import launched
-from tests.web.networks import ROLES, NetworkSite, tiny_bundle, write_site
+from tests.web.networks import ROLES, NetworkSite, cpu_inputs, cpu_output, tiny_bundle, write_site
 from tests.web.networks import facts as facts_of
 from tests.web.server import served
 
@@ -56,19 +53,6 @@ def evaluate(page: Page, script: str, argument: Any = None) -> Any:
     return page.evaluate(f"async (given) => {{ {OPEN} {script} }}", argument)
 
 
-def inputs(site: NetworkSite, role: str) -> dict[str, Any]:
-    """Return the inputs that the expected outputs belong to, as a page takes them: the type and the numbers."""
-    expected = site.networks[role].expected
-    arrays = expected_inputs(site.bundle.component(role).inputs, expected.seed, expected.tokens)
-    return {name: [array.dtype.name, array.reshape(-1).tolist()] for name, array in arrays.items()}
-
-
-def wanted(site: NetworkSite, role: str, name: str) -> np.ndarray:
-    """Return an output of LiteRT's CPU."""
-    file = site.networks[role].expected.outputs[name].file
-    return np.fromfile(site.folder / "model" / file, "<f4")
-
-
 RUN = """
 const device = await openDevice(await findGpu());
 const network = await openProgram(device, await described(given.network), shardOf(given.network));
@@ -86,15 +70,16 @@ return { outputs, same, times, facts: network.facts };
 
 @pytest.mark.parametrize("role", ROLES)
 def test_a_network_computes_what_the_cpu_computes(role: str, site: NetworkSite, page: Page) -> None:
-    given = {"network": facts_of(site)[role], "inputs": inputs(site, role)}
+    given = {"network": facts_of(site)[role], "inputs": cpu_inputs(site, role)}
     result = evaluate(page, RUN, given)
     expected = site.networks[role].expected.outputs
     assert set(result["outputs"]) == set(expected)
     for name, values in result["outputs"].items():
-        distance = psnr(wanted(site, role, name), np.asarray(values, np.float32))
+        distance = psnr(cpu_output(site, role, name), np.asarray(values, np.float32))
         assert distance >= 100, f"{name}: {distance:.1f} dB"
     assert result["same"], "a run leaves nothing behind that the next one reads"
-    assert len(result["times"]) == 2 and min(result["times"]) > 0
+    assert len(result["times"]) == 2
+    assert min(result["times"]) > 0
     program = site.networks[role].programs["fp32"]
     assert result["facts"]["precision"] == "fp32"
     assert result["facts"]["memory"] == program.memory
@@ -115,4 +100,122 @@ def test_a_model_that_needs_more_than_the_gpu_has(page: Page) -> None:
     """
     problems, (_, code, message) = evaluate(page, script)
     assert problems == [message]
-    assert code == "too-small" and "needs maxBufferSize of 1125899906842624; this GPU has" in message
+    assert code == "too-small"
+    assert "needs maxBufferSize of 1125899906842624; this GPU has" in message
+
+
+REFUSED = """
+const device = await openDevice(await findGpu());
+const description = await described(given);
+let read = shardOf(given);
+const change = {
+  'another format': () => { description.format = 9; },
+  'a list is missing': () => { delete description.steps; },
+  'a binding outside its buffer': () => { description.steps[0].places[0].offset = 2 ** 40; },
+  'a binding of no buffer': () => { description.steps[0].places[0].buffer = 99; },
+  'a step without a shader': () => { description.steps[0].pipeline = -1; },
+  'a step that is too wide': () => { description.steps[0].groups = [1, 1.5, 1]; },
+  'a binding of no kind': () => { description.pipelines[0].bindings[0] = 'texture'; },
+  'parameters that are not base64': () => { description.params = '\\u00b6'; },
+  'an output larger than its place': () => { Object.values(description.outputs)[0].shape = [1e6]; },
+  'a shard of no hash': () => { description.shards[0].sha256 = ''; },
+  'a flipped bit': () => {
+    read = async (index) => {
+      const shard = await shardOf(given)(index);
+      new Uint8Array(shard)[77] ^= 1;
+      return shard;
+    };
+  },
+  'a cut shard': () => { read = async (index) => (await shardOf(given)(index)).slice(4); },
+  'a shader that is no WGSL': () => { description.pipelines[0].wgsl = 'nonsense'; },
+  'a program of float16': () => { description.half = true; },
+  'a buffer beyond the limit': () => { description.buffers[0] = 2 ** 40; },
+  'cancelled before': () => undefined,
+};
+const results = {};
+for (const [name, damage] of Object.entries(change)) {
+  const whole = structuredClone(description);
+  damage();
+  const signal = name.startsWith('cancelled') ? AbortSignal.abort() : undefined;
+  results[name] = await caught(() => openProgram(device, description, read, signal));
+  Object.assign(description, whole);
+  read = shardOf(given);
+}
+const network = await openProgram(device, description, read);
+network.close();
+device.destroy();
+return results;
+"""
+DAMAGED = {
+    "another format": "it has format 9, not 1",
+    "a list is missing": "a part of it is missing",
+    "a binding outside its buffer": "a binding lies outside its buffer",
+    "a binding of no buffer": "a binding lies outside its buffer",
+    "a step without a shader": "another number of bindings than its shader",
+    "a step that is too wide": "has no size",
+    "a binding of no kind": "is not whole",
+    "parameters that are not base64": "its parameters are not base64",
+    "an output larger than its place": "an input or output is larger than its place",
+    "a shard of no hash": "a shard has no size or SHA-256",
+    "a flipped bit": "has another size or SHA-256",
+    "a cut shard": "has another size or SHA-256",
+}
+OTHERWISE = {
+    "a shader that is no WGSL": ("failed", "WebGPU refuses"),
+    "a program of float16": ("too-small", "this GPU has no shader-f16"),
+    "a buffer beyond the limit": (
+        "too-small",
+        "The network needs maxBufferSize of 1099511627776; this GPU has",
+    ),
+    "cancelled before": ("cancelled", "It was cancelled"),
+}
+
+
+def test_what_cannot_run_is_refused_in_a_sentence(site: NetworkSite, page: Page) -> None:
+    """Each in turn, on one device, which opens the whole program after all of them."""
+    results = evaluate(page, REFUSED, facts_of(site)["text_encoder"])
+    reasons = {name: ("damaged", reason) for name, reason in DAMAGED.items()} | OTHERWISE
+    assert results.keys() == reasons.keys()
+    for name, (expected, reason) in reasons.items():
+        kind, code, message = results[name]
+        assert (kind, code) == ("MsdError", expected), f"{name}: {message}"
+        assert reason in message, f"{name}: {message}"
+        assert message.endswith("."), f"{name}: {message}"
+
+
+def test_a_device_that_is_lost(site: NetworkSite, page: Page) -> None:
+    script = """
+    const device = await openDevice(await findGpu());
+    const program = await described(given.network);
+    const network = await openProgram(device, program, shardOf(given.network));
+    device.destroy();
+    const lost = await caught(() => network.run(tensors(given.inputs)));
+    return [lost, await caught(() => openProgram(device, program, shardOf(given.network)))];
+    """
+    given = {"network": facts_of(site)["text_encoder"], "inputs": cpu_inputs(site, "text_encoder")}
+    for kind, code, message in evaluate(page, script, given):
+        assert (kind, code) == ("MsdError", "device-lost"), message
+        assert message.startswith("The browser lost the GPU: ")
+
+
+@pytest.mark.parametrize(
+    ("inputs_", "message"),
+    [
+        ("{}", "The network takes tokens, not ."),
+        (
+            "{ tokens: new Int32Array(3) }",
+            "The network takes 77 numbers as Int32Array for tokens, not 3 as Int32Array.",
+        ),
+        (
+            "{ tokens: new Float32Array(77) }",
+            "The network takes 77 numbers as Int32Array for tokens, not 77 as Float32Array.",
+        ),
+    ],
+)
+def test_inputs_that_do_not_fit(inputs_: str, message: str, site: NetworkSite, page: Page) -> None:
+    script = f"""
+    const device = await openDevice(await findGpu());
+    const network = await openProgram(device, await described(given), shardOf(given));
+    return caught(() => network.run({inputs_}));
+    """
+    assert evaluate(page, script, facts_of(site)["text_encoder"]) == ["MsdError", "bad-request", message]

@@ -44,6 +44,29 @@ def test_what_a_dispatch_reads_and_writes_never_overlaps(sizes: list[int]) -> No
     assert program.least_arena <= program.buffers[ARENA] <= program.least_arena * 1.5 + ALIGNMENT
 
 
+@given(st.lists(st.integers(1, 500), min_size=2, max_size=12), st.integers(1, 6))
+def test_activations_beyond_a_buffer_are_in_further_ones(sizes: list[int], shares: int) -> None:
+    dispatches, values = chain(sizes)
+    constant = Value("c", "f32", 8, lambda: np.zeros(8, np.float32))
+    dispatches = [dataclasses.replace(dispatch, params=()) for dispatch in dispatches]
+    dispatches[0] = dataclasses.replace(dispatches[0], reads=(values[0], constant))
+    named_ = {"x": named(values[0])}, {"y": named(values[-1])}
+    largest = max(-(-value.bytes // ALIGNMENT) * ALIGNMENT for value in values)
+    most = max(largest, assemble(dispatches, *named_, Gpu()).buffers[ARENA] // shares)
+    program = assemble(dispatches, *named_, Gpu(buffer_bytes=most))
+    assert max(program.buffers[ARENA], *program.buffers[3:], 0) <= most
+    assert program.constant_buffers == (2,)
+    assert program.tensor_bytes == program.buffers[ARENA] + sum(program.buffers[3:])
+    assert program.tensor_bytes >= program.least_arena
+    assert program.weight_bytes == 32
+    for step in program.steps:
+        source, result = step.places[0], step.places[-1]
+        assert not overlap(source, result)
+        for place in (source, result):
+            assert place.buffer in (ARENA, *range(3, len(program.buffers)))
+            assert place.offset + place.bytes <= program.buffers[place.buffer]
+
+
 def test_an_input_read_last_keeps_its_place() -> None:
     x, a, b, y = (Value(name, "f32", 64) for name in "xaby")
     dispatches = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,26 @@ def test_a_program_that_is_read_again_computes_the_same(
     x = np.linspace(-1, 1, 1000, dtype=np.float32).reshape(10, 100)
     with Session(read_program(tmp_path), device()) as session:
         np.testing.assert_array_equal(session.run({"x": x})["y"], x * NUMBERS.reshape(10, 100))
+
+
+def test_activations_in_several_buffers_compute_the_same(tmp_path: Path) -> None:
+    """x, its square and the sum of both live together, and no buffer has room for two of them."""
+    gpu = replace(device().gpu, buffer_bytes=4096)
+    x, square, y = (Value(name, "f32", 1000) for name in ("x", "square", "y"))
+    strided = {value: Strided(value, (1,)) for value in (x, square, y)}
+    factor = Strided(constant("c", NUMBERS), (1,))
+    dispatches = [
+        *compute("$a * $b", [strided[x], factor], strided[square], (1000,), gpu),
+        *compute("$a + $b", [strided[square], strided[x]], strided[y], (1000,), gpu),
+    ]
+    named = [Named(value, (1000,), "float32") for value in (x, y)]
+    program = assemble(dispatches, {"x": named[0]}, {"y": named[1]}, gpu)
+    assert len(program.buffers) == 5
+    write_program(program, tmp_path, half=False)
+    x_values = np.linspace(-1, 1, 1000, dtype=np.float32)
+    with Session(read_program(tmp_path), device()) as session:
+        for _ in range(2):
+            np.testing.assert_array_equal(session.run({"x": x_values})["y"], x_values * NUMBERS + x_values)
 
 
 def test_a_flipped_bit_in_a_shard_is_refused(tmp_path: Path) -> None:

@@ -34,10 +34,7 @@ async function answer({ id, call, args }) {
   const abort = new AbortController();
   running.set(id, abort);
   try {
-    const options = {
-      signal: abort.signal,
-      onProgress: (/** @type {Progress} */ progress) => send({ id, progress }),
-    };
+    const options = { signal: abort.signal, onProgress: (/** @type {Progress} */ progress) => send({ id, progress }) };
     send({ id, result: await CALLS[call](args, options) });
   } catch (problem) {
     send({ id, error: errorOf(problem) });
@@ -61,28 +58,9 @@ async function model() {
  * @param {PictureRequest} request
  * @param {Options} options
  */
-async function generate({ image, mask, ...request }, options) {
-  const opened = await model();
-  const initial = image ? { image: await fitted(opened, image, mask) } : {};
-  const made = await opened.generate({ ...request, ...initial, ...options });
+async function generate(request, options) {
+  const made = await (await model()).generate({ ...request, ...options });
   return { png: await made.png(), width: made.width, height: made.height, metadata: made.metadata };
-}
-
-/**
- * Returns an image file fitted to the model's size, where its marks were painted already.
- *
- * @param {import('./msd/index.js').Model} opened
- * @param {Blob} file
- * @param {Uint8Array} [mask]
- */
-async function fitted(opened, file, mask) {
-  const [{ initialImage }, { readPhoto }] = await Promise.all([
-    import('./msd/initial-image.js'),
-    import('./msd/photo.js'),
-  ]);
-  const { height, width } = (await opened.inspect()).model;
-  const image = initialImage(await readPhoto(file), height, width);
-  return { ...image, mask: mask ? Float32Array.from(mask) : null };
 }
 
 /** @param {unknown} message */
@@ -93,8 +71,5 @@ function send(message) {
 /** @param {unknown} problem */
 function errorOf(problem) {
   if (problem instanceof MsdError) return { code: problem.code, message: problem.message };
-  return {
-    code: 'failed',
-    message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}`,
-  };
+  return { code: 'failed', message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}` };
 }

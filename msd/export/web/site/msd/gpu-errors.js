@@ -81,7 +81,7 @@ function lost(device) {
 
 /** @param {GPUDeviceLostInfo} info */
 function lossOf(info) {
-  const why = info.message || info.reason || 'it does not say why';
+  const why = oneLine(info.message || info.reason || 'it does not say why');
   return new MsdError(
     'device-lost',
     `The browser lost the GPU: ${why}. Close other pages and apps that use it, and try again.`,
@@ -102,5 +102,10 @@ async function failure(device, purpose, problem) {
     return new MsdError('out-of-memory', `The GPU has too little memory for ${purpose}.`, problem);
   }
   const words = problem instanceof GPUError ? problem.message : wordsOf(problem);
-  return new MsdError('failed', `WebGPU refuses ${purpose}: ${words}`, problem);
+  return new MsdError('failed', `WebGPU refuses ${purpose}: ${oneLine(words)}.`, problem);
+}
+
+/** @param {string} words */
+function oneLine(words) {
+  return words.replaceAll(/\s+/g, ' ').replace(/[. ]+$/, '');
 }

@@ -25,6 +25,7 @@ const NO_WEBGPU =
   'Safari from version 26 and Firefox from version 141 on Windows.';
 const INSECURE =
   'This page was not opened securely, and browsers offer WebGPU only where it was: use HTTPS, or localhost.';
+const NO_HALF = 'This GPU has no shader-f16, which arithmetic in float16 needs.';
 const NO_ADAPTER =
   'The browser has WebGPU, but lets it use no GPU of this device. An update of the browser or of the ' +
   "graphics driver may help; Chrome's page chrome://gpu says why.";
@@ -33,20 +34,24 @@ const NO_ADAPTER =
  * Looks for a GPU; never throws.
  *
  * @param {Needs} [manifest] of the model that should run on it
+ * @param {'fp16' | 'fp32'} [wanted] another precision than the best
  * @returns {Promise<Gpu>}
  */
-export async function findGpu(manifest) {
+export async function findGpu(manifest, wanted) {
   if (globalThis.isSecureContext === false) return none(INSECURE);
   if (!globalThis.navigator?.gpu) return none(NO_WEBGPU);
   const adapter = await requestAdapter();
   if (!adapter) return none(NO_ADAPTER);
   const features = [...adapter.features].sort();
-  const precision = features.includes('shader-f16') ? 'fp16' : 'fp32';
+  const half = features.includes('shader-f16');
+  const precision = wanted ?? (half ? 'fp16' : 'fp32');
   const limits = numbers(adapter.limits);
   const needs = needsOf(manifest, precision);
+  const problems = shortfalls(limits, needs);
+  if (precision === 'fp16' && !half) problems.unshift(NO_HALF);
   const info = infoOf(adapter.info);
   const name = [...new Set([info.vendor, info.architecture, info.device])].filter(Boolean).join(' ') || 'GPU';
-  return { name, info, features, limits, precision, needs, problems: shortfalls(limits, needs) };
+  return { name, info, features, limits, precision, needs, problems };
 }
 
 /**

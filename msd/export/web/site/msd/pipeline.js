@@ -1,12 +1,13 @@
 import { MsdError, checkCancelled } from './errors.js';
 import { requireFinite } from './finite.js';
 import { guidanceOf } from './guidance.js';
+import { INPAINTING_STRENGTH, STRENGTH } from './initial-image.js';
 import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
 import { pixels } from './pixels.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, scheduleOf } from './schedule.js';
-import { startFrom } from './start.js';
+import { Start, factsFor, startFromImage } from './start.js';
 import { timestepInput } from './timestep.js';
 
 export const TEXT_ENCODER = 'text_encoder';
@@ -18,7 +19,6 @@ export const VAE_DECODER = 'vae_decoder';
  * @typedef {import('./manifest.js').ModelFile} ModelFile
  * @typedef {import('./manifest.js').Step} Step
  * @typedef {import('./manifest.js').Schedule} Schedule
- * @typedef {import('./start.js').Start} Start
  * @typedef {import('./network.js').Network} Network
  */
 
@@ -39,12 +39,8 @@ export const VAE_DECODER = 'vae_decoder';
  */
 
 /**
- * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number }} Picture
- *
- * @typedef {{ stage: 'loading', network: string } | { stage: 'encoding' } | { stage: 'decoding' }
- *   | { stage: 'denoising', step: number, steps: number, seconds: number, preview?: Picture }} Progress
- *
- * @typedef {{ signal?: AbortSignal, onProgress?: (progress: Progress) => void }} Watch
+ * @typedef {import('./progress.js').Picture} Picture
+ * @typedef {import('./progress.js').Watch} Watch
  */
 
 /**
@@ -85,13 +81,27 @@ export class Pipeline {
    * @throws {MsdError} 'bad-request', 'cancelled', or what opening and running networks throws
    */
   async generate(request, watch = {}) {
-    const schedule = scheduleOf(this.#app, request);
+    const schedule = this.#schedule(request);
     try {
       return await this.#generate(request, schedule, watch);
     } finally {
       const passing = this.#app.files.map((file) => file.role).filter((role) => role !== UNET);
       await Promise.allSettled(passing.map((role) => this.#networks.release(role)));
     }
+  }
+
+  /**
+   * Returns the schedule of a request; throws 'bad-request' for what this model cannot do.
+   *
+   * @param {Request} request
+   */
+  #schedule(request) {
+    const { image, steps } = request;
+    if (image) factsFor(this.#app, image);
+    else if (this.#app.image?.inpaints) {
+      throw new MsdError('bad-request', 'This model repaints a part of an image: give an image and a mask.');
+    }
+    return scheduleOf(this.#app, { steps, strength: image ? strengthOf(request) : null });
   }
 
   /**
@@ -170,17 +180,18 @@ export class Pipeline {
    * @param {Watch} watch
    */
   async #start(request, watch) {
-    const seed = request.seed ?? 0;
-    const size = this.#app.latent.reduce((product, n) => product * n, 1);
-    const facts = this.#app.image;
-    if (!request.image || !facts) return startFrom(this.#app, null, seed, noise(seed, size), neverEncode);
-    const encoder = await this.#take(facts.encoder, watch);
+    const { image, seed = 0 } = request;
+    const initialNoise = noise(seed, this.#app.latent.reduce((product, n) => product * n, 1));
+    if (!image) return new Start(initialNoise);
+    const { encoder: role } = factsFor(this.#app, image);
+    const encoder = await this.#take(role, watch);
     watch.onProgress?.({ stage: 'encoding' });
-    const file = this.#file(facts.encoder);
-    const encode = async (/** @type {Float32Array} */ image) => (await runRows(encoder, file, [{ image }]))[0];
-    const initial = { ...request.image, strength: strengthOf(request) };
-    const start = await startFrom(this.#app, initial, seed, noise(seed, size), encode);
-    await this.#networks.release(facts.encoder);
+    const wishes = { image, strength: strengthOf(request), seed, noise: initialNoise };
+    const start = await startFromImage(this.#app, wishes, async (pixels) => {
+      const [latents] = await runRows(encoder, this.#file(role), [{ image: pixels }]);
+      return requireFinite(latents, 'The output of the image encoder');
+    });
+    await this.#networks.release(role);
     return start;
   }
 
@@ -247,10 +258,5 @@ export class Pipeline {
  * @param {Request} request
  */
 export function strengthOf(request) {
-  return request.strength ?? (request.image?.mask ? 1 : 0.8);
-}
-
-/** @returns {Promise<Float32Array>} */
-async function neverEncode() {
-  throw new MsdError('bad-manifest', 'This model has no image encoder.');
+  return request.strength ?? (request.image?.mask ? INPAINTING_STRENGTH : STRENGTH);
 }

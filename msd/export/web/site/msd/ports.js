@@ -26,8 +26,9 @@ export function checkInputs(ports, inputs) {
     const kind = isFloat(port) ? Float32Array : Int32Array;
     const values = inputs[name];
     if (!(values instanceof kind) || values.length !== sizeOf(port)) {
-      const wish = `a ${kind.name} of ${sizeOf(port)}`;
-      throw new MsdError('bad-request', `The network takes ${name} as ${wish}, not of ${values?.length}.`);
+      const wish = `${sizeOf(port)} numbers as ${kind.name}`;
+      const found = `${values?.length} as ${values?.constructor.name}`;
+      throw new MsdError('bad-request', `The network takes ${wish} for ${name}, not ${found}.`);
     }
   }
 }

@@ -1,0 +1,230 @@
+import { MsdError } from './errors.js';
+import { awaited, finished } from './gpu-errors.js';
+import { wordsOf } from './gpu.js';
+import { readLiteRtLog } from './litert-log.js';
+
+/**
+ * The part of LiteRT.js that is used, which is not typed: it is loaded from beside the page.
+ *
+ * @typedef {{ data(): Promise<Float32Array | Int32Array>, copyTo(where: string): Promise<LiteRtTensor>,
+ *   delete(): void }} LiteRtTensor
+ * @typedef {{ name: string, shape: Int32Array, dtype: string }} LiteRtPort
+ * @typedef {{ run(inputs: Record<string, LiteRtTensor>): Promise<Record<string, LiteRtTensor>>,
+ *   getInputDetails(): readonly LiteRtPort[], isFullyAccelerated: boolean,
+ *   options: { accelerator: string }, delete(): void }} LiteRtModel
+ * @typedef {{ loadLiteRt(wasm: string): Promise<unknown>, unloadLiteRt(): void, getWebGpuDevice(): GPUDevice,
+ *   loadAndCompile(model: Uint8Array, options: object): Promise<LiteRtModel>,
+ *   Tensor: new (values: Float32Array | Int32Array, shape: Int32Array) => LiteRtTensor }} LiteRt
+ *
+ * @typedef {import('./network.js').Network} Network
+ * @typedef {import('./network.js').Tensors} Tensors
+ */
+
+/**
+ * What LiteRT has logged since it was loaded, which it does to the console otherwise.
+ *
+ * @type {string[]}
+ */
+const log = [];
+
+/** @type {Promise<LiteRt> | null} */
+let loaded = null;
+
+/**
+ * Opens a network on LiteRT.js's GPU accelerator, and nowhere else: what the GPU does not take whole is
+ * refused.
+ *
+ * @param {{ module: string, wasm: string }} place where LiteRT.js is, from `baseUrl`
+ * @param {string | URL} baseUrl
+ * @param {() => Promise<Uint8Array>} readModel returns the .tflite file, which WebAssembly's memory then holds
+ * @param {{ role: string, operations: number }} network
+ * @returns {Promise<Network>}
+ * @throws {MsdError} no-webgpu, out-of-memory, device-lost, failed
+ */
+export async function openLiteRt(place, baseUrl, readModel, network) {
+  const liteRt = await (loaded ??= load(place, baseUrl));
+  const device = liteRt.getWebGpuDevice();
+  if (!device) throw new MsdError('no-webgpu', 'LiteRT.js finds no GPU that the browser lets it use.');
+  const precision = device.features.has('shader-f16') ? 'fp16' : 'fp32';
+  const begin = log.length;
+  const options = { accelerator: 'webgpu', gpuOptions: { precision } };
+  const bytes = await readModel();
+  const model = await explained(device, network.role, () => liteRt.loadAndCompile(bytes, options));
+  const { whole, refusals } = readLiteRtLog(log.slice(begin).join('\n'));
+  if (!whole || !model.isFullyAccelerated || model.options.accelerator !== 'webgpu') {
+    model.delete();
+    const words = refusals.length ? refusals.join('; ') : 'LiteRT does not say why';
+    throw new MsdError('failed', `This GPU does not take ${network.role} whole: ${words}.`);
+  }
+  const { operations } = network;
+  /** @type {import('./network.js').NetworkFacts} */
+  const facts = { precision, operations, delegated: operations, partitions: 1, refusals };
+  return new LiteRtNetwork(liteRt, device, model, network.role, facts);
+}
+
+/** @implements {Network} */
+class LiteRtNetwork {
+  #liteRt;
+  #device;
+  #model;
+  #role;
+  /** @type {Promise<unknown>} */
+  #turn = Promise.resolve();
+
+  /**
+   * @param {LiteRt} liteRt
+   * @param {GPUDevice} device
+   * @param {LiteRtModel} model
+   * @param {string} role
+   * @param {import('./network.js').NetworkFacts} facts
+   */
+  constructor(liteRt, device, model, role, facts) {
+    this.#liteRt = liteRt;
+    this.#device = device;
+    this.#model = model;
+    this.#role = role;
+    this.facts = facts;
+  }
+
+  /**
+   * @param {Tensors} inputs
+   * @returns {Promise<Tensors>}
+   */
+  run(inputs) {
+    return this.#inTurn(async (given) => {
+      const outputs = await this.#model.run(given);
+      try {
+        const read = Object.entries(outputs).map(async ([name, tensor]) => [name, await tensor.data()]);
+        return Object.fromEntries(await Promise.all(read));
+      } finally {
+        free(outputs);
+      }
+    }, inputs);
+  }
+
+  /**
+   * @param {Tensors} inputs
+   * @param {number} repeats
+   * @returns {Promise<number[]>}
+   */
+  time(inputs, repeats) {
+    return this.#inTurn(async (given) => {
+      const times = [];
+      for (let i = 0; i < repeats; i++) times.push(await this.#timeOnce(given));
+      return times;
+    }, inputs);
+  }
+
+  close() {
+    this.#model.delete();
+  }
+
+  /** @param {Record<string, LiteRtTensor>} given */
+  async #timeOnce(given) {
+    await finished(this.#device);
+    const start = performance.now();
+    free(await this.#model.run(given));
+    await finished(this.#device);
+    return performance.now() - start;
+  }
+
+  /**
+   * Runs take turns, as they share the model's memory.
+   *
+   * @template T
+   * @param {(given: Record<string, LiteRtTensor>) => Promise<T>} action gets the inputs on the GPU
+   * @param {Tensors} inputs
+   * @returns {Promise<T>}
+   */
+  #inTurn(action, inputs) {
+    const result = this.#turn.then(() =>
+      explained(this.#device, this.#role, async () => {
+        const given = await this.#uploaded(inputs);
+        try {
+          return await action(given);
+        } finally {
+          free(given);
+        }
+      }),
+    );
+    this.#turn = result.catch(() => undefined);
+    return result;
+  }
+
+  /**
+   * @param {Tensors} inputs
+   * @throws {MsdError} bad-request
+   */
+  async #uploaded(inputs) {
+    /** @type {Record<string, LiteRtTensor>} */
+    const tensors = {};
+    for (const { name, shape, dtype } of this.#model.getInputDetails()) {
+      const size = shape.reduce((product, n) => product * n, 1);
+      const values = inputs[name];
+      if (values?.length !== size || (dtype === 'int32') !== values instanceof Int32Array) {
+        free(tensors);
+        throw new MsdError('bad-request', `${this.#role} takes ${size} numbers of ${dtype} for ${name}.`);
+      }
+      const tensor = new this.#liteRt.Tensor(values, shape);
+      tensors[name] = await tensor.copyTo('webgpu');
+      tensor.delete();
+    }
+    return tensors;
+  }
+}
+
+/**
+ * @param {{ module: string, wasm: string }} place
+ * @param {string | URL} baseUrl
+ * @returns {Promise<LiteRt>}
+ */
+async function load(place, baseUrl) {
+  const wasm = new URL(place.wasm, baseUrl).href;
+  /** @type {any} */
+  const scope = globalThis;
+  const printErr = (/** @type {string} */ line) => log.push(line);
+  const locateFile = (/** @type {string} */ name) => new URL(name, wasm).href;
+  scope.Module = { locateFile, print: printErr, printErr };
+  try {
+    /** @type {LiteRt} */
+    const liteRt = await import(new URL(place.module, baseUrl).href);
+    await liteRt.loadLiteRt(wasm);
+    void liteRt.getWebGpuDevice()?.lost.then(() => forget(liteRt));
+    return liteRt;
+  } catch (problem) {
+    loaded = null;
+    throw new MsdError('failed', `LiteRT.js cannot be loaded: ${wordsOf(problem)}`, problem);
+  }
+}
+
+/**
+ * Lets the next network open LiteRT.js anew, with another device.
+ *
+ * @param {LiteRt} liteRt
+ */
+function forget(liteRt) {
+  loaded = null;
+  liteRt.unloadLiteRt();
+}
+
+/** @param {Record<string, LiteRtTensor>} tensors */
+function free(tensors) {
+  for (const tensor of Object.values(tensors)) tensor.delete();
+}
+
+/**
+ * @template T
+ * @param {GPUDevice} device
+ * @param {string} role
+ * @param {() => Promise<T>} action
+ * @returns {Promise<T>}
+ */
+async function explained(device, role, action) {
+  try {
+    return await awaited(device, role, action());
+  } catch (problem) {
+    const cause = problem instanceof MsdError ? problem.cause : problem;
+    if (!/memory|OOM|allocat/i.test(wordsOf(cause))) throw problem;
+    throw new MsdError('out-of-memory', `LiteRT.js has too little memory for ${role}. Reload the page to try again.`, cause);
+  }
+}
