@@ -1,5 +1,5 @@
 import { guidanceOf } from './guidance.js';
-import { strengthOf } from './pipeline.js';
+import { changed } from './pipeline.js';
 
 /**
  * Returns the texts of a picture's PNG: those that `msd generate` writes, as it writes them.
@@ -18,7 +18,7 @@ export function metadataOf(app, request, backend) {
     steps: String(request.steps ?? app.schedules[0].count),
     guidance: decimal(scale),
     prompt_syntax: 'plain',
-    ...(request.image && { image: request.image.description, strength: decimal(strengthOf(request)) }),
+    ...(request.image && { image: request.image.description, strength: decimal(changed(request) ?? 1) }),
     guidance_mode: guidanceOf(app, scale).mode,
     scheduler: `${app.scheduler}, ${app.prediction}`,
     model: app.model,

@@ -1,13 +1,13 @@
 import { MsdError, checkCancelled } from './errors.js';
 import { requireFinite } from './finite.js';
 import { guidanceOf } from './guidance.js';
-import { INPAINTING_STRENGTH, STRENGTH } from './initial-image.js';
+import { strengthOf } from './initial-image.js';
 import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
 import { pixels } from './pixels.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, scheduleOf } from './schedule.js';
-import { Start, factsFor, startFromImage } from './start.js';
+import { factsFor, startFrom } from './start.js';
 import { timestepInput } from './timestep.js';
 
 export const TEXT_ENCODER = 'text_encoder';
@@ -20,6 +20,7 @@ export const VAE_DECODER = 'vae_decoder';
  * @typedef {import('./manifest.js').Step} Step
  * @typedef {import('./manifest.js').Schedule} Schedule
  * @typedef {import('./network.js').Network} Network
+ * @typedef {import('./start.js').Start} Start
  */
 
 /**
@@ -81,27 +82,15 @@ export class Pipeline {
    * @throws {MsdError} 'bad-request', 'cancelled', or what opening and running networks throws
    */
   async generate(request, watch = {}) {
-    const schedule = this.#schedule(request);
+    const { image, steps } = request;
+    if (image) factsFor(this.#app, image);
+    const schedule = scheduleOf(this.#app, { steps, image, strength: changed(request) });
     try {
       return await this.#generate(request, schedule, watch);
     } finally {
       const passing = this.#app.files.map((file) => file.role).filter((role) => role !== UNET);
       await Promise.allSettled(passing.map((role) => this.#networks.release(role)));
     }
-  }
-
-  /**
-   * Returns the schedule of a request; throws 'bad-request' for what this model cannot do.
-   *
-   * @param {Request} request
-   */
-  #schedule(request) {
-    const { image, steps } = request;
-    if (image) factsFor(this.#app, image);
-    else if (this.#app.image?.inpaints) {
-      throw new MsdError('bad-request', 'This model repaints a part of an image: give an image and a mask.');
-    }
-    return scheduleOf(this.#app, { steps, strength: image ? strengthOf(request) : null });
   }
 
   /**
@@ -130,7 +119,7 @@ export class Pipeline {
   async #denoise(request, schedule, guidance, contexts, start, watch) {
     const unet = await this.#take(UNET, watch);
     const steps = schedule.steps.length;
-    let latents = start.latents(schedule, request.image ? strengthOf(request) : null);
+    let latents = start.latents(schedule, changed(request) ?? null);
     /** @type {Float32Array | null} */
     let clean = null;
     for (const [i, step] of schedule.steps.entries()) {
@@ -182,12 +171,12 @@ export class Pipeline {
   async #start(request, watch) {
     const { image, seed = 0 } = request;
     const initialNoise = noise(seed, this.#app.latent.reduce((product, n) => product * n, 1));
-    if (!image) return new Start(initialNoise);
+    if (!image) return startFrom(this.#app, null, seed, initialNoise, neverEncode);
     const { encoder: role } = factsFor(this.#app, image);
     const encoder = await this.#take(role, watch);
     watch.onProgress?.({ stage: 'encoding' });
-    const wishes = { image, strength: strengthOf(request), seed, noise: initialNoise };
-    const start = await startFromImage(this.#app, wishes, async (pixels) => {
+    const initial = { ...image, strength: changed(request) ?? 1 };
+    const start = await startFrom(this.#app, initial, seed, initialNoise, async (pixels) => {
       const [latents] = await runRows(encoder, this.#file(role), [{ image: pixels }]);
       return requireFinite(latents, 'The output of the image encoder');
     });
@@ -253,10 +242,15 @@ export class Pipeline {
 }
 
 /**
- * Returns how much of the image changes: by default 0.8, and all of what a mask says to repaint.
+ * Returns how much of the initial image changes; undefined without one.
  *
  * @param {Request} request
  */
-export function strengthOf(request) {
-  return request.strength ?? (request.image?.mask ? INPAINTING_STRENGTH : STRENGTH);
+export function changed({ image, strength }) {
+  return image && (strength ?? strengthOf(image));
+}
+
+/** @returns {Promise<Float32Array>} */
+async function neverEncode() {
+  throw new MsdError('failed', 'There is no image to encode.');
 }
