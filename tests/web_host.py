@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from mimetypes import guess_type
 from pathlib import Path
 from typing import cast
+from urllib.parse import unquote
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class _Handler(BaseHTTPRequestHandler):
         host, name = cast("WebHost", self.server), self.path.removeprefix("/")
         host.asked.append((name, self.headers))
         answer = host.planned[name].pop(0) if host.planned[name] else Answer()
-        path = host.folder / name
+        path = host.folder / unquote(name)
         self.close_connection = True
         if answer.status or not path.is_file():
             self._refuse(answer)
@@ -115,6 +117,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("ETag", answer.etag)
         if answer.length:
             self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Type", guess_type(name)[0] or "application/octet-stream")
         self.send_header("Connection", "close")
         self.end_headers()
         self._send(name, body, answer)
@@ -133,8 +136,8 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.stall is not None:
             host.stalled.set()
             host.release.wait(120)
-            self.wfile.write(body[answer.stall :])
-            host.sent[name] += len(body) - answer.stall
+            self.wfile.write(body[answer.stall : answer.cut])
+            host.sent[name] += len(body[answer.stall : answer.cut])
 
     def log_message(self, *words: object) -> None:
         """Say nothing."""

@@ -92,27 +92,12 @@ def export_web(
 
 
 def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -> None:
-    sizes = _sizes(web)
     if as_json:
-        say_json(
-            json.dumps({"output": str(output), "runtime": web.runtime, "model": web.model, "bytes": sizes})
-        )
+        facts = {"output": str(output), "runtime": web.runtime, "model": web.model, "bytes": web.fetched}
+        say_json(json.dumps(facts))
         return
-    for precision, size in sizes.items():
+    for precision, size in web.fetched.items():
         say(f"a visitor fetches {size / 1e6:.0f} MB for {precision}", err=True)
     if licence is None:
         say("the licence of the weights is unknown; --licence puts it on the page", err=True)
     say(f"{output}: msd serve {output} shows it, and README.md says how to publish it", err=True)
-
-
-def _sizes(web: WebManifest) -> dict[str, int]:
-    """Return the bytes that a visitor fetches, by precision; files that networks share count once."""
-    if web.runtime == "litert":
-        shards = {shard.sha256: shard.bytes for network in web.networks for shard in network.model}
-        return {"fp16 or fp32": sum(shards.values())}
-    sizes = {}
-    for precision in ("fp16", "fp32"):
-        programs = [network.programs[precision] for network in web.networks]
-        files = {f.sha256: f.bytes for program in programs for f in (program.program, *program.shards)}
-        sizes[precision] = sum(files.values())
-    return sizes

@@ -28,6 +28,7 @@ from msd.export.app.manifest import load_manifest as load_app_manifest
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files.configs import CONFIGS
 from msd.ir.interface import Interface
+from msd.judging.browser import load_browser_verdict
 from msd.models.networks import networks, read_configs, size_of
 from msd.prediction.device import find_device, read_device
 from msd.prediction.registry import delegates
@@ -35,6 +36,7 @@ from msd.pruning.settings import parse_pruning
 from msd.regress.suite import read_suite
 from msd.report.examine import examine
 from msd.report.report import load_report
+from msd.runners.timings import summarise
 from msd.runtime.initial_image import open_initial_image
 from msd.runtime.prompt import tokenize
 from msd.runtime.scheduler import SCHEDULERS, open_scheduler
@@ -180,6 +182,13 @@ def _stored_report(folder: Path, content: bytes) -> None:
     load_report(_path(folder, "report.json", content))
 
 
+def _browser_verdict(folder: Path, content: bytes) -> None:
+    measured = load_browser_verdict(_path(folder, "verdict.json", content))
+    for network in measured.networks:
+        assert measured.verdict(folder, network.sha256, 1).psnr is not None
+        summarise(0.0, 0.0, (), [*network.runs_ms, 1.0])
+
+
 def _recipe(folder: Path, content: bytes) -> None:
     recipe = read_recipe(_path(folder, "x.toml", content))
     if recipe.prune is not None:
@@ -277,6 +286,7 @@ READERS: dict[str, FuzzedReader] = {
     "scheduler": FuzzedReader(_of_demo("scheduler/scheduler_config.json"), changed_json, _scheduler),
     "manifest": FuzzedReader(_stored("manifest"), changed_json, _manifest),
     "app-manifest": FuzzedReader(_stored("app-manifest"), changed_json, _app_manifest),
+    "browser-verdict": FuzzedReader(_stored("browser-verdict"), changed_json, _browser_verdict),
     "stored-report": FuzzedReader(_stored("stored-report"), changed_json, _stored_report),
     "recipe": FuzzedReader(_toml("recipes"), changed_toml, _recipe),
     "device": FuzzedReader(_toml("devices"), changed_toml, _device),

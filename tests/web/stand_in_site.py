@@ -45,14 +45,42 @@ INSPECTION = {
     "gpu": {"name": "qualcomm adreno-7xx", "precision": "fp16", "problems": []},
     "space": {"used": 1_280_000_000, "available": 34_200_000_000},
 }
-NETWORK = {"operations": 2020, "delegated": 2020, "dispatches": 812, "compile": 4212.0}
+OUTPUT = {"output": "y", "max_difference": 0.01, "max_reference": 3.0, "finite": True, "identical": False}
+
+
+def network(role: str, psnr: float | None = None, **facts: Any) -> dict[str, Any]:
+    """Return what a network did on a GPU, as msd/verdict.js of the page says it."""
+    return {
+        "role": role,
+        "sha256": "0" * 64,
+        "operations": 2020,
+        "delegated": 2020,
+        "partitions": 1,
+        "dispatches": 812,
+        "open_ms": 4212.0,
+        "first_ms": 90.0,
+        "runs_ms": [],
+        "outputs": [{**OUTPUT, "psnr_db": psnr}] if psnr else [],
+        "gpu_bytes": None,
+        "failure": None,
+        "log": [],
+        **facts,
+    }
+
+
 VERDICT = {
+    "format": 1,
     "runtime": "msd",
-    "device": {"adapter": "qualcomm adreno-7xx", "precision": "fp16", "browser": "Chrome 142, Android 15"},
+    "api": "WebGPU",
+    "adapter": "qualcomm adreno-7xx",
+    "precision": "fp16",
+    "browser": "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 Chrome/142.0.0.0 Mobile Safari/537.36",
     "networks": [
-        {**NETWORK, "role": "text_encoder", "runs": [41.0, 40.0, 90.0], "decibels": 64.2, "memory": 345e6},
-        {**NETWORK, "role": "unet", "runs": [1250.0, 1210.0, 1230.0], "decibels": 51.7, "memory": 1.4e9},
-        {**NETWORK, "role": "vae_decoder", "runs": [], "problem": "The GPU has too little memory."},
+        network("text_encoder", 64.25, runs_ms=[41.0, 40.0, 90.0], gpu_bytes=345e6),
+        network("unet", 51.7, runs_ms=[1250.0, 1210.0, 1230.0], gpu_bytes=1.4e9),
+        network(
+            "vae_decoder", delegated=0, open_ms=None, first_ms=None, failure="The GPU has too little memory."
+        ),
     ],
 }
 

@@ -1,26 +1,37 @@
 /**
- * A stand-in for the page's worker: it speaks the same protocol, computes nothing, and does what stand-in.json says.
+ * A stand-in for the page's worker: it speaks the same protocol, computes nothing, and does what
+ * stand-in.json says.
  *
- * It tells the test each question on the channel "stand-in". stand-in.json, which it reads anew for every question:
- * `inspection`, `fail` (a code by call), `hold` (the progress after which it waits for cancel), `delay` (ms), `verdict`.
+ * It tells the test each question on the channel "stand-in", and reads stand-in.json anew for every question:
+ * `inspection`, `fail` (a code by call), `hold` (the progress after which it waits for cancel), `delay` in
+ * milliseconds, `verdict`.
  */
 const channel = new BroadcastChannel('stand-in');
 const running = new Map();
 const SECONDS = 1.2;
 
 self.addEventListener('message', ({ data }) => {
-  channel.postMessage(data.args?.image ? { ...data, args: { ...data.args, image: data.args.image.name } } : data);
+  channel.postMessage(
+    data.args?.image ? { ...data, args: { ...data.args, image: data.args.image.name } } : data,
+  );
   if (data.call === 'cancel') return running.get(data.args)?.();
   answer(data);
 });
 
 async function answer({ id, call, args }) {
   const settings = await (await fetch('stand-in.json')).json();
-  const cancelled = new Promise((resolve) => running.set(id, resolve)).then(() => fault('cancelled', 'It was cancelled.'));
+  const cancelled = new Promise((resolve) => running.set(id, resolve)).then(() =>
+    fault('cancelled', 'It was cancelled.'),
+  );
   const tell = async (progress) => {
     self.postMessage({ id, progress });
-    const held = settings.hold === `${progress.stage} ${progress.step ?? progress.network ?? progress.bytes ?? ''}`.trim();
-    await Promise.race([cancelled, held ? new Promise(() => {}) : new Promise((go) => setTimeout(go, settings.delay))]);
+    const held =
+      settings.hold ===
+      `${progress.stage} ${progress.step ?? progress.network ?? progress.bytes ?? ''}`.trim();
+    await Promise.race([
+      cancelled,
+      held ? new Promise(() => {}) : new Promise((go) => setTimeout(go, settings.delay)),
+    ]);
   };
   try {
     if (settings.fail?.[call]) fault(settings.fail[call], `The stand-in fails with ${settings.fail[call]}.`);
@@ -40,12 +51,17 @@ let fetched = null;
 const CALLS = {
   async inspect({ inspection }) {
     const there = fetched ?? inspection.bytes.there;
-    return { ...inspection, bytes: { ...inspection.bytes, there }, space: { ...inspection.space, used: there } };
+    return {
+      ...inspection,
+      bytes: { ...inspection.bytes, there },
+      space: { ...inspection.space, used: there },
+    };
   },
 
   async fetch({ inspection }, _, tell) {
     const { total } = inspection.bytes;
-    for (const megabytes of [12, 412, 900, total / 1e6]) await tell({ stage: 'fetching', bytes: megabytes * 1e6, total });
+    for (const megabytes of [12, 412, 900, total / 1e6])
+      await tell({ stage: 'fetching', bytes: megabytes * 1e6, total });
     fetched = total;
   },
 
@@ -57,7 +73,10 @@ const CALLS = {
     for (let step = 0; step <= steps; step++) {
       const canvas = drawn(prompt, seed, width / 8, height / 8, 1 - step / steps);
       const rgba = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
-      const preview = previewEvery && step && step % previewEvery === 0 ? { rgba, width: canvas.width, height: canvas.height } : undefined;
+      const preview =
+        previewEvery && step && step % previewEvery === 0
+          ? { rgba, width: canvas.width, height: canvas.height }
+          : undefined;
       await tell({ stage: 'denoising', step, steps, seconds: SECONDS, preview });
     }
     await tell({ stage: 'loading', network: 'vae_decoder' });
@@ -69,7 +88,8 @@ const CALLS = {
   async verdict({ verdict }, { repeats }, tell) {
     for (const { role } of verdict.networks) {
       await tell({ stage: 'loading', network: role });
-      for (let run = 1; run <= repeats; run++) await tell({ stage: 'measuring', network: role, run, runs: repeats });
+      for (let run = 1; run <= repeats; run++)
+        await tell({ stage: 'measuring', network: role, run, runs: repeats });
     }
     return verdict;
   },
@@ -83,7 +103,10 @@ const CALLS = {
 function drawn(prompt, seed, width, height, noise) {
   const canvas = new OffscreenCanvas(width, height);
   const context = canvas.getContext('2d');
-  const number = [...`${prompt} ${seed}`].reduce((sum, letter) => (sum * 31 + letter.codePointAt(0)) % 99991, 7);
+  const number = [...`${prompt} ${seed}`].reduce(
+    (sum, letter) => (sum * 31 + letter.codePointAt(0)) % 99991,
+    7,
+  );
   const sky = context.createLinearGradient(0, 0, 0, height);
   sky.addColorStop(0, `hsl(${number % 360} 55% 30%)`);
   sky.addColorStop(1, `hsl(${(number + 60) % 360} 70% 75%)`);
@@ -91,7 +114,13 @@ function drawn(prompt, seed, width, height, noise) {
   context.fillRect(0, 0, width, height);
   disc(context, width * (0.2 + (number % 7) / 12), height * 0.35, width / 10, '#ffe9a8');
   for (let hill = 0; hill < 3; hill++) {
-    disc(context, width * (((number >> hill) % 10) / 10), height * (1.25 + hill / 8), width * 0.5, `hsl(${number % 360} 30% ${28 - 8 * hill}%)`);
+    disc(
+      context,
+      width * (((number >> hill) % 10) / 10),
+      height * (1.25 + hill / 8),
+      width * 0.5,
+      `hsl(${number % 360} 30% ${28 - 8 * hill}%)`,
+    );
   }
   for (let dot = 0; dot < noise * 900; dot++) {
     context.fillStyle = `hsl(${(dot * 67) % 360} 60% 50% / 0.6)`;

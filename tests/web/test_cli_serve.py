@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from hypothesis import given
-from hypothesis import strategies as st
 
 from msd.cli import msd
-from msd.export.web.byte_range import Unsatisfiable, parse_range
+from tests.web.served import serving
 
 WEIGHTS = "0123456789abcdef0123456789abcdef"
 CONTENT = bytes(range(256)) * 41 + b"odd"
@@ -48,22 +42,6 @@ def write_site(folder: Path) -> Path:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
     return folder
-
-
-@contextmanager
-def serving(site: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    """Yield the running command and its port."""
-    command = [sys.executable, "-c", "from msd.cli import msd; msd()", "serve", str(site)]
-    with subprocess.Popen(
-        [*command, "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        try:
-            said = json.loads(process.stdout.readline())
-            assert said["address"] == f"http://127.0.0.1:{said['port']}/"
-            yield process, said["port"]
-        finally:
-            process.kill()
 
 
 @pytest.fixture(scope="module")
@@ -405,34 +383,3 @@ def test_a_port_that_is_none_is_wrong_usage(site: Path, wrong: str) -> None:
 
 def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden("serve-help.txt", run("--help").output)
-
-
-@given(size=st.integers(0, 50), first=st.integers(0, 60), last=st.integers(0, 60))
-def test_a_range_holds_the_bytes_that_rfc_9110_says(size: int, first: int, last: int) -> None:
-    content = bytes(range(size))
-    wanted = {
-        f"bytes={first}-{last}": content[first : last + 1],
-        f"bytes={first}-": content[first:],
-        f"bytes=-{last}": content[-last:] if last else b"",
-    }
-    for header, expected in wanted.items():
-        try:
-            part = parse_range(header, size)
-        except Unsatisfiable:
-            assert expected == b""
-            continue
-        if part is None:
-            assert last < first
-            assert header == f"bytes={first}-{last}"
-        else:
-            assert 0 <= part.first < part.end <= size
-            assert content[part.first : part.end] == expected
-
-
-@given(header=st.text(st.sampled_from("bytes=-, 0123456789x٣"), max_size=30), size=st.integers(0, 50))
-def test_any_header_asks_for_a_part_the_whole_or_nothing(header: str, size: int) -> None:
-    try:
-        part = parse_range(header, size)
-    except Unsatisfiable:
-        return
-    assert part is None or 0 <= part.first < part.end <= size

@@ -121,15 +121,10 @@ def _networks(
 
 def _readme(manifest: app.AppManifest, web: WebManifest) -> str:
     text = files(__package__).joinpath("README.template.md").read_text("utf-8")
-    fetched = {
-        file.file: file.bytes
-        for network in web.networks
-        for file in (*network.model, *(s for p in list(network.programs.values())[:1] for s in p.shards))
-    }
     return Template(text).substitute(
         name=" ".join(manifest.weights.name.split()),
         msd=msd.__version__,
-        megabytes=round(sum(fetched.values()) / 1e6),
+        megabytes=round(web.fetched["fp16"] / 1e6),
         licence=licence_of(manifest),
     )
 

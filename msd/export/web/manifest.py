@@ -67,6 +67,11 @@ class WebNetwork:
     model: tuple[WebFile, ...] = ()
     expected: ExpectedOutputs | None = None
 
+    def files(self, precision: str) -> tuple[WebFile, ...]:
+        """Return the files that running it with a precision needs."""
+        program = self.programs.get(precision)
+        return (program.program, *program.shards) if program else self.model
+
 
 @dataclass(frozen=True)
 class LiteRtJs:
@@ -89,6 +94,15 @@ class WebManifest:
     networks: tuple[WebNetwork, ...]
     litert: LiteRtJs | None = None
     format: int = FORMAT
+
+    @property
+    def fetched(self) -> dict[str, int]:
+        """The bytes of the networks that a visitor fetches, by precision; equal files count once."""
+        sizes = {}
+        for precision in ("fp16", "fp32"):
+            files = (file for network in self.networks for file in network.files(precision))
+            sizes[precision] = sum({file.sha256: file.bytes for file in files}.values())
+        return sizes
 
 
 def dump_manifest(manifest: WebManifest) -> str:

@@ -34,7 +34,10 @@ async function answer({ id, call, args }) {
   const abort = new AbortController();
   running.set(id, abort);
   try {
-    const options = { signal: abort.signal, onProgress: (/** @type {Progress} */ progress) => send({ id, progress }) };
+    const options = {
+      signal: abort.signal,
+      onProgress: (/** @type {Progress} */ progress) => send({ id, progress }),
+    };
     send({ id, result: await CALLS[call](args, options) });
   } catch (problem) {
     send({ id, error: errorOf(problem) });
@@ -58,25 +61,9 @@ async function model() {
  * @param {PictureRequest} request
  * @param {Options} options
  */
-async function generate({ image, ...request }, options) {
-  const initial = image ? { image: await pixelsOf(image) } : {};
-  const made = await (await model()).generate({ ...request, ...initial, ...options });
+async function generate(request, options) {
+  const made = await (await model()).generate({ ...request, ...options });
   return { png: await made.png(), width: made.width, height: made.height, metadata: made.metadata };
-}
-
-/**
- * Returns the pixels of an image file, turned upright as its EXIF says.
- *
- * @param {Blob} file
- */
-async function pixelsOf(file) {
-  const bitmap = await createImageBitmap(file);
-  const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext('2d', { willReadFrequently: true });
-  if (!context) throw new MsdError('failed', 'This browser reads no pixels of images.');
-  context.drawImage(bitmap, 0, 0);
-  const { data, width, height } = context.getImageData(0, 0, bitmap.width, bitmap.height);
-  bitmap.close();
-  return { rgba: data, width, height };
 }
 
 /** @param {unknown} message */
@@ -87,5 +74,8 @@ function send(message) {
 /** @param {unknown} problem */
 function errorOf(problem) {
   if (problem instanceof MsdError) return { code: problem.code, message: problem.message };
-  return { code: 'failed', message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}` };
+  return {
+    code: 'failed',
+    message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}`,
+  };
 }

@@ -22,6 +22,16 @@ export class Arrival {
   }
 
   /**
+   * Notes what there is before anything arrives, and tells the sum.
+   *
+   * @param {Map<string, number>} bytes
+   */
+  begin(bytes) {
+    this.#bytes = bytes;
+    this.tell();
+  }
+
+  /**
    * Notes how many bytes of a file have arrived, and tells the sum unless it was told just now.
    *
    * @param {string} name

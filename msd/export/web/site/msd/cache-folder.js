@@ -4,8 +4,8 @@ const PIECE = 4 * 2 ** 20;
 /** @typedef {import('./storage.js').Part} Part */
 
 /**
- * A cache as a folder. Its keys are addresses NAME/whole/BYTES, NAME/part/START/BYTES and NAME/tag, since a
- * cache cannot append: a part is many pieces.
+ * A cache as a folder. A cache cannot append, so a file is pieces, whose addresses are NAME/piece/START/BYTES;
+ * NAME/whole says that there are all, NAME/tag is the part's tag.
  *
  * @implements {Folder}
  */
@@ -35,9 +35,11 @@ export class CacheFolder {
   async sizes() {
     const whole = new Map();
     const parts = new Map();
-    for (const [name, kind, ...numbers] of await this.#keys()) {
-      if (kind === 'whole') whole.set(name, Number(numbers[0]));
-      if (kind === 'part') parts.set(name, (parts.get(name) ?? 0) + Number(numbers[1]));
+    const keys = await this.#keys();
+    const complete = new Set(keys.filter(([, kind]) => kind === 'whole').map(([name]) => name));
+    for (const [name, kind, , bytes] of keys) {
+      const sizes = complete.has(name) ? whole : parts;
+      sizes.set(name, (sizes.get(name) ?? 0) + Number(bytes ?? 0));
     }
     return { whole, parts };
   }
@@ -47,9 +49,8 @@ export class CacheFolder {
    * @returns {Promise<ArrayBuffer | undefined>}
    */
   async read(name) {
-    const key = (await this.#keysOf(name)).find(([, kind]) => kind === 'whole');
-    const response = key && (await this.#cache.match(this.#address(key)));
-    return response?.arrayBuffer();
+    const isWhole = await this.#cache.match(this.#address([name, 'whole']));
+    return isWhole && (await this.openPart(name)).read();
   }
 
   /**
@@ -57,7 +58,7 @@ export class CacheFolder {
    * @returns {Promise<CachePart>}
    */
   async openPart(name) {
-    const keys = (await this.#keysOf(name)).filter(([, kind]) => kind === 'part');
+    const keys = (await this.#keysOf(name)).filter(([, kind]) => kind === 'piece');
     const pieces = keys.map(([, , start, bytes]) => ({ start: Number(start), bytes: Number(bytes) }));
     const tag = await (await this.#cache.match(this.#address([name, 'tag'])))?.text();
     return new CachePart(this.#cache, this.#address([name, '']), pieces, tag);
@@ -65,6 +66,7 @@ export class CacheFolder {
 
   /** @param {string} name */
   async delete(name) {
+    await this.#cache.delete(this.#address([name, 'whole']));
     for (const key of await this.#keysOf(name)) await this.#cache.delete(this.#address(key));
   }
 
@@ -131,10 +133,10 @@ class CachePart {
     return new Blob(blobs).arrayBuffer();
   }
 
-  /** @param {ArrayBuffer} bytes */
-  async finish(bytes) {
-    await this.#cache.put(`${this.#base}whole/${bytes.byteLength}`, new Response(bytes));
-    await this.restart();
+  async finish() {
+    await this.close();
+    await this.#cache.put(`${this.#base}whole`, new Response());
+    await this.#cache.delete(`${this.#base}tag`);
   }
 
   /** Writes what waits. */
@@ -160,6 +162,6 @@ class CachePart {
 
   /** @param {{ start: number, bytes: number }} piece */
   #address({ start, bytes }) {
-    return `${this.#base}part/${start}/${bytes}`;
+    return `${this.#base}piece/${start}/${bytes}`;
   }
 }

@@ -1,8 +1,8 @@
 /**
  * What can go wrong, in a sentence that says what is wrong and what would be right.
  *
- * @typedef {'no-webgpu' | 'too-small' | 'device-lost' | 'out-of-memory' | 'damaged' | 'offline' | 'storage-full'
- *   | 'cancelled' | 'bad-request' | 'bad-manifest' | 'failed'} Code
+ * @typedef {'no-webgpu' | 'too-small' | 'device-lost' | 'out-of-memory' | 'damaged' | 'offline'
+ *   | 'storage-full' | 'cancelled' | 'bad-request' | 'bad-manifest' | 'failed'} Code
  */
 export class MsdError extends Error {
   /**

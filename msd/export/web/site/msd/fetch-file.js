@@ -43,8 +43,7 @@ export async function fetchFile(way) {
   const { file, part, url } = way;
   for (const tries of [2, 1]) {
     await fill(way);
-    const bytes = await part.read();
-    if ((await sha256(bytes)) === file.sha256) return part.finish(bytes);
+    if ((await sha256(await part.read())) === file.sha256) return part.finish();
     await restart(way);
     if (tries === 1) throw damaged(`${url} has another SHA-256 than the manifest says`);
   }

@@ -1,9 +1,11 @@
 import { MsdError, checkCancelled } from './errors.js';
+import { bytesOf, factsOf, filesOf, peakOf } from './facts.js';
 import { findGpu, openDevice } from './gpu.js';
-import { guidanceOf } from './guidance.js';
-import { openLiteRt } from './litert.js';
+import { initialImage } from './initial-image.js';
 import { parseAppManifest, parseWebManifest } from './manifest.js';
-import { Pipeline, UNET, strengthOf } from './pipeline.js';
+import { metadataOf } from './metadata.js';
+import { readPhoto } from './photo.js';
+import { Pipeline } from './pipeline.js';
 import { encodePng } from './png.js';
 import { openProgram } from './program.js';
 import { openStore } from './store.js';
@@ -12,14 +14,12 @@ import { expectedFiles, judgeNetworks } from './verdict.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
+ * @typedef {import('./manifest.js').Precision} Precision
  * @typedef {import('./manifest.js').WebManifest} WebManifest
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
  * @typedef {import('./manifest.js').WebFile} WebFile
- * @typedef {import('./pipeline.js').Request} Request
- * @typedef {import('./pipeline.js').Watch} Watch
- * @typedef {import('./pipeline.js').Picture} Picture
- * @typedef {{ signal?: AbortSignal, onProgress?: (progress: { stage: 'fetching', bytes: number, total: number }) => void }}
- *   FetchWatch
+ * @typedef {import('./progress.js').Watch} Watch
+ * @typedef {Omit<import('./pipeline.js').Request, 'image'> & { image?: Blob, mask?: Blob | Uint8Array }} Wishes
  */
 
 /**
@@ -28,7 +28,7 @@ import { expectedFiles, judgeNetworks } from './verdict.js';
  * `precision` asks for another arithmetic than the GPU's best. Nothing large is fetched yet.
  *
  * @param {string | URL} url the folder, with a slash at the end
- * @param {{ precision?: 'fp16' | 'fp32' }} [options]
+ * @param {{ precision?: Precision }} [options]
  * @returns {Promise<Model>}
  * @throws {MsdError} 'offline' or 'bad-manifest'
  */
@@ -73,6 +73,7 @@ export class Model {
     const files = this.#files();
     return {
       model: factsOf(this.#app),
+      runtime: this.#web.runtime,
       bytes: { total: bytesOf(files), there: await this.#store.arrived(files) },
       memory: peakOf(this.#web, this.#gpu.precision),
       gpu: { name: this.#gpu.name, precision: this.#gpu.precision, problems: this.#gpu.problems },
@@ -83,7 +84,7 @@ export class Model {
   /**
    * Fetches what is missing, and keeps it.
    *
-   * @param {FetchWatch} [watch]
+   * @param {Watch} [watch]
    * @throws {MsdError} 'offline', 'storage-full', 'damaged' or 'cancelled'
    */
   async fetch(watch = {}) {
@@ -94,16 +95,21 @@ export class Model {
   /**
    * Returns an image. Fetches what is missing first.
    *
-   * @param {Request & Watch} request
+   * `image` is an image file to begin with, fitted to the model's size; `mask` says what of it is repainted: another
+   * file of its size, by its brightness, or a number for each pixel of the result, 1 to repaint and 0 to keep.
+   *
+   * @param {Wishes & Watch} request
    * @throws {MsdError}
    */
   async generate(request) {
     const watch = { signal: request.signal, onProgress: request.onProgress };
-    await this.fetch(/** @type {FetchWatch} */ (watch));
+    await this.fetch(watch);
     try {
       const pipeline = (this.#pipeline ??= await this.#open());
-      const picture = await pipeline.generate(request, watch);
-      const metadata = this.#metadata(request);
+      const whole = { ...request, image: await this.#initial(request) };
+      const picture = await pipeline.generate(whole, watch);
+      const backend = `${this.#web.runtime} in a browser, ${this.#gpu.precision}`;
+      const metadata = metadataOf(this.#app, whole, backend);
       return { ...picture, metadata, png: () => encodePng(picture.rgba, picture.width, picture.height, metadata) };
     } catch (problem) {
       if (!isCancelled(problem)) await this.close();
@@ -114,7 +120,7 @@ export class Model {
   /**
    * Runs each network on this device's GPU, and returns what came of it: docs/web.md describes the JSON.
    *
-   * @param {{ repeats?: number } & Watch & FetchWatch} [watch]
+   * @param {{ repeats?: number } & Watch} [watch]
    */
   async verdict(watch = {}) {
     await this.#fetch([...this.#files(), ...expectedFiles(this.#web)], watch);
@@ -143,6 +149,17 @@ export class Model {
     (await device?.catch(() => null))?.destroy();
   }
 
+  /**
+   * @param {Wishes} wishes
+   * @returns {Promise<import('./initial-image.js').InitialImage | undefined>}
+   */
+  async #initial({ image, mask }) {
+    if (!image) return undefined;
+    const file = mask instanceof Blob ? await readPhoto(mask, 'the mask') : null;
+    const initial = initialImage(await readPhoto(image), this.#app.height, this.#app.width, { mask: file });
+    return mask instanceof Uint8Array ? { ...initial, mask: Float32Array.from(mask) } : initial;
+  }
+
   async #open() {
     const [tokens, merges] = await Promise.all([this.#text(this.#web.vocabulary), this.#text(this.#web.merges)]);
     const tokenizer = new Tokenizer(tokens, merges, this.#app.tokenizer);
@@ -157,6 +174,7 @@ export class Model {
     const network = this.#web.networks.find((each) => each.role === role);
     if (!network) throw new MsdError('bad-manifest', `The page has no files of ${role}.`);
     if (this.#web.runtime === 'msd') return this.#openProgram(network, signal);
+    const { openLiteRt } = await import('./litert.js');
     const facts = /** @type {import('./manifest.js').LiteRtJs} */ (this.#web.litert);
     return openLiteRt(facts, this.#base, () => this.#wholeModel(network), network);
   }
@@ -166,7 +184,9 @@ export class Model {
    * @param {AbortSignal} [signal]
    */
   async #openProgram(network, signal) {
-    const { program, shards } = network.programs[this.#gpu.precision];
+    const compiled = network.programs[this.#gpu.precision];
+    if (!compiled) throw new MsdError('bad-manifest', `The page has no ${this.#gpu.precision} program of ${network.role}.`);
+    const { program, shards } = compiled;
     const description = JSON.parse(new TextDecoder().decode(await this.#store.read(program)));
     const device = await (this.#device ??= openDevice(this.#gpu));
     checkCancelled(signal);
@@ -191,7 +211,7 @@ export class Model {
 
   /**
    * @param {WebFile[]} files
-   * @param {FetchWatch} watch
+   * @param {Watch} watch
    */
   async #fetch(files, watch) {
     const onProgress = (/** @type {number} */ bytes, /** @type {number} */ total) =>
@@ -201,95 +221,8 @@ export class Model {
 
   /** Returns the files that generating needs on this GPU. */
   #files() {
-    const { vocabulary, merges, networks } = this.#web;
-    return [vocabulary, merges, ...networks.flatMap((network) => filesOf(network, this.#gpu.precision))];
+    return filesOf(this.#web, this.#gpu.precision);
   }
-
-  /**
-   * Returns what `msd generate` writes into a PNG.
-   *
-   * @param {Request} request
-   * @returns {Record<string, string>}
-   */
-  #metadata(request) {
-    const app = this.#app;
-    const scale = request.guidance ?? app.guidance.scale;
-    const image = request.image ? { image: 'an image', strength: float(strengthOf(request)) } : {};
-    return {
-      prompt: request.prompt,
-      negative_prompt: request.negativePrompt ?? '',
-      seed: String(request.seed ?? 0),
-      steps: String(request.steps ?? app.schedules[0].count),
-      guidance: float(scale),
-      prompt_syntax: 'plain',
-      ...image,
-      guidance_mode: guidanceOf(app, scale).mode,
-      scheduler: `${app.scheduler}, ${app.prediction}`,
-      model: app.model,
-      backend: `${this.#web.runtime} in a browser, ${this.#gpu.precision}`,
-      software: `msd ${app.versions.msd}`,
-    };
-  }
-}
-
-/**
- * @param {WebNetwork} network
- * @param {string} precision
- */
-function filesOf(network, precision) {
-  const program = network.programs[precision];
-  return program ? [program.program, ...program.shards] : network.model;
-}
-
-/** @param {AppManifest} app */
-function factsOf(app) {
-  return {
-    name: app.weights.name,
-    licence: app.weights.licence,
-    width: app.width,
-    height: app.height,
-    steps: app.schedules.map((schedule) => schedule.count),
-    scheduler: app.scheduler,
-    guidance: app.guidance.scale,
-    mode: guidanceOf(app, app.guidance.scale).mode,
-    preview: app.preview !== null,
-    image: app.image && { inpaints: app.image.inpaints, strengths: strengthsOf(app.image) },
-  };
-}
-
-/**
- * Returns the strengths that each number of steps allows.
- *
- * @param {import('./manifest.js').ImageFacts} image
- */
-function strengthsOf(image) {
-  /** @type {Record<string, number[]>} */
-  const strengths = {};
-  for (const { count, strength } of image.schedules) (strengths[count] ??= []).push(strength);
-  return strengths;
-}
-
-/**
- * Returns the bytes on the GPU while the U-Net and the largest other network are open; 0 where that is unknown.
- *
- * @param {WebManifest} web
- * @param {string} precision
- */
-function peakOf(web, precision) {
-  const memory = (/** @type {WebNetwork} */ network) => network.programs[precision]?.memory ?? 0;
-  const others = web.networks.filter((network) => network.role !== UNET).map(memory);
-  return Math.max(0, ...web.networks.filter((network) => network.role === UNET).map(memory)) + Math.max(0, ...others);
-}
-
-/** @param {WebFile[]} files */
-function bytesOf(files) {
-  const bytes = new Map(files.map((file) => [file.sha256, file.bytes]));
-  return [...bytes.values()].reduce((sum, each) => sum + each, 0);
-}
-
-/** @param {number} value */
-function float(value) {
-  return Number.isInteger(value) ? `${value}.0` : String(value);
 }
 
 /** @param {unknown} problem */

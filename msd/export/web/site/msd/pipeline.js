@@ -1,12 +1,13 @@
 import { MsdError, checkCancelled } from './errors.js';
 import { requireFinite } from './finite.js';
 import { guidanceOf } from './guidance.js';
+import { strengthOf } from './initial-image.js';
 import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
 import { pixels } from './pixels.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, scheduleOf } from './schedule.js';
-import { startFrom } from './start.js';
+import { factsFor, startFrom } from './start.js';
 import { timestepInput } from './timestep.js';
 
 export const TEXT_ENCODER = 'text_encoder';
@@ -18,7 +19,6 @@ export const VAE_DECODER = 'vae_decoder';
  * @typedef {import('./manifest.js').ModelFile} ModelFile
  * @typedef {import('./manifest.js').Step} Step
  * @typedef {import('./manifest.js').Schedule} Schedule
- * @typedef {import('./start.js').Start} Start
  * @typedef {import('./network.js').Network} Network
  */
 
@@ -39,12 +39,8 @@ export const VAE_DECODER = 'vae_decoder';
  */
 
 /**
- * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number }} Picture
- *
- * @typedef {{ stage: 'loading', network: string } | { stage: 'encoding' } | { stage: 'decoding' }
- *   | { stage: 'denoising', step: number, steps: number, seconds: number, preview?: Picture }} Progress
- *
- * @typedef {{ signal?: AbortSignal, onProgress?: (progress: Progress) => void }} Watch
+ * @typedef {import('./progress.js').Picture} Picture
+ * @typedef {import('./progress.js').Watch} Watch
  */
 
 /**
@@ -85,7 +81,9 @@ export class Pipeline {
    * @throws {MsdError} 'bad-request', 'cancelled', or what opening and running networks throws
    */
   async generate(request, watch = {}) {
-    const schedule = scheduleOf(this.#app, request);
+    const { image, steps } = request;
+    if (image) factsFor(this.#app, image);
+    const schedule = scheduleOf(this.#app, { steps, image, strength: changed(request) });
     try {
       return await this.#generate(request, schedule, watch);
     } finally {
@@ -120,7 +118,7 @@ export class Pipeline {
   async #denoise(request, schedule, guidance, contexts, start, watch) {
     const unet = await this.#take(UNET, watch);
     const steps = schedule.steps.length;
-    let latents = start.latents(schedule, request.image ? strengthOf(request) : null);
+    let latents = start.latents(schedule, changed(request) ?? null);
     /** @type {Float32Array | null} */
     let clean = null;
     for (const [i, step] of schedule.steps.entries()) {
@@ -170,17 +168,18 @@ export class Pipeline {
    * @param {Watch} watch
    */
   async #start(request, watch) {
-    const seed = request.seed ?? 0;
-    const size = this.#app.latent.reduce((product, n) => product * n, 1);
-    const facts = this.#app.image;
-    if (!request.image || !facts) return startFrom(this.#app, null, seed, noise(seed, size), neverEncode);
-    const encoder = await this.#take(facts.encoder, watch);
+    const { image, seed = 0 } = request;
+    const initialNoise = noise(seed, this.#app.latent.reduce((product, n) => product * n, 1));
+    if (!image) return startFrom(this.#app, null, seed, initialNoise, neverEncode);
+    const { encoder: role } = factsFor(this.#app, image);
+    const encoder = await this.#take(role, watch);
     watch.onProgress?.({ stage: 'encoding' });
-    const file = this.#file(facts.encoder);
-    const encode = async (/** @type {Float32Array} */ image) => (await runRows(encoder, file, [{ image }]))[0];
-    const initial = { ...request.image, strength: strengthOf(request) };
-    const start = await startFrom(this.#app, initial, seed, noise(seed, size), encode);
-    await this.#networks.release(facts.encoder);
+    const initial = { ...image, strength: changed(request) ?? 1 };
+    const start = await startFrom(this.#app, initial, seed, initialNoise, async (pixels) => {
+      const [latents] = await runRows(encoder, this.#file(role), [{ image: pixels }]);
+      return requireFinite(latents, 'The output of the image encoder');
+    });
+    await this.#networks.release(role);
     return start;
   }
 
@@ -242,15 +241,15 @@ export class Pipeline {
 }
 
 /**
- * Returns how much of the image changes: by default 0.8, and all of what a mask says to repaint.
+ * Returns how much of the initial image changes; undefined without one.
  *
  * @param {Request} request
  */
-export function strengthOf(request) {
-  return request.strength ?? (request.image?.mask ? 1 : 0.8);
+export function changed({ image, strength }) {
+  return image && (strength ?? strengthOf(image));
 }
 
 /** @returns {Promise<Float32Array>} */
 async function neverEncode() {
-  throw new MsdError('bad-manifest', 'This model has no image encoder.');
+  throw new MsdError('failed', 'There is no image to encode.');
 }

@@ -27,8 +27,8 @@ import { OpfsFolder } from './opfs-folder.js';
  * @property {(bytes: Uint8Array<ArrayBuffer>) => Promise<void>} append
  * @property {(tag?: string) => Promise<void>} restart  throws away what has arrived
  * @property {() => Promise<ArrayBuffer>} read
- * @property {(bytes: ArrayBuffer) => Promise<void>} finish  makes it a whole file, which has these bytes
- * @property {() => Promise<void>} close
+ * @property {() => Promise<void>} finish  makes it a whole file
+ * @property {() => Promise<void>} close  lets others open it
  */
 
 /**

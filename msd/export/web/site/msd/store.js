@@ -78,8 +78,8 @@ export class Store {
     const arrival = new Arrival(sum(wanted.map((file) => file.bytes)), onProgress);
     await withLock(this.#lock, { shared: true, signal }, async () => {
       try {
-        await this.#begin(wanted, arrival);
-        await this.#fetchAll(await this.missing(wanted), baseUrl, arrival, signal);
+        const missing = await this.#begin(wanted, arrival);
+        await this.#fetchAll(missing, baseUrl, arrival, signal);
       } catch (problem) {
         throw await explained(problem, arrival);
       } finally {
@@ -120,7 +120,7 @@ export class Store {
    * @throws {MsdError} 'failed' while files are fetched
    */
   async prune(files) {
-    const kept = new Map(files.map((file) => [file.sha256, file.bytes]));
+    const kept = new Set(files.map((file) => file.sha256));
     await withFreeLock(this.#lock, async () => {
       const { whole, parts } = await this.#folder.sizes();
       const names = new Set([...whole.keys(), ...parts.keys()]);
@@ -138,15 +138,18 @@ export class Store {
   }
 
   /**
+   * Tells what is there and returns the files that are not.
+   *
    * @param {WebFile[]} wanted
    * @param {Arrival} arrival
    */
   async #begin(wanted, arrival) {
     const sizes = await this.#folder.sizes();
-    for (const file of wanted) arrival.note(file.sha256, arrivedOf(file, sizes));
+    arrival.begin(new Map(wanted.map((file) => [file.sha256, arrivedOf(file, sizes)])));
     const needed = arrival.total - arrival.bytes;
     const free = await available();
     if (free !== undefined && free < needed) throw full(needed, free);
+    return wanted.filter((file) => sizes.whole.get(file.sha256) !== file.bytes);
   }
 
   /**
@@ -180,19 +183,18 @@ export class Store {
    * @param {AbortSignal} signal
    */
   async #fetchOne(file, url, arrival, signal) {
-    const onEnd = () => arrival.note(file.sha256, file.bytes);
     await withLock(`${this.#lock} ${file.sha256}`, { signal }, async () => {
       const there = (await this.#folder.sizes()).whole.get(file.sha256);
-      if (there === file.bytes) return onEnd(); // another tab has fetched it
+      if (there === file.bytes) return arrival.note(file.sha256, there); // another tab has fetched it
       if (there !== undefined) await this.#folder.delete(file.sha256);
       const part = await this.#folder.openPart(file.sha256);
+      const onArrival = () => arrival.note(file.sha256, part.size);
       try {
         if (part.size > file.bytes) await part.restart();
-        const onArrival = () => arrival.note(file.sha256, part.size);
         await fetchFile({ file, url, part, signal, onArrival, patience: this.#patience });
-        onEnd();
       } finally {
         await part.close();
+        onArrival();
       }
     });
   }
@@ -200,7 +202,10 @@ export class Store {
 
 /** @param {readonly WebFile[]} files */
 function distinct(files) {
-  return [...new Map(files.map((file) => [file.sha256, file])).values()];
+  /** @type {Map<string, WebFile>} */
+  const found = new Map();
+  for (const file of files) if (!found.has(file.sha256)) found.set(file.sha256, file);
+  return [...found.values()];
 }
 
 /**
@@ -261,7 +266,9 @@ async function explained(problem, arrival) {
  * @param {unknown} [problem]
  */
 function full(needed, free, problem) {
-  const grants = free === undefined ? 'grants no more' : `grants ${megabytes(free)}`;
+  // Chromium's estimate is a round number, and so may be larger than what it grants.
+  const isKnown = free !== undefined && free < needed;
+  const grants = isKnown ? `grants ${megabytes(free)}` : 'grants no more';
   const fault = `The model needs ${megabytes(needed)} MB more and the browser ${grants}`;
   const way = 'free some space on the device and try again; what has arrived stays';
   return new MsdError('storage-full', `${fault}; ${way}.`, problem);

@@ -8,7 +8,8 @@ import { posteriorNoise } from './noise.js';
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
  * @typedef {import('./manifest.js').WebFile} WebFile
  * @typedef {import('./network.js').Network} Network
- * @typedef {import('./rows.js').Tensors} Tensors
+ * @typedef {import('./progress.js').Watch} Watch
+ * @typedef {import('./network.js').Tensors} Tensors
  */
 
 export const FORMAT = 1;
@@ -50,8 +51,8 @@ const REPEATS = 10;
  * @property {(role: string) => Promise<Network>} open
  * @property {(file: WebFile) => Promise<ArrayBuffer>} read
  * @property {number} [repeats]
- * @property {AbortSignal} [signal]
- * @property {(progress: { stage: 'measuring', network: string }) => void} [onProgress]
+ * @property {Watch['signal']} [signal]
+ * @property {Watch['onProgress']} [onProgress]
  */
 
 /**

@@ -1,7 +1,8 @@
 /** @typedef {import('../msd/errors.js').Code} Code */
 
 /**
- * What a button after an error does: the same again, fetching what is missing, making room, or loading the page anew.
+ * What a button after an error does: the same again, fetching what is missing, making room,
+ * or loading the page anew.
  *
  * @typedef {'again' | 'fetch' | 'room' | 'reload'} Way
  * @typedef {{ title: string, sentences: string[], ways: [Way, string][] }} Advice
@@ -9,9 +10,10 @@
 
 /** Which browsers have WebGPU; a device or driver may still be left out by its browser. */
 export const BROWSERS =
-  'These browsers have WebGPU: Chrome and Edge from version 113 on Windows, macOS and ChromeOS, Chrome from version 121 on'
-  + ' Android 12 or later, Chrome from version 144 on some Linux computers, Safari from version 26 on iPhone, iPad and Mac,'
-  + ' and Firefox from version 141 on Windows and 145 on Macs with Apple silicon and macOS 26.';
+  'These browsers have WebGPU: Chrome and Edge from version 113 on Windows, macOS and ChromeOS,' +
+  ' Chrome from version 121 on Android 12 or later and from 144 on some Linux computers,' +
+  ' Safari from version 26 on iPhone, iPad and Mac,' +
+  ' and Firefox from version 141 on Windows and 145 on Macs with Apple silicon and macOS 26.';
 
 /** @type {[Way, string]} */
 const AGAIN = ['again', 'Try again'];
@@ -28,7 +30,9 @@ const ADVICE = {
   },
   'device-lost': {
     title: 'The GPU was lost',
-    sentences: ['Another app may have needed it, or the driver began anew. Your settings and pictures are kept.'],
+    sentences: [
+      'Another app may have needed it, or the driver began anew. Your settings and pictures are kept.',
+    ],
     ways: [AGAIN, RELOAD],
   },
   'out-of-memory': {
@@ -36,29 +40,39 @@ const ADVICE = {
     sentences: ['Close other tabs and apps, then try again. Your settings and pictures are kept.'],
     ways: [AGAIN, RELOAD],
   },
-  'damaged': {
+  damaged: {
     title: 'A piece of the model is damaged',
     sentences: ['Only what is damaged or missing is fetched.'],
     ways: [['fetch', 'Fetch it again']],
   },
-  'offline': {
+  offline: {
     title: 'The server cannot be reached',
     sentences: ['What has been fetched is kept, and the rest follows when you try again.'],
     ways: [AGAIN],
   },
   'storage-full': {
     title: 'There is too little room',
-    sentences: ['What has been fetched is kept. Delete earlier pictures here or files elsewhere on this device, then try again.'],
+    sentences: [
+      'What has been fetched is kept. Delete earlier pictures or other files on this device, then try again.',
+    ],
     ways: [AGAIN, ['room', 'Make room']],
   },
-  'cancelled': { title: 'It was cancelled', sentences: [], ways: [AGAIN] },
-  'bad-request': { title: 'This model cannot do that', sentences: ['Change the settings and generate again.'], ways: [] },
+  cancelled: { title: 'It was cancelled', sentences: [], ways: [AGAIN] },
+  'bad-request': {
+    title: 'This model cannot do that',
+    sentences: ['Change the settings and generate again.'],
+    ways: [],
+  },
   'bad-manifest': {
     title: 'This page and its model do not fit together',
     sentences: ['Whoever runs this site can export it again with msd export-web.'],
     ways: [RELOAD],
   },
-  'failed': { title: 'Something went wrong', sentences: ['Your settings and pictures are kept.'], ways: [AGAIN, RELOAD] },
+  failed: {
+    title: 'Something went wrong',
+    sentences: ['Your settings and pictures are kept.'],
+    ways: [AGAIN, RELOAD],
+  },
 };
 
 /**

@@ -33,10 +33,16 @@ export class ChecksView {
     const [needed, { there }] = [missing(inspection), inspection.bytes];
     this.#section.hidden = !needed && !fails;
     find(HTMLElement, 'checks-list').replaceChildren(
-      ...found.map(({ holds, sentence }) => create('li', { className: CLASSES[holds] }, create('span', { textContent: sentence }))));
-    find(HTMLElement, 'checks-note').textContent = fails || !needed ? ''
-      : 'The model is fetched once and kept on this device, so that the page works without a connection.';
-    this.#fetch.textContent = `Fetch ${there ? 'the rest of the model' : 'the model'} (${megabytes(needed)} MB)`;
+      ...found.map(({ holds, sentence }) =>
+        create('li', { className: CLASSES[holds] }, create('span', { textContent: sentence })),
+      ),
+    );
+    find(HTMLElement, 'checks-note').textContent =
+      fails || !needed
+        ? ''
+        : 'The model is fetched once and kept on this device, so that the page works without a connection.';
+    const what = there ? 'the rest of the model' : 'the model';
+    this.#fetch.textContent = `Fetch ${what} (${megabytes(needed)} MB)`;
     this.#fetch.hidden = fails || !needed;
     this.#again.hidden = !fails;
   }

@@ -16,7 +16,11 @@ const GIB = 2 ** 30;
  * @returns {Check[]}
  */
 export function checks(inspection, deviceMemory) {
-  return [...gpuChecks(inspection), ...memoryCheck(inspection.memory, deviceMemory), ...storageCheck(inspection)];
+  return [
+    ...gpuChecks(inspection),
+    ...memoryCheck(inspection.memory, deviceMemory),
+    ...storageCheck(inspection),
+  ];
 }
 
 /**
@@ -34,10 +38,10 @@ export function missing({ bytes }) {
  */
 function gpuChecks({ gpu }) {
   if (gpu.problems.length) return gpuProblems(gpu.problems);
-  if (gpu.precision === 'fp16') return [{ holds: 'yes', sentence: `The GPU, ${gpu.name}, computes with 16 bits.` }];
-  const sentence = `The GPU, ${gpu.name}, has no arithmetic with 16 bits (shader-f16), so the model runs with 32:`
-    + ' that is slower and takes more memory.';
-  return [{ holds: 'perhaps', sentence }];
+  if (gpu.precision === 'fp16')
+    return [{ holds: 'yes', sentence: `WebGPU works here, in float16: ${gpu.name}.` }];
+  const slower = 'has no shader-f16, which takes more time and memory';
+  return [{ holds: 'perhaps', sentence: `WebGPU works here, in float32: ${gpu.name} ${slower}.` }];
 }
 
 /**
@@ -48,7 +52,7 @@ function gpuProblems(problems) {
   const named = problems.some((sentence) => sentence.includes('Safari'));
   /** @type {Check[]} */
   const browsers = named ? [] : [{ holds: 'perhaps', sentence: BROWSERS }];
-  return [...problems.map((sentence) => (/** @type {Check} */ ({ holds: 'no', sentence }))), ...browsers];
+  return [...problems.map((sentence) => /** @type {Check} */ ({ holds: 'no', sentence })), ...browsers];
 }
 
 /**
@@ -59,9 +63,16 @@ function gpuProblems(problems) {
 function memoryCheck(needed, deviceMemory) {
   if (!needed) return [];
   const opening = `Generating takes up to ${size(needed)} of memory`;
-  if (!deviceMemory) return [{ holds: 'perhaps', sentence: `${opening}; this browser does not say how much there is.` }];
-  if (deviceMemory * GIB > needed) return [{ holds: 'yes', sentence: `${opening}, and this device has ${deviceMemory} GB or more.` }];
-  return [{ holds: 'perhaps', sentence: `${opening}, and this device says that it has ${deviceMemory} GB. It may not get through.` }];
+  if (!deviceMemory)
+    return [{ holds: 'perhaps', sentence: `${opening}; this browser does not say how much there is.` }];
+  if (deviceMemory * GIB > needed)
+    return [{ holds: 'yes', sentence: `${opening}, and this device has ${deviceMemory} GB or more.` }];
+  return [
+    {
+      holds: 'perhaps',
+      sentence: `${opening}, and this device says that it has ${deviceMemory} GB. It may not get through.`,
+    },
+  ];
 }
 
 /**
@@ -71,8 +82,15 @@ function memoryCheck(needed, deviceMemory) {
 function storageCheck(inspection) {
   const [needed, free] = [missing(inspection), inspection.space.available];
   if (!needed) return [];
-  if (free === undefined) return [{ holds: 'perhaps', sentence: `The model needs ${size(needed)} of storage; this browser does not say how much is free.` }];
-  if (free >= needed) return [{ holds: 'yes', sentence: `There is room for the model: ${size(free)} are free.` }];
-  const sentence = `The model needs ${size(needed)} of storage, and this browser may use ${size(free)}. Make room on this device.`;
-  return [{ holds: 'no', sentence }];
+  if (free === undefined)
+    return [
+      {
+        holds: 'perhaps',
+        sentence: `The model needs ${size(needed)} of storage; this browser does not say how much is free.`,
+      },
+    ];
+  if (free >= needed)
+    return [{ holds: 'yes', sentence: `There is room for the model: ${size(free)} are free.` }];
+  const fault = `The model needs ${size(needed)} of storage, and this browser may use ${size(free)}`;
+  return [{ holds: 'no', sentence: `${fault}. Make room on this device.` }];
 }

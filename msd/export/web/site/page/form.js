@@ -104,7 +104,7 @@ export class Form {
     this.#initial?.setSteps(Number(steps.value));
   }
 
-  /** A negative prompt needs a pass of its own: there is none at a scale of 1, or where the scale is embedded. */
+  /** A negative prompt needs a pass of its own: there is none at scale 1, or where the scale is embedded. */
   #hasSecondPass() {
     return this.#facts?.mode !== 'embedding' && Number(this.#fields.guidance.value) > 1;
   }
@@ -125,7 +125,8 @@ export class Form {
   #write(fields) {
     for (const [name, field] of Object.entries(this.#fields)) {
       const value = fields[/** @type {keyof Fields} */ (name)];
-      const known = !(field instanceof HTMLSelectElement) || [...field.options].some((option) => option.value === value);
+      const known =
+        !(field instanceof HTMLSelectElement) || [...field.options].some((option) => option.value === value);
       if (value !== undefined && known) field.value = value;
     }
   }

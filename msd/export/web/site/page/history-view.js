@@ -38,7 +38,9 @@ export class HistoryView {
     const pictures = await this.#history.all();
     this.#addresses.forEach((address) => URL.revokeObjectURL(address));
     this.#addresses = pictures.map(({ thumbnail }) => URL.createObjectURL(thumbnail));
-    this.#list.replaceChildren(...pictures.map((picture, index) => this.#item(picture, this.#addresses[index])));
+    this.#list.replaceChildren(
+      ...pictures.map((picture, index) => this.#item(picture, this.#addresses[index])),
+    );
     this.#section.hidden = !pictures.length;
   }
 
@@ -59,10 +61,13 @@ export class HistoryView {
    */
   #item(picture, src) {
     const { prompt, seed } = picture.settings;
-    const shown = create('button', { type: 'button' },
+    const shown = create(
+      'button',
+      { type: 'button' },
       create('img', { src, alt: '', width: picture.width, height: picture.height, loading: 'lazy' }),
       create('span', { textContent: prompt }),
-      create('span', { className: 'quiet', textContent: `Seed ${seed}` }));
+      create('span', { className: 'quiet', textContent: `Seed ${seed}` }),
+    );
     if (picture.id === this.#current) shown.setAttribute('aria-current', 'true');
     shown.addEventListener('click', () => this.#open(picture, shown));
     return create('li', {}, shown);
@@ -80,7 +85,11 @@ export class HistoryView {
   }
 
   async #clear() {
-    const sure = await confirmed('Delete all pictures?', 'They are kept nowhere else, unless you have saved them.', 'Delete all');
+    const sure = await confirmed(
+      'Delete all pictures?',
+      'They are kept nowhere else, unless you have saved them.',
+      'Delete all',
+    );
     if (!sure) return;
     await this.#history.clear();
     await this.refresh();

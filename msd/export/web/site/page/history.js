@@ -74,7 +74,8 @@ export class History {
 function opened() {
   return new Promise((resolve, reject) => {
     const request = indexedDB.open(DATABASE, VERSION);
-    request.onupgradeneeded = () => request.result.createObjectStore(STORE, { keyPath: 'id', autoIncrement: true });
+    request.onupgradeneeded = () =>
+      request.result.createObjectStore(STORE, { keyPath: 'id', autoIncrement: true });
     request.onsuccess = () => resolve(request.result);
     request.onerror = () => reject(request.error);
   });

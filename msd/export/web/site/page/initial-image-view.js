@@ -62,7 +62,9 @@ export class InitialImageView {
     const options = [...this.#strength.options].map((option) => option.value);
     if (strengths.join() === options.join()) return;
     const chosen = this.#strength.value;
-    this.#strength.replaceChildren(...strengths.map((value) => create('option', { value, textContent: percent(value) })));
+    this.#strength.replaceChildren(
+      ...strengths.map((value) => create('option', { value, textContent: percent(value) })),
+    );
     this.#select(strengths.includes(chosen) ? chosen : this.#usual());
   }
 
@@ -87,7 +89,8 @@ export class InitialImageView {
       this.#image = null;
     }
     this.#show();
-    if (file && !this.#image) this.#refuse('This browser cannot read the file as an image. Choose a JPEG, PNG or WebP file.');
+    if (file && !this.#image)
+      this.#refuse('This browser cannot read the file as an image. Choose a JPEG, PNG or WebP file.');
   }
 
   /** @param {File} file */
@@ -116,15 +119,21 @@ export class InitialImageView {
   /** @param {string} strength */
   #select(strength) {
     const known = [...this.#strength.options].some((option) => option.value === strength);
-    this.#strength.selectedIndex = known ? [...this.#strength.options].findIndex((option) => option.value === strength)
+    this.#strength.selectedIndex = known
+      ? [...this.#strength.options].findIndex((option) => option.value === strength)
       : this.#strength.options.length - 1;
   }
 
   #validate() {
     const needed = this.#facts?.image?.inpaints && !this.#image;
     const unmarked = this.#image && this.#repaint.checked && this.#mask.empty;
-    this.#refuse(needed ? 'This model repaints a part of an image: choose an image.'
-      : unmarked ? 'Mark what to repaint in the image.' : '');
+    this.#refuse(
+      needed
+        ? 'This model repaints a part of an image: choose an image.'
+        : unmarked
+          ? 'Mark what to repaint in the image.'
+          : '',
+    );
   }
 
   /** @param {string} sentence why it cannot go on, empty where it can */

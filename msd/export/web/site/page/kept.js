@@ -1,5 +1,5 @@
 /**
- * Keeps a JSON value in this browser, so that a reload loses nothing; does nothing where the browser keeps nothing.
+ * Keeps a JSON value in this browser, so that a reload loses nothing; a browser may keep nothing.
  *
  * @param {string} key
  * @param {unknown} value

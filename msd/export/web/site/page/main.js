@@ -29,5 +29,7 @@ startTabs((view) => {
 });
 find(HTMLButtonElement, 'load-newer').addEventListener('click', () => location.reload());
 // A browser may refuse, in private windows for example; the page works without.
-keepOffline(() => { find(HTMLElement, 'newer').hidden = false; }).catch(() => {});
+keepOffline(() => {
+  find(HTMLElement, 'newer').hidden = false;
+}).catch(() => {});
 await studio.start();

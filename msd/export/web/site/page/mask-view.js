@@ -2,7 +2,12 @@ import { find } from './element.js';
 import { Mask } from './mask.js';
 
 const MARK = [255, 64, 96, 255];
-const ARROWS = new Map([['ArrowLeft', [-1, 0]], ['ArrowRight', [1, 0]], ['ArrowUp', [0, -1]], ['ArrowDown', [0, 1]]]);
+const ARROWS = new Map([
+  ['ArrowLeft', [-1, 0]],
+  ['ArrowRight', [1, 0]],
+  ['ArrowUp', [0, -1]],
+  ['ArrowDown', [0, 1]],
+]);
 
 /** Marks painted over an image, with a finger, a mouse or the keyboard. */
 export class MaskView {
@@ -63,7 +68,7 @@ export class MaskView {
   }
 
   get #radius() {
-    return this.#brush.valueAsNumber / 200 * this.#mask.width;
+    return (this.#brush.valueAsNumber / 200) * this.#mask.width;
   }
 
   /** @param {PointerEvent} event */
@@ -113,7 +118,10 @@ export class MaskView {
 
   /** @param {CanvasRenderingContext2D} context */
   #drawBrush(context) {
-    for (const [lineWidth, strokeStyle] of /** @type {const} */ ([[4, '#000'], [2, '#fff']])) {
+    for (const [lineWidth, strokeStyle] of /** @type {const} */ ([
+      [4, '#000'],
+      [2, '#fff'],
+    ])) {
       Object.assign(context, { lineWidth, strokeStyle });
       context.beginPath();
       context.arc(...this.#at, this.#radius, 0, 2 * Math.PI);
@@ -128,6 +136,9 @@ export class MaskView {
   #position(event) {
     const box = this.#canvas.getBoundingClientRect();
     const { width, height } = this.#mask;
-    return [(event.clientX - box.left) / box.width * width, (event.clientY - box.top) / box.height * height];
+    return [
+      ((event.clientX - box.left) / box.width) * width,
+      ((event.clientY - box.top) / box.height) * height,
+    ];
   }
 }

@@ -32,7 +32,8 @@ export class Mask {
       for (let x = left; x < right; x++) {
         const [dx, dy] = [x + 0.5 - fromX, y + 0.5 - fromY];
         const at = length ? Math.min(1, Math.max(0, (dx * alongX + dy * alongY) / length)) : 0;
-        if ((dx - at * alongX) ** 2 + (dy - at * alongY) ** 2 <= radius ** 2) this.pixels[y * this.width + x] = value;
+        if ((dx - at * alongX) ** 2 + (dy - at * alongY) ** 2 <= radius ** 2)
+          this.pixels[y * this.width + x] = value;
       }
     }
   }
@@ -50,5 +51,8 @@ export class Mask {
  * @param {number} end
  */
 function span(a, b, radius, end) {
-  return [Math.max(0, Math.floor(Math.min(a, b) - radius)), Math.min(end, Math.ceil(Math.max(a, b) + radius))];
+  return [
+    Math.max(0, Math.floor(Math.min(a, b) - radius)),
+    Math.min(end, Math.ceil(Math.max(a, b) + radius)),
+  ];
 }

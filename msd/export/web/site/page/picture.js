@@ -1,4 +1,4 @@
-import { announce, find } from './element.js';
+import { announce, create, find } from './element.js';
 import { duration } from './quantity.js';
 import { canCopy, canShare, copy, save, share } from './share.js';
 
@@ -47,7 +47,9 @@ export class Picture {
   preview({ rgba, width, height }) {
     this.#canvas.width = width;
     this.#canvas.height = height;
-    this.#canvas.getContext('2d')?.putImageData(new ImageData(new Uint8ClampedArray(rgba), width, height), 0, 0);
+    this.#canvas
+      .getContext('2d')
+      ?.putImageData(new ImageData(new Uint8ClampedArray(rgba), width, height), 0, 0);
     this.#reveal(this.#canvas);
     this.#caption.hidden = true;
     this.#actions.hidden = true;
@@ -67,7 +69,10 @@ export class Picture {
     this.resize(picture.width, picture.height);
     this.#image.src = URL.createObjectURL(picture.png);
     this.#image.alt = `The picture for: ${picture.settings.prompt}`;
-    this.#caption.textContent = captionOf(picture);
+    this.#caption.replaceChildren(
+      create('strong', { textContent: picture.settings.prompt }),
+      captionOf(picture),
+    );
     find(HTMLElement, 'delete-picture').hidden = picture.id === undefined;
     find(HTMLElement, 'share').hidden = !canShare([this.#file()]);
     find(HTMLElement, 'copy').hidden = !canCopy();
@@ -115,6 +120,6 @@ export class Picture {
 
 /** @param {Kept} picture */
 function captionOf({ settings, seconds }) {
-  const { prompt, seed, steps, guidance } = settings;
-  return `${prompt}\nSeed ${seed}, ${steps} steps, guidance ${guidance}, made in ${duration(seconds)}.`;
+  const { seed, steps, guidance } = settings;
+  return `Seed ${seed}, ${steps} steps, guidance ${guidance}, made in ${duration(seconds)}.`;
 }

@@ -24,12 +24,18 @@ export function networkName(role) {
  */
 export function progressText(progress) {
   switch (progress.stage) {
-    case 'fetching': return `Fetching ${megabytes(progress.bytes)} of ${megabytes(progress.total)} MB`;
-    case 'loading': return `Compiling ${networkName(progress.network)}`;
-    case 'encoding': return 'Reading the prompt';
-    case 'denoising': return denoising(progress);
-    case 'decoding': return 'Decoding';
-    case 'measuring': return measuring(progress);
+    case 'fetching':
+      return `Fetching ${megabytes(progress.bytes)} of ${megabytes(progress.total)} MB`;
+    case 'loading':
+      return `Compiling ${networkName(progress.network)}`;
+    case 'encoding':
+      return 'Reading the prompt';
+    case 'denoising':
+      return denoising(progress);
+    case 'decoding':
+      return 'Decoding';
+    case 'measuring':
+      return measuring(progress);
   }
 }
 
@@ -41,11 +47,16 @@ export function progressText(progress) {
  */
 export function progressFraction(progress) {
   switch (progress.stage) {
-    case 'fetching': return progress.total ? progress.bytes / progress.total : null;
-    case 'loading': return progress.fraction ?? null;
-    case 'denoising': return progress.step / progress.steps;
-    case 'measuring': return progress.runs ? (progress.run ?? 0) / progress.runs : null;
-    default: return null;
+    case 'fetching':
+      return progress.total ? progress.bytes / progress.total : null;
+    case 'loading':
+      return progress.fraction ?? null;
+    case 'denoising':
+      return progress.step / progress.steps;
+    case 'measuring':
+      return progress.runs ? (progress.run ?? 0) / progress.runs : null;
+    default:
+      return null;
   }
 }
 

@@ -4,7 +4,8 @@
  * @typedef {import('../msd/errors.js').Code} Code
  * @typedef {'inspect' | 'fetch' | 'generate' | 'verdict' | 'space' | 'remove' | 'cancel'} Call
  * @typedef {{ id: number, call: Call, args?: unknown }} Question
- * @typedef {{ id: number, progress?: Progress, result?: unknown, error?: { code: Code, message: string } }} Answer
+ * @typedef {{ code: Code, message: string }} Fault
+ * @typedef {{ id: number, progress?: Progress, result?: unknown, error?: Fault }} Answer
  *
  * `cancel` takes the number of the question to end, which is then answered with the error 'cancelled'.
  *
@@ -28,11 +29,12 @@
  * @property {number} guidance the default
  * @property {'two passes' | 'batch 2' | 'embedding' | 'none'} mode how guidance works at the default
  * @property {boolean} preview whether a network decodes previews
- * @property {{ inpaints: boolean, strengths: Record<string, number[]> } | null} image how it begins from an image:
- *   the strengths by number of steps; `inpaints` where it needs an image and a mask
+ * @property {{ inpaints: boolean, strengths: Record<string, number[]> } | null} image how it begins from an
+ *   image: the strengths by number of steps; `inpaints` where it needs an image and a mask
  * @property {string | null} licence
  *
- * @typedef {{ used: number, available?: number }} Space bytes of this model, and those that are free, where the browser says
+ * @typedef {{ used: number, available?: number }} Space
+ * Bytes of this model, and those that are free, where the browser says so.
  * @typedef {{ name: string, precision: 'fp16' | 'fp32', problems: string[] }} GpuFacts
  *
  * @typedef {object} Inspection
@@ -55,21 +57,7 @@
  *
  * @typedef {{ png: Blob, width: number, height: number, metadata: Record<string, unknown> }} Generated
  *
- * @typedef {object} NetworkVerdict
- * @property {string} role
- * @property {number} operations
- * @property {number} delegated operations that run on the GPU
- * @property {number} [partitions] in LiteRT.js
- * @property {number} [dispatches] in a compiled program
- * @property {number} compile milliseconds
- * @property {number[]} runs milliseconds of each run
- * @property {number} [decibels] PSNR against the expected outputs
- * @property {number} [memory] bytes on the GPU
- * @property {string} [problem] why it did not run
- *
- * @typedef {object} Verdict
- * @property {string} runtime
- * @property {{ adapter: string, precision: string, browser?: string }} device
- * @property {NetworkVerdict[]} networks
+ * @typedef {import('../msd/verdict.js').NetworkVerdict} NetworkVerdict
+ * @typedef {Awaited<ReturnType<typeof import('../msd/verdict.js').judgeNetworks>>} Verdict
  */
 export {};

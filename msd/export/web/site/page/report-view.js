@@ -19,14 +19,22 @@ export class ReportView {
   #progress;
   #problem = create('div', { className: 'problem', hidden: true });
   #announced = '';
+  #container;
 
   /**
    * @param {HTMLElement} container
    * @param {() => void} onCancel
    */
   constructor(container, onCancel) {
+    this.#container = container;
     this.#cancel = button('Cancel', onCancel);
-    this.#progress = create('div', { className: 'progress', hidden: true }, this.#text, this.#cancel, this.#bar);
+    this.#progress = create(
+      'div',
+      { className: 'progress', hidden: true },
+      this.#text,
+      this.#cancel,
+      this.#bar,
+    );
     container.append(this.#progress, this.#problem);
   }
 
@@ -45,12 +53,24 @@ export class ReportView {
 
   /** @param {Progress} progress */
   show(progress) {
-    if (this.#cancel.disabled) return;
+    const isThere = progress.stage === 'fetching' && progress.bytes === progress.total;
+    if (this.#cancel.disabled || isThere) return;
     const [text, fraction] = [progressText(progress), progressFraction(progress)];
     this.#write(text, fraction);
-    const point = `${progress.stage} ${'network' in progress ? progress.network : ''} ${Math.floor((fraction ?? 0) * QUARTERS)}`;
+    const network = 'network' in progress ? progress.network : '';
+    const point = `${progress.stage} ${network} ${Math.floor((fraction ?? 0) * QUARTERS)}`;
     if (point !== this.#announced) announce(`${text}.`);
     this.#announced = point;
+  }
+
+  /** Whether the focus is here. */
+  get focused() {
+    return this.#container.contains(document.activeElement);
+  }
+
+  /** Moves the focus to the button that cancels. */
+  focus() {
+    this.#cancel.focus({ preventScroll: true });
   }
 
   /** Says that it will end as soon as the GPU lets go. */
@@ -64,11 +84,11 @@ export class ReportView {
    * Says what went wrong, and offers ways on.
    *
    * @param {MsdError} problem
-   * @param {Record<Way, () => void>} ways
+   * @param {Partial<Record<Way, () => void>>} ways those that are open; others are not offered
    */
   fail(problem, ways) {
     const advice = adviceFor(problem.code);
-    const offered = advice.ways.map(([way, text]) => button(text, ways[way]));
+    const offered = advice.ways.flatMap(([way, text]) => (ways[way] ? [button(text, ways[way])] : []));
     this.clear();
     this.#problem.replaceChildren(
       create('h2', { textContent: advice.title }),

@@ -26,7 +26,10 @@ export function canShare(files) {
  * @param {File[]} files
  */
 export function share(files) {
-  return navigator.share({ files }).then(() => true, () => false);
+  return navigator.share({ files }).then(
+    () => true,
+    () => false,
+  );
 }
 
 /** Returns whether this browser copies pictures. */
@@ -40,5 +43,8 @@ export function canCopy() {
  * @param {Blob} png
  */
 export function copy(png) {
-  return navigator.clipboard.write([new ClipboardItem({ 'image/png': png })]).then(() => true, () => false);
+  return navigator.clipboard.write([new ClipboardItem({ 'image/png': png })]).then(
+    () => true,
+    () => false,
+  );
 }

@@ -13,7 +13,7 @@ export class SpaceView {
   /** @param {() => void} onDelete called once the user has confirmed */
   constructor(onDelete) {
     this.#delete.addEventListener('click', async () => {
-      const text = `This frees ${size(this.#used)}. The pictures stay; the model has to be fetched again for new ones.`;
+      const text = `This frees ${size(this.#used)}. The pictures stay; new ones need the model again.`;
       if (await confirmed('Delete the model from this device?', text, 'Delete')) onDelete();
     });
   }

@@ -24,15 +24,22 @@ import { Work } from './work.js';
 /** The page's first view: what the model needs, what to generate, the picture, and earlier ones. */
 export class Studio {
   #history = new History();
-  #checks = new ChecksView(() => this.fetch(this.#checksReport), () => this.inspect());
+  #checks = new ChecksView(
+    () => this.fetch(this.#checksReport),
+    () => this.inspect(),
+  );
   #form = new Form((request) => this.generate(request));
-  #picture = new Picture((picture) => this.#form.fill(picture.settings), (picture) => this.#delete(picture));
+  #picture = new Picture(
+    (picture) => this.#form.fill(picture.settings),
+    (picture) => this.#delete(picture),
+  );
   #earlier = new HistoryView(this.#history, (picture) => this.#present(picture));
   #space = new SpaceView(() => this.#remove());
   #checksReport = new ReportView(find(HTMLElement, 'checks-report'), () => this.work.cancel());
   #stageReport = new ReportView(find(HTMLElement, 'stage-report'), () => this.work.cancel());
   /** @type {Inspection | null} */
   #inspection = null;
+  #inspecting = true;
   #client;
 
   /** Called when it becomes possible to use the GPU, or impossible, and why. */
@@ -41,7 +48,11 @@ export class Studio {
   /** @param {WorkerClient} client */
   constructor(client) {
     this.#client = client;
-    this.work = new Work(client, (task) => this.#ways(task), () => this.#refresh());
+    this.work = new Work(
+      client,
+      (task) => this.#ways(task),
+      () => this.#refresh(),
+    );
     this.#refresh();
   }
 
@@ -52,6 +63,7 @@ export class Studio {
 
   /** Asks the worker what the model needs and what is there. */
   async inspect() {
+    this.#inspecting = true;
     try {
       const inspection = /** @type {Inspection} */ (await this.#client.call('inspect'));
       this.#inspection = inspection;
@@ -60,6 +72,7 @@ export class Studio {
       const error = problem instanceof MsdError ? problem : new MsdError('failed', `${problem}`, problem);
       this.#stageReport.fail(error, { again: () => this.#retryInspect(), reload: () => location.reload() });
     }
+    this.#inspecting = false;
     this.#refresh();
   }
 
@@ -72,10 +85,18 @@ export class Studio {
   async fetch(report) {
     // Asked on a press of a button, a browser rather grants that it will not delete the model on its own.
     navigator.storage?.persist?.();
-    await this.work.run({ report, opening: 'Fetching the model', call: 'fetch', again: () => this.fetch(report) });
+    await this.work.run({
+      report,
+      opening: 'Fetching the model',
+      call: 'fetch',
+      again: () => this.fetch(report),
+    });
     await this.#inspectQuietly();
     const there = this.#inspection !== null && !missing(this.#inspection);
-    if (there) announce('The model is on this device.');
+    if (there) {
+      find(HTMLElement, 'generate').focus({ preventScroll: true });
+      announce('The model is on this device.');
+    }
     return there;
   }
 
@@ -87,7 +108,13 @@ export class Studio {
   async generate(request) {
     const began = performance.now();
     const again = () => this.generate(request);
-    const task = { report: this.#stageReport, opening: 'Beginning', call: /** @type {const} */ ('generate'), args: request, again };
+    const task = {
+      report: this.#stageReport,
+      opening: 'Beginning',
+      call: /** @type {const} */ ('generate'),
+      args: request,
+      again,
+    };
     find(HTMLElement, 'stage').scrollIntoView({ block: 'nearest' });
     const made = await this.work.run({ ...task, onProgress: (progress) => this.#preview(progress) });
     if (!made) return this.#picture.restore();
@@ -116,7 +143,8 @@ export class Studio {
     this.#space.show(space);
     const licence = model.licence ? ` Its licence: ${model.licence}.` : '';
     find(HTMLElement, 'model-facts').textContent =
-      `${model.name} makes pictures of ${model.width} by ${model.height} pixels with the scheduler ${model.scheduler}.${licence}`;
+      `${model.name} makes pictures of ${model.width} by ${model.height} pixels` +
+      ` with the scheduler ${model.scheduler}.${licence}`;
   }
 
   #refresh() {
@@ -129,7 +157,8 @@ export class Studio {
 
   /** Returns why this device cannot generate now; empty where it can. */
   #obstacle() {
-    if (!this.#inspection) return 'Looking at what this device can do.';
+    if (!this.#inspection)
+      return this.#inspecting ? 'Looking at what this device can do.' : 'The model could not be looked at.';
     if (this.#inspection.gpu.problems.length) return 'This device or browser cannot run the model.';
     return missing(this.#inspection) ? 'The model has to be fetched first.' : '';
   }
@@ -183,13 +212,18 @@ export class Studio {
     await this.#history.remove(picture.id);
     this.#picture.show(null);
     await this.#earlier.refresh();
-    find(HTMLElement, 'prompt').focus();
+    find(HTMLElement, 'generate').focus({ preventScroll: true });
     announce('The picture has been deleted.');
   }
 
   async #remove() {
     const report = this.#stageReport;
-    await this.work.run({ report, opening: 'Deleting the model', call: 'remove', again: () => this.#remove() });
+    await this.work.run({
+      report,
+      opening: 'Deleting the model',
+      call: 'remove',
+      again: () => this.#remove(),
+    });
     await this.#inspectQuietly();
   }
 

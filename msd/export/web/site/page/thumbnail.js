@@ -1,7 +1,8 @@
 const SIDE = 320;
 
 /**
- * Returns a small copy of a picture, its longer side at most 320 pixels, as WebP or what the browser writes instead.
+ * Returns a small copy of a picture, its longer side at most 320 pixels, as WebP or what the browser
+ * writes instead.
  *
  * @param {Blob} png
  * @returns {Promise<Blob>}

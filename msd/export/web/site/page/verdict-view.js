@@ -29,7 +29,9 @@ export class VerdictView {
     this.#work = work;
     this.#report = new ReportView(find(HTMLElement, 'verdict-report'), () => work.cancel());
     this.#measure.addEventListener('click', () => this.#run());
-    this.#save.addEventListener('click', () => save(this.#file('json', 'application/json'), fileName('json')));
+    this.#save.addEventListener('click', () =>
+      save(this.#file('json', 'application/json'), fileName('json')),
+    );
     this.#share.addEventListener('click', () => share([this.#shared()]));
   }
 
@@ -45,7 +47,12 @@ export class VerdictView {
   }
 
   async #run() {
-    const task = { report: this.#report, opening: 'Beginning', call: /** @type {const} */ ('verdict'), again: () => this.#run() };
+    const task = {
+      report: this.#report,
+      opening: 'Beginning',
+      call: /** @type {const} */ ('verdict'),
+      again: () => this.#run(),
+    };
     const verdict = await this.#work.run({ ...task, args: { repeats: REPEATS } });
     if (!verdict) return;
     this.#verdict = verdict;
@@ -82,39 +89,57 @@ function fileName(suffix) {
 }
 
 /** @param {Verdict} verdict */
-function deviceCard({ runtime, device }) {
+function deviceCard({ runtime, adapter, precision, browser }) {
   return card('This device', [
-    ['GPU', device.adapter],
-    ['Precision', device.precision === 'fp16' ? '16 bits (float16)' : '32 bits (float32)'],
+    ['GPU', adapter],
+    ['Precision', precision === 'fp16' ? 'float16' : 'float32'],
     ['Runtime', runtime === 'litert' ? 'LiteRT.js on WebGPU' : 'WebGPU programs of msd'],
-    ['Browser', device.browser],
+    ['Browser', browser],
   ]);
 }
 
 /** @param {NetworkVerdict} network */
 function networkCard(network) {
   const name = networkName(network.role).replace(/^the (.)/, (_, first) => first.toUpperCase());
-  if (network.problem) return card(name, [['Problem', network.problem]]);
-  const { operations, delegated, partitions, dispatches, compile, runs, decibels, memory } = network;
+  const { operations, delegated, partitions, dispatches, open_ms, first_ms, runs_ms, gpu_bytes } = network;
   return card(name, [
-    ['Operations on the GPU', `${delegated} of ${operations}`],
-    ['Partitions', partitions],
-    ['Dispatches', dispatches],
-    ['Compiled in', shortTime(compile)],
-    [`Run, median of ${runs.length}`, shortTime(median(runs))],
-    ['From the expected outputs', decibels === undefined ? undefined : `${decibels.toFixed(1)} dB`],
-    ['Memory on the GPU', memory ? size(memory) : undefined],
+    ['On the GPU', `${delegated} of ${operations} operations`],
+    dispatches === null ? ['Partitions', partitions] : ['Dispatches', dispatches],
+    ['Opened in', open_ms === null ? null : shortTime(open_ms)],
+    ['First run', first_ms === null ? null : shortTime(first_ms)],
+    [`Median of ${runs_ms.length} runs`, runs_ms.length ? shortTime(median(runs_ms)) : null],
+    ['Agreement (PSNR)', agreement(network)],
+    ['GPU memory', gpu_bytes === null ? null : size(gpu_bytes)],
+    ['Problem', network.failure],
   ]);
 }
 
 /**
+ * Returns how close the outputs are to the expected ones, that of the farthest; null where none are expected.
+ *
+ * @param {NetworkVerdict} network
+ */
+function agreement({ outputs }) {
+  if (!outputs.length) return null;
+  if (!outputs.every((output) => output.finite)) return 'not a number';
+  const found = outputs.flatMap(({ psnr_db }) => (psnr_db === null ? [] : [psnr_db]));
+  return found.length ? `${Math.min(...found).toFixed(1)} dB` : 'equal';
+}
+
+/**
  * @param {string} title
- * @param {[string, string | number | undefined][]} facts those without a value are left out
+ * @param {[string, string | number | null][]} facts those without a value are left out
  */
 function card(title, facts) {
-  const known = facts.filter(([, value]) => value !== undefined);
-  const rows = known.map(([name, value]) => create('div', {},
-    create('dt', { textContent: name }), create('dd', { textContent: String(value) })));
+  const known = facts.filter(([, value]) => value !== null);
+  const rows = known.map(([name, value]) =>
+    create(
+      'div',
+      { className: name === 'Problem' ? 'wide' : '' },
+      create('dt', { textContent: name }),
+      create('dd', { textContent: String(value) }),
+    ),
+  );
   const list = create('dl', { className: 'facts' }, ...rows);
   return create('section', { className: 'card' }, create('h3', { textContent: title }), list);
 }

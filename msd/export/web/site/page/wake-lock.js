@@ -1,5 +1,5 @@
 /**
- * Keeps the screen on, because a phone that sleeps stops computing; returns the function that lets it sleep again.
+ * Keeps the screen on, because a phone that sleeps stops computing; returns what lets it sleep again.
  *
  * @returns {Promise<() => void>}
  */

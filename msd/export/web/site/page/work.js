@@ -27,6 +27,8 @@ export class Work {
   #abort = null;
   /** @type {ReportView | null} */
   #report = null;
+  /** @type {Element | null} */
+  #pressed = null;
   #client;
   #ways;
   #onChange;
@@ -55,21 +57,21 @@ export class Work {
    */
   async run(task) {
     if (this.#abort) return null;
-    this.#begin(task);
-    const letSleep = await keepAwake();
+    const { signal } = this.#begin(task);
+    const awake = keepAwake();
     try {
       const onProgress = (/** @type {Progress} */ progress) => {
         task.report.show(progress);
         task.onProgress?.(progress);
       };
-      const result = await this.#client.call(task.call, task.args, { signal: this.#abort?.signal, onProgress });
+      const result = await this.#client.call(task.call, task.args, { signal, onProgress });
       this.#end(() => task.report.clear());
       return result;
     } catch (problem) {
       this.#end(() => this.#fail(task, problem));
       return null;
     } finally {
-      letSleep();
+      (await awake)();
     }
   }
 
@@ -82,18 +84,25 @@ export class Work {
 
   /** @param {Task} task */
   #begin({ report, opening }) {
-    this.#abort = new AbortController();
+    const abort = new AbortController();
+    this.#abort = abort;
     this.#report = report;
     report.begin(opening);
+    this.#pressed = document.activeElement;
+    // What was pressed is disabled now, and would lose the focus to nothing.
+    if (this.#pressed instanceof HTMLButtonElement) report.focus();
     this.#onChange();
+    return abort;
   }
 
   /** @param {() => void} tell */
   #end(tell) {
+    const focused = this.#report?.focused;
     this.#abort = null;
     this.#report = null;
     tell();
     this.#onChange();
+    if (focused && this.#pressed instanceof HTMLElement) this.#pressed.focus({ preventScroll: true });
   }
 
   /**

@@ -26,7 +26,8 @@ export class WorkerClient {
   }
 
   /**
-   * Returns what the worker answers; throws the MsdError that it answers instead, 'cancelled' once the signal aborts.
+   * Returns what the worker answers; throws the MsdError that it answers instead, 'cancelled' once the
+   * signal aborts.
    *
    * @param {Call} call
    * @param {unknown} [args]
@@ -34,6 +35,7 @@ export class WorkerClient {
    * @returns {Promise<any>}
    */
   call(call, args, { signal, onProgress = () => {} } = {}) {
+    if (signal?.aborted) return Promise.reject(cancelled());
     const id = ++this.#last;
     const worker = this.#started();
     const answer = new Promise((resolve, reject) => this.#waiting.set(id, { resolve, reject, onProgress }));
@@ -46,7 +48,7 @@ export class WorkerClient {
 
   /** Ends the worker, and with it all that it holds on the GPU; the next question starts a new one. */
   restart() {
-    this.#end(new MsdError('cancelled', 'It was cancelled.'));
+    this.#end(cancelled());
   }
 
   #started() {
@@ -55,7 +57,12 @@ export class WorkerClient {
     worker.addEventListener('message', ({ data }) => this.#answered(data));
     worker.addEventListener('error', (event) => {
       event.preventDefault();
-      this.#end(new MsdError('failed', `The part of this page that computes has ended: ${event.message || 'no reason given'}.`));
+      this.#end(
+        new MsdError(
+          'failed',
+          `The part of this page that computes has ended: ${event.message || 'no reason given'}.`,
+        ),
+      );
     });
     this.#worker = worker;
     return worker;
@@ -79,4 +86,8 @@ export class WorkerClient {
     this.#waiting.clear();
     for (const { reject } of waiting) reject(problem);
   }
+}
+
+function cancelled() {
+  return new MsdError('cancelled', 'It was cancelled.');
 }

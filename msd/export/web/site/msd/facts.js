@@ -1,0 +1,82 @@
+import { guidanceOf } from './guidance.js';
+import { UNET } from './pipeline.js';
+
+/**
+ * @typedef {import('./manifest.js').AppManifest} AppManifest
+ * @typedef {import('./manifest.js').Precision} Precision
+ * @typedef {import('./manifest.js').WebFile} WebFile
+ * @typedef {import('./manifest.js').WebManifest} WebManifest
+ * @typedef {import('./manifest.js').WebNetwork} WebNetwork
+ */
+
+/**
+ * Returns what a model is called, makes and takes: `steps` that it offers, the default first, and how it begins from
+ * an image, with the strengths of each number of steps, or null.
+ *
+ * @param {AppManifest} app
+ */
+export function factsOf(app) {
+  return {
+    name: app.weights.name,
+    licence: app.weights.licence,
+    width: app.width,
+    height: app.height,
+    steps: app.schedules.map((schedule) => schedule.count),
+    scheduler: app.scheduler,
+    guidance: app.guidance.scale,
+    mode: guidanceOf(app, app.guidance.scale).mode,
+    preview: app.preview !== null,
+    image: app.image && { inpaints: app.image.inpaints, strengths: strengthsOf(app.image) },
+  };
+}
+
+/**
+ * Returns the files that generating with a precision needs.
+ *
+ * @param {WebManifest} web
+ * @param {Precision} precision
+ */
+export function filesOf(web, precision) {
+  return [web.vocabulary, web.merges, ...web.networks.flatMap((network) => networkFiles(network, precision))];
+}
+
+/**
+ * Returns the bytes of files, of each content once.
+ *
+ * @param {WebFile[]} files
+ */
+export function bytesOf(files) {
+  const bytes = new Map(files.map((file) => [file.sha256, file.bytes]));
+  return [...bytes.values()].reduce((sum, each) => sum + each, 0);
+}
+
+/**
+ * Returns the bytes on the GPU while the U-Net and the largest other network are open; 0 where that is unknown.
+ *
+ * @param {WebManifest} web
+ * @param {Precision} precision
+ */
+export function peakOf(web, precision) {
+  const memory = (/** @type {boolean} */ isUnet) =>
+    web.networks
+      .filter((network) => (network.role === UNET) === isUnet)
+      .map((network) => network.programs[precision]?.memory ?? 0);
+  return Math.max(0, ...memory(true)) + Math.max(0, ...memory(false));
+}
+
+/**
+ * @param {WebNetwork} network
+ * @param {Precision} precision
+ */
+function networkFiles(network, precision) {
+  const program = network.programs[precision];
+  return program ? [program.program, ...program.shards] : network.model;
+}
+
+/** @param {import('./manifest.js').ImageFacts} image */
+function strengthsOf(image) {
+  /** @type {Record<string, number[]>} */
+  const strengths = {};
+  for (const { count, strength } of image.schedules) (strengths[count] ??= []).push(strength);
+  return strengths;
+}

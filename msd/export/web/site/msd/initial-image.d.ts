@@ -1,0 +1,87 @@
+/**
+ * Returns an image and a mask for it, fitted to `height` by `width` pixels as `msd generate --image` does.
+ *
+ * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way.
+ * Resampling is Lanczos. Throws 'bad-request' for a mask of another size than the image's, or without a white
+ * pixel.
+ *
+ * @param {Photo} photo
+ * @param {number} height
+ * @param {number} width
+ * @param {{ mask?: Photo | null, fit?: Fit }} [options]
+ * @returns {InitialImage}
+ */
+export function initialImage(photo: Photo, height: number, width: number, { mask, fit }?: {
+    mask?: Photo | null;
+    fit?: Fit;
+}): InitialImage;
+/**
+ * Returns the pixels of an image with 0 where it is to be repainted, float32 NHWC.
+ *
+ * @param {InitialImage} image
+ * @returns {Float32Array<ArrayBuffer>}
+ */
+export function maskedPixels({ pixels, mask }: InitialImage): Float32Array<ArrayBuffer>;
+/**
+ * @typedef {import('./lanczos.js').Raster} Raster
+ */
+/**
+ * Pixels as a canvas gives them: four bytes per pixel, row by row, not premultiplied.
+ *
+ * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number, name?: string }} Photo
+ */
+/**
+ * Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it.
+ *
+ * @typedef {'crop' | 'stretch'} Fit
+ */
+/**
+ * An image to begin with, fitted to a model's size: `pixels` is float32 NHWC RGB in [-1, 1], `mask` has a
+ * number per pixel, 1 where the image is repainted and 0 where it is kept, or is null. `description` says
+ * what was done.
+ *
+ * @typedef {object} InitialImage
+ * @property {Float32Array<ArrayBuffer>} pixels
+ * @property {Float32Array<ArrayBuffer> | null} mask
+ * @property {number} width
+ * @property {number} height
+ * @property {string} description
+ */
+/**
+ * @typedef {{ left: number, top: number, width: number, height: number }} Box
+ */
+/** The strengths of diffusers' image-to-image and inpainting pipelines where none is given. */
+export const STRENGTH: 0.8;
+export const INPAINTING_STRENGTH: 1;
+export type Raster = import("./lanczos.js").Raster;
+/**
+ * Pixels as a canvas gives them: four bytes per pixel, row by row, not premultiplied.
+ */
+export type Photo = {
+    rgba: Uint8ClampedArray;
+    width: number;
+    height: number;
+    name?: string;
+};
+/**
+ * Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it.
+ */
+export type Fit = "crop" | "stretch";
+/**
+ * An image to begin with, fitted to a model's size: `pixels` is float32 NHWC RGB in [-1, 1], `mask` has a
+ * number per pixel, 1 where the image is repainted and 0 where it is kept, or is null. `description` says
+ * what was done.
+ */
+export type InitialImage = {
+    pixels: Float32Array<ArrayBuffer>;
+    mask: Float32Array<ArrayBuffer> | null;
+    width: number;
+    height: number;
+    description: string;
+};
+export type Box = {
+    left: number;
+    top: number;
+    width: number;
+    height: number;
+};

@@ -1,0 +1,197 @@
+import { MsdError } from './errors.js';
+import { resize } from './lanczos.js';
+
+/**
+ * @typedef {import('./lanczos.js').Raster} Raster
+ */
+
+/**
+ * Pixels as a canvas gives them: four bytes per pixel, row by row, not premultiplied.
+ *
+ * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number, name?: string }} Photo
+ */
+
+/**
+ * Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it.
+ *
+ * @typedef {'crop' | 'stretch'} Fit
+ */
+
+/**
+ * An image to begin with, fitted to a model's size: `pixels` is float32 NHWC RGB in [-1, 1], `mask` has a
+ * number per pixel, 1 where the image is repainted and 0 where it is kept, or is null. `description` says
+ * what was done.
+ *
+ * @typedef {object} InitialImage
+ * @property {Float32Array<ArrayBuffer>} pixels
+ * @property {Float32Array<ArrayBuffer> | null} mask
+ * @property {number} width
+ * @property {number} height
+ * @property {string} description
+ */
+
+/**
+ * @typedef {{ left: number, top: number, width: number, height: number }} Box
+ */
+
+/** The brightness from which a mask repaints. */
+const HALF = 128;
+
+/**
+ * Returns an image and a mask for it, fitted to `height` by `width` pixels as `msd generate --image` does.
+ *
+ * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way.
+ * Resampling is Lanczos. Throws 'bad-request' for a mask of another size than the image's, or without a white
+ * pixel.
+ *
+ * @param {Photo} photo
+ * @param {number} height
+ * @param {number} width
+ * @param {{ mask?: Photo | null, fit?: Fit }} [options]
+ * @returns {InitialImage}
+ */
+export function initialImage(photo, height, width, { mask = null, fit = 'crop' } = {}) {
+  const box = fit === 'crop' ? centre(photo, height, width) : { left: 0, top: 0, ...photo };
+  const { data } = resize(cropped(opaque(photo), box), width, height);
+  const pixels = Float32Array.from(data, (level) => Math.fround(level / 127.5) - 1);
+  const area = mask && maskOf(mask, photo, box, height, width);
+  const said = mask ? `; mask ${named(mask)}` : '';
+  return { pixels, mask: area, width, height, description: description(photo, box, height, width) + said };
+}
+
+/**
+ * Returns how much of an image changes where nothing is said: 0.8, and all of what a mask says to repaint, as
+ * in diffusers' pipelines.
+ *
+ * @param {{ mask: unknown }} image
+ * @returns {number}
+ */
+export function strengthOf({ mask }) {
+  return mask ? 1 : 0.8;
+}
+
+/**
+ * Returns the pixels of an image with 0 where it is to be repainted, float32 NHWC.
+ *
+ * @param {InitialImage} image
+ * @returns {Float32Array<ArrayBuffer>}
+ */
+export function maskedPixels({ pixels, mask }) {
+  return pixels.map((value, i) => (mask?.[Math.floor(i / 3)] ? 0 : value));
+}
+
+/**
+ * @param {Photo} mask
+ * @param {Photo} photo
+ * @param {Box} box
+ * @param {number} height
+ * @param {number} width
+ */
+function maskOf(mask, photo, box, height, width) {
+  if (mask.width !== photo.width || mask.height !== photo.height) {
+    throw new MsdError(
+      'bad-request',
+      `the mask has ${size(mask)} and the image has ${size(photo)}; they should be equal`,
+    );
+  }
+  const { data } = resize(cropped(grey(opaque(mask)), box), width, height);
+  const area = Float32Array.from(data, (level) => (level >= HALF ? 1 : 0));
+  if (area.includes(1)) return area;
+  throw new MsdError(
+    'bad-request',
+    'the mask has no white pixel where the image is used; white says what to repaint',
+  );
+}
+
+/**
+ * Returns RGB, what is transparent over white, with the integers of Pillow's `alpha_composite`.
+ *
+ * @param {Photo} photo
+ * @returns {Raster}
+ */
+function opaque({ rgba, width, height }) {
+  const data = new Uint8ClampedArray(3 * width * height);
+  for (let i = 0; i < data.length; i++) {
+    const pixel = 4 * Math.floor(i / 3);
+    const alpha = rgba[pixel + 3];
+    const sum = (rgba[pixel + (i % 3)] * alpha + 255 * (255 - alpha)) * 128 + 0x4000;
+    data[i] = (((sum >> 8) + sum) >> 8) >> 7;
+  }
+  return { data, width, height, channels: 3 };
+}
+
+/**
+ * Returns the brightness of RGB, after ITU-R 601-2, with the integers of Pillow's `convert('L')`.
+ *
+ * @param {Raster} raster
+ * @returns {Raster}
+ */
+function grey({ data, width, height }) {
+  const made = new Uint8ClampedArray(width * height);
+  for (let i = 0; i < made.length; i++) {
+    made[i] = (data[3 * i] * 19595 + data[3 * i + 1] * 38470 + data[3 * i + 2] * 7471 + 0x8000) >> 16;
+  }
+  return { data: made, width, height, channels: 1 };
+}
+
+/**
+ * Returns the part at the centre of an image that has the aspect ratio of a size.
+ *
+ * @param {Photo} photo
+ * @param {number} high
+ * @param {number} wide
+ * @returns {Box}
+ */
+function centre({ width, height }, high, wide) {
+  const scale = Math.min(width / wide, height / high);
+  const across = Math.max(1, rounded(wide * scale));
+  const down = Math.max(1, rounded(high * scale));
+  return { left: (width - across) >> 1, top: (height - down) >> 1, width: across, height: down };
+}
+
+/**
+ * Returns a number rounded as Python does it: halves to the even one.
+ *
+ * @param {number} value
+ */
+function rounded(value) {
+  const floor = Math.floor(value);
+  return value - floor === 0.5 ? floor + (floor % 2) : Math.round(value);
+}
+
+/**
+ * @param {Raster} raster
+ * @param {Box} box
+ * @returns {Raster}
+ */
+function cropped({ data, width: from, channels }, { left, top, width, height }) {
+  const made = new Uint8ClampedArray(width * height * channels);
+  for (let y = 0; y < height; y++) {
+    const start = ((top + y) * from + left) * channels;
+    made.set(data.subarray(start, start + width * channels), y * width * channels);
+  }
+  return { data: made, width, height, channels };
+}
+
+/**
+ * @param {Photo} photo
+ * @param {Box} box
+ * @param {number} height
+ * @param {number} width
+ */
+function description(photo, box, height, width) {
+  const [from, part, to] = [size(photo), size(box), size({ width, height })];
+  const cropped = part === from ? '' : `, cropped to ${part}`;
+  const resized = part === to ? '' : `, resized to ${to}`;
+  return `${named(photo)}: ${from}${cropped}${resized}`;
+}
+
+/** @param {Photo} photo */
+function named({ name }) {
+  return name ?? 'image';
+}
+
+/** @param {{ width: number, height: number }} image */
+function size({ width, height }) {
+  return `${width}×${height} pixels`;
+}

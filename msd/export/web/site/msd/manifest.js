@@ -1,0 +1,283 @@
+import { MsdError } from './errors.js';
+import {
+  boolean, check, damaged, integer, list, nullable, number, oneOf, parseFormat, record, text,
+} from './shape.js';
+
+export { parseWebManifest } from './web-manifest.js';
+
+/**
+ * @typedef {import('./web-manifest.js').WebManifest} WebManifest
+ * @typedef {import('./web-manifest.js').WebFile} WebFile
+ * @typedef {import('./web-manifest.js').WebProgram} WebProgram
+ * @typedef {import('./web-manifest.js').WebNetwork} WebNetwork
+ * @typedef {import('./web-manifest.js').ExpectedOutputs} ExpectedOutputs
+ * @typedef {import('./web-manifest.js').LiteRtJs} LiteRtJs
+ */
+
+/** The format of sd-manifest.json that this library reads. */
+const FORMAT = 2;
+
+/** The roles that every model has. */
+const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
+
+/**
+ * An input or output of a network; `layout` is 'NHWC' for images and latents.
+ *
+ * @typedef {object} Port
+ * @property {string} name
+ * @property {number[]} shape
+ * @property {'float32' | 'int32'} dtype
+ * @property {string} layout
+ */
+
+/**
+ * A file of the model: `role` is a network's, or 'vocabulary' or 'merges', which have no signature.
+ *
+ * @typedef {object} ModelFile
+ * @property {string} name
+ * @property {string} role
+ * @property {number} bytes
+ * @property {string} sha256
+ * @property {string | null} signature
+ * @property {Port[]} inputs
+ * @property {Port[]} outputs
+ */
+
+/**
+ * The coefficients of one step, with latents x, the network's output o and the last clean latents p.
+ *
+ * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped to
+ * ±`clip` where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
+ * `noise`·n, with normal noise n. Latents before this step are `signal`·k + `sigma`·n for known clean latents
+ * k.
+ *
+ * @typedef {object} Step
+ * @property {number} timestep
+ * @property {number} latent
+ * @property {number} output
+ * @property {number} clean
+ * @property {number} clean_latent
+ * @property {number} clean_output
+ * @property {number | null} clip
+ * @property {number} previous
+ * @property {number} noise
+ * @property {number} scale
+ * @property {number} signal
+ * @property {number} sigma
+ */
+
+/**
+ * The steps of one image, `count` of them in order; it begins with normal noise times `start`.
+ *
+ * @typedef {object} Schedule
+ * @property {number} count
+ * @property {number} start
+ * @property {Step[]} steps
+ */
+
+/**
+ * The schedule of an image that begins from an image, for `count` steps of which `strength` leaves some.
+ *
+ * @typedef {object} ImageSchedule
+ * @property {number} count
+ * @property {number} strength
+ * @property {Schedule} schedule
+ */
+
+/**
+ * How a model begins from an image: the role of the network that encodes it, the factor of its latents, and
+ * whether the U-Net takes a mask and the masked image beside the latents.
+ *
+ * @typedef {object} ImageFacts
+ * @property {string} encoder
+ * @property {number} scaling_factor
+ * @property {boolean} inpaints
+ * @property {ImageSchedule[]} schedules
+ */
+
+/**
+ * An input of the U-Net made of one number: the cosines and sines of it times each of `frequencies`.
+ *
+ * @typedef {object} Sinusoids
+ * @property {string} input
+ * @property {number} width
+ * @property {boolean} cosine_first
+ * @property {number[]} frequencies
+ */
+
+/**
+ * @typedef {'two passes' | 'batch 2' | 'embedding' | 'none'} GuidanceMode
+ */
+
+/**
+ * The guidance mode at `scale`, the model's default; `embedding` if the U-Net has that input.
+ *
+ * @typedef {object} GuidanceFacts
+ * @property {GuidanceMode} mode
+ * @property {number} scale
+ * @property {Sinusoids | null} [embedding]
+ */
+
+/**
+ * A token that is matched before the text is split into words, after lower-casing it if `normalized`;
+ * `further` are the ids after `id` of a token with several vectors.
+ *
+ * @typedef {object} SpecialToken
+ * @property {string} content
+ * @property {number} id
+ * @property {boolean} normalized
+ * @property {number[]} further
+ */
+
+/**
+ * The ids of the start, end, unknown and padding tokens, the tokens of a text, and the special tokens.
+ *
+ * @typedef {object} TokenizerFacts
+ * @property {number} start
+ * @property {number} end
+ * @property {number} unknown
+ * @property {number} pad
+ * @property {number} length
+ * @property {SpecialToken[]} specials
+ */
+
+/**
+ * The origin of the weights: the checkpoint's kind and name, its files' SHA-256, and its licence if that is
+ * known.
+ *
+ * @typedef {object} WeightsOrigin
+ * @property {string} kind
+ * @property {string} name
+ * @property {Record<string, string>} sha256
+ * @property {string | null} [licence]
+ */
+
+/**
+ * The content of sd-manifest.json, as far as the page reads it (msd/export/app/manifest.py).
+ *
+ * `height` and `width` are in pixels, `latent` is NHWC. The U-Net takes `prompt_chunks` outputs of the text
+ * encoder, one after the other. `timestep` is null where the U-Net's input is the number itself. `preview` is
+ * the role of the network that decodes previews, `image` says how the model begins from an image; null where
+ * it does neither.
+ *
+ * @typedef {object} AppManifest
+ * @property {number} format
+ * @property {string} model
+ * @property {ModelFile[]} files
+ * @property {number} height
+ * @property {number} width
+ * @property {number[]} latent
+ * @property {string} prediction
+ * @property {string} scheduler
+ * @property {Schedule[]} schedules
+ * @property {Sinusoids | null} [timestep]
+ * @property {GuidanceFacts} guidance
+ * @property {TokenizerFacts} tokenizer
+ * @property {string} recipe
+ * @property {string} precision
+ * @property {Record<string, string>} versions of the converter, 'msd', and its libraries
+ * @property {WeightsOrigin} weights
+ * @property {number} min_memory in bytes
+ * @property {string | null} [preview]
+ * @property {ImageFacts | null} [image]
+ * @property {number} prompt_chunks
+ */
+
+const PORT = { name: text, shape: list(integer), dtype: oneOf(['float32', 'int32']), layout: text };
+const FILE = {
+  name: fileName, role: text, bytes: integer, sha256: text, signature: nullable(text),
+  inputs: list(PORT), outputs: list(PORT),
+};
+const NUMBERS = [
+  'timestep', 'latent', 'output', 'clean', 'clean_latent', 'clean_output', 'previous', 'noise', 'scale',
+  'signal', 'sigma',
+];
+const STEP = { ...Object.fromEntries(NUMBERS.map((name) => [name, number])), clip: nullable(number) };
+const SCHEDULE = { count: integer, start: number, steps: list(STEP) };
+const SINUSOIDS = { input: text, width: integer, cosine_first: boolean, frequencies: list(number) };
+const SPECIAL = { content: text, id: integer, normalized: boolean, further: list(integer) };
+
+const MANIFEST = {
+  model: text,
+  files: list(FILE),
+  height: integer, width: integer, latent: list(integer), prediction: text, scheduler: text,
+  schedules: list(SCHEDULE),
+  timestep: nullable(SINUSOIDS),
+  guidance: {
+    mode: oneOf(['two passes', 'batch 2', 'embedding', 'none']),
+    scale: number,
+    embedding: nullable(SINUSOIDS),
+  },
+  tokenizer: {
+    start: integer, end: integer, unknown: integer, pad: integer, length: integer, specials: list(SPECIAL),
+  },
+  recipe: text, precision: text, versions: record(text),
+  weights: { kind: text, name: text, licence: nullable(text) },
+  min_memory: integer, preview: nullable(text), prompt_chunks: integer,
+  image: nullable({
+    encoder: text, scaling_factor: number, inpaints: boolean,
+    schedules: list({ count: integer, strength: number, schedule: SCHEDULE }),
+  }),
+};
+
+/**
+ * Returns the manifest that the text of sd-manifest.json is.
+ *
+ * Throws 'bad-manifest' for a text that is no JSON, of another format, or lacks what generating needs.
+ *
+ * @param {string} json
+ * @returns {AppManifest}
+ */
+export function parseAppManifest(json) {
+  const manifest = /** @type {AppManifest} */ (parseFormat(json, FORMAT, 'sd-manifest.json'));
+  check(MANIFEST, manifest, 'sd-manifest.json');
+  for (const role of ROLES) modelFile(manifest, role);
+  if (manifest.preview) modelFile(manifest, manifest.preview);
+  if (manifest.image) modelFile(manifest, manifest.image.encoder);
+  if (manifest.schedules.length === 0) throw damaged('sd-manifest.json has no schedule');
+  const begun = manifest.image?.schedules.map(({ schedule }) => schedule) ?? [];
+  [...manifest.schedules, ...begun].forEach(requireSteps);
+  return manifest;
+}
+
+/**
+ * Returns the file with a role; throws 'bad-manifest' where the manifest lists none.
+ *
+ * @param {AppManifest} manifest
+ * @param {string} role
+ * @returns {ModelFile}
+ */
+export function modelFile(manifest, role) {
+  const file = manifest.files.find((one) => one.role === role);
+  if (!file) throw damaged(`sd-manifest.json lists no file with the role ${role}`);
+  return file;
+}
+
+/**
+ * Returns how the model begins from an image; throws 'bad-request' where it cannot.
+ *
+ * @param {AppManifest} manifest
+ * @returns {ImageFacts}
+ */
+export function imageFacts({ image }) {
+  if (image) return image;
+  const reason = 'it was exported without an image encoder';
+  throw new MsdError('bad-request', `this model begins from no image: ${reason}`);
+}
+
+/** @param {Schedule} schedule */
+function requireSteps({ count, steps }) {
+  if (steps.length === 0 || steps.length !== count) {
+    throw damaged(`sd-manifest.json has a schedule of ${count} steps with ${steps.length}`);
+  }
+}
+
+/**
+ * @param {unknown} value
+ * @param {string} where
+ */
+function fileName(value, where) {
+  check(text, value, where);
+  if (/^[^/\\\p{Cc}]+$/u.test(/** @type {string} */ (value)) && value !== '.' && value !== '..') return;
+  throw damaged(`${where} is ${JSON.stringify(value)}, not a plain file name`);
+}

@@ -1,0 +1,37 @@
+import { guidanceOf } from './guidance.js';
+import { changed } from './pipeline.js';
+
+/**
+ * Returns the texts of a picture's PNG: those that `msd generate` writes, as it writes them.
+ *
+ * @param {import('./manifest.js').AppManifest} app
+ * @param {import('./pipeline.js').Request} request
+ * @param {string} backend what ran the networks
+ * @returns {Record<string, string>}
+ */
+export function metadataOf(app, request, backend) {
+  const scale = request.guidance ?? app.guidance.scale;
+  return {
+    prompt: request.prompt,
+    negative_prompt: request.negativePrompt ?? '',
+    seed: String(request.seed ?? 0),
+    steps: String(request.steps ?? app.schedules[0].count),
+    guidance: decimal(scale),
+    prompt_syntax: 'plain',
+    ...(request.image && { image: request.image.description, strength: decimal(changed(request) ?? 1) }),
+    guidance_mode: guidanceOf(app, scale).mode,
+    scheduler: `${app.scheduler}, ${app.prediction}`,
+    model: app.model,
+    backend,
+    software: `msd ${app.versions.msd}`,
+  };
+}
+
+/**
+ * Returns a number as Python prints a float.
+ *
+ * @param {number} value
+ */
+function decimal(value) {
+  return Number.isInteger(value) ? `${value}.0` : String(value);
+}

@@ -1,0 +1,23 @@
+/**
+ * A picture: RGBA, four bytes for each pixel, row by row.
+ *
+ * @typedef {{ rgba: Uint8ClampedArray<ArrayBuffer>, width: number, height: number }} Picture
+ */
+
+/**
+ * What is being done. `step` of `steps` are done, the last one in `seconds`, with a preview where one was asked for.
+ *
+ * @typedef {{ stage: 'fetching', bytes: number, total: number }
+ *   | { stage: 'loading', network: string }
+ *   | { stage: 'encoding' }
+ *   | { stage: 'denoising', step: number, steps: number, seconds: number, preview?: Picture }
+ *   | { stage: 'decoding' }
+ *   | { stage: 'measuring', network: string }} Progress
+ */
+
+/**
+ * How to follow what takes long, and to end it.
+ *
+ * @typedef {{ signal?: AbortSignal, onProgress?: (progress: Progress) => void }} Watch
+ */
+export {};

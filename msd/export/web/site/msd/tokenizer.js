@@ -1,0 +1,184 @@
+import { SpecialTokens } from './special-tokens.js';
+
+/** @typedef {import('./manifest.js').TokenizerFacts} TokenizerFacts */
+
+const SPACES = /\p{White_Space}+/gu;
+const WORDS =
+  /<\|startoftext\|>|<\|endoftext\|>|'s|'t|'re|'ve|'m|'ll|'d|\p{L}+|\p{N}|[^\p{White_Space}\p{L}\p{N}]+/gu;
+const MARKERS = ['<|startoftext|>', '<|endoftext|>'];
+const ALPHABET = byteAlphabet();
+
+/**
+ * CLIP's byte-level BPE tokenizer: Radford et al., "Learning Transferable Visual Models From Natural Language
+ * Supervision" (2021), section 2.4. Its ids are those of msd.runtime.tokenizer.
+ */
+export class Tokenizer {
+  /**
+   * @param {string} tokensText tokens.txt, a token on the line of its id, empty where there is none
+   * @param {string} mergesText merges.txt, the pairs that merge, "left right", the earliest first
+   * @param {TokenizerFacts} facts
+   */
+  constructor(tokensText, mergesText, facts) {
+    /** @private */
+    this.ids = places(tokensText);
+    /** @private */
+    this.ranks = places(mergesText);
+    /** @private */
+    this.facts = facts;
+    /** @private */
+    this.early = new SpecialTokens(facts.specials.filter(({ normalized }) => !normalized));
+    /** @private */
+    this.late = new SpecialTokens(facts.specials.filter(({ normalized }) => normalized));
+    /** @private @type {Map<string, number[]>} */
+    this.words = new Map();
+  }
+
+  /** How many ids fit between the start and the end token of a chunk. */
+  get room() {
+    return this.facts.length - 2;
+  }
+
+  /**
+   * Returns the ids of a text in exactly `chunks` chunks, each with a start and an end token, cut and padded.
+   *
+   * @param {string} text
+   * @param {number} [chunks]
+   * @returns {Int32Array<ArrayBuffer>[]} each of the length that the model takes
+   */
+  encode(text, chunks = 1) {
+    const [inner, { room }] = [this.innerIds(text), this];
+    return Array.from({ length: chunks }, (_, i) => this.framed(inner.slice(i * room, (i + 1) * room)));
+  }
+
+  /**
+   * Returns the ids of a text without start and end, not cut.
+   *
+   * @param {string} text
+   * @returns {number[]}
+   */
+  innerIds(text) {
+    return this.early.cut(text, (piece) =>
+      this.late.cut(normalized(piece), (part) => words(part).flatMap((word) => this.idsOfWord(word))),
+    );
+  }
+
+  /**
+   * @private
+   * @param {number[]} inner
+   */
+  framed(inner) {
+    const { start, end, pad, length } = this.facts;
+    const ids = new Int32Array(length).fill(pad);
+    ids.set([start, ...inner, end]);
+    return ids;
+  }
+
+  /**
+   * @private
+   * @param {string} word
+   */
+  idsOfWord(word) {
+    const known = this.words.get(word);
+    if (known) return known;
+    const symbols = bytesOf(word).map((byte) => ALPHABET[byte]);
+    symbols[symbols.length - 1] += '</w>';
+    const ids = merged(symbols, this.ranks).map((symbol) => this.ids.get(symbol) ?? this.facts.unknown);
+    this.words.set(word, ids);
+    return ids;
+  }
+}
+
+/**
+ * Returns a text composed (NFC), each run of white space one blank, lower-cased letter by letter: a Greek
+ * capital sigma becomes σ at the end of a word too.
+ *
+ * @param {string} text
+ */
+function normalized(text) {
+  return Array.from(text.normalize('NFC').replace(SPACES, ' '), (letter) => letter.toLowerCase()).join('');
+}
+
+/**
+ * Returns the words of normalised text: contractions, runs of letters, digits, runs of other characters.
+ *
+ * Markers spelled in capitals are no special tokens; the reference then cuts them a second time.
+ *
+ * @param {string} text
+ */
+function words(text) {
+  const found = text.match(WORDS) ?? [];
+  return found.flatMap((word) => (MARKERS.includes(word) ? ['<|', word.slice(2, -2), '|>'] : [word]));
+}
+
+/**
+ * Returns symbols with neighbours merged, the pair of the lowest rank first, until no pair is known.
+ *
+ * @param {string[]} symbols
+ * @param {Map<string, number>} ranks
+ */
+function merged(symbols, ranks) {
+  for (;;) {
+    const pairs = symbols.slice(1).map((right, i) => ranks.get(`${symbols[i]} ${right}`) ?? Infinity);
+    const best = pairs.reduce((a, b) => Math.min(a, b), Infinity);
+    if (best === Infinity) return symbols;
+    symbols = mergedOnce(symbols, pairs, best);
+  }
+}
+
+/**
+ * @param {string[]} symbols
+ * @param {number[]} pairs the rank of each symbol with the next one
+ * @param {number} best
+ */
+function mergedOnce(symbols, pairs, best) {
+  const made = [];
+  for (let i = 0; i < symbols.length; i++) {
+    const merges = pairs[i] === best;
+    made.push(merges ? symbols[i] + symbols[i + 1] : symbols[i]);
+    if (merges) i++;
+  }
+  return made;
+}
+
+/**
+ * Returns the UTF-8 bytes of a text; those of half a surrogate pair too, which TextEncoder would replace.
+ *
+ * @param {string} text
+ */
+function bytesOf(text) {
+  return Array.from(text).flatMap((letter) => {
+    const code = /** @type {number} */ (letter.codePointAt(0));
+    if (code < 0x80) return [code];
+    if (code < 0x800) return [0xc0 | (code >> 6), tail(code, 0)];
+    if (code < 0x10000) return [0xe0 | (code >> 12), tail(code, 6), tail(code, 0)];
+    return [0xf0 | (code >> 18), tail(code, 12), tail(code, 6), tail(code, 0)];
+  });
+}
+
+/**
+ * @param {number} code
+ * @param {number} shift
+ */
+function tail(code, shift) {
+  return 0x80 | ((code >> shift) & 0x3f);
+}
+
+/**
+ * Returns the number of each line that is not empty.
+ *
+ * @param {string} text
+ */
+function places(text) {
+  const lines = /** @type {Map<string, number>} */ (new Map());
+  text.split('\n').forEach((line, i) => line && lines.set(line, i));
+  return lines;
+}
+
+/** Returns the printable letter that stands for each of the 256 bytes (GPT-2's `bytes_to_unicode`). */
+function byteAlphabet() {
+  let spare = 256;
+  return Array.from({ length: 256 }, (_, byte) => {
+    const plain = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+    return String.fromCharCode(plain ? byte : spare++);
+  });
+}

@@ -1,0 +1,1 @@
+"""Tests of the page's store (msd/export/web/site/msd/store.js)."""

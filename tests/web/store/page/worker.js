@@ -1,0 +1,3 @@
+import { answer } from './calls.js';
+
+onmessage = async ({ data }) => postMessage(await answer(data));
