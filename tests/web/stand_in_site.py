@@ -21,6 +21,8 @@ CSP = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' blob: data:;"
     " object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+PROMPT = "A wooden boat, “oil on canvas”"
+READY = "#generate:not(:disabled)"
 COLLECT = """
 globalThis.questions = [];
 new BroadcastChannel('stand-in').onmessage = ({ data }) => globalThis.questions.push(data);
@@ -153,6 +155,30 @@ def visit(browser: Browser, site: StandInSite, **context: Any) -> Iterator[Visit
         visited = Visit(opened.new_page(), site.address)
         yield visited
         assert visited.faults == []
+
+
+def generate(page: Page, seed: str = "7", prompt: str = PROMPT) -> None:
+    """Generate a picture as a visitor does, and wait for it."""
+    page.fill("#prompt", prompt)
+    page.fill("#seed", seed)
+    page.click(READY)
+    page.wait_for_selector(f"#caption:has-text('Seed {seed},')")
+    page.wait_for_selector(READY)
+
+
+def picture_bytes(page: Page) -> list[int]:
+    """Return the bytes of the picture that is shown, which is a PNG."""
+    found: list[int] = page.evaluate(
+        """async () => {
+            const image = document.getElementById('picture');
+            await image.decode();
+            const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight);
+            const context = canvas.getContext('2d');
+            context.drawImage(image, 0, 0);
+            return [...context.getImageData(0, 0, canvas.width, 40).data];
+        }"""
+    )
+    return found
 
 
 class _WithPolicy(SimpleHTTPRequestHandler):

@@ -11,13 +11,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.web.browser import launched
-from tests.web.stand_in_site import MODEL, StandInSite, Visit, stand_in_site, visit
+from tests.web.stand_in_site import (
+    MODEL,
+    PROMPT,
+    READY,
+    StandInSite,
+    Visit,
+    generate,
+    picture_bytes,
+    stand_in_site,
+    visit,
+)
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser
 
-PROMPT = "A wooden boat, “oil on canvas”"
-READY = "#generate:not(:disabled)"
 PROBLEM = "#stage-report .problem"
 
 
@@ -33,30 +41,6 @@ def site(tmp_path: Path) -> Iterator[StandInSite]:
     """The page with a stand-in for its worker, whose model is there."""
     with stand_in_site(tmp_path / "site") as made:
         yield made
-
-
-def generate(page: Page, seed: str = "7", prompt: str = PROMPT) -> None:
-    """Generate a picture as a visitor does, and wait for it."""
-    page.fill("#prompt", prompt)
-    page.fill("#seed", seed)
-    page.click(READY)
-    page.wait_for_selector(f"#caption:has-text('Seed {seed},')")
-    page.wait_for_selector(READY)
-
-
-def picture_bytes(page: Page) -> list[int]:
-    """Return the bytes of the picture that is shown, which is a PNG."""
-    found: list[int] = page.evaluate(
-        """async () => {
-            const image = document.getElementById('picture');
-            await image.decode();
-            const canvas = new OffscreenCanvas(image.naturalWidth, image.naturalHeight);
-            const context = canvas.getContext('2d');
-            context.drawImage(image, 0, 0);
-            return [...context.getImageData(0, 0, canvas.width, 40).data];
-        }"""
-    )
-    return found
 
 
 def test_a_typed_prompt_is_what_the_worker_is_asked_for(browser: Browser, site: StandInSite) -> None:
@@ -338,101 +322,6 @@ def test_make_room_leads_to_where_pictures_are_deleted(browser: Browser, site: S
         assert page.evaluate("document.activeElement.id") == "delete-all"
 
 
-def test_pictures_survive_a_reload_until_they_are_deleted(browser: Browser, site: StandInSite) -> None:
-    with visit(browser, site) as visited:
-        page = visited.page
-        for seed in ("1", "2", "3"):
-            generate(page, seed)
-        shown = picture_bytes(page)
-        page.reload()
-        page.wait_for_selector("#history-list li >> nth=2")
-        seeds = page.locator("#history-list .quiet").all_inner_texts()
-        assert seeds == ["Seed 3", "Seed 2", "Seed 1"]
-        page.click("#history-list button >> nth=0")
-        assert picture_bytes(page) == shown
-        page.click("#history-list button >> nth=1")
-        page.click("#delete-picture")
-        page.wait_for_selector("#history-list li >> nth=2", state="detached")
-        assert page.locator("#history-list .quiet").all_inner_texts() == ["Seed 3", "Seed 1"]
-        page.click("#delete-all")
-        page.click("#dialog button:text-is('Keep')")
-        assert page.locator("#history-list li").count() == 2
-        page.click("#delete-all")
-        page.click("#dialog-yes")
-        page.wait_for_selector("#history", state="hidden")
-        page.reload()
-        page.wait_for_selector(READY)
-        assert page.is_hidden("#history")
-
-
-def test_the_same_seed_gives_the_same_picture_again(browser: Browser, site: StandInSite) -> None:
-    with visit(browser, site) as visited:
-        page = visited.page
-        generate(page, "11", "A red door")
-        first = picture_bytes(page)
-        generate(page, "12", "Something else")
-        assert picture_bytes(page) != first
-        page.click("#history-list button >> nth=1")
-        page.click("#reuse")
-        assert (page.input_value("#prompt"), page.input_value("#seed")) == ("A red door", "11")
-        page.click(READY)
-        page.wait_for_selector("#history-list li >> nth=2")
-        assert picture_bytes(page) == first
-        first_asked, _, again = (each["args"] for each in visited.questions("generate"))
-        assert first_asked == again
-
-
-def test_what_was_typed_survives_a_reload(browser: Browser, site: StandInSite) -> None:
-    typed = {"#prompt": PROMPT, "#negative-prompt": "grey", "#seed": "42", "#guidance": "4"}
-    with visit(browser, site) as visited:
-        page = visited.page
-        page.wait_for_selector(READY)
-        for field, text in typed.items():
-            page.fill(field, text)
-        page.select_option("#steps", "4")
-        page.reload()
-        page.wait_for_selector(READY)
-        assert {field: page.input_value(field) for field in typed} == typed
-        assert page.input_value("#steps") == "4"
-
-
-def test_steps_that_a_model_does_not_offer_are_not_kept(browser: Browser, site: StandInSite) -> None:
-    with visit(browser, site) as visited:
-        page = visited.page
-        page.wait_for_selector(READY)
-        page.select_option("#steps", "4")
-        site.change_inspection(model={"steps": [8, 6]})
-        page.reload()
-        page.wait_for_selector(READY)
-        assert page.locator("#steps option").all_inner_texts() == ["8", "6"]
-        assert page.input_value("#steps") == "8"
-
-
-def test_a_picture_is_saved_under_a_name_that_says_what_it_is(browser: Browser, site: StandInSite) -> None:
-    with visit(browser, site) as visited:
-        page = visited.page
-        generate(page, "5")
-        with page.expect_download() as download:
-            page.click("#save")
-        assert download.value.suggested_filename == "a-wooden-boat-oil-on-canvas-5.png"
-        assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_model_is_deleted_after_a_question(browser: Browser, site: StandInSite) -> None:
-    with visit(browser, site) as visited:
-        page = visited.page
-        page.wait_for_selector(READY)
-        page.click("#delete-model")
-        assert "1,280 MB" in page.inner_text("#dialog-text")
-        page.keyboard.press("Escape")
-        assert visited.questions("remove") == []
-        page.click("#delete-model")
-        page.click("#dialog-yes")
-        page.wait_for_selector("#fetch:text-is('Fetch the model (1,280 MB)')")
-        assert page.is_disabled("#generate")
-        assert page.is_hidden("#space")
-
-
 def test_the_verdict_shows_each_network_and_is_saved_whole(browser: Browser, site: StandInSite) -> None:
     with visit(browser, site) as visited:
         page = visited.page
@@ -490,7 +379,7 @@ def test_the_page_names_no_field_that_the_model_lacks(browser: Browser, site: St
         page = visited.page
         page.wait_for_selector(READY)
         assert page.is_hidden("#initial")
-        names = f"{MODEL['name']} makes pictures of 512 by 512 pixels with the scheduler DDIM."
+        names = f"The model {MODEL['name']} makes pictures of 512 by 512 pixels with the scheduler DDIM."
         assert page.inner_text("#model-facts").startswith(names)
 
 

@@ -10,12 +10,11 @@ import pytest
 
 from tests.web.browser import launched
 from tests.web.node import packages
-from tests.web.stand_in_site import STRENGTHS, StandInSite, stand_in_site, visit
+from tests.web.stand_in_site import READY, STRENGTHS, StandInSite, stand_in_site, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-READY = "#generate:not(:disabled)"
 TOTAL = {"total": 1_280_000_000}
 IMAGE = {"inpaints": False, "strengths": STRENGTHS}
 SCREENS = {"phone": {"width": 360, "height": 740}, "desk": {"width": 1280, "height": 800}}

@@ -13,12 +13,11 @@ from PIL import Image
 
 from tests.web.browser import launched
 from tests.web.node import evaluate
-from tests.web.stand_in_site import STRENGTHS, StandInSite, stand_in_site, visit
+from tests.web.stand_in_site import READY, STRENGTHS, StandInSite, stand_in_site, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-READY = "#generate:not(:disabled)"
 WIDTH, HEIGHT = 96, 64
 BEGINS = {"width": WIDTH, "height": HEIGHT, "image": {"inpaints": False, "strengths": STRENGTHS}}
 

@@ -143,7 +143,7 @@ export class Studio {
     this.#space.show(space);
     const licence = model.licence ? ` Its licence: ${model.licence}.` : '';
     find(HTMLElement, 'model-facts').textContent =
-      `${model.name} makes pictures of ${model.width} by ${model.height} pixels` +
+      `The model ${model.name} makes pictures of ${model.width} by ${model.height} pixels` +
       ` with the scheduler ${model.scheduler}.${licence}`;
   }
 
