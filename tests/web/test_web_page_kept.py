@@ -139,7 +139,8 @@ def test_a_picture_and_a_verdict_are_shared_as_files_that_the_browser_takes(
     """The stand-in for the browser's own dialog takes pictures and text, and no JSON, as Chrome does."""
     dialog = """
         globalThis.shared = [];
-        navigator.canShare = ({ files }) => files.every(({ type }) => ['image/png', 'text/plain'].includes(type));
+        const taken = ['image/png', 'text/plain'];
+        navigator.canShare = ({ files }) => files.every(({ type }) => taken.includes(type));
         navigator.share = async ({ files }) => { shared.push([files[0].name, files[0].type]); };
     """
     with visit(browser, site) as visited:
