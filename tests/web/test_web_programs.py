@@ -122,5 +122,5 @@ def test_larger_bindings_are_used_only_where_they_must_be(
 def test_a_file_that_has_no_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "floor.tflite"
     tflite.write(Model([build(lambda new, x: new.NEG(new.FLOOR(x)), x=(2, 3))]), path)
-    with pytest.raises(DelegateFailed, match="FLOOR, operator 0 .* has no kernel for WebGPU"):
+    with pytest.raises(DelegateFailed, match=r"FLOOR, operator 0 .* has no kernel for WebGPU"):
         write_programs(path, "unet", tmp_path)

@@ -26,8 +26,8 @@ const described = async (network) => {
   return JSON.parse(new TextDecoder().decode(await fetched(program)));
 };
 const shardOf = (network) => (index) => fetched(network.programs.fp32.shards[index].file);
-const tensors = (inputs) => Object.fromEntries(Object.entries(inputs).map(
-  ([name, [kind, values]]) => [name, kind === 'int32' ? Int32Array.from(values) : Float32Array.from(values)]));
+const tensors = (inputs) => Object.fromEntries(Object.entries(inputs).map(([name, [kind, values]]) =>
+  [name, kind === 'int32' ? Int32Array.from(values) : Float32Array.from(values)]));
 const caught = async (action) => {
   try { await action(); } catch (error) { return [error.name, error.code, error.message]; }
   return null;
@@ -56,11 +56,12 @@ def evaluate(page: Page, script: str, argument: Any = None) -> Any:
 RUN = """
 const device = await openDevice(await findGpu());
 const network = await openProgram(device, await described(given.network), shardOf(given.network));
-const first = await network.run(tensors(given.inputs));
-const [again, twice] = await Promise.all([network.run(tensors(given.inputs)), network.run(tensors(given.inputs))]);
+const inputs = tensors(given.inputs);
+const first = await network.run(inputs);
+const [again, twice] = await Promise.all([network.run(inputs), network.run(inputs)]);
 const same = Object.keys(first).every((name) =>
   first[name].every((value, i) => value === again[name][i] && value === twice[name][i]));
-const times = await network.time(tensors(given.inputs), 2);
+const times = await network.time(inputs, 2);
 network.close();
 device.destroy();
 const outputs = Object.fromEntries(Object.entries(first).map(([name, values]) => [name, [...values]]));

@@ -1,4 +1,4 @@
-"""What LiteRT's CPU computes for inputs that a page can make too: the numbers that its GPU is held against."""
+"""What LiteRT's CPU computes for inputs that a page can make too: its GPU is held against these numbers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def write_expected(path: Path, role: str, inputs: Sequence[TensorSpec], folder: 
 
 
 def expected_inputs(inputs: Sequence[TensorSpec], seed: int, tokens: int) -> dict[str, Array]:
-    """Return the inputs by name: float32 noise of the input's number as stream, or int32 ids below `tokens`."""
+    """Return the inputs by name: float32 noise of the input's number as stream, or ids below `tokens`."""
     return {port.name: _input(port, seed, number, tokens) for number, port in enumerate(inputs)}
 
 

@@ -82,7 +82,7 @@ PARTS = (
         "litert_wasm_compat_internal", "5255c8ad06eabdbd2522cdebf6b22fc10faf74625c23a49b9e072570cd1fa41c"
     ),
 )
-"""What a browser loads: other variants of the WebAssembly have threads, or JSPI, which a GPU does not need."""
+"""What a browser loads. Other variants of the WebAssembly have threads or JSPI, which a GPU does not need."""
 
 
 def require_litert_js(packages: Path | None = None) -> None:
@@ -94,8 +94,8 @@ def require_litert_js(packages: Path | None = None) -> None:
 def copy_litert_js(packages: Path | None, site: Path) -> LiteRtJs:
     """Write LiteRT.js to the site, and return its record, with paths from the model's folder.
 
-    `packages`: a folder with npm's packages, as node_modules is; None fetches them. Raises BadConfig where npm
-    is missing or fails, and for files that are missing or are not those of `VERSION`.
+    `packages`: a folder with npm's packages, as node_modules is; None fetches them. Raises BadConfig where
+    npm is missing or fails, and for files that are missing or are not those of `VERSION`.
     """
     for part, content in _parts(packages):
         target = site / FOLDER / part.target

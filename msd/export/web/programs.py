@@ -34,8 +34,8 @@ FETCHED = Switches(kept_transforms=False)
 def write_programs(path: Path, role: str, folder: Path) -> dict[str, WebProgram]:
     """Compile a .tflite file for each precision into the model's folder; return the programs by precision.
 
-    A buffer of weights is in memory at a time. Raises BadModelFile for a file that is no model, DelegateFailed
-    for one that has operators without kernels, or needs larger bindings than any in BINDINGS.
+    A buffer of weights is in memory at a time. Raises BadModelFile for a file that is no model,
+    DelegateFailed for one that has operators without kernels, or needs larger bindings than any in BINDINGS.
     """
     for name in (PROGRAMS, WEIGHTS):
         (folder / name).mkdir(exist_ok=True)

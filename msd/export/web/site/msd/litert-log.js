@@ -7,11 +7,13 @@
  * @typedef {object} LiteRtLog
  * @property {boolean} whole whether nothing in it speaks against all operations being on the GPU
  * @property {string[]} refusals the kinds of operations that the GPU does not take, each with the reason
+ * @property {string[]} errors other lines about what went wrong
  */
 
 const HEADING = 'Following operations are not supported by GPU delegate:';
 const TALLY = /(?:\d+|No) operations will run on the GPU, and (?:the remaining|all) \d+/;
 const RESTORED = 'Restored original execution plan after delegate application failure';
+const ERROR = /^ERROR: (?:\[[^\]]*\] )?(.+)/;
 const REFUSAL = /^[A-Z][A-Z0-9_]*(?: [^:]+)?: ./;
 
 /**
@@ -20,7 +22,9 @@ const REFUSAL = /^[A-Z][A-Z0-9_]*(?: [^:]+)?: ./;
  */
 export function readLiteRtLog(text) {
   const whole = !TALLY.test(text) && !text.includes(RESTORED);
-  return { whole, refusals: refusalsOf(text.split('\n')) };
+  const lines = text.split('\n');
+  const errors = lines.flatMap((line) => ERROR.exec(line)?.[1] ?? []).filter((words) => words !== HEADING);
+  return { whole, refusals: refusalsOf(lines), errors };
 }
 
 /**

@@ -46,20 +46,46 @@ export async function openLiteRt(place, baseUrl, readModel, network) {
   const device = liteRt.getWebGpuDevice();
   if (!device) throw new MsdError('no-webgpu', 'LiteRT.js finds no GPU that the browser lets it use.');
   const precision = device.features.has('shader-f16') ? 'fp16' : 'fp32';
-  const begin = log.length;
-  const options = { accelerator: 'webgpu', gpuOptions: { precision } };
   const bytes = await readModel();
-  const model = await explained(device, network.role, () => liteRt.loadAndCompile(bytes, options));
-  const { whole, refusals } = readLiteRtLog(log.slice(begin).join('\n'));
-  if (!whole || !model.isFullyAccelerated || model.options.accelerator !== 'webgpu') {
-    model.delete();
-    const words = refusals.length ? refusals.join('; ') : 'LiteRT does not say why';
-    throw new MsdError('failed', `This GPU does not take ${network.role} whole: ${words}.`);
-  }
+  const begin = log.length;
+  const model = await compile(liteRt, bytes, precision, network.role);
+  const lines = log.slice(begin).filter((line) => line.trim());
   const { operations } = network;
   /** @type {import('./network.js').NetworkFacts} */
-  const facts = { precision, operations, delegated: operations, partitions: 1, refusals };
+  const facts = { precision, operations, delegated: operations, partitions: 1, log: lines };
   return new LiteRtNetwork(liteRt, device, model, network.role, facts);
+}
+
+/**
+ * @param {LiteRt} liteRt
+ * @param {Uint8Array} bytes
+ * @param {'fp16' | 'fp32'} precision
+ * @param {string} role
+ */
+async function compile(liteRt, bytes, precision, role) {
+  const begin = log.length;
+  const options = { accelerator: 'webgpu', gpuOptions: { precision } };
+  const action = () => liteRt.loadAndCompile(bytes, options);
+  const model = await explained(liteRt.getWebGpuDevice(), role, action).catch((problem) => {
+    throw refusal(role, log.slice(begin)) ?? problem;
+  });
+  const found = refusal(role, log.slice(begin));
+  if (!found && model.options.accelerator === 'webgpu' && model.isFullyAccelerated) return model;
+  model.delete();
+  throw found ?? new MsdError('failed', `This GPU does not take ${role} whole.`);
+}
+
+/**
+ * Returns the error for a file of which LiteRT's log says that a part of it is not on the GPU, else null.
+ *
+ * @param {string} role
+ * @param {string[]} lines
+ */
+function refusal(role, lines) {
+  const { whole, refusals, errors } = readLiteRtLog(lines.join('\n'));
+  if (whole && !refusals.length && !errors.length) return null;
+  const words = [...refusals, ...errors].map((line) => line.replace(/\.$/, '')).join('; ');
+  return new MsdError('failed', `This GPU does not take ${role} whole: ${words || 'LiteRT does not say why'}.`);
 }
 
 /** @implements {Network} */

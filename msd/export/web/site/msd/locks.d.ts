@@ -6,19 +6,17 @@
  * @param {{ shared?: boolean, signal?: AbortSignal }} options
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}
- * @throws {MsdError} 'cancelled' while it waits for another tab
+ * @throws {import('./errors.js').MsdError} 'cancelled' while it waits for another tab
  */
 export function withLock<T>(name: string, { shared, signal }: {
     shared?: boolean;
     signal?: AbortSignal;
 }, work: () => Promise<T>): Promise<T>;
 /**
- * Returns what `work` returns, if no tab has the lock.
+ * Does `work` if no tab has the lock, and returns whether it did.
  *
- * @template T
  * @param {string} name
- * @param {() => Promise<T>} work
- * @returns {Promise<T>}
- * @throws {MsdError} 'failed' where one has
+ * @param {() => Promise<void>} work
+ * @returns {Promise<boolean>}
  */
-export function withFreeLock<T>(name: string, work: () => Promise<T>): Promise<T>;
+export function ifUnlocked(name: string, work: () => Promise<void>): Promise<boolean>;

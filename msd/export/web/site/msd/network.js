@@ -8,7 +8,7 @@
  * @property {number} [operations] of the .tflite file
  * @property {number} [delegated] of these, those that run on the GPU
  * @property {number} [partitions] the pieces of the graph that do
- * @property {string[]} [refusals] the GPU's words for operations that it does not take
+ * @property {string[]} [log] what LiteRT said while it compiled the file
  * @property {number} [dispatches] of msd's own program
  * @property {number} [memory] bytes of its buffers on the GPU, where they are known
  *

@@ -64,16 +64,15 @@ export class Store {
         available: number | undefined;
     }>;
     /**
-     * Deletes all that is none of these files.
+     * Deletes all that is none of these files, unless files are being fetched.
      *
      * @param {readonly WebFile[]} files
-     * @throws {MsdError} 'failed' while files are fetched
      */
     prune(files: readonly WebFile[]): Promise<void>;
     /**
      * Deletes everything.
      *
-     * @throws {MsdError} 'failed' while files are fetched
+     * @throws {MsdError} 'failed' while files are being fetched
      */
     remove(): Promise<void>;
     #private;

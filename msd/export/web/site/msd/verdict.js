@@ -142,7 +142,7 @@ async function measure(subject, verdict, network, inputs) {
     verdict.partitions = opened.facts.partitions ?? 1;
     verdict.dispatches = opened.facts.dispatches ?? null;
     verdict.gpu_bytes = opened.facts.memory ?? null;
-    verdict.log = opened.facts.refusals ?? [];
+    verdict.log = opened.facts.log ?? [];
     verdict.outputs = await compare(subject, network, outputs);
     checkCancelled(subject.signal);
     verdict.runs_ms = await opened.time(inputs, subject.repeats ?? REPEATS);
