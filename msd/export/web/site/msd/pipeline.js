@@ -5,6 +5,7 @@ import { strengthOf } from './initial-image.js';
 import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
 import { pixels } from './pixels.js';
+import { checkRequest } from './request.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, scheduleOf } from './schedule.js';
 import { factsFor, startFrom } from './start.js';
@@ -83,6 +84,7 @@ export class Pipeline {
    */
   async generate(request, watch = {}) {
     const { image, steps } = request;
+    checkRequest(request);
     if (image) factsFor(this.#app, image);
     const schedule = scheduleOf(this.#app, { steps, image, strength: changed(request) });
     try {
