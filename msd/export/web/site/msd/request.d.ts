@@ -1,6 +1,6 @@
 /**
- * Throws 'bad-request' for what no model can do: a seed, guidance or a prompt beyond the bounds, or a number of
- * steps between previews that is none.
+ * Throws 'bad-request' for what no model can do: a seed, guidance or a prompt beyond the bounds, or a number
+ * of steps between previews that is none.
  *
  * @param {Request} request
  */

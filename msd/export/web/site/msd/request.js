@@ -8,8 +8,8 @@ const MOST_GUIDANCE = 1000;
 const MOST_PROMPT = 20_000;
 
 /**
- * Throws 'bad-request' for what no model can do: a seed, guidance or a prompt beyond the bounds, or a number of
- * steps between previews that is none.
+ * Throws 'bad-request' for what no model can do: a seed, guidance or a prompt beyond the bounds, or a number
+ * of steps between previews that is none.
  *
  * @param {Request} request
  */
