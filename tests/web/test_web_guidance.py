@@ -75,7 +75,8 @@ import { embed, timestepInput } from './msd/timestep.js';
 const [sinusoids, times, manifests] = input;
 const embedded = sinusoids.map((one) => times.map((t) => sent(embed(one, t))));
 const inputs = manifests.map((text) => timestepInput(JSON.parse(text), { timestep: times[2] }));
-console.log(JSON.stringify({ embedded, inputs: inputs.map((one) => Object.entries(one).map(([k, v]) => [k, sent(v)])) }));
+const said = inputs.map((one) => Object.entries(one).map(([name, values]) => [name, sent(values)]));
+console.log(JSON.stringify({ embedded, inputs: said }));
 """
 )
 

@@ -1,7 +1,7 @@
 """An image to begin with, fitted by the page, is the one that `msd generate --image` feeds.
 
-To the bit, where Pillow resamples across first and then down, as it did up to version 12; later ones choose an
-order by the sizes, and what is rounded to 8 bits between the two differs.
+To the bit, where Pillow resamples across first and then down, as it did up to version 12; later ones choose
+an order by the sizes, and what is rounded to 8 bits between the two differs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ console.log(JSON.stringify(input.map(([photo, mask, height, width, fit]) => {
     const area = image.mask && sent(image.mask);
     const masked = sent(maskedPixels(image));
     const { description, width: across, height: down } = image;
-    return { pixels: sent(image.pixels), mask: area, masked, description, across, down, strength: strengthOf(image) };
+    const said = { description, across, down, strength: strengthOf(image) };
+    return { pixels: sent(image.pixels), mask: area, masked, ...said };
   } catch ({ code, message }) {
     return `${code}: ${message}`;
   }

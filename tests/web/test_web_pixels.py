@@ -57,13 +57,16 @@ def test_results_of_networks_that_are_no_numbers_are_refused() -> None:
     assert evaluate(script) == [
         1,
         "failed",
-        "the output of the U-Net in step 3 of 20 has 2 of 4 values that are NaN or infinite, so no image was made;"
-        " less guidance or another scheduler may help",
+        "the output of the U-Net in step 3 of 20 has 2 of 4 values that are NaN or infinite,"
+        " so no image was made; less guidance or another scheduler may help",
     ]
 
 
 def test_levels_become_numbers_as_the_runtime_s() -> None:
-    script = "import { imageOf } from './msd/pixels.js';\nconsole.log(JSON.stringify(sent(imageOf(bytes(input[0])))));"
+    script = """
+    import { imageOf } from './msd/pixels.js';
+    console.log(JSON.stringify(sent(imageOf(bytes(input[0])))));
+    """
     rgba = np.random.default_rng(1).integers(0, 256, (3, 100, 4)).astype(np.uint8)
     found = floats(evaluate(OPENING + script, sent(rgba)))
     assert found.tobytes() == image_of(rgba[..., :3]).tobytes()

@@ -61,7 +61,7 @@ def written(*cases: tuple[np.ndarray, dict[str, Any]]) -> list[tuple[bytes, dict
 
 
 def picture(height: int, width: int, seed: int = 0) -> np.ndarray:
-    """Return smooth colours with noise over them, so that every predictor of a filter is the best somewhere."""
+    """Return smooth colours with noise over them: each neighbour predicts a pixel best somewhere."""
     random = np.random.default_rng(seed)
     rows, columns = np.mgrid[:height, :width]
     waves = [np.sin(rows / 3 + c) * 60 + np.cos(columns / 5 - c) * 60 + 128 for c in range(4)]

@@ -40,13 +40,14 @@ const manifest = parseAppManifest(text);
 const results = cases.map(([steps, strength, outputs]) => {
   const schedule = scheduleOf(manifest, strength === null ? { steps } : { steps, strength });
   const [all, added, size] = [floats(outputs), floats(latents), floats(latents).length];
-  let x = strength === null ? added.map((n) => n * Math.fround(schedule.start)) : noised(schedule, 0, floats(image), added);
+  const drawn = () => added.map((n) => n * Math.fround(schedule.start));
+  let x = strength === null ? drawn() : noised(schedule, 0, floats(image), added);
   let clean = null;
   const noises = [];
   schedule.steps.forEach((step, i) => {
-    const drawn = noise(7, size, i + 1);
+    const more = noise(7, size, i + 1);
     const output = all.subarray(i * size, (i + 1) * size);
-    ({ next: x, clean } = applyStep(step, x, output, clean, step.noise === 0 ? null : drawn));
+    ({ next: x, clean } = applyStep(step, x, output, clean, step.noise === 0 ? null : more));
     noises.push(sent(noised(schedule, i + 1, floats(image), added)));
   });
   return { latents: sent(x), clean: sent(clean), noises };
@@ -61,7 +62,7 @@ def normal(*shape: int, seed: int = 0) -> np.ndarray:
 
 
 def require_same(text: str, tables: dict[tuple[int, float | None], StepTable]) -> None:
-    """Require that a manifest's schedules make what the tables make, for each number of steps and strength."""
+    """Require that a manifest's schedules make what the tables make, by number of steps and strength."""
     latents, image = normal(*SHAPE, seed=1), normal(*SHAPE, seed=2)
     outputs = {key: normal(len(table.steps), *SHAPE, seed=3) for key, table in tables.items()}
     asked = [[*key, sent(outputs[key])] for key in tables]
@@ -84,7 +85,7 @@ def require_same(text: str, tables: dict[tuple[int, float | None], StepTable]) -
 def test_every_table_makes_the_runtime_s_latents(
     scheduler: str, prediction: str, variant: str, tmp_path: Path
 ) -> None:
-    """For each number of steps in the manifest, from noise and from an image at each strength that leaves steps."""
+    """For each number of steps, from noise and from an image at each strength that leaves steps."""
     config = {"prediction_type": prediction, **VARIANTS[variant]}
     folder = write_app(tmp_path / "app", scheduler, scheduler=config, encoder=True)
     chosen = bundle_scheduler(open_bundle(folder), scheduler)
@@ -148,8 +149,8 @@ def test_what_a_request_leaves_open_is_the_manifest_s_or_diffusers(tmp_path: Pat
     """The first number of steps, 2; strength 0.8 for an image, and 1 with a mask."""
     folder = write_app(tmp_path / "app", encoder=True)
     photo, masked = {"mask": None}, {"mask": [1]}
-    wishes = [{}, {"steps": 20}, {"image": None}, {"steps": 20, "image": photo}, {"steps": 20, "image": masked},
-              {"steps": 20, "image": masked, "strength": 0.3}]  # fmt: skip
+    wishes: list[dict[str, Any]] = [{}, {"steps": 20}, {"image": None}, {"steps": 20, "image": photo}]
+    wishes += [{"steps": 20, "image": masked}, {"steps": 20, "image": masked, "strength": 0.3}]
     assert asked(folder, *wishes) == [[2, 2], [20, 20], [2, 2], [16, 16], [20, 20], [6, 6]]
 
 

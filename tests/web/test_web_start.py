@@ -33,7 +33,8 @@ import { scheduleOf } from './msd/schedule.js';
 import { startFrom } from './msd/start.js';
 const [text, photo, strength, encoded, latents] = input;
 const manifest = parseAppManifest(text);
-const image = photo && { ...photo, pixels: floats(photo.pixels), mask: photo.mask && floats(photo.mask), strength };
+const mask = photo?.mask && floats(photo.mask);
+const image = photo && { ...photo, pixels: floats(photo.pixels), mask, strength };
 const seen = [];
 const run = async (pixels) => {
   seen.push(sent(pixels));
@@ -43,7 +44,8 @@ try {
   const schedule = scheduleOf(manifest, { steps: 6, strength: strength ?? undefined, image });
   const seed = 2n ** 40n + 9n;
   const start = await startFrom(manifest, image, seed, noise(seed, floats(latents).length), run);
-  const kept = [...schedule.steps.keys(), schedule.steps.length].map((i) => sent(start.keep(floats(latents), schedule, i)));
+  const places = [...schedule.steps.keys(), schedule.steps.length];
+  const kept = places.map((i) => sent(start.keep(floats(latents), schedule, i)));
   const given = sent(start.input(floats(latents), manifest.latent[1] * manifest.latent[2]));
   console.log(JSON.stringify({ seen, first: sent(start.latents(schedule, strength)), kept, given }));
 } catch ({ code, message }) {

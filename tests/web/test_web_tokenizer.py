@@ -119,8 +119,8 @@ def test_every_letter_is_of_the_same_kind() -> None:
     """Every code point of Unicode 3.2, which every browser has; JavaScript's own \\s is another."""
     script = r"""
     const kinds = { L: /\p{L}/u, N: /\p{N}/u, S: /\p{White_Space}/u };
-    const found = input.map((c) => [Object.keys(kinds).filter((kind) => kinds[kind].test(c)).join(''), c.toLowerCase()]);
-    console.log(JSON.stringify(found));
+    const kindOf = (c) => Object.keys(kinds).filter((kind) => kinds[kind].test(c)).join('');
+    console.log(JSON.stringify(input.map((c) => [kindOf(c), c.toLowerCase()])));
     """
     known = [c for c in letters() if not is_half(c)]
     for c, (kind, lower) in zip(known, evaluate(script, *known), strict=True):

@@ -1,4 +1,4 @@
-"""TypeScript finds nothing wrong in the page's JavaScript, and the library's declarations are those of its JSDoc."""
+"""TypeScript finds nothing wrong in the page's JavaScript; its declarations are those of its JSDoc."""
 
 from __future__ import annotations
 

@@ -34,7 +34,8 @@ async function answer({ id, call, args }) {
   const abort = new AbortController();
   running.set(id, abort);
   try {
-    const options = { signal: abort.signal, onProgress: (/** @type {Progress} */ progress) => send({ id, progress }) };
+    const onProgress = (/** @type {Progress} */ progress) => send({ id, progress });
+    const options = { signal: abort.signal, onProgress };
     send({ id, result: await CALLS[call](args, options) });
   } catch (problem) {
     send({ id, error: errorOf(problem) });
@@ -71,5 +72,6 @@ function send(message) {
 /** @param {unknown} problem */
 function errorOf(problem) {
   if (problem instanceof MsdError) return { code: problem.code, message: problem.message };
-  return { code: 'failed', message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}` };
+  const reason = problem instanceof Error ? problem.message : problem;
+  return { code: 'failed', message: `Something unexpected went wrong: ${reason}` };
 }

@@ -4,8 +4,8 @@ const PIECE = 4 * 2 ** 20;
 /** @typedef {import('./storage.js').Part} Part */
 
 /**
- * A cache as a folder. A cache cannot append, so a file is pieces, whose addresses are NAME/piece/START/BYTES;
- * NAME/whole says that there are all, NAME/tag is the part's tag.
+ * A cache as a folder. A cache cannot append, so a file is pieces, whose addresses are
+ * NAME/piece/START/BYTES; NAME/whole says that there are all, NAME/tag is the part's tag.
  *
  * @implements {Folder}
  */

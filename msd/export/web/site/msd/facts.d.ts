@@ -6,8 +6,8 @@
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
  */
 /**
- * Returns what a model is called, makes and takes: `steps` that it offers, the default first, and how it begins from
- * an image, with the strengths of each number of steps, or null.
+ * Returns what a model is called, makes and takes: `steps` that it offers, the default first, and how it
+ * begins from an image, with the strengths of each number of steps, or null.
  *
  * @param {AppManifest} app
  */
@@ -40,7 +40,8 @@ export function filesOf(web: WebManifest, precision: Precision): import("./web-m
  */
 export function bytesOf(files: WebFile[]): number;
 /**
- * Returns the bytes on the GPU while the U-Net and the largest other network are open; 0 where that is unknown.
+ * Returns the bytes on the GPU while the U-Net and the largest other network are open; 0 where that is
+ * unknown.
  *
  * @param {WebManifest} web
  * @param {Precision} precision

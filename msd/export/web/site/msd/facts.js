@@ -10,8 +10,8 @@ import { UNET } from './pipeline.js';
  */
 
 /**
- * Returns what a model is called, makes and takes: `steps` that it offers, the default first, and how it begins from
- * an image, with the strengths of each number of steps, or null.
+ * Returns what a model is called, makes and takes: `steps` that it offers, the default first, and how it
+ * begins from an image, with the strengths of each number of steps, or null.
  *
  * @param {AppManifest} app
  */
@@ -51,7 +51,8 @@ export function bytesOf(files) {
 }
 
 /**
- * Returns the bytes on the GPU while the U-Net and the largest other network are open; 0 where that is unknown.
+ * Returns the bytes on the GPU while the U-Net and the largest other network are open; 0 where that is
+ * unknown.
  *
  * @param {WebManifest} web
  * @param {Precision} precision

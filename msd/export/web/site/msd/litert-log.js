@@ -1,8 +1,8 @@
 /**
  * What LiteRT's native log says of a file that it compiled, as msd/runners/native_log.py reads it.
  *
- * LiteRT's own word for a whole file counts what its CPU delegate took, so only the log tells: where everything
- * is on the GPU, it has no list of refusals and no tally.
+ * LiteRT's own word for a whole file counts what its CPU delegate took, so only the log tells: where
+ * everything is on the GPU, it has no list of refusals and no tally.
  *
  * @typedef {object} LiteRtLog
  * @property {boolean} whole whether nothing in it speaks against all operations being on the GPU

@@ -4,7 +4,7 @@
  *
  * @param {{ module: string, wasm: string }} place where LiteRT.js is, from `baseUrl`
  * @param {string | URL} baseUrl
- * @param {() => Promise<Uint8Array>} readModel returns the .tflite file, which WebAssembly's memory then holds
+ * @param {() => Promise<Uint8Array>} readModel returns the .tflite file
  * @param {{ role: string, operations: number }} network
  * @returns {Promise<Network>}
  * @throws {MsdError} no-webgpu, out-of-memory, device-lost, failed

@@ -36,7 +36,7 @@ let loaded = null;
  *
  * @param {{ module: string, wasm: string }} place where LiteRT.js is, from `baseUrl`
  * @param {string | URL} baseUrl
- * @param {() => Promise<Uint8Array>} readModel returns the .tflite file, which WebAssembly's memory then holds
+ * @param {() => Promise<Uint8Array>} readModel returns the .tflite file
  * @param {{ role: string, operations: number }} network
  * @returns {Promise<Network>}
  * @throws {MsdError} no-webgpu, out-of-memory, device-lost, failed
@@ -85,7 +85,8 @@ function refusal(role, lines) {
   const { whole, refusals, errors } = readLiteRtLog(lines.join('\n'));
   if (whole && !refusals.length && !errors.length) return null;
   const words = [...refusals, ...errors].map((line) => line.replace(/\.$/, '')).join('; ');
-  return new MsdError('failed', `This GPU does not take ${role} whole: ${words || 'LiteRT does not say why'}.`);
+  const reason = words || 'LiteRT does not say why';
+  return new MsdError('failed', `This GPU does not take ${role} whole: ${reason}.`);
 }
 
 /** @implements {Network} */
@@ -251,6 +252,7 @@ async function explained(device, role, action) {
   } catch (problem) {
     const cause = problem instanceof MsdError ? problem.cause : problem;
     if (!/memory|OOM|allocat/i.test(wordsOf(cause))) throw problem;
-    throw new MsdError('out-of-memory', `LiteRT.js has too little memory for ${role}. Reload the page to try again.`, cause);
+    const sentence = `LiteRT.js has too little memory for ${role}. Reload the page to try again.`;
+    throw new MsdError('out-of-memory', sentence, cause);
   }
 }

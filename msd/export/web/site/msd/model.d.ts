@@ -5,7 +5,8 @@
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
  * @typedef {import('./manifest.js').WebFile} WebFile
  * @typedef {import('./progress.js').Watch} Watch
- * @typedef {Omit<import('./pipeline.js').Request, 'image'> & { image?: Blob, mask?: Blob | Uint8Array }} Wishes
+ * @typedef {Omit<import('./pipeline.js').Request, 'image'> & Files} Wishes
+ * @typedef {{ image?: Blob, mask?: Blob | Uint8Array }} Files
  */
 /**
  * Returns the model in a folder on a web server that `msd export-web` wrote, to be used in a worker.
@@ -73,8 +74,9 @@ export class Model {
     /**
      * Returns an image. Fetches what is missing first.
      *
-     * `image` is an image file to begin with, fitted to the model's size; `mask` says what of it is repainted: another
-     * file of its size, by its brightness, or a number for each pixel of the result, 1 to repaint and 0 to keep.
+     * `image` is an image file to begin with, fitted to the model's size; `mask` says what of it is repainted:
+     * another file of its size, by its brightness, or a number for each pixel of the result, 1 to repaint and 0
+     * to keep.
      *
      * @param {Wishes & Watch} request
      * @throws {MsdError}
@@ -125,7 +127,8 @@ export type WebManifest = import("./manifest.js").WebManifest;
 export type WebNetwork = import("./manifest.js").WebNetwork;
 export type WebFile = import("./manifest.js").WebFile;
 export type Watch = import("./progress.js").Watch;
-export type Wishes = Omit<import("./pipeline.js").Request, "image"> & {
+export type Wishes = Omit<import("./pipeline.js").Request, "image"> & Files;
+export type Files = {
     image?: Blob;
     mask?: Blob | Uint8Array;
 };

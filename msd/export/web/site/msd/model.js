@@ -19,7 +19,8 @@ import { expectedFiles, judgeNetworks } from './verdict.js';
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
  * @typedef {import('./manifest.js').WebFile} WebFile
  * @typedef {import('./progress.js').Watch} Watch
- * @typedef {Omit<import('./pipeline.js').Request, 'image'> & { image?: Blob, mask?: Blob | Uint8Array }} Wishes
+ * @typedef {Omit<import('./pipeline.js').Request, 'image'> & Files} Wishes
+ * @typedef {{ image?: Blob, mask?: Blob | Uint8Array }} Files
  */
 
 /**
@@ -36,7 +37,9 @@ export async function openModel(url, options = {}) {
   const base = new URL(url, globalThis.location?.href);
   const web = parseWebManifest(await fetchText(new URL('web-manifest.json', base)));
   const app = parseAppManifest(await fetchText(new URL(web.app.file, base)));
-  if (app.model !== web.model) throw new MsdError('bad-manifest', 'The two manifests are of different models.');
+  if (app.model !== web.model) {
+    throw new MsdError('bad-manifest', 'The two manifests are of different models.');
+  }
   const gpu = await findGpu(web, options.precision);
   return new Model(base, web, app, gpu, await openStore(encodeURIComponent(base.pathname)));
 }
@@ -95,8 +98,9 @@ export class Model {
   /**
    * Returns an image. Fetches what is missing first.
    *
-   * `image` is an image file to begin with, fitted to the model's size; `mask` says what of it is repainted: another
-   * file of its size, by its brightness, or a number for each pixel of the result, 1 to repaint and 0 to keep.
+   * `image` is an image file to begin with, fitted to the model's size; `mask` says what of it is repainted:
+   * another file of its size, by its brightness, or a number for each pixel of the result, 1 to repaint and 0
+   * to keep.
    *
    * @param {Wishes & Watch} request
    * @throws {MsdError}
@@ -110,7 +114,8 @@ export class Model {
       const picture = await pipeline.generate(whole, watch);
       const backend = `${this.#web.runtime} in a browser, ${this.#gpu.precision}`;
       const metadata = metadataOf(this.#app, whole, backend);
-      return { ...picture, metadata, png: () => encodePng(picture.rgba, picture.width, picture.height, metadata) };
+      const { rgba, width, height } = picture;
+      return { ...picture, metadata, png: () => encodePng(rgba, width, height, metadata) };
     } catch (problem) {
       if (!isCancelled(problem)) await this.close();
       throw problem;
@@ -161,7 +166,8 @@ export class Model {
   }
 
   async #open() {
-    const [tokens, merges] = await Promise.all([this.#text(this.#web.vocabulary), this.#text(this.#web.merges)]);
+    const { vocabulary, merges: pairs } = this.#web;
+    const [tokens, merges] = await Promise.all([this.#text(vocabulary), this.#text(pairs)]);
     const tokenizer = new Tokenizer(tokens, merges, this.#app.tokenizer);
     return new Pipeline(this.#app, tokenizer, (role, signal) => this.#openNetwork(role, signal));
   }
@@ -185,7 +191,8 @@ export class Model {
    */
   async #openProgram(network, signal) {
     const compiled = network.programs[this.#gpu.precision];
-    if (!compiled) throw new MsdError('bad-manifest', `The page has no ${this.#gpu.precision} program of ${network.role}.`);
+    const what = `${this.#gpu.precision} program of ${network.role}`;
+    if (!compiled) throw new MsdError('bad-manifest', `The page has no ${what}.`);
     const { program, shards } = compiled;
     const description = JSON.parse(new TextDecoder().decode(await this.#store.read(program)));
     const device = await (this.#device ??= openDevice(this.#gpu));

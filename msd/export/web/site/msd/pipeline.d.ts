@@ -16,9 +16,10 @@ export const VAE_DECODER: "vae_decoder";
  * @typedef {import('./start.js').Start} Start
  */
 /**
- * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are used.
- * After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part of it is to be
- * repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much changes.
+ * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are
+ * used. After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part
+ * of it is to be repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much
+ * changes.
  *
  * @typedef {object} Request
  * @property {string} prompt
@@ -37,8 +38,8 @@ export const VAE_DECODER: "vae_decoder";
 /**
  * Generates the images of one model, one at a time.
  *
- * The text encoder is freed when it has run, the U-Net stays until `trim`, and the decoder is opened during the last
- * step and freed, as in the pipelined execution of arXiv 2307.01193, section 3.3.
+ * The text encoder is freed when it has run, the U-Net stays until `trim`, and the decoder is opened during
+ * the last step and freed, as in the pipelined execution of arXiv 2307.01193, section 3.3.
  */
 export class Pipeline {
     /**
@@ -69,9 +70,10 @@ export type Schedule = import("./manifest.js").Schedule;
 export type Network = import("./network.js").Network;
 export type Start = import("./start.js").Start;
 /**
- * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are used.
- * After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part of it is to be
- * repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much changes.
+ * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are
+ * used. After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part
+ * of it is to be repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much
+ * changes.
  */
 export type Request = {
     prompt: string;

@@ -5,6 +5,7 @@ import { strengthOf } from './initial-image.js';
 import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
 import { pixels } from './pixels.js';
+import { checkRequest } from './request.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, scheduleOf } from './schedule.js';
 import { factsFor, startFrom } from './start.js';
@@ -24,9 +25,10 @@ export const VAE_DECODER = 'vae_decoder';
  */
 
 /**
- * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are used.
- * After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part of it is to be
- * repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much changes.
+ * What an image should show and how it is made. Without `steps` and `guidance`, those of the manifest are
+ * used. After every `previewEvery` steps there is a preview; 0 means none. `image`, with a `mask` if a part
+ * of it is to be repainted, begins the generation, of which `strength`, above 0 and at most 1, says how much
+ * changes.
  *
  * @typedef {object} Request
  * @property {string} prompt
@@ -47,8 +49,8 @@ export const VAE_DECODER = 'vae_decoder';
 /**
  * Generates the images of one model, one at a time.
  *
- * The text encoder is freed when it has run, the U-Net stays until `trim`, and the decoder is opened during the last
- * step and freed, as in the pipelined execution of arXiv 2307.01193, section 3.3.
+ * The text encoder is freed when it has run, the U-Net stays until `trim`, and the decoder is opened during
+ * the last step and freed, as in the pipelined execution of arXiv 2307.01193, section 3.3.
  */
 export class Pipeline {
   #app;
@@ -83,6 +85,7 @@ export class Pipeline {
    */
   async generate(request, watch = {}) {
     const { image, steps } = request;
+    checkRequest(request);
     if (image) factsFor(this.#app, image);
     const schedule = scheduleOf(this.#app, { steps, image, strength: changed(request) });
     try {
@@ -100,7 +103,8 @@ export class Pipeline {
    */
   async #generate(request, schedule, watch) {
     const guidance = guidanceOf(this.#app, request.guidance ?? this.#app.guidance.scale);
-    const contexts = await this.#encode(guidance.prompts(request.prompt, request.negativePrompt ?? ''), watch);
+    const texts = guidance.prompts(request.prompt, request.negativePrompt ?? '');
+    const contexts = await this.#encode(texts, watch);
     const start = await this.#start(request, watch);
     const latents = await this.#denoise(request, schedule, guidance, contexts, start, watch);
     return { ...(await this.#decode(VAE_DECODER, latents, watch, true)), latents };

@@ -7,7 +7,8 @@ export type Picture = {
     height: number;
 };
 /**
- * What is being done. `step` of `steps` are done, the last one in `seconds`, with a preview where one was asked for.
+ * What is being done. `step` of `steps` are done, the last one in `seconds`, with a preview where one was
+ * asked for.
  */
 export type Progress = {
     stage: "fetching";

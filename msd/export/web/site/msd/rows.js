@@ -46,7 +46,8 @@ export async function runRows(network, file, rows, shared = {}) {
 export function joined(parts) {
   if (parts.length === 1) return parts[0];
   const length = parts.reduce((sum, part) => sum + part.length, 0);
-  const whole = /** @type {T} */ (parts[0] instanceof Int32Array ? new Int32Array(length) : new Float32Array(length));
+  const Kind = parts[0] instanceof Int32Array ? Int32Array : Float32Array;
+  const whole = /** @type {T} */ (new Kind(length));
   let at = 0;
   for (const part of parts) {
     whole.set(part, at);
@@ -62,7 +63,8 @@ export function joined(parts) {
 function requireNames(file, names) {
   const known = file.inputs.map((port) => port.name).sort();
   if (names.sort().join() === known.join()) return;
-  throw new MsdError('bad-manifest', `${file.name} should take ${names.join(', ')}, not ${known.join(', ')}.`);
+  const sentence = `${file.name} should take ${names.join(', ')}, not ${known.join(', ')}.`;
+  throw new MsdError('bad-manifest', sentence);
 }
 
 /**
@@ -75,7 +77,8 @@ function batchOf(file, row) {
   const batches = Object.entries(row).map(([name, value]) => sizeOf(file, name) / value.length);
   const [batch] = batches;
   if (Number.isInteger(batch) && batches.every((each) => each === batch)) return batch;
-  throw new MsdError('bad-manifest', `Rows of ${Object.keys(row).join(', ')} do not fit the inputs of ${file.name}.`);
+  const names = Object.keys(row).join(', ');
+  throw new MsdError('bad-manifest', `Rows of ${names} do not fit the inputs of ${file.name}.`);
 }
 
 /**
@@ -85,8 +88,10 @@ function batchOf(file, row) {
  */
 function repeated(value, file, name) {
   const size = sizeOf(file, name);
-  if (size % value.length === 0) return Float32Array.from({ length: size }, (_, i) => value[i % value.length]);
-  throw new MsdError('bad-manifest', `${file.name} takes ${size} numbers as ${name}, not rows of ${value.length}.`);
+  const count = value.length;
+  if (size % count === 0) return Float32Array.from({ length: size }, (_, i) => value[i % count]);
+  const sentence = `${file.name} takes ${size} numbers as ${name}, not rows of ${count}.`;
+  throw new MsdError('bad-manifest', sentence);
 }
 
 /**
@@ -106,7 +111,8 @@ function sizeOf(file, name) {
 function firstOutput(outputs, file) {
   const output = outputs[file.outputs[0].name];
   if (output instanceof Float32Array) return output;
-  throw new MsdError('bad-manifest', `${file.name} does not give ${file.outputs[0].name} as its manifest says.`);
+  const { name } = file.outputs[0];
+  throw new MsdError('bad-manifest', `${file.name} does not give ${name} as its manifest says.`);
 }
 
 /**

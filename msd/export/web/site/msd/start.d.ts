@@ -1,5 +1,6 @@
 /**
- * Returns the start of an image; `noise` is what it begins with for this seed, `initial` an image to begin with.
+ * Returns the start of an image; `noise` is what it begins with for this seed, `initial` an image to begin
+ * with.
  *
  * The mask of the latents is the mask's pixel at the top left of each cell. Throws 'bad-request' for a model
  * that begins from no image, an image of another size, and a model that repaints where there is no mask.

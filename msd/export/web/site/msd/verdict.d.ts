@@ -1,13 +1,13 @@
 /**
- * The distance of an output from LiteRT's on the CPU; `psnr_db` is 20·log10(max |wanted| / rmse), null where it is
- * infinite or undefined.
+ * The distance of an output from LiteRT's on the CPU; `psnr_db` is 20·log10(max |wanted| / rmse), null where
+ * it is infinite or undefined.
  *
  * @typedef {{ output: string, psnr_db: number | null, max_difference: number | null, max_reference: number,
  *   finite: boolean, identical: boolean }} Distance
  */
 /**
- * What a network did on this GPU. Milliseconds; `outputs` is empty where the export brought none along; `gpu_bytes` of
- * all buffers, and `dispatches`, are null where the runtime does not tell.
+ * What a network did on this GPU. Milliseconds; `outputs` is empty where the export brought none along;
+ * `gpu_bytes` of all buffers, and `dispatches`, are null where the runtime does not tell.
  *
  * @typedef {object} NetworkVerdict
  * @property {string} role
@@ -57,7 +57,8 @@ export function judgeNetworks(subject: Subject): Promise<{
 /** @param {WebManifest} web */
 export function expectedFiles(web: WebManifest): import("./web-manifest.js").WebFile[];
 /**
- * Returns the inputs that an export computed expected outputs for: each input of floats has its own stream of noise.
+ * Returns the inputs that an export computed expected outputs for: each input of floats has its own stream of
+ * noise.
  *
  * @param {ModelFile} file
  * @param {{ seed: number, tokens: number }} expected
@@ -89,8 +90,8 @@ export function distance(output: string, found: Float32Array | Int32Array | unde
  */
 export const FORMAT: 1;
 /**
- * The distance of an output from LiteRT's on the CPU; `psnr_db` is 20·log10(max |wanted| / rmse), null where it is
- * infinite or undefined.
+ * The distance of an output from LiteRT's on the CPU; `psnr_db` is 20·log10(max |wanted| / rmse), null where
+ * it is infinite or undefined.
  */
 export type Distance = {
     output: string;
@@ -101,8 +102,8 @@ export type Distance = {
     identical: boolean;
 };
 /**
- * What a network did on this GPU. Milliseconds; `outputs` is empty where the export brought none along; `gpu_bytes` of
- * all buffers, and `dispatches`, are null where the runtime does not tell.
+ * What a network did on this GPU. Milliseconds; `outputs` is empty where the export brought none along;
+ * `gpu_bytes` of all buffers, and `dispatches`, are null where the runtime does not tell.
  */
 export type NetworkVerdict = {
     role: string;

@@ -16,16 +16,16 @@ export const FORMAT = 1;
 const REPEATS = 10;
 
 /**
- * The distance of an output from LiteRT's on the CPU; `psnr_db` is 20·log10(max |wanted| / rmse), null where it is
- * infinite or undefined.
+ * The distance of an output from LiteRT's on the CPU; `psnr_db` is 20·log10(max |wanted| / rmse), null where
+ * it is infinite or undefined.
  *
  * @typedef {{ output: string, psnr_db: number | null, max_difference: number | null, max_reference: number,
  *   finite: boolean, identical: boolean }} Distance
  */
 
 /**
- * What a network did on this GPU. Milliseconds; `outputs` is empty where the export brought none along; `gpu_bytes` of
- * all buffers, and `dispatches`, are null where the runtime does not tell.
+ * What a network did on this GPU. Milliseconds; `outputs` is empty where the export brought none along;
+ * `gpu_bytes` of all buffers, and `dispatches`, are null where the runtime does not tell.
  *
  * @typedef {object} NetworkVerdict
  * @property {string} role
@@ -91,7 +91,8 @@ export function expectedFiles(web) {
 }
 
 /**
- * Returns the inputs that an export computed expected outputs for: each input of floats has its own stream of noise.
+ * Returns the inputs that an export computed expected outputs for: each input of floats has its own stream of
+ * noise.
  *
  * @param {ModelFile} file
  * @param {{ seed: number, tokens: number }} expected
@@ -175,7 +176,8 @@ async function compare(subject, network, outputs) {
  */
 export function distance(output, found, wanted) {
   if (found?.length !== wanted.length) {
-    throw new MsdError('damaged', `${output} has ${found?.length ?? 0} numbers, and ${wanted.length} are expected.`);
+    const count = found?.length ?? 0;
+    throw new MsdError('damaged', `${output} has ${count} numbers, and ${wanted.length} are expected.`);
   }
   let [squares, most, largest] = [0, 0, 0];
   for (let i = 0; i < wanted.length; i += 1) {

@@ -1,6 +1,6 @@
 /**
- * Makes the page open without a network from its next visit on (service-worker.js), and brings a newer version
- * of it, which the next visit shows. Does nothing where the browser cannot, or without a network.
+ * Makes the page open without a network from its next visit on (service-worker.js), and brings a newer
+ * version of it, which the next visit shows. Does nothing where the browser cannot, or without a network.
  *
  * @param {() => void} [onNewer]  is called when a newer version than the one shown is there
  * @returns {Promise<void>}
