@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from msd.export.web.manifest import ExpectedOutputs
+from msd.export.web.manifest import ExpectedOutputs, WebFile
 from msd.export.web.web_file import web_file
 from msd.ir.weights import Array
 from msd.runners.interpreter import Interpreter
@@ -29,7 +29,7 @@ def write_expected(path: Path, role: str, inputs: Sequence[TensorSpec], folder: 
     tokens = min(lengths, default=SMALL_INTEGERS)
     with Interpreter(path, float_weights=True) as cpu:
         results = cpu.run(expected_inputs(inputs, SEED, tokens))
-    files = {}
+    files: dict[str, WebFile] = {}
     for name, values in results.items():
         place = folder / FOLDER / f"{role}.{len(files)}.bin"
         place.write_bytes(np.ascontiguousarray(values, "<f4").tobytes())
