@@ -118,6 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.length:
             self.send_header("Content-Length", str(len(body)))
         self.send_header("Content-Type", guess_type(name)[0] or "application/octet-stream")
+        self.send_header("Access-Control-Allow-Origin", "*")
         self.send_header("Connection", "close")
         self.end_headers()
         self._send(name, body, answer)

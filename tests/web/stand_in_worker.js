@@ -69,7 +69,7 @@ const CALLS = {
     const { width, height } = inspection.model;
     await tell({ stage: 'loading', network: 'text_encoder' });
     await tell({ stage: 'encoding' });
-    await tell({ stage: 'loading', network: 'unet', fraction: 0.4 });
+    await tell({ stage: 'loading', network: 'unet' });
     for (let step = 0; step <= steps; step++) {
       const canvas = drawn(prompt, seed, width / 8, height / 8, 1 - step / steps);
       const rgba = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
@@ -85,12 +85,8 @@ const CALLS = {
     return { png, width, height, metadata: { prompt, seed: `${seed}` } };
   },
 
-  async verdict({ verdict }, { repeats }, tell) {
-    for (const { role } of verdict.networks) {
-      await tell({ stage: 'loading', network: role });
-      for (let run = 1; run <= repeats; run++)
-        await tell({ stage: 'measuring', network: role, run, runs: repeats });
-    }
+  async verdict({ verdict }, _, tell) {
+    for (const { role } of verdict.networks) await tell({ stage: 'measuring', network: role });
     return verdict;
   },
 

@@ -146,7 +146,7 @@ def test_a_negative_prompt_needs_a_second_pass(
     ("hold", "text", "value", "preview"),
     [
         ("loading text_encoder", "Compiling the text encoder", None, False),
-        ("loading unet", "Compiling the U-Net", 0.4, False),
+        ("loading unet", "Compiling the U-Net", None, False),
         ("encoding", "Reading the prompt", None, False),
         ("denoising 0", "Step 1 of 20", 0, False),
         ("denoising 7", "Step 7 of 20, 1.2 s each, 16 s left", 0.35, True),

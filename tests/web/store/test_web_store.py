@@ -18,7 +18,7 @@ from tests.web.store.tab import (
     require_whole,
     wait_for,
 )
-from tests.web_host import Answer, WebHost
+from tests.web_host import Answer, WebHost, web_host
 
 
 def test_all_files_are_fetched_once_and_progress_is_told(
@@ -262,3 +262,19 @@ def test_one_that_fails_ends_the_others_and_they_go_on_later(
     assert host.ranges("model/c.bin") == []
     tab.ask("fetch", list(files.values()))
     require_whole(tab, *files.values())
+
+
+def test_another_server_is_asked_for_the_rest_without_its_leave(
+    tab: Tab, host: WebHost, files: dict[str, File], a: File
+) -> None:
+    """It would have to allow If-Range, and to show what a range is: here it allows no more than reading."""
+    with web_host(host.folder) as other:
+        other.plan(A, Answer(stall=CUT, cut=CUT))
+        fetching = tab.begin("fetch", [a], None, other.base)
+        wait_for(lambda: tab.ask("seen") == CUT)
+        other.release.set()
+        tab.result(fetching)
+        assert other.ranges(A) == [None, f"bytes={CUT}-"]
+        assert [headers["If-Range"] for _, headers in other.asked] == [None, None]
+    assert host.ranges(A) == []
+    require_whole(tab, a)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -136,19 +137,22 @@ def test_a_tab_goes_on_where_another_was_cancelled(
 
 
 def test_nothing_is_deleted_while_another_tab_fetches(
-    tab: Tab, opened: Callable[[str], Tab], host: WebHost, a: File
+    tab: Tab, opened: Callable[[str], Tab], host: WebHost, files: dict[str, File], a: File
 ) -> None:
-    other = opened(tab.where)
+    other, b = opened(tab.where), files["b.bin"]
+    tab.ask("fetch", [b])
     host.plan(A, Answer(stall=CUT))
     fetching = tab.begin("fetch", [a])
     assert host.stalled.wait(60)
-    for call, arguments in (("remove", []), ("prune", [[]])):
-        refused = other.refusal(call, *arguments)
-        assert refused.code == "failed"
-        assert refused.args[1] == "The model is being fetched, perhaps in another tab; end that first."
+    refused = other.refusal("remove")
+    expected = "The model is being fetched, perhaps in another tab; end that first."
+    assert refused.args == ("failed", expected)
+    other.ask("prune", [a])
     host.release.set()
     tab.result(fetching)
-    require_whole(tab, a)
+    require_whole(tab, a, b)
+    other.ask("prune", [a])
+    assert tab.ask("missing", [a, b]) == ["b.bin"]
 
 
 def test_what_no_manifest_needs_is_deleted(tab: Tab, host: WebHost, files: dict[str, File], a: File) -> None:
@@ -180,3 +184,62 @@ def test_opfs_has_files_by_their_sha_256_and_nothing_besides(
     assert tab.ask("names") == sorted([b["sha256"], f"{a['sha256']}.part", f"{a['sha256']}.tag"])
     tab.ask("fetch", [a])
     assert tab.ask("names") == sorted([a["sha256"], b["sha256"]])
+
+
+PARTS = {
+    "all of it": (lambda content: content, []),
+    "all of it, damaged": (lambda content: bytes(7) + content[7:], [None]),
+    "more than it": (lambda content: content + b"x", [None]),
+    "its beginning, without a tag": (lambda content: content[:99], ["bytes=99-"]),
+    "nothing": (lambda content: b"", [None]),
+}
+
+
+@pytest.mark.parametrize("found", PARTS)
+def test_what_an_end_without_warning_left_is_gone_on_with(
+    opened: Callable[[str], Tab], host: WebHost, a: File, found: str
+) -> None:
+    tab, (change, ranges) = opened("worker"), PARTS[found]
+    tab.ask("missing", [a])
+    left = change((host.folder / A).read_bytes())
+    tab.ask("plant", f"{a['sha256']}.part", base64.b64encode(left).decode())
+    assert tab.ask("arrived", [a]) == min(len(left), SIZE)
+    tab.ask("fetch", [a])
+    assert host.ranges(A) == ranges
+    assert tab.ask("names") == [a["sha256"]]
+    require_whole(tab, a)
+
+
+def test_a_whole_file_of_another_length_is_fetched_again(
+    opened: Callable[[str], Tab], host: WebHost, a: File
+) -> None:
+    tab = opened("worker")
+    assert tab.ask("missing", [a]) == ["a.bin"]
+    tab.ask("plant", a["sha256"], "AAAA")
+    assert (tab.ask("missing", [a]), tab.ask("arrived", [a])) == (["a.bin"], 0)
+    tab.ask("fetch", [a])
+    require_whole(tab, a)
+
+
+OPENED = """async (prepare) => {
+    (0, eval)(prepare);
+    const { openStore } = await import('./msd/store.js');
+    const opened = openStore('other').then((store) => store.missing([]));
+    return opened.catch((error) => [error.code, error.message]);
+}"""
+NO_FILES = """
+FileSystemFileHandle.prototype.createSyncAccessHandle = async () => {};
+navigator.storage.getDirectory = () => Promise.reject(new DOMException('not here', 'SecurityError'));
+"""
+NO_CACHES = "caches.open = () => Promise.reject(new DOMException('not here', 'SecurityError'));"
+
+
+def test_a_browser_that_refuses_files_has_a_cache_and_one_without_either_is_told(
+    opened: Callable[[str], Tab],
+) -> None:
+    page = opened("page").page
+    assert page.evaluate(OPENED, NO_FILES) == []
+    assert "msd-store-other" in page.evaluate("caches.keys()")
+    code, message = page.evaluate(OPENED, NO_FILES + NO_CACHES)
+    assert code == "failed"
+    assert message.startswith("This browser keeps no files for this page; use a window that is not private")

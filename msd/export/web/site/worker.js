@@ -24,7 +24,7 @@ const CALLS = {
   remove: async () => (await model()).remove(),
 };
 
-self.addEventListener('message', ({ data }) => {
+addEventListener('message', ({ data }) => {
   if (data.call === 'cancel') running.get(data.args)?.abort();
   else void answer(data);
 });
@@ -34,10 +34,7 @@ async function answer({ id, call, args }) {
   const abort = new AbortController();
   running.set(id, abort);
   try {
-    const options = {
-      signal: abort.signal,
-      onProgress: (/** @type {Progress} */ progress) => send({ id, progress }),
-    };
+    const options = { signal: abort.signal, onProgress: (/** @type {Progress} */ progress) => send({ id, progress }) };
     send({ id, result: await CALLS[call](args, options) });
   } catch (problem) {
     send({ id, error: errorOf(problem) });
@@ -74,8 +71,5 @@ function send(message) {
 /** @param {unknown} problem */
 function errorOf(problem) {
   if (problem instanceof MsdError) return { code: problem.code, message: problem.message };
-  return {
-    code: 'failed',
-    message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}`,
-  };
+  return { code: 'failed', message: `Something unexpected went wrong: ${problem instanceof Error ? problem.message : problem}` };
 }

@@ -37,7 +37,7 @@ export class CacheFolder {
     const parts = new Map();
     const keys = await this.#keys();
     const complete = new Set(keys.filter(([, kind]) => kind === 'whole').map(([name]) => name));
-    for (const [name, kind, , bytes] of keys) {
+    for (const [name, , , bytes] of keys) {
       const sizes = complete.has(name) ? whole : parts;
       sizes.set(name, (sizes.get(name) ?? 0) + Number(bytes ?? 0));
     }

@@ -3,7 +3,7 @@ import { UNET } from './pipeline.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
- * @typedef {import('./manifest.js').Precision} Precision
+ * @typedef {import('./web-manifest.js').Precision} Precision
  * @typedef {import('./manifest.js').WebFile} WebFile
  * @typedef {import('./manifest.js').WebManifest} WebManifest
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork

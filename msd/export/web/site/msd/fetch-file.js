@@ -61,7 +61,7 @@ async function fill(way) {
       if (!(problem instanceof Interruption)) throw problem;
       fruitless = part.size > most ? 0 : fruitless + 1;
       if (fruitless >= patience.tries) throw unreachable(way, problem);
-      await pause(patience.pause * 2 ** fruitless, signal);
+      await pause(patience.pause * 2 ** Math.max(0, fruitless - 1), signal);
     }
   }
 }

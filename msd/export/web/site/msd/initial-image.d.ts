@@ -16,43 +16,22 @@ export function initialImage(photo: Photo, height: number, width: number, { mask
     fit?: Fit;
 }): InitialImage;
 /**
+ * Returns how much of an image changes where nothing is said: 0.8, and all of what a mask says to repaint, as
+ * in diffusers' pipelines.
+ *
+ * @param {{ mask: unknown }} image
+ * @returns {number}
+ */
+export function strengthOf({ mask }: {
+    mask: unknown;
+}): number;
+/**
  * Returns the pixels of an image with 0 where it is to be repainted, float32 NHWC.
  *
  * @param {InitialImage} image
  * @returns {Float32Array<ArrayBuffer>}
  */
 export function maskedPixels({ pixels, mask }: InitialImage): Float32Array<ArrayBuffer>;
-/**
- * @typedef {import('./lanczos.js').Raster} Raster
- */
-/**
- * Pixels as a canvas gives them: four bytes per pixel, row by row, not premultiplied.
- *
- * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number, name?: string }} Photo
- */
-/**
- * Crop the centre to the model's aspect ratio before resizing, or distort the whole image to it.
- *
- * @typedef {'crop' | 'stretch'} Fit
- */
-/**
- * An image to begin with, fitted to a model's size: `pixels` is float32 NHWC RGB in [-1, 1], `mask` has a
- * number per pixel, 1 where the image is repainted and 0 where it is kept, or is null. `description` says
- * what was done.
- *
- * @typedef {object} InitialImage
- * @property {Float32Array<ArrayBuffer>} pixels
- * @property {Float32Array<ArrayBuffer> | null} mask
- * @property {number} width
- * @property {number} height
- * @property {string} description
- */
-/**
- * @typedef {{ left: number, top: number, width: number, height: number }} Box
- */
-/** The strengths of diffusers' image-to-image and inpainting pipelines where none is given. */
-export const STRENGTH: 0.8;
-export const INPAINTING_STRENGTH: 1;
 export type Raster = import("./lanczos.js").Raster;
 /**
  * Pixels as a canvas gives them: four bytes per pixel, row by row, not premultiplied.

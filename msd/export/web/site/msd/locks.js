@@ -1,4 +1,4 @@
-import { MsdError, checkCancelled } from './errors.js';
+import { checkCancelled } from './errors.js';
 
 /**
  * Returns what `work` returns, while no other tab has the lock, or none alone if it is `shared`.
@@ -8,7 +8,7 @@ import { MsdError, checkCancelled } from './errors.js';
  * @param {{ shared?: boolean, signal?: AbortSignal }} options
  * @param {() => Promise<T>} work
  * @returns {Promise<T>}
- * @throws {MsdError} 'cancelled' while it waits for another tab
+ * @throws {import('./errors.js').MsdError} 'cancelled' while it waits for another tab
  */
 export async function withLock(name, { shared = false, signal }, work) {
   checkCancelled(signal);
@@ -26,17 +26,15 @@ export async function withLock(name, { shared = false, signal }, work) {
 }
 
 /**
- * Returns what `work` returns, if no tab has the lock.
+ * Does `work` if no tab has the lock, and returns whether it did.
  *
- * @template T
  * @param {string} name
- * @param {() => Promise<T>} work
- * @returns {Promise<T>}
- * @throws {MsdError} 'failed' where one has
+ * @param {() => Promise<void>} work
+ * @returns {Promise<boolean>}
  */
-export async function withFreeLock(name, work) {
-  return navigator.locks.request(name, { ifAvailable: true }, (lock) => {
-    if (lock) return work();
-    throw new MsdError('failed', 'The model is being fetched, perhaps in another tab; end that first.');
+export async function ifUnlocked(name, work) {
+  return navigator.locks.request(name, { ifAvailable: true }, async (lock) => {
+    if (lock) await work();
+    return lock !== null;
   });
 }

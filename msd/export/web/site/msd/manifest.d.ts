@@ -29,7 +29,6 @@ export type WebProgram = import("./web-manifest.js").WebProgram;
 export type WebNetwork = import("./web-manifest.js").WebNetwork;
 export type ExpectedOutputs = import("./web-manifest.js").ExpectedOutputs;
 export type LiteRtJs = import("./web-manifest.js").LiteRtJs;
-export type Precision = import("./web-manifest.js").Precision;
 /**
  * An input or output of a network; `layout` is 'NHWC' for images and latents.
  */
@@ -171,6 +170,10 @@ export type AppManifest = {
     tokenizer: TokenizerFacts;
     recipe: string;
     precision: string;
+    /**
+     * of the converter, 'msd', and its libraries
+     */
+    versions: Record<string, string>;
     weights: WeightsOrigin;
     /**
      * in bytes

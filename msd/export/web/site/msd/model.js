@@ -14,7 +14,7 @@ import { expectedFiles, judgeNetworks } from './verdict.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
- * @typedef {import('./manifest.js').Precision} Precision
+ * @typedef {import('./web-manifest.js').Precision} Precision
  * @typedef {import('./manifest.js').WebManifest} WebManifest
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
  * @typedef {import('./manifest.js').WebFile} WebFile

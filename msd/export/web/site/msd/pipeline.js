@@ -20,6 +20,7 @@ export const VAE_DECODER = 'vae_decoder';
  * @typedef {import('./manifest.js').Step} Step
  * @typedef {import('./manifest.js').Schedule} Schedule
  * @typedef {import('./network.js').Network} Network
+ * @typedef {import('./start.js').Start} Start
  */
 
 /**

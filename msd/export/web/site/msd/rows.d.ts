@@ -1,33 +1,31 @@
 /**
  * @typedef {import('./manifest.js').ModelFile} ModelFile
- * @typedef {import('./manifest.js').Port} Port
- * @typedef {Float32Array | Int32Array} Values
- * @typedef {{ run(inputs: Record<string, Values>): Promise<Record<string, Values>> }} Runs
+ * @typedef {import('./network.js').Network} Network
+ * @typedef {Float32Array | Int32Array} Tensor
+ * @typedef {Record<string, Tensor>} Tensors
  */
 /**
- * Returns a network's first output for each row of inputs, float32; rows run in batches of what the file
- * takes.
+ * Returns the network's first output for each of `rows`, in as few runs as possible.
  *
- * An input in `shared` is the same for all rows, and is repeated as often as it fits. The last batch is
- * filled with its last row. Throws 'bad-manifest' for inputs that do not fit the file's.
+ * Each row has the inputs of one image, as NHWC; `shared` inputs are the same for all.
  *
- * @param {Runs} network
+ * @param {Network} network
  * @param {ModelFile} file
- * @param {Record<string, Values>[]} rows
+ * @param {Tensors[]} rows
  * @param {Record<string, Float32Array>} [shared]
  * @returns {Promise<Float32Array[]>}
+ * @throws {MsdError} 'bad-manifest' where names or sizes do not fit the file
  */
-export function runRows(network: Runs, file: ModelFile, rows: Record<string, Values>[], shared?: Record<string, Float32Array>): Promise<Float32Array[]>;
+export function runRows(network: Network, file: ModelFile, rows: Tensors[], shared?: Record<string, Float32Array>): Promise<Float32Array[]>;
 /**
- * Returns float32 arrays one after the other.
+ * Returns arrays of one type, one after the other.
  *
- * @param {Float32Array[]} parts
- * @returns {Float32Array}
+ * @template {Tensor} T
+ * @param {T[]} parts
+ * @returns {T}
  */
-export function joined(parts: Float32Array[]): Float32Array;
+export function joined<T extends Tensor>(parts: T[]): T;
 export type ModelFile = import("./manifest.js").ModelFile;
-export type Port = import("./manifest.js").Port;
-export type Values = Float32Array | Int32Array;
-export type Runs = {
-    run(inputs: Record<string, Values>): Promise<Record<string, Values>>;
-};
+export type Network = import("./network.js").Network;
+export type Tensor = Float32Array | Int32Array;
+export type Tensors = Record<string, Tensor>;

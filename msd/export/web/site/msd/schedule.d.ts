@@ -28,18 +28,22 @@ export function applyStep(step: Step, x: Float32Array, output: Float32Array, pre
  */
 export function noised(schedule: Schedule, index: number, clean: Float32Array, noise: Float32Array): Float32Array<ArrayBuffer>;
 /**
- * Returns the schedule for a number of steps, the manifest's first where `steps` is left out; with a
- * `strength`, that of an image that begins from an image.
+ * Returns the schedule for a number of steps, the manifest's first where `steps` is left out; with an `image`
+ * to begin with or a `strength`, that of an image that begins from an image.
  *
- * Throws 'bad-request', which says what there is, where the manifest has no such schedule.
+ * Throws 'bad-request', which says what there is, where the manifest has no such schedule, and for a model
+ * that repaints a part of an image where there is none.
  *
  * @param {AppManifest} manifest
- * @param {{ steps?: number, strength?: number | null }} [wishes]
+ * @param {{ steps?: number, strength?: number, image?: { mask: unknown } | null }} [wishes]
  * @returns {Schedule}
  */
-export function scheduleOf(manifest: AppManifest, { steps, strength }?: {
+export function scheduleOf(manifest: AppManifest, wishes?: {
     steps?: number;
-    strength?: number | null;
+    strength?: number;
+    image?: {
+        mask: unknown;
+    } | null;
 }): Schedule;
 export type AppManifest = import("./manifest.js").AppManifest;
 export type Schedule = import("./manifest.js").Schedule;

@@ -1,21 +1,19 @@
 /**
- * Returns the start of an image that begins from an image; `noise` is what an image begins with for this
- * seed.
+ * Returns the start of an image; `noise` is what it begins with for this seed, `initial` an image to begin with.
  *
  * The mask of the latents is the mask's pixel at the top left of each cell. Throws 'bad-request' for a model
  * that begins from no image, an image of another size, and a model that repaints where there is no mask.
  *
  * @param {AppManifest} manifest
- * @param {{ image: InitialImage, strength: number, seed: number | bigint, noise: Float32Array }} wishes
+ * @param {(InitialImage & { strength: number }) | null} initial
+ * @param {number | bigint} seed
+ * @param {Float32Array} noise
  * @param {RunEncoder} run
  * @returns {Promise<Start>}
  */
-export function startFromImage(manifest: AppManifest, { image, strength, seed, noise }: {
-    image: InitialImage;
+export function startFrom(manifest: AppManifest, initial: (InitialImage & {
     strength: number;
-    seed: number | bigint;
-    noise: Float32Array;
-}, run: RunEncoder): Promise<Start>;
+}) | null, seed: number | bigint, noise: Float32Array, run: RunEncoder): Promise<Start>;
 /**
  * Returns how the model begins from an image; throws 'bad-request' where it cannot, or this one does not fit.
  *

@@ -1,7 +1,7 @@
 import { Arrival, sum } from './arrival.js';
 import { MsdError } from './errors.js';
 import { PATIENCE, fetchFile } from './fetch-file.js';
-import { withFreeLock, withLock } from './locks.js';
+import { ifUnlocked, withLock } from './locks.js';
 import { sha256 } from './sha256.js';
 import { openFolder } from './storage.js';
 
@@ -114,27 +114,30 @@ export class Store {
   }
 
   /**
-   * Deletes all that is none of these files.
+   * Deletes all that is none of these files, unless files are being fetched.
    *
    * @param {readonly WebFile[]} files
-   * @throws {MsdError} 'failed' while files are fetched
    */
   async prune(files) {
-    const kept = new Set(files.map((file) => file.sha256));
-    await withFreeLock(this.#lock, async () => {
-      const { whole, parts } = await this.#folder.sizes();
-      const names = new Set([...whole.keys(), ...parts.keys()]);
-      for (const name of names) if (!kept.has(name)) await this.#folder.delete(name);
-    });
+    await ifUnlocked(this.#lock, () => this.#keep(files));
   }
 
   /**
    * Deletes everything.
    *
-   * @throws {MsdError} 'failed' while files are fetched
+   * @throws {MsdError} 'failed' while files are being fetched
    */
   async remove() {
-    await this.prune([]);
+    if (await ifUnlocked(this.#lock, () => this.#keep([]))) return;
+    throw new MsdError('failed', 'The model is being fetched, perhaps in another tab; end that first.');
+  }
+
+  /** @param {readonly WebFile[]} files */
+  async #keep(files) {
+    const kept = new Set(files.map((file) => file.sha256));
+    const { whole, parts } = await this.#folder.sizes();
+    const names = new Set([...whole.keys(), ...parts.keys()]);
+    for (const name of names) if (!kept.has(name)) await this.#folder.delete(name);
   }
 
   /**

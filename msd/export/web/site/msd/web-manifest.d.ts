@@ -8,6 +8,7 @@
  * @returns {WebManifest}
  */
 export function parseWebManifest(json: string): WebManifest;
+export type Precision = "fp16" | "fp32";
 /**
  * A file that the page keeps; `file` is its path from the manifest's folder, with slashes.
  */
@@ -41,7 +42,6 @@ export type ExpectedOutputs = {
     tokens: number;
     outputs: Record<string, WebFile>;
 };
-export type Precision = "fp16" | "fp32";
 /**
  * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` by precision
  * for the runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
@@ -49,7 +49,10 @@ export type Precision = "fp16" | "fp32";
 export type WebNetwork = {
     role: string;
     operations: number;
-    programs: Partial<Record<Precision, WebProgram>>;
+    /**
+     * by precision, 'fp16' or 'fp32'
+     */
+    programs: Record<string, WebProgram>;
     model: WebFile[];
     expected?: ExpectedOutputs | null | undefined;
 };

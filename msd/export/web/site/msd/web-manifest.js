@@ -3,6 +3,8 @@ import { check, damaged, integer, list, nullable, oneOf, parseFormat, record, te
 /** The format of web-manifest.json that this library reads. */
 const FORMAT = 1;
 
+/** @typedef {'fp16' | 'fp32'} Precision */
+
 /**
  * A file that the page keeps; `file` is its path from the manifest's folder, with slashes.
  *

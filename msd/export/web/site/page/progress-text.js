@@ -35,7 +35,7 @@ export function progressText(progress) {
     case 'decoding':
       return 'Decoding';
     case 'measuring':
-      return measuring(progress);
+      return `Measuring ${networkName(progress.network)}`;
   }
 }
 
@@ -49,12 +49,8 @@ export function progressFraction(progress) {
   switch (progress.stage) {
     case 'fetching':
       return progress.total ? progress.bytes / progress.total : null;
-    case 'loading':
-      return progress.fraction ?? null;
     case 'denoising':
       return progress.step / progress.steps;
-    case 'measuring':
-      return progress.runs ? (progress.run ?? 0) / progress.runs : null;
     default:
       return null;
   }
@@ -65,9 +61,4 @@ function denoising({ step, steps, seconds }) {
   if (!step) return `Step 1 of ${steps}`;
   const left = seconds * (steps - step);
   return `Step ${step} of ${steps}, ${duration(seconds)} each${left ? `, ${duration(left)} left` : ''}`;
-}
-
-/** @param {Extract<Progress, { stage: 'measuring' }>} progress */
-function measuring({ network, run, runs }) {
-  return `Measuring ${networkName(network)}${runs ? `, run ${run} of ${runs}` : ''}`;
 }

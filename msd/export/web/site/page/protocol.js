@@ -9,16 +9,8 @@
  *
  * `cancel` takes the number of the question to end, which is then answered with the error 'cancelled'.
  *
- * @typedef {{ rgba: Uint8ClampedArray, width: number, height: number }} Pixels
- * RGBA, row by row.
- *
- * @typedef {{ stage: 'fetching', bytes: number, total: number }
- *   | { stage: 'loading', network: string, fraction?: number }
- *   | { stage: 'encoding' }
- *   | { stage: 'denoising', step: number, steps: number, seconds: number, preview?: Pixels }
- *   | { stage: 'decoding' }
- *   | { stage: 'measuring', network: string, run?: number, runs?: number }} Progress
- * `step` steps are done, which took `seconds` each.
+ * @typedef {import('../msd/progress.js').Picture} Pixels
+ * @typedef {import('../msd/progress.js').Progress} Progress
  *
  * @typedef {object} ModelFacts
  * @property {string} name

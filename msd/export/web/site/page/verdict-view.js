@@ -13,6 +13,9 @@ import { canShare, save, share } from './share.js';
 /** Runs of each network; the median counts. */
 const REPEATS = 5;
 
+/** Facts in sentences. */
+const WIDE = new Set(['Browser', 'Problem', 'Not on the GPU']);
+
 /** The page's second view: what each network does on this device's GPU, in numbers. */
 export class VerdictView {
   #measure = find(HTMLButtonElement, 'measure');
@@ -101,7 +104,9 @@ function deviceCard({ runtime, adapter, precision, browser }) {
 /** @param {NetworkVerdict} network */
 function networkCard(network) {
   const name = networkName(network.role).replace(/^the (.)/, (_, first) => first.toUpperCase());
-  const { operations, delegated, partitions, dispatches, open_ms, first_ms, runs_ms, gpu_bytes } = network;
+  if (network.failure) return card(name, [['Problem', network.failure]]);
+  const { operations, delegated, partitions, dispatches, open_ms, first_ms, runs_ms, gpu_bytes, log } =
+    network;
   return card(name, [
     ['On the GPU', `${delegated} of ${operations} operations`],
     dispatches === null ? ['Partitions', partitions] : ['Dispatches', dispatches],
@@ -110,7 +115,7 @@ function networkCard(network) {
     [`Median of ${runs_ms.length} runs`, runs_ms.length ? shortTime(median(runs_ms)) : null],
     ['Agreement (PSNR)', agreement(network)],
     ['GPU memory', gpu_bytes === null ? null : size(gpu_bytes)],
-    ['Problem', network.failure],
+    ['Not on the GPU', log.length ? log.join(' ') : null],
   ]);
 }
 
@@ -135,7 +140,7 @@ function card(title, facts) {
   const rows = known.map(([name, value]) =>
     create(
       'div',
-      { className: name === 'Problem' ? 'wide' : '' },
+      { className: WIDE.has(name) ? 'wide' : '' },
       create('dt', { textContent: name }),
       create('dd', { textContent: String(value) }),
     ),

@@ -1,0 +1,2 @@
+export { MsdError } from "./errors.js";
+export { Model, openModel } from "./model.js";
