@@ -44,30 +44,32 @@ class LiteRtFile:
 def _loader(name: str, sha256: str) -> LiteRtFile:
     path = f"wasm/{name}.js"
     end = "\n// Export using a UMD style export, or ES6 exports if selected\n"
-    return LiteRtFile(CORE, path, sha256, path, ((end, f"\nglobalThis.ModuleFactory = ModuleFactory;\n{end}"),))
+    edit = (end, f"\nglobalThis.ModuleFactory = ModuleFactory;\n{end}")
+    return LiteRtFile(CORE, path, sha256, target=path, edits=(edit,))
 
 
 def _binary(name: str, sha256: str) -> LiteRtFile:
-    return LiteRtFile(CORE, f"wasm/{name}.wasm", sha256, f"wasm/{name}.wasm")
+    path = f"wasm/{name}.wasm"
+    return LiteRtFile(CORE, path, sha256, target=path)
 
 
 PARTS = (
     LiteRtFile(
-        CORE,
-        "dist/index.js",
-        "e7daccc3a31eef890848a737ccb863ded5f046a6b40c3fdc0556495adeb5d9b3",
-        "litert.js",
-        (
+        package=CORE,
+        path="dist/index.js",
+        sha256="e7daccc3a31eef890848a737ccb863ded5f046a6b40c3fdc0556495adeb5d9b3",
+        target="litert.js",
+        edits=(
             ('from "@litertjs/wasm-utils";', 'from "./wasm-utils.js";'),
             ("\n//# sourceMappingURL=index.js.map", ""),
         ),
     ),
     LiteRtFile(
-        UTILS,
-        "dist/bundle.js",
-        "c9c6c95a4e8692dd8a01f5d2d19dbe741b59c95c29d51bed19a22496760a9c62",
-        "wasm-utils.js",
-        (
+        package=UTILS,
+        path="dist/bundle.js",
+        sha256="c9c6c95a4e8692dd8a01f5d2d19dbe741b59c95c29d51bed19a22496760a9c62",
+        target="wasm-utils.js",
+        edits=(
             ("importScripts(scriptUrl.toString());", "await import(scriptUrl.toString());"),
             ('script.crossOrigin = "anonymous";', 'script.type = "module";'),
             ("\n//# sourceMappingURL=bundle.js.map", ""),
