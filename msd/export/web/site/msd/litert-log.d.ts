@@ -18,4 +18,8 @@ export type LiteRtLog = {
      * the kinds of operations that the GPU does not take, each with the reason
      */
     refusals: string[];
+    /**
+     * other lines about what went wrong
+     */
+    errors: string[];
 };

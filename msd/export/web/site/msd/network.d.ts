@@ -23,9 +23,9 @@ export type NetworkFacts = {
      */
     partitions?: number | undefined;
     /**
-     * the GPU's words for operations that it does not take
+     * what LiteRT said while it compiled the file
      */
-    refusals?: string[] | undefined;
+    log?: string[] | undefined;
     /**
      * of msd's own program
      */
