@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from msd.bench.browser import browser_benchmark
 from msd.bench.result import Refusal
 from msd.bench.table import remarks, tables
-from msd.bundle import open_bundle
+from msd.bundle import ConvertedFile, open_bundle
 from msd.cli import msd
 from msd.errors import BadReport
 from msd.export.app.manifest import describe
@@ -24,36 +24,37 @@ ROLES = {"text_encoder": (1.0, 100.5), "unet": (40.0, 47.25), "vae_decoder": (25
 """The milliseconds of a run, and the PSNR of the output, of each network."""
 
 
+def network(role: str, file: ConvertedFile) -> dict[str, Any]:
+    milliseconds, psnr = ROLES[role]
+    distance = {
+        "output": "y",
+        "psnr_db": psnr,
+        "max_difference": 0.01 if psnr else 0.0,
+        "max_reference": 3.0,
+        "finite": True,
+        "identical": psnr is None,
+    }
+    return {
+        "role": role,
+        "sha256": file.sha256,
+        "operations": file.operations,
+        "delegated": file.operations,
+        "partitions": 1,
+        "dispatches": 400,
+        "open_ms": 700.0,
+        "first_ms": 3 * milliseconds,
+        "runs_ms": [milliseconds + i for i in range(5)],
+        "outputs": [distance],
+        "gpu_bytes": 123_000_000,
+        "failure": None,
+        "log": [],
+    }
+
+
 def measured(folder: Path, **changes: Any) -> dict[str, Any]:
     """Return a page's verdict on the bundle in `folder`; `changes` are those of the U-Net."""
     components = open_bundle(folder).manifest.components
-    networks = [
-        {
-            "role": role,
-            "sha256": components[role].sha256,
-            "operations": components[role].operations,
-            "delegated": components[role].operations,
-            "partitions": 1,
-            "dispatches": 400,
-            "open_ms": 700.0,
-            "first_ms": 3 * milliseconds,
-            "runs_ms": [milliseconds + i for i in range(5)],
-            "outputs": [
-                {
-                    "output": "y",
-                    "psnr_db": psnr,
-                    "max_difference": 0.01 if psnr else 0.0,
-                    "max_reference": 3.0,
-                    "finite": True,
-                    "identical": psnr is None,
-                }
-            ],
-            "gpu_bytes": 123_000_000,
-            "failure": None,
-            "log": [],
-        }
-        for role, (milliseconds, psnr) in ROLES.items()
-    ]
+    networks = [network(role, components[role]) for role in ROLES]
     networks[1] |= changes
     return {
         "format": 1,

@@ -102,10 +102,12 @@ def test_the_commands_of_the_readme_run(
         result = CliRunner().invoke(command, [*words[1:], *QUICKLY.get(name, "").split()])
         assert result.exit_code == 0, f"{line}\n{result.output}"
         ran.add(name)
-    assert ran == {"msd-convert", "delegation-report", "generate", "bench", "regress", "export-android"}
+    exports = {"export-android", "export-web"}
+    assert ran == {"msd-convert", "delegation-report", "generate", "bench", "regress", *exports}
     assert Path("astronaut.png").exists()
     assert Path("report/index.html").exists()
     assert Path("sd21-android/README.md").exists()
+    assert Path("site/index.html").exists()
 
 
 WRONG = {
