@@ -27,7 +27,7 @@ ROLES = ("text_encoder", "unet", "vae_decoder")
 
 
 @dataclass(frozen=True)
-class Network:
+class WrittenNetwork:
     """What the site has of one network."""
 
     programs: dict[str, WebProgram]
@@ -40,7 +40,7 @@ class NetworkSite:
 
     folder: Path
     bundle: Bundle
-    networks: dict[str, Network]
+    networks: dict[str, WrittenNetwork]
 
 
 def tiny_bundle(factory: pytest.TempPathFactory) -> Bundle:
@@ -63,7 +63,7 @@ def write_site(folder: Path, bundle: Bundle) -> NetworkSite:
     model = folder / "model"
     model.mkdir()
     networks = {
-        role: Network(
+        role: WrittenNetwork(
             write_programs(bundle.path(role), role, model),
             write_expected(bundle.path(role), role, bundle.component(role).inputs, model),
         )

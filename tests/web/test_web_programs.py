@@ -96,8 +96,19 @@ def test_only_limits_beyond_the_defaults_are_listed() -> None:
     """The binding that is a uniform counts for no storage binding."""
     pipeline = ComputePipeline("k", "", ("storage", "uniform"))
     places = (Place(0, 0, Gpu.binding_bytes + 16), Place(1, 0, Gpu.binding_bytes + 32))
-    step = ProgramStep(0, places, (1, 1, 1), 0, 0, 0, "")
-    program = Program((Gpu.buffer_bytes + 48, 16), b"", (), (pipeline,), (step,), {}, {}, 0)
+    step = ProgramStep(
+        pipeline=0, places=places, groups=(1, 1, 1), flops=0, arithmetic=0, bytes=0, operation=""
+    )
+    program = Program(
+        buffers=(Gpu.buffer_bytes + 48, 16),
+        params=b"",
+        constants=(),
+        pipelines=(pipeline,),
+        steps=(step,),
+        inputs={},
+        outputs={},
+        least_arena=0,
+    )
     assert limits(program) == {
         "maxBufferSize": Gpu.buffer_bytes + 48,
         "maxStorageBufferBindingSize": Gpu.binding_bytes + 16,

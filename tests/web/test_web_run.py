@@ -220,3 +220,29 @@ def test_inputs_that_do_not_fit(inputs_: str, message: str, site: NetworkSite, p
     return caught(() => network.run({inputs_}));
     """
     assert evaluate(page, script, facts_of(site)["text_encoder"]) == ["MsdError", "bad-request", message]
+
+
+def test_a_gpu_whose_memory_is_full(site: NetworkSite, page: Page) -> None:
+    """SwiftShader's never is: a scope says so in its place, and everything allocated is freed."""
+    script = """
+    const device = await openDevice(await findGpu());
+    device.popErrorScope = async () => new GPUOutOfMemoryError('full');
+    let alive = 0;
+    const create = device.createBuffer.bind(device);
+    device.createBuffer = (given) => {
+      const buffer = create(given);
+      const destroy = buffer.destroy.bind(buffer);
+      alive += 1;
+      buffer.destroy = () => { alive -= 1; destroy(); };
+      return buffer;
+    };
+    return [await caught(async () => openProgram(device, await described(given), shardOf(given))), alive];
+    """
+    network = facts_of(site)["text_encoder"]
+    (_, code, message), alive = evaluate(page, script, network)
+    megabytes = -(-network["programs"]["fp32"]["memory"] // 10**6)
+    assert (code, message) == (
+        "out-of-memory",
+        f"The GPU has too little memory for a network of {megabytes} MB.",
+    )
+    assert alive == 0

@@ -28,7 +28,7 @@ LICENCE = "LICENSE"
 
 
 @dataclass(frozen=True)
-class Part:
+class LiteRtFile:
     """A file of LiteRT.js: its package and path there, its SHA-256, its path in `FOLDER`, and what changes.
 
     `edits` are pairs of a text that occurs once and another in its place.
@@ -41,33 +41,35 @@ class Part:
     edits: tuple[tuple[str, str], ...] = ()
 
 
-def _loader(name: str, sha256: str) -> Part:
+def _loader(name: str, sha256: str) -> LiteRtFile:
     path = f"wasm/{name}.js"
     end = "\n// Export using a UMD style export, or ES6 exports if selected\n"
-    return Part(CORE, path, sha256, path, ((end, f"\nglobalThis.ModuleFactory = ModuleFactory;\n{end}"),))
+    edit = (end, f"\nglobalThis.ModuleFactory = ModuleFactory;\n{end}")
+    return LiteRtFile(CORE, path, sha256, target=path, edits=(edit,))
 
 
-def _binary(name: str, sha256: str) -> Part:
-    return Part(CORE, f"wasm/{name}.wasm", sha256, f"wasm/{name}.wasm")
+def _binary(name: str, sha256: str) -> LiteRtFile:
+    path = f"wasm/{name}.wasm"
+    return LiteRtFile(CORE, path, sha256, target=path)
 
 
 PARTS = (
-    Part(
-        CORE,
-        "dist/index.js",
-        "e7daccc3a31eef890848a737ccb863ded5f046a6b40c3fdc0556495adeb5d9b3",
-        "litert.js",
-        (
+    LiteRtFile(
+        package=CORE,
+        path="dist/index.js",
+        sha256="e7daccc3a31eef890848a737ccb863ded5f046a6b40c3fdc0556495adeb5d9b3",
+        target="litert.js",
+        edits=(
             ('from "@litertjs/wasm-utils";', 'from "./wasm-utils.js";'),
             ("\n//# sourceMappingURL=index.js.map", ""),
         ),
     ),
-    Part(
-        UTILS,
-        "dist/bundle.js",
-        "c9c6c95a4e8692dd8a01f5d2d19dbe741b59c95c29d51bed19a22496760a9c62",
-        "wasm-utils.js",
-        (
+    LiteRtFile(
+        package=UTILS,
+        path="dist/bundle.js",
+        sha256="c9c6c95a4e8692dd8a01f5d2d19dbe741b59c95c29d51bed19a22496760a9c62",
+        target="wasm-utils.js",
+        edits=(
             ("importScripts(scriptUrl.toString());", "await import(scriptUrl.toString());"),
             ('script.crossOrigin = "anonymous";', 'script.type = "module";'),
             ("\n//# sourceMappingURL=bundle.js.map", ""),
@@ -118,7 +120,7 @@ def write_shards(path: Path, folder: Path) -> tuple[WebFile, ...]:
     return tuple(shards)
 
 
-def _parts(packages: Path | None) -> Iterator[tuple[Part, bytes]]:
+def _parts(packages: Path | None) -> Iterator[tuple[LiteRtFile, bytes]]:
     """Yield each part with its content, which is what it should be."""
     folder = packages or fetched_packages()
     for part in PARTS:
@@ -135,7 +137,7 @@ def _parts(packages: Path | None) -> Iterator[tuple[Part, bytes]]:
         yield part, content
 
 
-def _edited(part: Part, content: bytes) -> bytes:
+def _edited(part: LiteRtFile, content: bytes) -> bytes:
     for before, after in part.edits:
         assert content.count(before.encode()) == 1, f"{part.path} has {before!r} once: its SHA-256 is known"
         content = content.replace(before.encode(), after.encode())
