@@ -25,6 +25,7 @@ PROMPT = "three red circles and then two blue squares " * 12
 GENERATE = (
     OPENING
     + """
+import { MsdError } from './msd/errors.js';
 import { parseAppManifest } from './msd/manifest.js';
 import { Pipeline } from './msd/pipeline.js';
 import { Tokenizer } from './msd/tokenizer.js';
@@ -34,7 +35,13 @@ const results = [];
 for (const [manifest, tokens, merges, wishes, plan] of input[1]) {
   const app = parseAppManifest(manifest);
   const [log, told, abort] = [[], [], new AbortController()];
-  const open = async (role) => openSums(app.files.find((file) => file.role === role), log);
+  let others = 0;
+  const open = async (role) => {
+    if (plan.alone && others) throw new MsdError('out-of-memory', 'The GPU is full.');
+    const network = openSums(app.files.find((file) => file.role === role), log);
+    others += 1;
+    return { ...network, close: () => { others -= 1; network.close(); } };
+  };
   const pipeline = new Pipeline(app, new Tokenizer(tokens, merges, app.tokenizer), open);
   const photo = wishes.image;
   const mask = photo?.mask ? floats(photo.mask) : null;
@@ -61,11 +68,14 @@ console.log(JSON.stringify(results));
 )
 
 
-def case(folder: Path, times: int = 1, cancel: int = 0, **wishes: Any) -> list[Any]:
-    """Return what `GENERATE` takes: an app's files, what is asked for, and how often."""
+def case(folder: Path, times: int = 1, cancel: int = 0, alone: bool = False, **wishes: Any) -> list[Any]:
+    """Return what `GENERATE` takes: an app's files, what is asked for, and how often.
+
+    With `alone`, the GPU has memory for one network at a time.
+    """
     texts = [(folder / name).read_text("utf-8") for name in (NAME, VOCABULARY, MERGES)]
     asked = {"prompt": PROMPT, "negativePrompt": NEGATIVE, "seed": str(SEED), "steps": STEPS, **wishes}
-    return [*texts, asked, {"times": times, "cancel": cancel}]
+    return [*texts, asked, {"times": times, "cancel": cancel, "alone": alone}]
 
 
 def generated(*cases: list[Any]) -> list[dict[str, Any]]:
@@ -226,3 +236,17 @@ def test_impossible_requests_are_refused_and_nothing_is_opened(plain_app: Path, 
     ]
     assert {page["images"][0]["code"] for page in found} == {"bad-request"}
     assert [page["log"] for page in found] == [[]] * len(messages)
+
+
+def test_where_two_networks_do_not_fit_the_others_are_freed_first(plain_app: Path) -> None:
+    roomy, tight = generated(
+        case(plain_app, times=2, previewEvery=2), case(plain_app, times=2, previewEvery=2, alone=True)
+    )
+    assert "latents" in roomy["images"][0]
+    assert tight["images"] == roomy["images"]
+    assert tight["log"].count("open unet") > roomy["log"].count("open unet")
+    opened: set[str] = set()
+    for what, role in (event.split(" ") for event in tight["log"] if not event.startswith("run")):
+        assert what == "close" or not opened, "a network is opened while another is open"
+        opened ^= {role}
+    assert not opened

@@ -121,7 +121,7 @@ export class Pipeline {
    * @param {Watch} watch
    */
   async #denoise(request, schedule, guidance, contexts, start, watch) {
-    const unet = await this.#take(UNET, watch);
+    await this.#take(UNET, watch);
     const steps = schedule.steps.length;
     let latents = start.latents(schedule, changed(request) ?? null);
     /** @type {Float32Array | null} */
@@ -132,6 +132,8 @@ export class Pipeline {
       if (i + 1 === steps) this.#networks.prefetch(VAE_DECODER, watch.signal);
       const rows = contexts.map((context) => ({ latent: this.#input(latents, step, start), context }));
       const shared = { ...timestepInput(this.#app, step), ...guidance.inputs() };
+      // A preview that had no memory beside the U-Net may have freed it.
+      const unet = await this.#networks.take(UNET, watch.signal);
       const outputs = await runRows(unet, this.#file(UNET), rows, shared);
       const place = `step ${i + 1} of ${steps}`;
       const output = requireFinite(guidance.combine(outputs), `The output of the U-Net in ${place}`);
@@ -156,16 +158,23 @@ export class Pipeline {
     if (!texts.every((text) => this.#contexts.has(text))) {
       const encoder = await this.#take(TEXT_ENCODER, watch);
       watch.onProgress?.({ stage: 'encoding' });
-      const found = new Map();
-      for (const text of new Set(texts)) {
-        const chunks = this.#tokenizer.encode(text, this.#app.prompt_chunks);
-        const rows = await runRows(encoder, this.#file(TEXT_ENCODER), chunks.map((tokens) => ({ tokens })));
-        found.set(text, requireFinite(joined(rows), 'The output of the text encoder'));
-      }
-      this.#contexts = found;
+      this.#contexts = await this.#contextsOf([...new Set(texts)], encoder);
       await this.#networks.release(TEXT_ENCODER);
     }
     return texts.map((text) => /** @type {Float32Array} */ (this.#contexts.get(text)));
+  }
+
+  /**
+   * @param {string[]} texts
+   * @param {Network} encoder
+   */
+  async #contextsOf(texts, encoder) {
+    const count = this.#app.prompt_chunks;
+    const chunks = texts.flatMap((text) => this.#tokenizer.encode(text, count).map((tokens) => ({ tokens })));
+    const rows = await runRows(encoder, this.#file(TEXT_ENCODER), chunks);
+    const contexts = texts.map((_, i) => joined(rows.slice(i * count, (i + 1) * count)));
+    for (const context of contexts) requireFinite(context, 'The output of the text encoder');
+    return new Map(texts.map((text, i) => [text, contexts[i]]));
   }
 
   /**
