@@ -17,9 +17,10 @@ from msd.bundle import ConvertedFile, open_bundle
 from msd.cli import msd
 from msd.errors import BadReport
 from msd.export.app.manifest import describe
-from msd.judging.browser import load_browser_verdict
+from msd.judging.browser import browser_verdict_schema, load_browser_verdict
 from msd.report.report import load_report
 
+ROOT = Path(__file__).parents[1]
 ROLES = {"text_encoder": (1.0, 100.5), "unet": (40.0, 47.25), "vae_decoder": (25.0, None)}
 """The milliseconds of a run, and the PSNR of the output, of each network."""
 
@@ -189,3 +190,8 @@ def test_options_that_measure_are_refused_beside_it(demo_int8: Path, tmp_path: P
     for options in (["--no-run"], ["--setup"], ["--pieces", "2"]):
         assert run("report", demo_int8, "--from", path, *options).exit_code == 2
     assert run("bench", demo_int8, "--from", path, "--compare", demo_int8).exit_code == 2
+
+
+def test_the_schema_is_documented() -> None:
+    stored = json.loads((ROOT / "docs" / "web-verdict.schema.json").read_text("utf-8"))
+    assert stored == browser_verdict_schema(), "write docs/web-verdict.schema.json again"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from msd.errors import BadReport
 from msd.files import schema
@@ -135,6 +135,11 @@ def load_browser_verdict(path: Path) -> BrowserVerdict:
     except ValueError as problem:
         raise BadReport(str(problem)) from problem
     return verdict
+
+
+def browser_verdict_schema() -> dict[str, Any]:
+    """Return the JSON Schema of what a page saves."""
+    return schema.document(BrowserVerdict)
 
 
 def _distance(measured: BrowserDistance) -> Distance:

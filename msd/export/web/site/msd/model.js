@@ -123,7 +123,8 @@ export class Model {
   }
 
   /**
-   * Runs each network on this device's GPU, and returns what came of it: docs/web.md describes the JSON.
+   * Runs each network on this device's GPU, and returns what came of it: its JSON Schema is
+   * docs/web-verdict.schema.json.
    *
    * @param {{ repeats?: number } & Watch} [watch]
    */
