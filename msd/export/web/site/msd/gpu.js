@@ -1,3 +1,4 @@
+import { BROWSERS } from './browsers.js';
 import { MsdError } from './errors.js';
 
 /**
@@ -20,9 +21,7 @@ import { MsdError } from './errors.js';
  * @typedef {{ networks: Programs[] }} Needs
  */
 
-const NO_WEBGPU =
-  'This browser has no WebGPU. Chrome and Edge have it (from version 113 on desktops, 121 on Android 12), ' +
-  'Safari from version 26 and Firefox from version 141 on Windows.';
+const NO_WEBGPU = `This browser has no WebGPU. ${BROWSERS}`;
 const INSECURE =
   'This page was not opened securely, and browsers offer WebGPU only where it was: use HTTPS, or localhost.';
 const NO_HALF = 'This GPU has no shader-f16, which arithmetic in float16 needs.';

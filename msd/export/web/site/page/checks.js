@@ -1,4 +1,4 @@
-import { BROWSERS } from './advice.js';
+import { BROWSERS } from '../msd/browsers.js';
 import { size } from './quantity.js';
 
 /**
