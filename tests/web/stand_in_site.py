@@ -154,7 +154,7 @@ def visit(browser: Browser, site: StandInSite, **context: Any) -> Iterator[Visit
     with browser.new_context(**context) as opened:
         visited = Visit(opened.new_page(), site.address)
         yield visited
-        assert visited.faults == []
+        assert visited.faults == [], visited.faults
 
 
 def generate(page: Page, seed: str = "7", prompt: str = PROMPT) -> None:

@@ -38,6 +38,7 @@ def site(tmp_path: Path) -> Iterator[StandInSite]:
 
 def before(page: Page, site: StandInSite) -> None:
     """Show a model that has to be fetched."""
+    page.wait_for_selector(READY)
     site.change_inspection(bytes={**TOTAL, "there": 0})
     page.reload()
     page.wait_for_selector("#fetch")
@@ -45,6 +46,7 @@ def before(page: Page, site: StandInSite) -> None:
 
 def blocked(page: Page, site: StandInSite) -> None:
     """Show a device without a GPU, and without room."""
+    page.wait_for_selector(READY)
     gpu = {"name": "", "precision": "fp32", "problems": ["This browser has no WebGPU."]}
     site.change_inspection(bytes={**TOTAL, "there": 0}, gpu=gpu, space={"used": 0, "available": 3_000_000})
     page.reload()
