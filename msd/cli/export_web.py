@@ -13,6 +13,7 @@ from msd.cli.command import Command
 from msd.cli.export import load_export_report, one_size_of
 from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
+from msd.export.web.manifest import RUNTIMES
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
@@ -30,7 +31,7 @@ Examples:
 @options.export
 @click.option(
     "--runtime",
-    type=click.Choice(["msd", "litert"]),
+    type=click.Choice(RUNTIMES),
     default="msd",
     show_default=True,
     help="What runs the networks: msd's own kernels, or LiteRT.js.",

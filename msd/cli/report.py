@@ -174,7 +174,10 @@ def report(
     """
     files, form = files_of(paths), "json" if as_json else form
     _require_compatible(files, delegates, form, output, setup)
-    _require_sense(audit or not inputs, bool(before) or "worse" not in fail_on)
+    if inputs and not audit:
+        raise click.UsageError("--inputs are for --audit-fp16.")
+    if "worse" in fail_on and not before:
+        raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
     if measured and (not run or setup or pieces > 1):
         raise click.UsageError("--from takes the place of a run; leave out --no-run, --setup and --pieces.")
     if output:
@@ -249,14 +252,6 @@ def _require_compatible(
         raise click.UsageError("--format model-explorer describes one file and one delegate at a time.")
     if output and form == "table":
         raise click.UsageError("--output is for the other formats; choose one with --format.")
-
-
-def _require_sense(inputs_are_read: bool, worse_is_known: bool) -> None:
-    """Refuse options that another one gives their sense."""
-    if not inputs_are_read:
-        raise click.UsageError("--inputs are for --audit-fp16.")
-    if not worse_is_known:
-        raise click.UsageError("--fail-on worse compares with --diff OTHER.json.")
 
 
 def _print(findings: Findings, setup: bool, verbose: bool) -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from msd.bundle import open_bundle
 from msd.cli import msd
-from msd.export.web.manifest import Runtime
+from msd.export.web.manifest import RUNTIMES, Runtime
 from msd.parity import psnr
 from msd.runtime.pipeline import Pipeline
 from tests.shared import shared_folder
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 PROMPT = "two red circles on the left over a striped blue background"
-RUNTIMES: tuple[Runtime, ...] = ("msd", "litert")
 
 
 @pytest.fixture(scope="module")

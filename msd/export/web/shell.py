@@ -10,6 +10,8 @@ import hashlib
 import json
 from pathlib import Path
 
+from msd.bundle import file_facts
+
 NAME = "shell.json"
 MODEL, LITERT = "model", "litert"
 MODEL_FILES = "web-manifest.json", "sd-manifest.json", "tokens.txt", "merges.txt"
@@ -23,8 +25,8 @@ def write_shell(site: Path) -> None:
     `files` and `later` are SHA-256 by path with slashes; `version` is that of all of them. Raises OSError.
     """
     names = sorted(path.relative_to(site).as_posix() for path in site.rglob("*") if path.is_file())
-    files = {name: _sha256(site / name) for name in names if _is_shown(name)}
-    later = {name: _sha256(site / name) for name in names if name.startswith(f"{LITERT}/")}
+    files = {name: file_facts(site / name).sha256 for name in names if _is_shown(name)}
+    later = {name: file_facts(site / name).sha256 for name in names if name.startswith(f"{LITERT}/")}
     version = hashlib.sha256(json.dumps([files, later]).encode()).hexdigest()
     text = json.dumps({"version": version, "files": files, "later": later}, indent=2)
     (site / NAME).write_text(text + "\n", "utf-8")
@@ -36,8 +38,3 @@ def _is_shown(name: str) -> bool:
         return rest in MODEL_FILES
     hidden = folder == LITERT or folder.startswith(".") or name in NOT_SHOWN
     return not hidden and not name.endswith(NOT_SHOWN_ENDINGS)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
