@@ -7,7 +7,7 @@ StableDiffusionInpaintPipeline does both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,11 +22,12 @@ Encode = Callable[[Float, int], Float]
 """Returns the latents of pixels in [-1, 1], with the posterior's noise from the stream of that number."""
 
 IMAGE_STREAM, MASKED_STREAM = 1, 2
+PARTS = "noise", "clean", "mask", "condition"
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What an image starts from, all of it float32 (1, rows, columns, …).
+    """What an image starts from, all of it float32 (1, rows, columns, …); several images have a row each.
 
     `noise`: normal noise. `clean`: the latents of the initial image, or None. `mask`: 1 where the image is
     repainted, one channel, or None. `condition`: what an inpainting denoiser takes beside the latents: the
@@ -69,3 +70,9 @@ def start_from(request: Request, noise: Float, encode: Encode, inpaints: bool) -
     clean = encode(image.pixels, IMAGE_STREAM) if request.effective_strength != 1 else None
     masked = encode(image.pixels * (1 - image.mask), MASKED_STREAM)
     return Start(noise, clean, mask, np.concatenate([mask, masked], -1))
+
+
+def together(starts: Sequence[Start]) -> Start:
+    """Return the starts of several images as one, a row each; all have the same parts."""
+    rows = {name: [getattr(start, name) for start in starts] for name in PARTS}
+    return Start(**{name: None if values[0] is None else np.concatenate(values) for name, values in rows.items()})
