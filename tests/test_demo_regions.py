@@ -28,9 +28,7 @@ def mask_of(text: str) -> np.ndarray:
     return np.array([[cell == "#" for cell in line] for line in text.split()])
 
 
-@given(
-    st.tuples(st.integers(1, 23), st.integers(1, 31)), st.floats(0.05, 0.95), st.integers(0, 2**32 - 1)
-)
+@given(st.tuples(st.integers(1, 23), st.integers(1, 31)), st.floats(0.05, 0.95), st.integers(0, 2**32 - 1))
 def test_regions_are_those_of_scikit_image(shape: tuple[int, int], density: float, seed: int) -> None:
     mask = np.random.default_rng(seed).random(shape) < density
     assert np.array_equal(label(mask), peer(mask, connectivity=1))

@@ -24,8 +24,8 @@ from msd.tensor_spec import TensorSpec
 def torch_backend(checkpoint: Checkpoint, bundle: Bundle, device: str | None = None) -> Backend:
     """Return the backend for the `bundle` of a checkpoint (msd/pytorch/bundle.py).
 
-    `device` is one of PyTorch's; None is a CUDA GPU where there is one, and else the CPU. Arithmetic is float32
-    throughout: convolutions do not use TF32, as they would by default.
+    `device` is one of PyTorch's; None is a CUDA GPU where there is one, and else the CPU. Arithmetic is
+    float32 throughout: convolutions do not use TF32, as they would by default.
     """
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
     return Backend(name=f"pytorch-{where}", open=partial(_open, checkpoint, bundle, where))
@@ -42,7 +42,7 @@ class TorchRunner:
     placement: Placement
     call: Call
     device: str
-    memory: ProcessMemory = ProcessMemory(None, None)
+    memory: ProcessMemory = field(default_factory=lambda: ProcessMemory(None, None))
     log: str = ""
     run_seconds: list[float] = field(default_factory=list)
 

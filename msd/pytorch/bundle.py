@@ -1,4 +1,4 @@
-"""A checkpoint in diffusers' layout, described as the bundle that the runtime would find after a conversion."""
+"""A checkpoint in diffusers' layout, described as the bundle that a conversion would make of it."""
 
 from __future__ import annotations
 
@@ -101,18 +101,16 @@ def _file(
         bytes=sum(file.bytes for file in stored),
         operations=0,
         inputs=tuple(TensorSpec(name, shape, dtype) for name, (shape, dtype) in inputs.items()),
-        outputs=(TensorSpec(component.output, _output_shape(checkpoint, component, size, inputs), "float32"),),
+        outputs=(TensorSpec(component.output, _output_shape(checkpoint, component, size), "float32"),),
     )
 
 
-def _output_shape(
-    checkpoint: Checkpoint, component: Component, size: Size, inputs: InputSpecs
-) -> tuple[int, ...]:
+def _output_shape(checkpoint: Checkpoint, component: Component, size: Size) -> tuple[int, ...]:
     denoiser = checkpoint.family.denoiser
+    inputs: InputSpecs = checkpoint.configs[denoiser.name].inputs(size)
     if component.stage == "denoise":
         return inputs["latent"][0]
     if component.stage == "decode":
         return size.batch, *size.pixels, checkpoint.configs[component.name].out_channels
     fed = next(name for name, feeds in denoiser.feeds.items() if feeds[0].component == component.name)
-    shape, _ = checkpoint.configs[denoiser.name].inputs(size)[fed]
-    return shape
+    return inputs[fed][0]

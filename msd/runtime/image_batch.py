@@ -20,7 +20,7 @@ Float = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class ImageBatch:
-    """Requests of equal steps, guidance and strength; the rows of `context` and `start` follow their order."""
+    """Requests of equal steps, guidance and strength; rows of `context` and `start` are in their order."""
 
     requests: Sequence[Request]
     table: StepTable

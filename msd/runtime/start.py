@@ -22,7 +22,6 @@ Encode = Callable[[Float, int], Float]
 """Returns the latents of pixels in [-1, 1], with the posterior's noise from the stream of that number."""
 
 IMAGE_STREAM, MASKED_STREAM = 1, 2
-PARTS = "noise", "clean", "mask", "condition"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,5 +73,14 @@ def start_from(request: Request, noise: Float, encode: Encode, inpaints: bool) -
 
 def together(starts: Sequence[Start]) -> Start:
     """Return the starts of several images as one, a row each; all have the same parts."""
-    rows = {name: [getattr(start, name) for start in starts] for name in PARTS}
-    return Start(**{name: None if values[0] is None else np.concatenate(values) for name, values in rows.items()})
+    return Start(
+        noise=np.concatenate([start.noise for start in starts]),
+        clean=_rows([start.clean for start in starts]),
+        mask=_rows([start.mask for start in starts]),
+        condition=_rows([start.condition for start in starts]),
+    )
+
+
+def _rows(parts: Sequence[Float | None]) -> Float | None:
+    rows = [part for part in parts if part is not None]
+    return np.concatenate(rows) if rows else None
