@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from msd.comparison.result import Distance, stored
+from msd.comparison.result import ImageDistance, stored
 from msd.demo.captions import Attributes, BadCaption, parse
 from msd.demo.scenes import SIZE
 from msd.demo.scorer import read
@@ -15,14 +15,14 @@ from msd.regress import metrics
 from msd.runtime.image import GeneratedImage
 
 
-def distance(reference: GeneratedImage, image: GeneratedImage, perceptual: bool) -> Distance:
+def distance(reference: GeneratedImage, image: GeneratedImage, perceptual: bool) -> ImageDistance:
     """Return how far an image is from the reference's, which has its size.
 
     `perceptual` adds SSIM, by scikit-image, and the distance of perceptual hashes, by imagehash.
     """
     error = np.linalg.norm(image.latents - reference.latents) / np.linalg.norm(reference.latents)
     pixels = reference.pixels, image.pixels
-    return Distance(
+    return ImageDistance(
         psnr_db=stored(metrics.psnr(*pixels)),
         latent_psnr_db=stored(psnr(reference.latents, image.latents)),
         latent_error=float(error),

@@ -11,7 +11,7 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Distance:
+class ImageDistance:
     """How far an image is from the reference's, or the median of that over all images.
 
     `psnr_db` is 10·log10(255² / mean squared difference) of pixels, and `latent_psnr_db` is
@@ -37,7 +37,7 @@ class ComparedImage:
 
     prompt: str
     seed: int
-    distance: Distance | None = None
+    distance: ImageDistance | None = None
     attributes: float | None = None
     wrong: tuple[str, ...] | None = None
     clip_score: float | None = None
@@ -64,7 +64,7 @@ class Column:
     passes: int
     evaluations: int
     seconds_per_image: float
-    distance: Distance | None
+    distance: ImageDistance | None
     images: tuple[ComparedImage, ...]
     attributes: float | None = None
     all_attributes: float | None = None
@@ -106,9 +106,9 @@ class ComparisonResult:
         )
 
 
-def median_distance(distances: Sequence[Distance]) -> Distance:
+def median_distance(distances: Sequence[ImageDistance]) -> ImageDistance:
     """Return the median of each number; equal images count as infinitely many decibels."""
-    return Distance(
+    return ImageDistance(
         psnr_db=stored(median(unstored(each.psnr_db) for each in distances)),
         latent_psnr_db=stored(median(unstored(each.latent_psnr_db) for each in distances)),
         latent_error=median(each.latent_error for each in distances),
