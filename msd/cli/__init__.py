@@ -20,6 +20,7 @@ COMMANDS = {
     "kernels": ("msd.cli.kernels:kernels", "Measure what each GPU kernel of a network costs."),
     "generate": ("msd.cli.generate:generate", "Generate images with converted files."),
     "regress": ("msd.cli.regress:regress", "Fail when images are worse than golden ones."),
+    "compare": ("msd.cli.compare:compare", "Compare two models by their images of the same prompts."),
     "export-android": (
         "msd.cli.export:export_android",
         "Write an Android project that generates images, or modules for one.",
