@@ -37,7 +37,7 @@ from scripts.full_size_training import measure_full_size
 
 GUIDANCE = ScaleRange(7.5, 7.5)
 STUDENTS = {"one pass": Goal(GUIDANCE), "8 steps": Goal(GUIDANCE, 8), "4 steps": Goal(GUIDANCE, 4)}
-TRAINING = Training(updates=400, batch=512, rate=6e-4, warmup=50)
+TRAINING = Training(updates=250, batch=256, rate=6e-4, warmup=25)
 SMOKE = Training(updates=2, batch=2, rate=1e-4, warmup=1)
 
 
@@ -86,8 +86,8 @@ def row(column: Column) -> dict[str, Any]:
     return {name: value for name, value in asdict(column).items() if name != "images"}
 
 
-def measure_demo(work: Path, out: Path, count: int, trajectories: int, training: Training) -> dict[str, Any]:
-    """Train every student and compare its images with the teacher's; draw the grid."""
+def measure_demo(work: Path, out: Path, count: int, trajectories: int, training: Training) -> None:
+    """Train every student, compare its images with the teacher's, and write what is known by then."""
     prompts = work / "prompts.txt"
     prompts.write_text("\n".join(dict.fromkeys(captions("train", trajectories, 1))), "utf-8")
     settings = DistillationSettings(
@@ -105,15 +105,15 @@ def measure_demo(work: Path, out: Path, count: int, trajectories: int, training:
             ComparedModel(CHECKPOINT),
             ComparedModel(work / name.replace(" ", "-")),
             held_back,
-            batch=64 if torch.cuda.is_available() else 4,
+            batch=256 if torch.cuda.is_available() else 4,
             perceptual=False,
         )
         columns = [row(column) for column in comparison.result.columns]
         result[name] = {**trained, "columns": columns}
+        write("distill-demo", result, out)
         for column in columns:
             say(f"{name}: {json.dumps(column)}")
         contact_sheet(comparison).save(out / f"distill-{name.replace(' ', '-')}.png", optimize=True)
-    return result
 
 
 def write(name: str, figures: dict[str, Any], out: Path) -> None:
@@ -131,15 +131,14 @@ def main() -> None:
 @main.command()
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--captions", "count", default=240, help="Held-back captions to compare images of.")
-@click.option("--trajectories", default=4096)
+@click.option("--trajectories", default=2048)
 @click.option("--smoke", is_flag=True, help="A few updates and images, to try the code on a CPU.")
 def demo(output: Path, count: int, trajectories: int, smoke: bool) -> None:
     """Train students of the demo checkpoint and compare them with it."""
     if smoke:
         count, trajectories = 2, 4
     with tempfile.TemporaryDirectory() as work:
-        figures = measure_demo(Path(work), output, count, trajectories, SMOKE if smoke else TRAINING)
-    write("distill-demo", figures, output)
+        measure_demo(Path(work), output, count, trajectories, SMOKE if smoke else TRAINING)
 
 
 @main.command("full-size")

@@ -106,7 +106,7 @@ class Trajectories:
 
     def __init__(self, plan: TrajectoryPlan, folder: Path, device: str) -> None:
         self.plan, self.device = plan, device
-        self._parts = [np.load(_path(folder, i), mmap_mode="r") for i, _ in enumerate(plan.parts)]
+        self._parts = [np.asarray(np.load(_path(folder, i), mmap_mode="r")) for i, _ in enumerate(plan.parts)]
         self._prompts = torch.tensor([plan.prompt(i) for i in range(plan.count)])
         self._scales = torch.tensor([plan.scale(i) for i in range(plan.count)])
 
@@ -139,8 +139,9 @@ class Trajectories:
 
     def _latents(self, which: Any, steps: Any) -> Any:
         each = self.plan.per_part
-        rows = [self._parts[i // each][i % each, step] for i, step in zip(which, steps, strict=True)]
-        return torch.from_numpy(np.stack(rows).astype(np.float32)).to(self.device)
+        pairs = zip(which.tolist(), steps.tolist(), strict=True)
+        rows = [self._parts[i // each][i % each, step] for i, step in pairs]
+        return torch.from_numpy(np.stack(rows)).to(self.device).float()
 
 
 def make_trajectories(
