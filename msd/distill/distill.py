@@ -69,7 +69,8 @@ def distill(
         observer.on_plan(Announcement(teacher, plan, stages, missing, accelerator.num_processes))
     made = settings.state / f"trajectories-{key[:12]}"
     share = accelerator.process_index, accelerator.num_processes
-    make_trajectories(teacher, plan, made, share, observer.on_trajectories)
+    with accelerator.autocast():
+        make_trajectories(teacher, plan, made, share, observer.on_trajectories)
     accelerator.wait_for_everyone()
     trajectories = Trajectories(plan, made, teacher.device)
     run = _Run(teacher, trajectories, settings, accelerator, observer)
@@ -85,6 +86,7 @@ def start(settings: DistillationSettings) -> Accelerator:
     """Return accelerate's view of this process, set up so that a seed determines the result on one GPU."""
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing that we have not written
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.matmul.allow_tf32 = True
     return Accelerator(

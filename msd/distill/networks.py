@@ -93,7 +93,9 @@ def open_networks(folder: Path, device: str) -> Networks:
         levels=Levels.of(diffusion, device),
         tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
         text_encoder=frozen(_clip(config["text_encoder"], weights["text_encoder"])).to(device),
-        unet=_filled(UNet2DConditionModel.from_config(config["unet"]), weights["unet"]).to(device),
+        unet=_filled(UNet2DConditionModel.from_config(config["unet"]), weights["unet"]).to(
+            device, memory_format=torch.channels_last
+        ),
         vae=frozen(_autoencoder(config["vae"], weights)).to(device),
     )
 

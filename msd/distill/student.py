@@ -26,7 +26,9 @@ def new_student(unet: Any, takes_scale: bool, gradient_checkpointing: bool) -> A
     `takes_scale`: it has diffusers' `time_cond_proj_dim`, of which it makes nothing before it has learnt.
     """
     changes = {"time_cond_proj_dim": SCALE_WIDTH} if takes_scale else {}
-    student = UNet2DConditionModel.from_config({**unet.config, **changes}).to(unet.device)
+    student = UNet2DConditionModel.from_config({**unet.config, **changes}).to(
+        unet.device, memory_format=torch.channels_last
+    )
     student.load_state_dict(unet.state_dict(), strict=not takes_scale)
     if takes_scale:
         torch.nn.init.zeros_(student.time_embedding.cond_proj.weight)
