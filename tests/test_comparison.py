@@ -163,7 +163,7 @@ def test_a_checkpoint_s_images_are_those_of_its_converted_files(demo_float: Path
     assert len(far) == 3
     assert all(value is None or value >= 60 for value in far)
     assert result.columns[0].backend == "cpu"
-    assert result.other.backend.startswith("pytorch-")
+    assert result.other.backend.startswith("PyTorch on ")
     assert result.other.attributes is not None
     assert result.other.attributes == result.columns[0].attributes
 
