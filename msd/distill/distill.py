@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator
+from accelerate import Accelerator, PartialState
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults, file_facts
@@ -21,13 +21,15 @@ from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
 from msd.distill.settings import TEACHER_STEPS, DistillationSettings
 from msd.distill.stages import DistillationStage, plan_stages
 from msd.distill.student import Student, new_student
-from msd.distill.training import LOG, StageRun, TrainingProgress, train
+from msd.distill.training import LOG, StageRun, TrainingProgress, least_bytes, train
 from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
+from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
 from msd.files.fingerprint import fingerprint
 
 MOST_PROMPTS = 1_000_000
 STUDENT = "student.safetensors"
+DTYPES = {"no": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,12 @@ class Announcement:
     plan: TrajectoryPlan
     stages: Sequence[DistillationStage]
     missing: Sequence[str]
-    processes: int
+    least_bytes: int
+
+    @property
+    def turns_to_v(self) -> bool:
+        """Whether the students predict v of a teacher that predicts noise."""
+        return any(stage.prediction != self.teacher.prediction for stage in self.stages)
 
 
 @dataclass(frozen=True)
@@ -65,8 +72,7 @@ def distill(
     key = fingerprint([_weights(teacher), plan.key, settings.precision])
     stages = plan_stages(settings.goal, teacher.prediction, settings.training, key)
     if accelerator.is_main_process:
-        missing = [stage.name for stage in stages if not (settings.state / stage.folder / STUDENT).exists()]
-        observer.on_plan(Announcement(teacher, plan, stages, missing, accelerator.num_processes))
+        observer.on_plan(_announcement(teacher, plan, stages, settings))
     made = settings.state / f"trajectories-{key[:12]}"
     share = accelerator.process_index, accelerator.num_processes
     with accelerator.autocast():
@@ -82,17 +88,47 @@ def distill(
     return result
 
 
+def is_main_process() -> bool:
+    """Return whether this is the process that writes and prints, of those that a launcher started."""
+    return bool(PartialState().is_main_process)
+
+
+def _announcement(
+    teacher: Networks,
+    plan: TrajectoryPlan,
+    stages: Sequence[DistillationStage],
+    settings: DistillationSettings,
+) -> Announcement:
+    parameters = sum(weight.numel() for weight in teacher.unet.parameters())
+    return Announcement(
+        teacher=teacher,
+        plan=plan,
+        stages=stages,
+        missing=[stage.name for stage in stages if not (settings.state / stage.folder / STUDENT).exists()],
+        least_bytes=least_bytes(parameters, settings.training, settings.precision),
+    )
+
+
 def start(settings: DistillationSettings) -> Accelerator:
-    """Return accelerate's view of this process, set up so that a seed determines the result on one GPU."""
+    """Return accelerate's view of this process, set up so that a seed determines the result on one GPU.
+
+    Raises BadConfig for a batch that the processes and parts cannot share.
+    """
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
     torch.use_deterministic_algorithms(True, warn_only=True)
     torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing that we have not written
     torch.backends.cudnn.benchmark = False
     torch.backends.cuda.matmul.allow_tf32 = True
-    return Accelerator(
-        mixed_precision=settings.precision,
-        gradient_accumulation_steps=settings.training.accumulate,
+    training = settings.training
+    accelerator = Accelerator(
+        mixed_precision=settings.precision, gradient_accumulation_steps=training.accumulate
     )
+    if training.batch % (training.accumulate * accelerator.num_processes):
+        raise BadConfig(
+            f"a batch of {training.batch} cannot be shared by {accelerator.num_processes} processes in"
+            f" {training.accumulate} parts each; give a multiple of both"
+        )
+    return accelerator
 
 
 @dataclass(frozen=True)
@@ -121,11 +157,19 @@ class _Run:
         if path.exists():
             unet.load_state_dict(load_file(path))
         else:
-            loss = self._loss(stage, Student(frozen(before.unet), before.prediction))
+            loss = self._loss(stage, self._frozen(before))
             run, on_progress = self._stage_run(stage), self.observer.on_progress
             unet = train(run, unet, loss, self.accelerator, on_progress, self._sampler(stage))
             self._keep(unet, path)
         return Student(unet, stage.prediction)
+
+    def _frozen(self, before: Student) -> Student:
+        """Return what a stage learns from, frozen in the precision of passes; no other is on the GPU."""
+        dtype = DTYPES[self.settings.precision]
+        unet = torch.nn.Module.to(frozen(before.unet), self.teacher.device, dtype)
+        if unet is not self.teacher.unet:
+            self.teacher.unet.to("cpu")
+        return Student(unet, before.prediction)
 
     def _loss(self, stage: DistillationStage, before: Student) -> Loss:
         if stage.steps is None:

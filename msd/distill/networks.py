@@ -1,32 +1,24 @@
-"""The networks of a checkpoint as PyTorch modules: diffusers' U-Net and autoencoder, transformers' CLIP.
-
-Our own readers read the weights, so that every checkpoint that msd-convert takes in diffusers' layout is read
-here, whatever files its weights are in.
-"""
+"""The networks of a checkpoint that is a teacher, and the arithmetic of its diffusion."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import AutoencoderKL, UNet2DConditionModel
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
+from transformers import CLIPTokenizer
 
 from msd.distill.levels import Levels, require_prediction
 from msd.errors import BadCheckpoint
 from msd.files import bounded
-from msd.ir.weights import Weights
+from msd.pytorch import modules
 from msd.runtime.diffusion import Diffusion
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.diffusers import open_folder
 
 PARTS = "text_encoder", "unet", "vae"
-UNUSED_PREFIX = "text_model."
-"""Of CLIP's tensors, by the names of some versions of transformers."""
 
 
 @dataclass(frozen=True)
@@ -92,11 +84,9 @@ def open_networks(folder: Path, device: str) -> Networks:
         diffusion=diffusion,
         levels=Levels.of(diffusion, device),
         tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
-        text_encoder=frozen(_clip(config["text_encoder"], weights["text_encoder"])).to(device),
-        unet=_filled(UNet2DConditionModel.from_config(config["unet"]), weights["unet"]).to(
-            device, memory_format=torch.channels_last
-        ),
-        vae=frozen(_autoencoder(config["vae"], weights)).to(device),
+        text_encoder=frozen(modules.text_encoder(weights["text_encoder"], config["text_encoder"])).to(device),
+        unet=modules.unet(weights["unet"], config["unet"]).to(device, memory_format=torch.channels_last),
+        vae=frozen(modules.autoencoder(weights["vae_decoder"], config["vae"])).to(device),
     )
 
 
@@ -117,34 +107,3 @@ def require_plain(folder: Path, config: Mapping[str, Any]) -> None:
 def frozen(module: Any) -> Any:
     """Return the module, which no longer learns."""
     return module.requires_grad_(False).eval()
-
-
-def frozen_copy(module: Any) -> Any:
-    """Return a copy of a module that does not learn."""
-    return frozen(copy.deepcopy(module))
-
-
-def _clip(config: Mapping[str, Any], weights: Mapping[str, Weights]) -> Any:
-    """Return the text encoder, whose tensors have the names of the installed version of transformers."""
-    network = CLIPTextModel(CLIPTextConfig.from_dict(dict(config)))
-    own = network.state_dict()
-    return _filled(
-        network, {name if name in own else UNUSED_PREFIX + name: tensor for name, tensor in weights.items()}
-    )
-
-
-def _autoencoder(config: Mapping[str, Any], weights: Mapping[str, Mapping[str, Weights]]) -> Any:
-    parts = {**weights.get("vae_encoder", {}), **weights["vae_decoder"]}
-    return _filled(AutoencoderKL.from_config(config), parts, unused=("encoder.", "quant_conv."))
-
-
-def _filled(network: Any, weights: Mapping[str, Weights], unused: tuple[str, ...] = ()) -> Any:
-    """Return the network with these weights; only tensors with the prefixes `unused` may be missing."""
-    state = {name: torch.from_numpy(tensor.load().astype("float32")) for name, tensor in weights.items()}
-    missing, unknown = network.load_state_dict(state, strict=False)
-    missing = [name for name in missing if not name.startswith(unused) and not name.endswith("position_ids")]
-    if missing or unknown:
-        raise BadCheckpoint(
-            f"{type(network).__name__} lacks the tensors {missing[:3]} and does not know {unknown[:3]}"
-        )
-    return network

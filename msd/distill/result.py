@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import torch
 
 from msd.bundle import ImageDefaults
 from msd.distill.networks import Networks
-from msd.files.publication import publish, staged
+from msd.errors import OutputExists
+from msd.files.publication import contents, publish, staged
 from msd.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 
 CARD = "README.md"
@@ -27,6 +28,17 @@ class DistilledCheckpoint:
     scheduler: Mapping[str, Any]
     images: ImageDefaults
     record: Mapping[str, Any]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What distillation.json says."""
+        return {"images": asdict(self.images), **self.record}
+
+
+def require_free(out: Path) -> None:
+    """Raise OutputExists for a folder that has contents, or a file."""
+    if out.exists() and (not out.is_dir() or contents(out)):
+        raise OutputExists(f"{out} exists; give a new folder")
 
 
 def fewer_steps(config: Mapping[str, Any], prediction: str) -> dict[str, Any]:
@@ -53,7 +65,7 @@ def write_result(teacher: Networks, result: DistilledCheckpoint, out: Path) -> N
         _save_unet(teacher, result.unet, folder / "unet")
         _write_json(folder / SCHEDULER, result.scheduler)
         _write_json(folder / INDEX, _index(teacher, result.scheduler))
-        _write_json(folder / DISTILLATION, {"images": vars(result.images), **result.record})
+        _write_json(folder / DISTILLATION, result.facts)
         (folder / CARD).write_text(card(out.name, result.images), "utf-8")
         publish(folder, out, INDEX)
 

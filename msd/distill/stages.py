@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from msd.distill.settings import Goal, Training
 from msd.files.fingerprint import fingerprint
 
-NOISE_STEPS = 8
+NOISE_STEPS = 16
 """The fewest steps of students that predict noise.
 
 Clean latents that are computed from noise multiply its errors where there is hardly any signal, and few steps

@@ -9,13 +9,13 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate import Accelerator
 
 from msd.distill.objectives import Loss
-from msd.distill.settings import Training
+from msd.distill.settings import Precision, Training
 from msd.errors import BadConfig, NotFinite
 from msd.files.fingerprint import fingerprint
 
@@ -93,7 +93,7 @@ def train(
             _save(stage, done, accelerator)
         if accelerator.is_main_process and stage.sample_every and done % stage.sample_every == 0:
             on_sample(accelerator.unwrap_model(model), done)
-    student = accelerator.unwrap_model(model)
+    student = accelerator.unwrap_model(model, keep_fp32_wrapper=False)
     accelerator.free_memory()
     return student
 
@@ -103,6 +103,22 @@ def rate_at(training: Training, update: int) -> float:
     rise = (update + 1) / max(1, training.warmup)
     fall = (training.updates - update) / max(1, training.updates - training.warmup)
     return training.rate * min(1.0, rise, fall)
+
+
+def chosen_precision(name: str) -> Precision:
+    """Return the precision of this name, for "auto" that of the GPU: bf16 where it has that."""
+    if name != "auto":
+        return cast(Precision, name)
+    return "bf16" if torch.cuda.is_available() and torch.cuda.is_bf16_supported() else "no"
+
+
+def least_bytes(parameters: int, training: Training, precision: Precision) -> int:
+    """Return the bytes that weights take on a GPU: the student's, its gradients and moments, and a teacher's.
+
+    AdamW has two moments of each weight, in 4 bytes or 1; the frozen teacher is in the precision of passes.
+    """
+    moments = 2 if training.optimizer == "adamw8bit" else 8
+    return parameters * (4 + 4 + moments + (4 if precision == "no" else 2))
 
 
 def make_optimizer(student: Any, training: Training) -> Any:

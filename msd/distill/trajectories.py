@@ -23,7 +23,7 @@ from msd.distill.settings import Goal, ScaleRange, TeacherData
 from msd.files.atomic import atomic_write
 from msd.files.fingerprint import fingerprint
 
-PART_CELLS = 1 << 15
+PART_CELLS = 1 << 16
 """The latents' rows × columns of all trajectories in one file, which are made together."""
 
 UNPROMPTED = 10
