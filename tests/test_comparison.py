@@ -13,7 +13,6 @@ import pytest
 from PIL import Image
 
 from msd.bundle import open_bundle
-from msd.comparison import model as models
 from msd.comparison.columns import measure_column
 from msd.comparison.compare import Comparison, compare
 from msd.comparison.generated import ColumnPlan, GeneratedColumn
@@ -27,6 +26,7 @@ from msd.demo.captions import Scene, captions
 from msd.demo.scenes import draw
 from msd.errors import BadConfig, OutputExists
 from msd.files import schema
+from msd.pytorch import packages
 from msd.runtime.image import GeneratedImage
 from msd.runtime.noise import noise
 from msd.runtime.pipeline import Pipeline
@@ -209,11 +209,11 @@ def test_no_prompts_and_impossible_steps_are_refused(small: Path) -> None:
 
 def test_a_missing_package_is_named_with_its_extra(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     present = {"torch", "transformers"}
-    monkeypatch.setattr(models, "find_spec", lambda name: object() if name in present else None)
-    with pytest.raises(BadConfig, match=r"needs diffusers to run.*pip install 'msd\[train\]' installs it"):
+    monkeypatch.setattr(packages, "find_spec", lambda name: object() if name in present else None)
+    with pytest.raises(BadConfig, match=r"needs diffusers, and.*pip install 'msd\[train\]' installs it"):
         compare(ComparedModel(small), ComparedModel(small), PROMPTS)
     present.clear()
-    with pytest.raises(BadConfig, match=r"clip needs torch and transformers to run"):
+    with pytest.raises(BadConfig, match=r"clip needs torch and transformers, and"):
         compare(ComparedModel(small), ComparedModel(small), PROMPTS, clip=Path("clip"))
 
 

@@ -12,9 +12,10 @@ from pathlib import Path
 import msd
 from msd.comparison.columns import measure_column
 from msd.comparison.generated import OnColumn, generate_columns, plan_columns
-from msd.comparison.model import BATCH, ComparedModel, open_model, require_packages
+from msd.comparison.model import BATCH, ComparedModel, open_model
 from msd.comparison.result import ComparisonResult
 from msd.errors import BadConfig
+from msd.pytorch.packages import require_packages
 from msd.runners.machine import this_machine
 from msd.runtime.image import GeneratedImage
 
@@ -57,7 +58,7 @@ def compare(
     if not prompts:
         raise BadConfig("there are no prompts to compare images of; give at least one")
     if clip:
-        require_packages(clip, CLIP_PACKAGES)
+        require_packages(clip, *CLIP_PACKAGES)
     plans = plan_columns(open_model(reference, batch, device), open_model(other, batch, device))
     machine = this_machine()
     generated = [*generate_columns(plans, prompts, seed, on_column)]
