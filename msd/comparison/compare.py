@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msd
 from msd.comparison.columns import measure_column
 from msd.comparison.generated import OnColumn, generate_columns, plan_columns
-from msd.comparison.model import BATCH, ComparedModel, open_model, require_packages
+from msd.comparison.model import BATCH, ComparedModel, open_model
 from msd.comparison.result import ComparisonResult
 from msd.errors import BadConfig
+from msd.pytorch.packages import require_packages
+from msd.runners.machine import this_machine
 from msd.runtime.image import GeneratedImage
 
 CLIP_PACKAGES = "torch", "transformers"
+LIBRARIES = "ai-edge-litert", "diffusers", "numpy", "torch", "transformers"
+"""Those that decide images."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +58,9 @@ def compare(
     if not prompts:
         raise BadConfig("there are no prompts to compare images of; give at least one")
     if clip:
-        require_packages(clip, CLIP_PACKAGES)
+        require_packages(clip, *CLIP_PACKAGES)
     plans = plan_columns(open_model(reference, batch, device), open_model(other, batch, device))
+    machine = this_machine()
     generated = [*generate_columns(plans, prompts, seed, on_column)]
     images = tuple(column.images for column in generated)
     result = ComparisonResult(
@@ -63,10 +71,20 @@ def compare(
             measure_column(column, None if column is generated[0] else images[0], perceptual, scores)
             for column, scores in zip(generated, _scores(clip, images, batch, device), strict=True)
         ),
+        machine=machine,
+        versions=_versions(),
         clip=None if clip is None else str(clip),
         at_least_db=at_least_db,
     )
     return Comparison(result, images)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def _scores(

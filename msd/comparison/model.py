@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from msd.bundle import MANIFEST, Bundle, ImageDefaults, open_bundle
 from msd.errors import BadConfig
+from msd.pytorch.packages import require_packages
 from msd.runners.backend import Backend
 from msd.runtime.guidance import Guidance
 from msd.runtime.needs import latent_shape
@@ -83,7 +83,7 @@ def open_model(model: ComparedModel, batch: int = BATCH, device: str | None = No
             f"{folder} is no model: it has neither the {MANIFEST} of a folder that msd-convert wrote nor the"
             f" {INDEX} of a checkpoint in diffusers' layout"
         )
-    require_packages(folder)
+    require_packages(folder, *PACKAGES)
     from msd.pytorch.backend import torch_backend
     from msd.pytorch.bundle import PASSES, checkpoint_bundle
 
@@ -98,14 +98,4 @@ def require_same_latents(reference: OpenedModel, other: OpenedModel) -> None:
         raise BadConfig(
             f"the latents of {reference.model.folder} have the shape {shapes[0]} and those of"
             f" {other.model.folder} {shapes[1]}; models are compared from the same noise, at one image size"
-        )
-
-
-def require_packages(what: Path, packages: tuple[str, ...] = PACKAGES) -> None:
-    """Raise BadConfig where a package that runs `what` is not installed."""
-    missing = [name for name in packages if find_spec(name) is None]
-    if missing:
-        raise BadConfig(
-            f"{what} needs {' and '.join(missing)} to run, and that is not installed;"
-            " pip install 'msd[train]' installs it"
         )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
+from msd.runners.machine import Machine
+
 FORMAT = 1
 
 
@@ -76,14 +78,17 @@ class Column:
 class ComparisonResult:
     """The columns: the reference, the reference at the other's steps unless they are its own, and the other.
 
-    `clip`: the folder of the CLIP model behind the scores, None without one. `at_least_db`: the least median
-    PSNR that was asked of the other model's images.
+    `versions` are those of Python and of the libraries that were there. `clip`: the folder of the CLIP model
+    behind the scores, None without one. `at_least_db`: the least median PSNR that was asked of the other
+    model's images.
     """
 
     msd: str
     prompts: int
     seed: int
     columns: tuple[Column, ...]
+    machine: Machine
+    versions: dict[str, str]
     clip: str | None = None
     at_least_db: float | None = None
     format: int = FORMAT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
@@ -12,11 +13,11 @@ from msd.comparison.result import Column, ComparedImage
 ROWS = 24
 """The most prompts on a sheet: the first ones."""
 
-SIDE, MARGIN, HEAD, LINE = 256, 4, 40, 12
+SIDE, MARGIN, HEAD, LINE = 256, 4, 52, 12
 """The longest side of an image, the space around one, the height of the columns' labels and of a line."""
 
-CAPTION = 200
-"""The width of the prompts."""
+CAPTION, LINES = 200, 9
+"""The width of the prompts, and the most lines of a text."""
 
 
 def contact_sheet(comparison: Comparison) -> Image.Image:
@@ -37,8 +38,9 @@ def contact_sheet(comparison: Comparison) -> Image.Image:
 
 
 def label_of(column: Column) -> str:
-    """Return what a column is, in a few words: its label, its evaluations of the U-Net and its guidance."""
-    return f"{column.label}, {column.evaluations} evaluations, guidance {column.guidance:g}"
+    """Return what a column is in two lines: its label and model; its evaluations and guidance."""
+    name = Path(column.model).absolute().name
+    return f"{column.label}: {name}\n{column.evaluations} evaluations, guidance {column.guidance:g}"
 
 
 def _size(comparison: Comparison) -> tuple[int, int]:
@@ -52,10 +54,10 @@ def _caption(image: ComparedImage) -> str:
 
 
 def _write(page: Image.Image, place: tuple[int, int], text: str, width: int) -> None:
-    """Write text in as many lines of `width` pixels as it takes, up to the height of a small image."""
+    """Write text in lines of `width` pixels."""
     font = ImageFont.load_default(size=10)
     letters = max(8, int(width / font.getlength("n")))
-    lines = textwrap.wrap(text, letters)[:9]
+    lines = [part for line in text.splitlines() for part in textwrap.wrap(line, letters)][:LINES]
     draw = ImageDraw.Draw(page)
     for number, line in enumerate(lines):
         draw.text((place[0], place[1] + number * LINE), line, fill="black", font=font)

@@ -28,7 +28,7 @@ def torch_backend(checkpoint: Checkpoint, bundle: Bundle, device: str | None = N
     float32 throughout: convolutions do not use TF32, as they would by default.
     """
     where = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    return Backend(name=f"pytorch-{where}", open=partial(_open, checkpoint, bundle, where))
+    return Backend(name=f"PyTorch on {_processor(where)}", open=partial(_open, checkpoint, bundle, where))
 
 
 @dataclass

@@ -16,6 +16,7 @@ from transformers import CLIPTextConfig, CLIPTextModel
 from msd.errors import BadCheckpoint
 from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
 from msd.ir.weights import Array, Weights
+from msd.runtime.guidance import EMBEDDING
 from msd.sources.checkpoint import Checkpoint
 
 Tensors = Mapping[str, Any]
@@ -90,7 +91,7 @@ def _denoise(module: Any, inputs: Tensors) -> Any:
         _channels_first(inputs["latent"]),
         inputs["timestep"],
         inputs["context"],
-        timestep_cond=inputs.get("guidance_embedding"),
+        timestep_cond=inputs.get(EMBEDDING),
         return_dict=False,
     )[0]
     return _channels_last(output)

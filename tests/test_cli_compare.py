@@ -1,0 +1,125 @@
+"""`msd compare` from its arguments to the exit code."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from msd.cli import msd
+from msd.comparison.result import ComparisonResult
+from msd.files import schema
+from tests.json_schema import violations
+
+FEW = "--steps-a", 3, "--steps-b", 2
+
+
+def run(*arguments: str | int | Path) -> Result:
+    return CliRunner().invoke(msd, ["compare", *map(str, arguments)], prog_name="msd", terminal_width=100)
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.txt"
+    path.write_text("# mine\na fox\n\nan owl [b]not markup[/b]\na hen\n")
+    return path
+
+
+def test_help(golden: Callable[[str, str], None]) -> None:
+    result = run("--help")
+    assert result.exit_code == 0
+    golden("compare-help.txt", result.output)
+
+
+def test_the_table_has_the_baseline_and_the_evaluations(bundle_folder: Path, prompts: Path) -> None:
+    result = run(bundle_folder, bundle_folder, "--prompts", prompts, *FEW, "--guidance-b", 1)
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout == ""
+    lines = [line.split("│") for line in result.stderr.splitlines() if line.startswith("│")]
+    rows = {cells[1].strip(): [cell.strip() for cell in cells[2:-1]] for cells in lines}
+    for label in ("A, 3 steps", "A, 2 steps", "B, 2 steps"):
+        assert label in result.stderr
+    assert rows["evaluations of the U-Net"] == ["6 = 3 × 2", "4 = 2 × 2", "2 = 2 × 1"]
+    assert rows["guidance"] == ["7.5", "7.5", "1"]
+    assert rows["PSNR of images"][0] == ""
+    assert all(cell.endswith(" dB") for cell in rows["PSNR of images"][1:])
+    assert "attributes right" not in rows
+    assert "CLIP score" not in rows
+    assert "3 prompts, seeds from 0; distances from A at 3 steps are medians" in result.stderr
+
+
+def test_the_json_is_the_result(bundle_folder: Path, prompts: Path) -> None:
+    options = ("--prompts", prompts, *FEW, "--limit", 2, "--seed", 7, "--json")
+    result = run(bundle_folder, bundle_folder, *options)
+    assert result.exit_code == 0, result.stderr
+    parsed = json.loads(result.stdout)
+    assert [*violations(parsed, schema.document(ComparisonResult))] == []
+    assert (parsed["prompts"], parsed["seed"], len(parsed["columns"])) == (2, 7, 3)
+    images = [(each["prompt"], each["seed"]) for each in parsed["columns"][2]["images"]]
+    assert images == [("a fox", 7), ("an owl [b]not markup[/b]", 8)]
+
+
+def test_equal_models_say_so_and_pass_any_gate(bundle_folder: Path, prompts: Path) -> None:
+    result = run(bundle_folder, bundle_folder, "--prompts", prompts, "--steps-a", 2, "--steps-b", 2,
+                 "--at-least", 1000)  # fmt: skip
+    assert result.exit_code == 0, result.stderr
+    (line,) = [line for line in result.stderr.splitlines() if "PSNR of images" in line]
+    assert [cell.strip() for cell in line.split("│")[2:-1]] == ["", "equal"]
+
+
+def test_a_broken_gate_is_exit_code_3_after_everything_is_written(
+    bundle_folder: Path, prompts: Path, tmp_path: Path
+) -> None:
+    options = ("--prompts", prompts, *FEW, "--at-least", 900, "--json", "-o", tmp_path / "report")
+    result = run(bundle_folder, bundle_folder, *options)
+    assert result.exit_code == 3
+    assert "the median PSNR of B, 2 steps is " in result.stderr
+    assert "dB, below 900 dB" in result.stderr
+    assert json.loads(result.stdout) == json.loads((tmp_path / "report" / "result.json").read_text())
+    assert json.loads(result.stdout)["at_least_db"] == 900
+    assert (tmp_path / "report" / "sheet.png").is_file()
+
+
+def test_an_existing_report_is_refused_before_anything_runs(
+    bundle_folder: Path, prompts: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "report").mkdir()
+    (tmp_path / "report" / "result.json").write_text("mine")
+    options = ("--prompts", prompts, *FEW, "-o", tmp_path / "report")
+    result = run(bundle_folder, bundle_folder, *options)
+    assert result.exit_code == 1
+    assert "--force replaces it" in result.stderr
+    assert "A, 3 steps" not in result.stderr
+    assert run(bundle_folder, bundle_folder, *options, "--force").exit_code == 0
+    assert (tmp_path / "report" / "result.json").read_text() != "mine"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("--scheduler-b", "none"), 2, "'none' is none of ddim"),
+        (("--steps-a", 5000), 1, "5000 steps are impossible"),
+        (("--limit", 0), 2, "--limit"),
+        (("--clip", "nowhere"), 1, "cannot be read as a CLIPModel"),
+    ],
+)
+def test_refusals(
+    bundle_folder: Path, prompts: Path, arguments: tuple[str, ...], code: int, sentence: str
+) -> None:
+    options = ("--prompts", prompts, "--steps-b", 1, *arguments)
+    result = run(bundle_folder, bundle_folder, *options)
+    assert result.exit_code == code
+    assert sentence in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_a_file_without_prompts_and_a_folder_without_a_model_are_refused(
+    bundle_folder: Path, prompts: Path, tmp_path: Path
+) -> None:
+    assert "is no model" in run(bundle_folder, tmp_path, "--prompts", prompts).stderr
+    prompts.write_text("# none\n")
+    result = run(bundle_folder, bundle_folder, "--prompts", prompts)
+    assert (result.exit_code, "has no prompt" in result.stderr) == (1, True)
