@@ -23,7 +23,7 @@ IMPORT = re.compile(r"^(?:import|export)\b[^;]*?'(\.[^']+)';", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Size:
+class Transfer:
     """How many bytes some files have, and how many when each is compressed."""
 
     bytes: int
@@ -37,7 +37,7 @@ def main() -> None:
         print(f"{name}: {size.bytes / 1000:.0f} kB, compressed {size.compressed / 1000:.0f} kB")
 
 
-def measured(site: Path) -> dict[str, Size]:
+def measured(site: Path) -> dict[str, Transfer]:
     """Return the sizes of the page and of the library."""
     page = {site / "index.html", site / "page.css", *modules(site / "page" / "main.js")}
     return {"page": _size(page), "library": _size(modules(site / "worker.js"))}
@@ -55,9 +55,9 @@ def modules(root: Path) -> set[Path]:
     return found
 
 
-def _size(files: set[Path]) -> Size:
+def _size(files: set[Path]) -> Transfer:
     texts = [path.read_bytes() for path in files]
-    return Size(sum(map(len, texts)), sum(len(gzip.compress(text)) for text in texts))
+    return Transfer(sum(map(len, texts)), sum(len(gzip.compress(text)) for text in texts))
 
 
 if __name__ == "__main__":

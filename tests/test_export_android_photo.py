@@ -1,4 +1,4 @@
-"""A photo that the app's screen begins from: chosen, shown, changed, kept while the phone turns, and removed."""
+"""A photo that the app begins from: chosen on the screen, shown, kept while the phone turns, and removed."""
 
 from __future__ import annotations
 
