@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from msd.bundle import open_bundle
-from msd.calibration.generated_inputs import collect_inputs, read_prompts, record_inputs
+from msd.calibration.generated_inputs import collect_inputs, record_inputs
+from msd.calibration.prompt_file import read_prompts
 from msd.errors import BadCalibration
 from msd.runners.interpreter import Interpreter
 from msd.runtime.pipeline import Pipeline

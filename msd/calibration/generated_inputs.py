@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from msd import tflite
-from msd.bounds import MOST_PROMPT, MOST_PROMPTS
 from msd.bundle import Bundle, ConvertedFile, ImageDefaults, file_facts
 from msd.calibration.image_inputs import image_inputs, image_port
 from msd.calibration.inputs import Inputs, Runs, open_folder
+from msd.calibration.prompt_file import read_prompts
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
-from msd.files import bounded
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners.runner import Runnable
@@ -182,24 +181,3 @@ def _denoiser_runs(requests: Sequence[Request], denoiser: ConvertedFile, steps: 
             numbers.update(range(start + step * each, start + (step + 1) * each))
         start += request.steps * each
     return numbers
-
-
-def read_prompts(path: Path) -> tuple[str, ...]:
-    """Return the prompts in a UTF-8 text file, one per line, without empty lines and those that begin with #.
-
-    Raises BadCalibration for a file that is missing or is no text, and for none, too many or long prompts.
-    """
-    try:
-        lines = [line.strip() for line in bounded.read_text(path).splitlines()]
-    except (OSError, ValueError) as problem:
-        raise BadCalibration(
-            f"{path} cannot be read as UTF-8 text of one prompt per line: {problem}"
-        ) from problem
-    prompts = tuple(line for line in lines if line and not line.startswith("#"))
-    if not prompts:
-        raise BadCalibration(f"{path} has no prompt; it should have one per line")
-    if len(prompts) > MOST_PROMPTS:
-        raise BadCalibration(f"{path} has {len(prompts)} prompts, and at most {MOST_PROMPTS} are read")
-    if (letters := max(map(len, prompts))) > MOST_PROMPT:
-        raise BadCalibration(f"{path} has a prompt of {letters} letters, and at most {MOST_PROMPT} are read")
-    return prompts

@@ -19,7 +19,9 @@ COMMANDS = {
     "bench": ("msd.cli.bench:bench", "Measure latency and memory, here or on a phone."),
     "kernels": ("msd.cli.kernels:kernels", "Measure what each GPU kernel of a network costs."),
     "generate": ("msd.cli.generate:generate", "Generate images with converted files."),
+    "distill": ("msd.cli.distill:distill", "Train a checkpoint to generate in fewer steps."),
     "regress": ("msd.cli.regress:regress", "Fail when images are worse than golden ones."),
+    "compare": ("msd.cli.compare:compare", "Compare two models by their images of the same prompts."),
     "export-android": (
         "msd.cli.export:export_android",
         "Write an Android project that generates images, or modules for one.",

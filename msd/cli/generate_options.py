@@ -26,7 +26,7 @@ SYNTAXES = click.Choice(["plain", "weights"])
 EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
 
-def _known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+def known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an unknown scheduler."""
     from msd.runtime.scheduler import SCHEDULERS
 
@@ -118,7 +118,7 @@ request_options = options.gathered(
 pipeline_options = options.gathered(
     "settings",
     dict,
-    options.scheduler(_known_scheduler),
+    options.scheduler(known_scheduler),
     click.option(
         "--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run."
     ),

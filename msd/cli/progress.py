@@ -106,6 +106,22 @@ def step_progress() -> Iterator[Callable[[int, int, float], None]]:
 
 
 @contextmanager
+def column_progress() -> Iterator[Callable[[str, int, int], None]]:
+    """Show how many denoising steps of each column's images are done, and how long it takes."""
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    name = TextColumn("{task.description:<14}")
+    with bars(name, BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn()) as shown:
+        yield shown.update
+
+
+@contextmanager
 def benchmark_progress(console: Console) -> Iterator[Callable[[str, float], None]]:
     """Show the measurement in progress, and the part of all measurements that is done."""
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn

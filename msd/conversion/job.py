@@ -95,7 +95,8 @@ class Job:
         """The steps and the guidance of images by default."""
         denoiser = self.networks.get(self.family.denoiser.name)
         takes_guidance = denoiser is not None and EMBEDDING in denoiser.inputs
-        defaults = image_defaults(self.checkpoint.scheduler, takes_guidance)
+        own = None if self.settings.scheduler else self.checkpoint.images
+        defaults = own or image_defaults(self.checkpoint.scheduler, takes_guidance)
         return defaults.unless(self.settings.steps, self.settings.guidance)
 
     @property

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFilter
 
 from msd.demo.captions import Attributes, parse
+from msd.demo.regions import filled, label
 from msd.demo.scenes import CENTRES, FILLS, OUTLINE, SHAPES, SIZE, TONES, Colour, pattern_mask, turned
 
 Floats = npt.NDArray[np.float64]
@@ -67,19 +68,9 @@ def _foreground(pixels: Floats, background: str) -> Mask:
     return np.asarray((seen >= 0) | edge)
 
 
-def _filled(mask: Mask) -> Mask:
-    """Return `mask` with its holes filled."""
-    from skimage.measure import label
-    from skimage.segmentation import clear_border
-
-    return np.asarray(mask | (clear_border(label(~mask, connectivity=1)) > 0))
-
-
 def _objects(foreground: Mask) -> list[Mask]:
     """Return the parts, connected by edges, that are large enough to be objects."""
-    from skimage.measure import label
-
-    labels = label(foreground, connectivity=1)
+    labels = label(foreground)
     areas = np.bincount(labels.ravel())
     return [labels == i for i in range(1, len(areas)) if areas[i] >= _SMALLEST_OBJECT]
 
@@ -164,7 +155,7 @@ def read(image: npt.NDArray[np.uint8]) -> Attributes:
     """
     pixels = _pixels(image)
     background = _background(pixels)
-    foreground = _filled(_foreground(pixels, background))
+    foreground = filled(_foreground(pixels, background))
     things = _objects(foreground)
     shown: Attributes = {"background": background, "pattern": _pattern(pixels, foreground, background)}
     shown["count"] = len(things)

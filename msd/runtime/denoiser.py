@@ -30,9 +30,10 @@ class Denoiser:
         guidance: Guidance,
         condition: Float | None = None,
     ) -> Float:
-        """Return the guided output for `latent` (1, …) in a step; float32 of the same shape.
+        """Return the guided output for `latent` (N, …) of N images in a step; float32 of the same shape.
 
-        `condition` (1, …) are further channels of the network's input, which no step scales.
+        `context` has `guidance.rows` rows for each image, one image's after another's. `condition` (N, …) are
+        further channels of the network's input, which no step scales.
         """
         scaled = np.float32(step.scale) * latent
         if condition is not None:

@@ -65,9 +65,12 @@ class Guidance:
         )
 
     def combine(self, outputs: Float) -> Float:
-        """Return the guided output: (rows, …) → (1, …), the second row pushed away from the first."""
+        """Return the guided output of N images: (N · rows, …) → (N, …).
+
+        With two rows, the second of each image is pushed away from its first.
+        """
         if self.rows == 1:
             return outputs
-        away, towards = outputs[:1], outputs[1:]
+        away, towards = outputs[::2], outputs[1::2]
         guided: Float = away + np.float32(self.scale) * (towards - away)
         return guided

@@ -24,6 +24,7 @@ import msd
 from msd.bundle import Bundle
 from msd.errors import BadConfig
 from msd.families import Family, title_of
+from msd.runners.backend import Backend
 from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions, Precision
@@ -33,6 +34,7 @@ from msd.runtime.execution import Execution, NetworksInMemory
 from msd.runtime.finite import require_finite
 from msd.runtime.guidance import Guidance
 from msd.runtime.image import GeneratedImage, pixels
+from msd.runtime.image_batch import ImageBatch, image_batches
 from msd.runtime.image_encoder import encode_image
 from msd.runtime.initial_image import InitialImage
 from msd.runtime.needs import (
@@ -51,8 +53,7 @@ from msd.runtime.prompt_syntax import PromptSyntax
 from msd.runtime.request import Request
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.start import Start, start_from
-from msd.runtime.step import StepTable
-from msd.runtime.text import Context, encode_prompts
+from msd.runtime.text import encode_prompts
 from msd.runtime.timeline import TimelineRecorder, unwatched
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -61,7 +62,8 @@ LARGE = 1 << 28
 """Each file of a bundle of at least this many bytes runs in a process of its own, on the CPU too."""
 
 OnStep = Callable[[int, int, float], None]
-"""Called after each step with the number of steps done, the number of all, and the seconds of this one."""
+"""Called after each step of each image with the number of steps done, the number of all, and the seconds of
+this one; images that are denoised together share them equally."""
 
 _Show = Callable[[Any, int, int, float, Float], None]
 
@@ -69,18 +71,19 @@ _Show = Callable[[Any, int, int, float, Float], None]
 class Pipeline:
     """Generates images with one bundle; a context manager, which frees the networks that are resident.
 
-    `backend` is a name or an alias (msd.runners.registry); the next three arguments are those of
+    `backend` is one, or its name or alias (msd.runners.registry); the next three arguments are those of
     msd.runners.runner.Conditions. `scheduler` is one of msd.runtime.scheduler.SCHEDULERS, or None for the
     checkpoint's own. `execution` decides when networks are in memory, and `recorder` records it; `wrap` may
-    observe the networks' runs. Raises BadBundle for a bundle without a network or a valid tokenizer,
-    BadConfig for an unknown scheduler, an unknown backend or one that only measures, and, where networks are
-    resident, what `generate` raises.
+    observe the networks' runs. Up to `together` images are denoised at once, in as few runs as the denoiser's
+    batch allows. Raises BadBundle for a bundle without a network or a valid tokenizer, BadConfig for an
+    unknown scheduler, an unknown backend or one that only measures, and, where networks are resident, what
+    `generate` raises.
     """
 
     def __init__(
         self,
         bundle: Bundle,
-        backend: str = "cpu",
+        backend: str | Backend = "cpu",
         threads: int | None = None,
         precision: Precision = "fp32",
         float_weights: bool = True,
@@ -88,6 +91,7 @@ class Pipeline:
         execution: Execution = "pipelined",
         recorder: TimelineRecorder | None = None,
         wrap: Wrap | None = None,
+        together: int = 1,
     ) -> None:
         require_prompts_suffice(bundle)
         self.bundle = bundle
@@ -98,10 +102,12 @@ class Pipeline:
             precision=precision,
             isolation="mapped" if large else "none",
         )
-        self.engine, self._wrap = Engine(find_backend(backend), conditions), wrap
+        found = find_backend(backend) if isinstance(backend, str) else backend
+        self.engine, self._wrap = Engine(found, conditions), wrap
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         require_ids_fit(bundle, self.tokenizer.vocabulary.values())
         self.scheduler = bundle_scheduler(bundle, scheduler)
+        self._together = together
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched
         self._resident = self._load_all() if execution == "resident" else None
 
@@ -166,7 +172,10 @@ class Pipeline:
         latents: Sequence[Float] | None = None,
         on_preview: OnPreview | None = None,
     ) -> list[GeneratedImage]:
-        """Return an image for each request; each network is loaded once for all of them."""
+        """Return an image for each request; each network is loaded once for all of them.
+
+        Up to `together` neighbours of equal steps, guidance and strength are denoised together.
+        """
         tables = [self.scheduler.table(r.steps, r.effective_strength) for r in requests]
         for request in requests:
             require_image(self.bundle, request)
@@ -179,9 +188,9 @@ class Pipeline:
                 sum(len(table.steps) for table in tables), on_step, networks, self.family.decoder.name
             )
             show = on_preview and partial(self._show, on_preview, networks)
+            batches = image_batches(requests, tables, contexts, starts, self._together)
             final_latents = [
-                self._denoise(denoiser, request, table, context, start, counter, show)
-                for request, table, context, start in zip(requests, tables, contexts, starts, strict=True)
+                latent for batch in batches for latent in self._denoise(denoiser, batch, counter, show)
             ]
             networks.release(self.family.denoiser.name)
             decoder = networks.take(self.family.decoder.name)
@@ -264,30 +273,25 @@ class Pipeline:
         return start_from(request, initial_noise, encode, inpaints(self.bundle))
 
     def _denoise(
-        self,
-        denoiser: Denoiser,
-        request: Request,
-        table: StepTable,
-        context: Context,
-        start: Start,
-        counter: _Counter,
-        show: _Show | None,
-    ) -> Float:
-        clean, guidance = None, self.guidance(request.guidance)
-        latent = start.latent(table, request.effective_strength)
+        self, denoiser: Denoiser, batch: ImageBatch, counter: _Counter, show: _Show | None
+    ) -> list[Float]:
+        """Return the final latents of each image of a batch, (1, …) each."""
+        clean, guidance, count = None, self.guidance(batch.guidance), len(batch.requests)
+        table, start = batch.table, batch.start
+        latent = start.latent(table, batch.strength)
         for i, step in enumerate(table.steps, 1):
             begin = time.perf_counter()
-            output = denoiser.predict(latent, step, context, guidance, start.condition)
+            output = denoiser.predict(latent, step, batch.context, guidance, start.condition)
             place = f"step {i} of {len(table.steps)}"
             require_finite(output, f"the output of the {self.family.denoiser.title} in {place}")
-            added = noise(request.seed, latent.shape, i) if step.noise else None
-            latent, clean = step.apply(latent, output, clean, added)
+            latent, clean = step.apply(latent, output, clean, batch.noise(i) if step.noise else None)
             latent = require_finite(start.keep(latent, table, i), f"the latents after {place}")
-            seconds = time.perf_counter() - begin
-            if show:
-                show(request, i, len(table.steps), seconds, clean)
-            counter.add(seconds)
-        return latent
+            seconds = (time.perf_counter() - begin) / count
+            for request, one in zip(batch.requests, np.split(clean, count), strict=True):
+                if show:
+                    show(request, i, len(table.steps), seconds, one)
+                counter.add(seconds)
+        return np.split(latent, count)
 
     def _show(
         self,

@@ -7,7 +7,7 @@ StableDiffusionInpaintPipeline does both.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ IMAGE_STREAM, MASKED_STREAM = 1, 2
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """What an image starts from, all of it float32 (1, rows, columns, …).
+    """What an image starts from, all of it float32 (1, rows, columns, …); several images have a row each.
 
     `noise`: normal noise. `clean`: the latents of the initial image, or None. `mask`: 1 where the image is
     repainted, one channel, or None. `condition`: what an inpainting denoiser takes beside the latents: the
@@ -69,3 +69,18 @@ def start_from(request: Request, noise: Float, encode: Encode, inpaints: bool) -
     clean = encode(image.pixels, IMAGE_STREAM) if request.effective_strength != 1 else None
     masked = encode(image.pixels * (1 - image.mask), MASKED_STREAM)
     return Start(noise, clean, mask, np.concatenate([mask, masked], -1))
+
+
+def together(starts: Sequence[Start]) -> Start:
+    """Return the starts of several images as one, a row each; all have the same parts."""
+    return Start(
+        noise=np.concatenate([start.noise for start in starts]),
+        clean=_rows([start.clean for start in starts]),
+        mask=_rows([start.mask for start in starts]),
+        condition=_rows([start.condition for start in starts]),
+    )
+
+
+def _rows(parts: Sequence[Float | None]) -> Float | None:
+    rows = [part for part in parts if part is not None]
+    return np.concatenate(rows) if rows else None

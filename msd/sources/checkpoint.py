@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from msd.bundle import ImageDefaults
 from msd.families import Family
 from msd.ir.weights import Weights
 from msd.models.networks import Configs
@@ -38,6 +39,7 @@ class Checkpoint:
     `embeddings` those that added tokens, each with these. `replaced` are the components whose weights come
     from another file than the checkpoint's own.
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
+    `images` are the steps and the guidance that the checkpoint names itself, if it does.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Checkpoint:
     embeddings: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     replaced: tuple[str, ...] = ()
     networks: str = "msd"
+    images: ImageDefaults | None = None
 
     def free_name(self, kind: str, path: Path, taken: Collection[str] = ()) -> str:
         """Return a name among `files` that neither these nor `taken` have: many files have equal names."""

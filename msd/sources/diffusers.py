@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msd.bundle import ImageDefaults
 from msd.errors import BadCheckpoint
 from msd.families import Component, Family, Part, families
-from msd.files import bounded
+from msd.files import bounded, schema
 from msd.ir.weights import Weights
 from msd.models.networks import read_configs
 from msd.sources import safetensors
@@ -18,6 +19,8 @@ from msd.sources.checkpoint import Checkpoint
 
 INDEX = "model_index.json"
 SCHEDULER = "scheduler/scheduler_config.json"
+DISTILLATION = "distillation.json"
+"""What `msd distill` writes beside a student: the steps and the guidance of its images, under `images`."""
 
 TOKENIZER_FILES = (
     "vocab.json",
@@ -55,6 +58,7 @@ def open_folder(folder: Path) -> Checkpoint:
         weights={c.name: dict(tensors_of(c.part, stored[c.name].tensors)) for c in present},
         tokenizer={name: partial(_read_file, path) for name, path in tokenizer.items()},
         scheduler=read_json(folder, SCHEDULER),
+        images=_images(folder),
         files=_files(folder, present, tokenizer.values(), stored.values()),
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
@@ -91,8 +95,21 @@ def _files(
     """Return every relevant file by its name inside `folder`, in order."""
     configs = {folder / component.part.folder / "config.json" for component in components}
     weights = {path for each in stored for path in each.files}
-    paths = {folder / INDEX, folder / SCHEDULER, *configs, *tokenizer, *weights}
+    notes = {folder / DISTILLATION} if (folder / DISTILLATION).is_file() else set()
+    paths = {folder / INDEX, folder / SCHEDULER, *configs, *tokenizer, *weights, *notes}
     return {_inside(folder, path): path for path in sorted(paths)}
+
+
+def _images(folder: Path) -> ImageDefaults | None:
+    """Return the steps and the guidance that a distilled checkpoint names, None for one that names none."""
+    if not (folder / DISTILLATION).is_file():
+        return None
+    try:
+        images = schema.read(ImageDefaults, read_json(folder, DISTILLATION).get("images"), "images")
+    except ValueError as problem:
+        raise BadCheckpoint(f"{folder / DISTILLATION} is not valid: {problem}") from problem
+    assert isinstance(images, ImageDefaults)
+    return images
 
 
 def _inside(folder: Path, path: Path) -> str:

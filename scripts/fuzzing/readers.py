@@ -19,8 +19,8 @@ import numpy as np
 
 from msd import tflite
 from msd.bundle import load_manifest
-from msd.calibration.generated_inputs import read_prompts
 from msd.calibration.inputs import read_arrays
+from msd.calibration.prompt_file import read_prompts
 from msd.demo import CHECKPOINT
 from msd.encoding.recipe import read_recipe
 from msd.errors import BadConfig

@@ -1,0 +1,227 @@
+"""`msd distill`: a checkpoint that generates in fewer steps, and without a second pass for guidance."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from msd.bounds import MOST_GUIDANCE
+from msd.cli import options
+from msd.cli.command import Command
+from msd.cli.options import FILE, FOLDER
+from msd.cli.plain import say, say_json
+from msd.cli.progress import component_progress
+
+if TYPE_CHECKING:
+    from msd.distill.distill import Announcement, Observer
+    from msd.distill.settings import DistillationSettings, ScaleRange
+    from msd.distill.training import TrainingProgress
+
+PACKAGES = "accelerate", "diffusers", "torch", "transformers"
+MOST_UPDATES = 10_000_000
+MOST_BATCH = 65_536
+MOST_TRAJECTORIES = 1_000_000
+
+EXAMPLE = """\b
+Examples:
+  msd distill sd21 --prompts prompts.txt --guidance 7.5 --steps 8 -o sd21-8-steps
+  msd distill sd21 --prompts prompts.txt --guidance 2..14 -o sd21-one-pass
+  accelerate launch --num_processes 2 -m msd.cli distill sd21 --prompts prompts.txt --guidance 7.5 -o student
+"""
+
+
+def _scales(ctx: click.Context, parameter: click.Parameter, value: str | None) -> ScaleRange | None:
+    """Read "7.5" or "2..14"."""
+    if value is None:
+        return None
+    from msd.distill.settings import ScaleRange
+
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(?:\.\.(\d{1,9}(?:\.\d{1,9})?))?", value)
+    least, most = (float(match[1]), float(match[2] or match[1])) if match else (0.0, 0.0)
+    if not 1 < least <= most <= MOST_GUIDANCE:
+        raise click.BadParameter(f"{value} is no scale above 1, and no range of them; write 7.5 or 2..14")
+    return ScaleRange(least, most)
+
+
+def _training() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the options of each stage's training, as one argument."""
+    from msd.distill.settings import Training
+
+    usual = Training()
+    counts = {"updates": MOST_UPDATES, "batch": MOST_BATCH, "warmup": MOST_UPDATES, "accumulate": MOST_BATCH}
+    helps = {
+        "updates": "Updates of each stage.",
+        "batch": "Points of trajectories in an update, of all processes together.",
+        "warmup": "Updates in which the learning rate rises.",
+        "accumulate": "Parts of an update, computed one after the other to save memory.",
+    }
+    numbers = [
+        click.option(
+            f"--{name}",
+            type=click.IntRange(0 if name == "warmup" else 1, most),
+            default=getattr(usual, name),
+            show_default=True,
+            metavar="N",
+            help=helps[name],
+        )
+        for name, most in counts.items()
+    ]
+    return options.gathered(
+        "training",
+        Training,
+        *numbers,
+        click.option(
+            "--rate",
+            type=options.Number(0, 1, open=True),
+            default=usual.rate,
+            show_default=True,
+            help="The highest learning rate.",
+        ),
+        click.option(
+            "--optimizer",
+            type=click.Choice(["adamw", "adamw8bit"]),
+            default=usual.optimizer,
+            show_default=True,
+            help="AdamW, or with moments in 8 bits (package bitsandbytes).",
+        ),
+        click.option(
+            "--gradient-checkpointing", is_flag=True, help="Compute activations twice to save memory."
+        ),
+    )
+
+
+@click.command(cls=Command, epilog=EXAMPLE)
+@click.argument("checkpoint", type=FOLDER)
+@click.option("--prompts", type=FILE, required=True, help="A text file of prompts, one per line.")
+@options.output_folder()
+@click.option(
+    "--guidance",
+    callback=_scales,
+    metavar="SCALE|LEAST..MOST",
+    help="Make guidance of this scale part of one pass; a range stays an input.",
+)
+@click.option("--steps", type=options.STEPS, help="Generate in so many steps.", metavar="N")
+@click.option(
+    "--trajectories",
+    type=click.IntRange(1, MOST_TRAJECTORIES),
+    default=2000,
+    show_default=True,
+    metavar="N",
+    help="Images that the teacher generates to learn from.",
+)
+@_training()
+@click.option(
+    "--precision",
+    type=click.Choice(["auto", "no", "bf16", "fp16"]),
+    default="auto",
+    show_default=True,
+    help="Of passes; auto is bf16 on a GPU that has it, else no: float32.",
+)
+@click.option("--seed", type=options.SEED, default=0, show_default=True, help="Decides all random numbers.")
+@click.option("--state", type=FOLDER, metavar="FOLDER", help="Keeps what is done.  [default: OUTPUT.state]")
+@click.option(
+    "--save-every", type=click.IntRange(1), default=200, show_default=True, help="Updates between two states."
+)
+@click.option(
+    "--sample-every",
+    type=click.IntRange(0),
+    default=500,
+    show_default=True,
+    help="Updates between two sheets of images and plots of the loss; 0: none.",
+)
+@options.json_result()
+def distill(checkpoint: Path, output: Path, as_json: bool, **asked: Any) -> None:
+    """Train CHECKPOINT, a folder in diffusers' layout, to generate in one pass a step, or in fewer steps.
+
+    It learns from images that it generates itself for the prompts. An interrupted run goes on where its last
+    state was saved. Needs pip install 'msd[train]'. docs/distill.md explains stages, memory and results.
+    """
+    from msd.pytorch.packages import require_packages
+
+    require_packages("msd distill", *PACKAGES)
+    from msd.distill.distill import distill as distill_checkpoint
+    from msd.distill.distill import is_main_process
+    from msd.distill.result import require_free
+
+    require_free(output)
+    settings = _settings(output, **asked)
+    with component_progress() as on_progress:
+        result = distill_checkpoint(checkpoint, output, settings, _observer(settings, on_progress))
+    if is_main_process():
+        _print_result(output, settings, result.facts, as_json)
+
+
+def _settings(
+    output: Path,
+    prompts: Path,
+    guidance: ScaleRange | None,
+    steps: int | None,
+    trajectories: int,
+    training: Any,
+    precision: str,
+    seed: int,
+    state: Path | None,
+    save_every: int,
+    sample_every: int,
+) -> DistillationSettings:
+    from msd.distill.settings import DistillationSettings, Goal, TeacherData
+    from msd.distill.training import chosen_precision
+
+    if guidance is None and steps is None:
+        raise click.UsageError("give --guidance, --steps, or both: what should the student do?")
+    return DistillationSettings(
+        data=TeacherData(prompts, trajectories, seed),
+        goal=Goal(guidance, steps),
+        state=state or output.with_name(f"{output.name}.state"),
+        training=training,
+        precision=chosen_precision(precision),
+        save_every=save_every,
+        sample_every=sample_every,
+    )
+
+
+def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
+    """Return what shows a distillation's progress in bars."""
+    from msd.distill.distill import Observer
+
+    def on_training(progress: TrainingProgress) -> None:
+        left = f"{progress.seconds_left / 60:.0f} min left"
+        memory = f", {progress.peak_bytes / 1e9:.1f} GB" if progress.peak_bytes else ""
+        what = f"loss {progress.loss:.3g}, {progress.updates_per_second:.2f} updates/s{memory}, {left}"
+        on_progress(progress.stage, what, progress.update, progress.updates)
+
+    return Observer(
+        on_plan=lambda announced: _announce(announced, settings),
+        on_trajectories=lambda done, total: on_progress("trajectories", "", done, total),
+        on_progress=on_training,
+    )
+
+
+def _announce(announced: Announcement, settings: DistillationSettings) -> None:
+    """Say what is going to be done, where, and what it takes."""
+    plan, training = announced.plan, settings.training
+    steps = len(plan.timesteps) - 1
+    megabytes = plan.bytes / 1e6
+    say(f"{plan.count} trajectories of {steps} steps, {megabytes:.0f} MB in {settings.state}", err=True)
+    for stage in announced.stages:
+        done = "" if stage.name in announced.missing else ", done already"
+        said = "v" if stage.prediction == "v_prediction" else "noise"
+        say(f"{stage.name}: {training.updates} updates of {training.batch}, predicts {said}{done}", err=True)
+    if announced.turns_to_v:
+        say("so few steps need a student that predicts v, which this checkpoint does not do yet", err=True)
+    gigabytes = announced.least_bytes / 1e9
+    say(f"weights, gradients and moments take {gigabytes:.1f} GB; activations come on top", err=True)
+
+
+def _print_result(output: Path, settings: DistillationSettings, facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        say_json(json.dumps(facts, indent=2))
+        return
+    images = facts["images"]
+    say(f"{output}: {images['steps']} steps, guidance {images['guidance']:g}")
+    say(f"{settings.state} keeps trajectories and students for other runs; it may be deleted")

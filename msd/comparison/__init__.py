@@ -1,0 +1,1 @@
+"""Compares two models by their images of the same prompts from the same noise."""

@@ -1,0 +1,246 @@
+"""A distillation from a checkpoint to its student's: trajectories, then one stage after the other."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate import Accelerator, PartialState
+from safetensors.torch import load_file, save_file
+
+from msd.bundle import ImageDefaults, file_facts
+from msd.calibration.prompt_file import read_prompts
+from msd.distill.networks import Networks, frozen, open_networks
+from msd.distill.objectives import Loss, guidance_loss, halving_loss
+from msd.distill.result import DistilledCheckpoint, fewer_steps, write_result
+from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
+from msd.distill.settings import TEACHER_STEPS, DistillationSettings
+from msd.distill.stages import DistillationStage, plan_stages
+from msd.distill.student import Student, new_student
+from msd.distill.training import LOG, StageRun, TrainingProgress, least_bytes, train
+from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
+from msd.errors import BadConfig
+from msd.files.atomic import atomic_write
+from msd.files.fingerprint import fingerprint
+
+MOST_PROMPTS = 1_000_000
+STUDENT = "student.safetensors"
+DTYPES = {"no": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+
+
+@dataclass(frozen=True)
+class Announcement:
+    """What a distillation is going to do; `missing` names the stages that no earlier run completed."""
+
+    teacher: Networks
+    plan: TrajectoryPlan
+    stages: Sequence[DistillationStage]
+    missing: Sequence[str]
+    least_bytes: int
+
+    @property
+    def turns_to_v(self) -> bool:
+        """Whether the students predict v of a teacher that predicts noise."""
+        return any(stage.prediction != self.teacher.prediction for stage in self.stages)
+
+
+@dataclass(frozen=True)
+class Observer:
+    """What is called while a distillation runs, on its main process."""
+
+    on_plan: Callable[[Announcement], None]
+    on_trajectories: Callable[[int, int], None]
+    on_progress: Callable[[TrainingProgress], None]
+
+
+def distill(
+    folder: Path, out: Path, settings: DistillationSettings, observer: Observer
+) -> DistilledCheckpoint:
+    """Distil the checkpoint in `folder` to a new one in `out`; what an earlier run completed is not repeated.
+
+    Every process of `accelerate launch` calls this. Raises BadCheckpoint, BadConfig, BadCalibration for bad
+    prompts, NotFinite where a loss is not, and OutputUnwritable.
+    """
+    prompts = read_prompts(settings.data.prompts, MOST_PROMPTS)
+    accelerator = start(settings)
+    teacher = open_networks(folder, str(accelerator.device))
+    plan = TrajectoryPlan.of(teacher, prompts, settings.goal, settings.data)
+    key = fingerprint([_weights(teacher), plan.key, settings.precision])
+    stages = plan_stages(settings.goal, teacher.prediction, settings.training, key)
+    if accelerator.is_main_process:
+        observer.on_plan(_announcement(teacher, plan, stages, settings))
+    made = settings.state / f"trajectories-{key[:12]}"
+    share = accelerator.process_index, accelerator.num_processes
+    with accelerator.autocast():
+        make_trajectories(teacher, plan, made, share, observer.on_trajectories)
+    accelerator.wait_for_everyone()
+    trajectories = Trajectories(plan, made, teacher.device)
+    run = _Run(teacher, trajectories, settings, accelerator, observer)
+    student = run.students(stages)
+    result = run.result(student, stages)
+    if accelerator.is_main_process:
+        write_result(teacher, result, out)
+    accelerator.wait_for_everyone()
+    return result
+
+
+def is_main_process() -> bool:
+    """Return whether this is the process that writes and prints, of those that a launcher started."""
+    return bool(PartialState().is_main_process)
+
+
+def _announcement(
+    teacher: Networks,
+    plan: TrajectoryPlan,
+    stages: Sequence[DistillationStage],
+    settings: DistillationSettings,
+) -> Announcement:
+    parameters = sum(weight.numel() for weight in teacher.unet.parameters())
+    return Announcement(
+        teacher=teacher,
+        plan=plan,
+        stages=stages,
+        missing=[stage.name for stage in stages if not (settings.state / stage.folder / STUDENT).exists()],
+        least_bytes=least_bytes(parameters, settings.training, settings.precision),
+    )
+
+
+def start(settings: DistillationSettings) -> Accelerator:
+    """Return accelerate's view of this process, set up so that a seed determines the result on one GPU.
+
+    Raises BadConfig for a batch that the processes and parts cannot share.
+    """
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # we read nothing that we have not written
+    torch.backends.cudnn.benchmark = False
+    torch.backends.cuda.matmul.allow_tf32 = True
+    training = settings.training
+    accelerator = Accelerator(
+        mixed_precision=settings.precision, gradient_accumulation_steps=training.accumulate
+    )
+    if training.batch % (training.accumulate * accelerator.num_processes):
+        raise BadConfig(
+            f"a batch of {training.batch} cannot be shared by {accelerator.num_processes} processes in"
+            f" {training.accumulate} parts each; give a multiple of both"
+        )
+    return accelerator
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What all stages share."""
+
+    teacher: Networks
+    trajectories: Trajectories
+    settings: DistillationSettings
+    accelerator: Accelerator
+    observer: Observer
+
+    def students(self, stages: Sequence[DistillationStage]) -> Student:
+        """Return the student of the last stage, after all that are missing."""
+        student = Student(self.teacher.unet, self.teacher.prediction)
+        for stage in stages:
+            student = self._student(stage, student)
+        return student
+
+    def _student(self, stage: DistillationStage, before: Student) -> Student:
+        """Return a stage's student: as it was kept, or trained now."""
+        scale, training = self.settings.goal.guidance, self.settings.training
+        takes_scale = bool(scale and scale.is_range)
+        unet = new_student(before.unet, takes_scale, training.gradient_checkpointing)
+        path = self.settings.state / stage.folder / STUDENT
+        if path.exists():
+            unet.load_state_dict(load_file(path))
+        else:
+            loss = self._loss(stage, self._frozen(before))
+            run, on_progress = self._stage_run(stage), self.observer.on_progress
+            unet = train(run, unet, loss, self.accelerator, on_progress, self._sampler(stage))
+            self._keep(unet, path)
+        return Student(unet, stage.prediction)
+
+    def _frozen(self, before: Student) -> Student:
+        """Return what a stage learns from, frozen in the precision of passes; no other is on the GPU."""
+        dtype = DTYPES[self.settings.precision]
+        unet = torch.nn.Module.to(frozen(before.unet), self.teacher.device, dtype)
+        if unet is not self.teacher.unet:
+            self.teacher.unet.to("cpu")
+        return Student(unet, before.prediction)
+
+    def _loss(self, stage: DistillationStage, before: Student) -> Loss:
+        if stage.steps is None:
+            return guidance_loss(self.teacher, self.trajectories, stage.prediction)
+        return halving_loss(self.teacher, before, self.trajectories, stage.steps, stage.prediction)
+
+    def _stage_run(self, stage: DistillationStage) -> StageRun:
+        settings = self.settings
+        return StageRun(
+            name=stage.name,
+            folder=settings.state / stage.folder,
+            training=settings.training,
+            seed=settings.data.seed,
+            save_every=settings.save_every,
+            sample_every=settings.sample_every,
+        )
+
+    def _sampler(self, stage: DistillationStage) -> Callable[[Any, int], None]:
+        """Return a function that writes a sheet of a student's images, and the losses so far."""
+        folder = self.settings.state / stage.folder
+        ids, scale = self.trajectories.plan.ids[:-1][:PROMPTS], self.images.guidance
+        steps = stage.steps or TEACHER_STEPS
+
+        def on_sample(unet: Any, update: int) -> None:
+            latents = sample(self.teacher, Student(unet, stage.prediction), ids, scale, steps)
+            save_sheet(self.teacher.images(latents), folder / f"samples-{update:06}.png")
+            save_losses([folder / LOG], folder / "loss.png")
+
+        return on_sample
+
+    def _keep(self, unet: Any, path: Path) -> None:
+        """Write what a stage has learnt, after which its state is no longer needed."""
+        if self.accelerator.is_main_process:
+            with atomic_write(path) as temporary:
+                save_file(
+                    {name: tensor.contiguous() for name, tensor in unet.state_dict().items()}, temporary
+                )
+        self.accelerator.wait_for_everyone()
+
+    @property
+    def images(self) -> ImageDefaults:
+        """The steps and the guidance of the student's images."""
+        goal, usual = self.settings.goal, ImageDefaults()
+        steps = usual.steps if goal.steps is None else goal.steps
+        if goal.guidance is None:
+            return ImageDefaults(steps, usual.guidance)
+        if goal.guidance.is_range:
+            return ImageDefaults(steps, min(max(usual.guidance, goal.guidance.least), goal.guidance.most))
+        return ImageDefaults(steps, 1.0)
+
+    def result(self, student: Student, stages: Sequence[DistillationStage]) -> DistilledCheckpoint:
+        """Return the checkpoint of the last student."""
+        config = dict(self.teacher.checkpoint.scheduler)
+        few = self.settings.goal.steps is not None
+        settings = self.settings
+        record = {
+            "teacher": self.teacher.checkpoint.name,
+            "guidance": asdict(settings.goal.guidance) if settings.goal.guidance else None,
+            "stages": [stage.name for stage in stages],
+            "training": asdict(settings.training),
+            "trajectories": settings.data.trajectories,
+            "teacher_steps": settings.goal.teacher_steps,
+            "seed": settings.data.seed,
+            "precision": settings.precision,
+        }
+        scheduler = fewer_steps(config, student.prediction) if few else config
+        return DistilledCheckpoint(student.unet, scheduler, self.images, record)
+
+
+def _weights(teacher: Networks) -> list[str]:
+    """Return the SHA-256 of the files that determine the teacher's trajectories."""
+    checkpoint = teacher.checkpoint
+    names = sorted({*checkpoint.weight_files["unet"], *checkpoint.weight_files["text_encoder"]})
+    return [file_facts(checkpoint.files[name]).sha256 for name in names]

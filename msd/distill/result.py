@@ -1,0 +1,102 @@
+"""The student's checkpoint in diffusers' layout: its teacher's, with another U-Net and its own schedule."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from msd.bundle import ImageDefaults
+from msd.distill.networks import Networks
+from msd.errors import OutputExists
+from msd.files.publication import contents, publish, staged
+from msd.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
+
+CARD = "README.md"
+
+
+@dataclass(frozen=True)
+class DistilledCheckpoint:
+    """A student and how its images are generated; `record` says how it was made."""
+
+    unet: Any
+    scheduler: Mapping[str, Any]
+    images: ImageDefaults
+    record: Mapping[str, Any]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What distillation.json says."""
+        return {"images": asdict(self.images), **self.record}
+
+
+def require_free(out: Path) -> None:
+    """Raise OutputExists for a folder that has contents, or a file."""
+    if out.exists() and (not out.is_dir() or contents(out)):
+        raise OutputExists(f"{out} exists; give a new folder")
+
+
+def fewer_steps(config: Mapping[str, Any], prediction: str) -> dict[str, Any]:
+    """Return a scheduler_config.json for a student that was trained for DDIM's trailing timesteps."""
+    return {
+        **config,
+        "_class_name": "DDIMScheduler",
+        "clip_sample": False,
+        "prediction_type": prediction,
+        "set_alpha_to_one": True,
+        "timestep_spacing": "trailing",
+    }
+
+
+def write_result(teacher: Networks, result: DistilledCheckpoint, out: Path) -> None:
+    """Write the student's checkpoint to the folder `out`, which is new; raises OutputUnwritable."""
+    checkpoint = teacher.checkpoint
+    weights = checkpoint.weight_files["unet"]
+    with staged(out) as folder:
+        for name, path in checkpoint.files.items():
+            if name not in weights and name != DISTILLATION:
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, folder / name)
+        _save_unet(teacher, result.unet, folder / "unet")
+        _write_json(folder / SCHEDULER, result.scheduler)
+        _write_json(folder / INDEX, _index(teacher, result.scheduler))
+        _write_json(folder / DISTILLATION, result.facts)
+        (folder / CARD).write_text(card(out.name, result.images), "utf-8")
+        publish(folder, out, INDEX)
+
+
+def card(name: str, images: ImageDefaults) -> str:
+    """Return a README.md that says how images of the checkpoint are generated."""
+    return f"""# {name}
+
+Distilled with `msd distill`: {images.steps} steps, guidance {images.guidance:g}. distillation.json says how.
+
+    msd-convert {name} -o converted
+    msd generate converted --prompt "…" -o image.png
+
+msd takes the steps and the guidance from here. diffusers' pipelines take them as arguments:
+
+    pipe = StableDiffusionPipeline.from_pretrained("{name}")
+    pipe("…", num_inference_steps={images.steps}, guidance_scale={images.guidance:g})
+"""
+
+
+def _save_unet(teacher: Networks, unet: Any, folder: Path) -> None:
+    """Write a U-Net in the precision that its teacher is stored in."""
+    stored = next(iter(teacher.checkpoint.weights["unet"].values())).dtype.name
+    state = {name: tensor.detach().to(getattr(torch, stored)) for name, tensor in unet.state_dict().items()}
+    unet.save_pretrained(folder, state_dict=state)
+
+
+def _index(teacher: Networks, scheduler: Mapping[str, Any]) -> dict[str, Any]:
+    index = json.loads((teacher.folder / INDEX).read_text("utf-8"))
+    return {**index, "scheduler": ["diffusers", scheduler["_class_name"]]}
+
+
+def _write_json(path: Path, values: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(values, indent=2) + "\n", "utf-8")

@@ -1,0 +1,81 @@
+"""What a distillation is asked for, and how it trains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+Precision = Literal["no", "bf16", "fp16"]
+Optimizer = Literal["adamw", "adamw8bit"]
+
+TEACHER_STEPS = 20
+"""The least number of steps of the teacher's trajectories."""
+
+
+@dataclass(frozen=True)
+class ScaleRange:
+    """The scales of guidance that become part of one pass: one, or a range that stays an input."""
+
+    least: float
+    most: float
+
+    @property
+    def is_range(self) -> bool:
+        """Whether the network gets the scale as an input."""
+        return self.least < self.most
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the student should do: guidance in one pass, fewer steps, or both."""
+
+    guidance: ScaleRange | None = None
+    steps: int | None = None
+
+    @property
+    def teacher_steps(self) -> int:
+        """The steps of the teacher's trajectories: `steps`, or 1, doubled until they are enough."""
+        steps = self.steps or 1
+        while steps < TEACHER_STEPS:
+            steps *= 2
+        return steps
+
+
+@dataclass(frozen=True)
+class Training:
+    """The numbers of one stage's training, AdamW with gradients of norm 1 at most.
+
+    The rate rises for `warmup` updates and falls to zero at the last; `batch` is that of all processes
+    together, in `accumulate` parts.
+    """
+
+    updates: int = 2000
+    batch: int = 16
+    rate: float = 5e-5
+    warmup: int = 100
+    accumulate: int = 1
+    optimizer: Optimizer = "adamw"
+    gradient_checkpointing: bool = False
+
+
+@dataclass(frozen=True)
+class TeacherData:
+    """The teacher's trajectories: prompts, one to a line, how many trajectories, and their seed."""
+
+    prompts: Path
+    trajectories: int = 2000
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class DistillationSettings:
+    """Everything that determines a distillation but the checkpoint; `state` is the folder of its stages."""
+
+    data: TeacherData
+    goal: Goal
+    state: Path
+    training: Training = field(default_factory=Training)
+    precision: Precision = "no"
+    save_every: int = 200
+    sample_every: int = 0

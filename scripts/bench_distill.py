@@ -1,0 +1,158 @@
+"""Measure `msd distill`: students of the demo checkpoint beside their teacher, and full-size training.
+
+    python -m scripts.bench_distill demo -o docs/results
+    python -m scripts.bench_distill full-size -o docs/results
+    accelerate launch --num_processes 2 -m scripts.bench_distill full-size -o docs/results
+
+`demo` trains students of one pass at 20, 8 and 4 steps and compares their images of held-back captions with
+the teacher's: ten minutes on a GPU. `full-size` trains Stable Diffusion 2.1's U-Net, with random weights, for
+a few updates of each objective: updates a second, and the allocator's peak.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import tempfile
+import time
+from dataclasses import asdict, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import click
+import torch
+from accelerate import Accelerator
+
+from msd.comparison.compare import compare
+from msd.comparison.model import ComparedModel
+from msd.comparison.result import Column
+from msd.comparison.sheet import contact_sheet
+from msd.demo import CHECKPOINT
+from msd.demo.captions import captions
+from msd.distill.distill import Announcement, Observer, distill
+from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
+from msd.distill.training import TrainingProgress
+from scripts.full_size_training import measure_full_size
+
+GUIDANCE = ScaleRange(7.5, 7.5)
+STUDENTS = {"one pass": Goal(GUIDANCE), "8 steps": Goal(GUIDANCE, 8), "4 steps": Goal(GUIDANCE, 4)}
+TRAINING = Training(updates=400, batch=512, rate=6e-4, warmup=50)
+SMOKE = Training(updates=2, batch=2, rate=1e-4, warmup=1)
+
+
+def say(text: str) -> None:
+    """Print a line now, with the time."""
+    click.echo(f"{time.strftime('%H:%M:%S')} {text}", err=True)
+
+
+def conditions() -> dict[str, Any]:
+    """Return the machine and the versions behind the figures."""
+    packages = "torch", "diffusers", "accelerate", "transformers"
+    cuda = torch.cuda.is_available()
+    return {
+        "device": torch.cuda.get_device_name() if cuda else platform.machine(),
+        "gpus": torch.cuda.device_count(),
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+    }
+
+
+def train_student(name: str, goal: Goal, settings: DistillationSettings, folder: Path) -> dict[str, Any]:
+    """Distil the demo checkpoint to `folder`; return the seconds and the last loss of each stage trained."""
+    stages: dict[str, Any] = {}
+
+    def on_plan(announced: Announcement) -> None:
+        say(f"{name}: {', '.join(announced.missing) or 'nothing'} to train")
+
+    def on_progress(progress: TrainingProgress) -> None:
+        if progress.update == progress.updates:
+            stages[progress.stage] = {
+                "seconds": progress.seconds,
+                "loss": progress.loss,
+                "updates_per_second": progress.updates_per_second,
+                "peak_bytes": progress.peak_bytes,
+            }
+            say(f"{name}: {progress.stage} {stages[progress.stage]}")
+
+    observer = Observer(on_plan, lambda done, total: None, on_progress)
+    begun = time.monotonic()
+    distill(CHECKPOINT, folder, replace(settings, goal=goal), observer)
+    return {"seconds": time.monotonic() - begun, "stages": stages}
+
+
+def row(column: Column) -> dict[str, Any]:
+    """Return what the table says of a column of a comparison."""
+    return {name: value for name, value in asdict(column).items() if name != "images"}
+
+
+def measure_demo(work: Path, out: Path, count: int, trajectories: int, training: Training) -> dict[str, Any]:
+    """Train every student and compare its images with the teacher's; draw the grid."""
+    prompts = work / "prompts.txt"
+    prompts.write_text("\n".join(dict.fromkeys(captions("train", trajectories, 1))), "utf-8")
+    settings = DistillationSettings(
+        data=TeacherData(prompts, trajectories),
+        goal=Goal(GUIDANCE),
+        state=work / "state",
+        training=training,
+        save_every=training.updates,
+    )
+    held_back = [*captions("held-back", count, 0)]
+    result: dict[str, Any] = {"training": asdict(training), "trajectories": trajectories, "captions": count}
+    for name, goal in STUDENTS.items():
+        trained = train_student(name, goal, settings, work / name.replace(" ", "-"))
+        comparison = compare(
+            ComparedModel(CHECKPOINT),
+            ComparedModel(work / name.replace(" ", "-")),
+            held_back,
+            batch=64 if torch.cuda.is_available() else 4,
+            perceptual=False,
+        )
+        columns = [row(column) for column in comparison.result.columns]
+        result[name] = {**trained, "columns": columns}
+        for column in columns:
+            say(f"{name}: {json.dumps(column)}")
+        contact_sheet(comparison).save(out / f"distill-{name.replace(' ', '-')}.png", optimize=True)
+    return result
+
+
+def write(name: str, figures: dict[str, Any], out: Path) -> None:
+    """Write the figures and what they depend on."""
+    path = out / f"{name}.json"
+    path.write_text(json.dumps({**conditions(), **figures}, indent=2) + "\n", "utf-8")
+    say(f"wrote {path}")
+
+
+@click.group(help=__doc__)
+def main() -> None:
+    """Measure msd distill."""
+
+
+@main.command()
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--captions", "count", default=240, help="Held-back captions to compare images of.")
+@click.option("--trajectories", default=4096)
+@click.option("--smoke", is_flag=True, help="A few updates and images, to try the code on a CPU.")
+def demo(output: Path, count: int, trajectories: int, smoke: bool) -> None:
+    """Train students of the demo checkpoint and compare them with it."""
+    if smoke:
+        count, trajectories = 2, 4
+    with tempfile.TemporaryDirectory() as work:
+        figures = measure_demo(Path(work), output, count, trajectories, SMOKE if smoke else TRAINING)
+    write("distill-demo", figures, output)
+
+
+@main.command("full-size")
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--updates", default=20)
+@click.option("--smoke", is_flag=True, help="The demo's U-Net in place of the large one, to try the code.")
+def full_size(output: Path, updates: int, smoke: bool) -> None:
+    """Train Stable Diffusion 2.1's U-Net for a few updates of each objective."""
+    with tempfile.TemporaryDirectory() as work:
+        figures = measure_full_size(Path(work), updates, smoke, say)
+    if Accelerator().is_main_process:
+        write(f"distill-full-size-{Accelerator().num_processes}", figures, output)
+
+
+if __name__ == "__main__":
+    main()
