@@ -15,7 +15,6 @@ public final class ImageDecoder implements AutoCloseable {
     public static final int ALLOCATOR_SHARED_MEMORY = 2;
     public static final int ALLOCATOR_HARDWARE = 3;
     private int allocator = ALLOCATOR_DEFAULT;
-    private boolean unpremultiplied;
     private int sampleSize = 1;
     private ImageDecoder() {}
     @NotNull public static Source createSource(@NotNull ContentResolver cr, @NotNull Uri uri) {
@@ -40,8 +39,7 @@ public final class ImageDecoder implements AutoCloseable {
         int height = Math.max(1, image.getHeight() / sampleSize);
         int[] colors = new int[width * height];
         for (int i = 0; i < colors.length; i++) {
-            int argb = image.getRGB(i % width * sampleSize, i / width * sampleSize);
-            colors[i] = unpremultiplied ? argb : rounded(argb);
+            colors[i] = rounded(image.getRGB(i % width * sampleSize, i / width * sampleSize));
         }
         boolean soft = allocator == ALLOCATOR_SOFTWARE || allocator == ALLOCATOR_SHARED_MEMORY;
         return new Bitmap(colors, width, height, soft ? Bitmap.Config.ARGB_8888 : Bitmap.Config.HARDWARE);
@@ -59,10 +57,6 @@ public final class ImageDecoder implements AutoCloseable {
     }
     public int getAllocator() { return allocator; }
     public void setAllocator(int allocator) { this.allocator = allocator; }
-    public boolean isUnpremultipliedRequired() { return unpremultiplied; }
-    public void setUnpremultipliedRequired(boolean unpremultipliedRequired) {
-        unpremultiplied = unpremultipliedRequired;
-    }
     public void setTargetSampleSize(int sampleSize) {
         if (sampleSize < 1) throw new IllegalArgumentException("sampleSize must be positive! provided " + sampleSize);
         this.sampleSize = sampleSize;

@@ -53,7 +53,6 @@ internal class Gallery(private val context: Context) {
         if (Build.VERSION.SDK_INT < Build.VERSION_CODES.P) throw IOException("Android 8 decodes no image upright")
         val bitmap = ImageDecoder.decodeBitmap(ImageDecoder.createSource(resolver, address)) { decoder, info, _ ->
             decoder.allocator = ImageDecoder.ALLOCATOR_SOFTWARE
-            decoder.isUnpremultipliedRequired = true
             decoder.setTargetSampleSize(sampling(info.size))
         }
         try {
