@@ -53,7 +53,7 @@ def export_projects(folder: Path) -> list[Path]:
 
     Returns their Kotlin besides the library's own, each delivery's in packages of its own, and their R.
     """
-    bundle = open_bundle(write_bundle(folder / "bundle", embeddings={"timestep_embedding": 8}))
+    bundle = open_bundle(write_bundle(folder / "bundle", embeddings={"timestep_embedding": 8}, encoder=True))
     expected = write_expected(folder / "expected.png", bundle, level=GRAY)
     sources: list[Path] = []
     for delivery in DELIVERIES:

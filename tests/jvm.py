@@ -19,9 +19,9 @@ Serve = Callable[[str, dict[str, np.ndarray]], np.ndarray]
 class Jvm:
     """A process that answers commands of tests/kotlin/Main.kt, or of another `main`; a context manager."""
 
-    def __init__(self, path: str, main: str = "dev.msd.runtime.MainKt") -> None:
+    def __init__(self, path: str, main: str = "dev.msd.runtime.MainKt", *options: str) -> None:
         self._process = subprocess.Popen(
-            ["java", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", "-cp", path, main],
+            ["java", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", *options, "-cp", path, main],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import torch
 from diffusers.loaders.single_file_utils import convert_ldm_unet_checkpoint
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from peft import LoraConfig, get_peft_model
 
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.diffusers import open_folder
@@ -82,6 +84,27 @@ def test_files_that_say_alpha_in_their_metadata(rslora: bool, tiny: Tiny, tmp_pa
     assert len(changed) > 20
 
 
+@pytest.mark.parametrize("rslora", [False, True])
+def test_a_folder_of_peft_says_alpha_in_a_file_of_its_own(rslora: bool, tiny: Tiny, tmp_path: Path) -> None:
+    """As diffusers' LCM-LoRA script saves its U-Net; peft merges its own folder."""
+    random = torch.Generator().manual_seed(1)
+    targets = ["to_q", "to_out.0", "ff.net.2", "conv1", "proj_in", "time_emb_proj"]
+    config = LoraConfig(r=3, lora_alpha=5, use_rslora=rslora, target_modules=targets)
+    wrapped = get_peft_model(copy.deepcopy(tiny.modules["unet"]), config)
+    with torch.no_grad():
+        for name, parameter in wrapped.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(generator=random)
+    wrapped.save_pretrained(tmp_path)
+    path = tmp_path / "adapter_model.safetensors"
+    found = merge(tiny.checkpoint, [(path, 1.0)])
+    fused = {name: tensor.numpy() for name, tensor in wrapped.merge_and_unload().state_dict().items()}
+    assert len(require_equal(tiny, found, {"unet": fused})) > 10
+    assert {"lora/adapter_model.safetensors", "lora/adapter_config.json"} <= set(found.weight_files["unet"])
+    assert found.files["lora/adapter_config.json"] == tmp_path / "adapter_config.json"
+    assert found.adapters == {"lora/adapter_model.safetensors": 1.0}
+
+
 @linear
 def test_several_files_add_up(tiny: Tiny, tmp_path: Path) -> None:
     first = loras.save(tmp_path / "first.safetensors", loras.kohya(tiny.factors))
@@ -144,7 +167,15 @@ def bare(tensors: Tensors) -> Tensors:
     }
 
 
-@pytest.mark.parametrize("change", [squeezed, unsqueezed, named, bare])
+def of_peft(tensors: Tensors) -> Tensors:
+    return {f"base_model.model.{name.partition('.')[2]}": tensor for name, tensor in tensors.items()}
+
+
+def of_peft_by_diffusers(tensors: Tensors) -> Tensors:
+    return {name.replace(".", ".base_model.model.", 1): tensor for name, tensor in tensors.items()}
+
+
+@pytest.mark.parametrize("change", [squeezed, unsqueezed, named, bare, of_peft, of_peft_by_diffusers])
 def test_the_same_in_other_forms(change: Callable[[Tensors], Tensors], tiny: Tiny, tmp_path: Path) -> None:
     tensors = loras.peft(tiny.factors)
     plain = loras.save(tmp_path / "plain.safetensors", tensors)

@@ -201,6 +201,26 @@ def test_metadata_that_is_not_json(tiny: Tiny, tmp_path: Path) -> None:
         refuse(tiny, path, "has an invalid lora_adapter_metadata: it is not JSON")
 
 
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (b"{", "it is not JSON"),
+        (b"\xff", "it cannot be read: 'utf-8' codec"),
+        (b"[]", "it is not a JSON object"),
+        (b'{"lora_alpha": "4"}', "lora_alpha is '4', not a float"),
+        (b'{"use_dora": true}', "use_dora is true, and only plain LoRA is supported"),
+    ],
+)
+def test_a_configuration_of_peft_without_sense(
+    config: bytes, message: str, tiny: Tiny, tmp_path: Path
+) -> None:
+    path = loras.save(tmp_path / "adapter_model.safetensors", change(alpha=None))
+    file = tmp_path / "adapter_config.json"
+    file.write_bytes(config)
+    with pytest.raises(BadCheckpoint, match=re.escape(f"{file} is no configuration of a LoRA: {message}")):
+        merge(tiny.checkpoint, [(path, 1.0)])
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("part", ["lora_down.weight", "lora_up.weight", "alpha"])
 def test_values_that_are_not_finite(part: str, value: float, tiny: Tiny, tmp_path: Path) -> None:

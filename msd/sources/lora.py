@@ -17,7 +17,7 @@ from msd.errors import BadCheckpoint, BadConfig
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.ir.weights import Array, Weights
 from msd.sources.checkpoint import Checkpoint
-from msd.sources.lora_alpha import Alphas
+from msd.sources.lora_alpha import Alphas, peft_config
 from msd.sources.lora_names import Layer, layer_names, refuse_others, split
 from msd.sources.safetensors import read_contents
 from msd.sources.stored import Contents
@@ -72,12 +72,14 @@ def _merged(checkpoint: Checkpoint, path: Path, scale: float) -> Checkpoint:
             weights[layer.component][name] = change.added_to(weights[layer.component][name], scale)
             changed.add(layer.component)
     shown_as = checkpoint.free_name("lora", path)
+    config = peft_config(path)
+    files = {shown_as: path} | ({checkpoint.free_name("lora", config): config} if config else {})
     return replace(
         checkpoint,
         weights={c: weights[c] if c in changed else old for c, old in checkpoint.weights.items()},
-        files={**checkpoint.files, shown_as: path},
+        files={**checkpoint.files, **files},
         weight_files={
-            c: (*names, shown_as) if c in changed else names for c, names in checkpoint.weight_files.items()
+            c: (*names, *files) if c in changed else names for c, names in checkpoint.weight_files.items()
         },
         adapters={**checkpoint.adapters, shown_as: scale},
     )

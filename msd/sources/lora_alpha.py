@@ -1,8 +1,9 @@
-"""The alphas of a LoRA, which diffusers and peft store in the file's metadata.
+"""The alphas of a LoRA, which diffusers stores in the file's metadata, and peft in a file beside it.
 
-`lora_adapter_metadata` is peft's LoraConfig as JSON, each key after the component's name and a dot. The
-layer's change is multiplied by alpha / rank (Hu et al., arXiv:2106.09685) or, if `use_rslora`, alpha / √rank
-(Kalajdzievski, arXiv:2312.03732).
+`lora_adapter_metadata` is peft's LoraConfig as JSON, each key after the component's name and a dot;
+adapter_config.json, beside adapter_model.safetensors, has the keys alone. The layer's change is multiplied
+by alpha / rank (Hu et al., arXiv:2106.09685) or, if `use_rslora`, alpha / √rank (Kalajdzievski,
+arXiv:2312.03732).
 """
 
 from __future__ import annotations
@@ -18,17 +19,29 @@ from msd.files import bounded
 from msd.sources.lora_names import Layer
 
 METADATA = "lora_adapter_metadata"
+PEFT_FILE, PEFT_CONFIG = "adapter_model.safetensors", "adapter_config.json"
 MOST_PATTERNS = 5000
 """Ten for each layer of a U-Net; each layer is compared with all of them."""
 
 
+def peft_config(path: Path) -> Path | None:
+    """Return the file beside `path` that has the alphas, if `path` is peft's file and has none by itself."""
+    config = path.with_name(PEFT_CONFIG)
+    return config if path.name == PEFT_FILE and config.is_file() else None
+
+
 class Alphas:
-    """The alphas in the metadata of one file."""
+    """The alphas of one file."""
 
     def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
-        """Parse the metadata of the file at `path`; raises BadCheckpoint if it is invalid."""
-        self._path = path
-        self._config = self._parse(metadata.get(METADATA, "{}"))
+        """Parse the metadata of the file at `path`, or peft's own; raises BadCheckpoint if it is invalid."""
+        self._invalid = f"{path} has an invalid {METADATA}"
+        config = peft_config(path)
+        if config and METADATA not in metadata:
+            self._invalid = f"{config} is no configuration of a LoRA"
+            self._config = self._parse(self._text(config))
+        else:
+            self._config = self._parse(metadata.get(METADATA, "{}"))
 
     def alpha(self, layer: Layer) -> float | None:
         """Return the layer's alpha, None if the file has none: then it equals the rank."""
@@ -72,6 +85,12 @@ class Alphas:
             raise self._bad(f"{what} is {value!r}, not a finite number")
         return float(value)
 
+    def _text(self, config: Path) -> str:
+        try:
+            return bounded.read_text(config)
+        except (OSError, ValueError) as error:
+            raise self._bad(f"it cannot be read: {error}") from error
+
     def _parse(self, text: str) -> Mapping[str, Any]:
         try:
             config = bounded.parse_json(text)
@@ -82,4 +101,4 @@ class Alphas:
         return config
 
     def _bad(self, what: str) -> BadCheckpoint:
-        return BadCheckpoint(f"{self._path} has an invalid {METADATA}: {what}")
+        return BadCheckpoint(f"{self._invalid}: {what}")

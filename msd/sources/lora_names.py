@@ -1,12 +1,13 @@
 """The names of a checkpoint's layers in LoRA files, and of the matrices for each layer.
 
-Four writers have four conventions; `down` applies first, then `up`; `lora_A` and `lora_B` are the same two:
+Five writers have five conventions; `down` applies first, then `up`; `lora_A` and `lora_B` are the same two:
 
     lora_unet_down_blocks_0_attentions_0_proj_in.lora_down.weight              kohya; also .alpha
     lora_unet_input_blocks_1_1_proj_in.lora_down.weight                        kohya, CompVis's names
     unet.….attn1.processor.to_q_lora.down.weight, ….to_q.lora.down.weight      diffusers until 0.20
     text_encoder.….to_q_lora.down.weight, ….q_proj.lora_linear_layer.down.weight
-    unet.….attn1.to_q.lora_A.weight, ….to_q.lora_A.default.weight              diffusers since, peft
+    unet.….attn1.to_q.lora_A.weight, ….to_q.lora_A.default.weight              diffusers since
+    base_model.model.….attn1.to_q.lora_A.weight                                peft, LCM-LoRA's scripts
 
 All possible names of the checkpoint's layers are listed and looked up, so that an underscore is never
 mistaken for a dot (diffusers: loaders/lora_conversion_utils.py, utils/state_dict_utils.py).
@@ -51,6 +52,10 @@ COMPVIS_RESNET = {
     "conv2": "out_layers.3",
     "conv_shortcut": "skip_connection",
 }
+
+
+PEFT = "base_model.model."
+"""What peft puts before the name of every layer; diffusers puts the component before that."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +112,7 @@ def _unet_names(layer: str, theirs: str) -> Iterator[str]:
         old = f"to_{projection.removesuffix('.0')}"
         dotted |= {f"{attention}.{old}", f"{attention}.processor.{old}"}
     for name in dotted:
-        yield from (name, f"unet.{name}")
+        yield from (name, f"unet.{name}", f"{PEFT}{name}", f"unet.{PEFT}{name}")
     for name in (layer, theirs):
         yield f"lora_unet_{name.replace('.', '_')}"
 
@@ -118,6 +123,7 @@ def _text_encoder_names(layer: str) -> Iterator[str]:
         yield f"lora_te_{(root + layer).replace('.', '_')}"
         for projection in {last, OLD_TEXT_ENCODER.get(last, last)}:
             yield f"text_encoder.{root}{block}.{projection}"
+        yield from (f"{PEFT}{root}{layer}", f"text_encoder.{PEFT}{root}{layer}")
 
 
 def compvis_name(layer: str, blocks: dict[str, str]) -> str:

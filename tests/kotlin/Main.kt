@@ -22,6 +22,7 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "log1p" to { sent(floats(it.getString("values")).map(::log1p).toFloatArray()) },
     "sinusoids" to ::sinusoids,
     "pixels" to { pixels(floats(it.getString("image"))).toList() },
+    "fitted" to ::fittedPhoto,
     "check" to { Verify(File(it.getString("notes"))).check(manifest(it), File(it.getString("folder"))) },
     "generate" to ::generate,
     "generate served" to ::generateServed,
@@ -60,6 +61,21 @@ private fun quoted(text: String): String = buildString {
 }
 
 internal fun manifest(command: JSONObject) = Manifest.open(File(command.getString("folder")))
+
+/** Fits a photo whose colours are sent as 32 bits each. */
+private fun fittedPhoto(command: JSONObject): Any {
+    val bytes = Base64.getDecoder().decode(command.getString("argb"))
+    val colors = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN).asIntBuffer()
+    val photo = object : Photo {
+        override val width = command.getInt("width")
+        override val height = command.getInt("height")
+
+        override fun row(y: Int, left: Int, into: IntArray) {
+            for (i in into.indices) into[i] = colors.get(y * width + left + i)
+        }
+    }
+    return manifest(command).fitted(photo).toList()
+}
 
 private fun schedules(command: JSONObject): Any =
     manifest(command).schedules.entries.associate { (count, schedule) -> "$count" to table(schedule) }

@@ -26,6 +26,10 @@ private val SCENARIOS: Map<String, (JSONObject) -> JSONObject> = mapOf(
     "psnr" to ::compare,
     "screen" to ::screen,
     "instrumented" to ::instrumented,
+    "photo" to ::photo,
+    "photos" to ::photos,
+    "hidden" to ::hidden,
+    "no picker" to ::noPicker,
 )
 
 public fun main() {
@@ -52,10 +56,12 @@ internal class Seen : Watcher {
     }
 
     /** Waits for a state. */
-    fun until(phase: Phase): State {
+    fun until(phase: Phase): State = until { it.phase == phase }
+
+    fun until(reached: (State) -> Boolean): State {
         while (true) {
-            val state = fresh.poll(60, TimeUnit.SECONDS) ?: error("no $phase, but ${phases()}")
-            if (state.phase == phase) return state
+            val state = fresh.poll(60, TimeUnit.SECONDS) ?: error("not reached, but ${phases()}")
+            if (reached(state)) return state
         }
     }
 
@@ -72,12 +78,12 @@ internal fun <T> onMain(action: () -> T): T {
     return task.get(60, TimeUnit.SECONDS)
 }
 
-private fun studioOn(phone: Phone): Studio = onMain {
+internal fun studioOn(phone: Phone): Studio = onMain {
     val main = Handler(Looper.getMainLooper())
     Studio(phone, Executor { main.post(it) })
 }
 
-private fun JSONObject.folder() = File(getString("folder"))
+internal fun JSONObject.folder() = File(getString("folder"))
 
 private fun request(steps: Int = 2) = Request("a red circle", seed = 7, steps = steps, previewEvery = 1)
 

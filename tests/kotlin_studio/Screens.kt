@@ -27,6 +27,8 @@ import dev.msd.runtime.ModelFile
 import dev.msd.runtime.StandInContext
 import java.io.ByteArrayOutputStream
 import java.io.File
+import java.io.FileNotFoundException
+import java.io.InputStream
 import java.io.OutputStream
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
@@ -34,7 +36,7 @@ import org.json.JSONObject
 import org.junit.runner.JUnitCore
 
 /** A gallery that keeps what it is given. */
-private class StandInGallery : StandInResolver() {
+internal class StandInGallery : StandInResolver() {
     val written = ByteArrayOutputStream()
     val pending = ArrayList<Any?>()
 
@@ -42,6 +44,12 @@ private class StandInGallery : StandInResolver() {
         pending += values.get("is_pending")
         return Uri.parse("$url/1")
     }
+
+    /** The files that can be read, by their addresses. */
+    val photos = HashMap<String, File>()
+
+    override fun read(uri: Uri): InputStream =
+        photos[uri.toString()]?.inputStream() ?: throw FileNotFoundException("there is no $uri")
 
     override fun opened(uri: Uri): OutputStream = written
 
@@ -53,9 +61,12 @@ private class StandInGallery : StandInResolver() {
     override fun removed(uri: Uri): Int = 0
 }
 
-private class PhoneContext(home: File) : StandInContext(home) {
+internal class PhoneContext(home: File) : StandInContext(home) {
     val gallery = StandInGallery()
     val started = ArrayList<Intent>()
+
+    /** What asking for another screen throws, if anything. */
+    var refused: RuntimeException? = null
 
     init {
         services[ActivityManager::class.java] = StandInSystem.memory(8_000_000_000, 4_000_000_000)
@@ -69,12 +80,13 @@ private class PhoneContext(home: File) : StandInContext(home) {
     override fun getContentResolver(): ContentResolver = gallery
 
     override fun startActivity(intent: Intent) {
+        refused?.let { throw it }
         started += intent
     }
 }
 
 /** The process: one application, on a GPU that runs the model at [home], and that may be held up in the U-Net. */
-private class Process(home: File) {
+internal class Process(home: File) {
     val context = PhoneContext(home)
     val application = StudioApplication()
     private val running = CountDownLatch(1)
@@ -115,9 +127,9 @@ private fun ports(file: ModelFile): Map<String, StandInPort> = (file.inputs + fi
     port.name to StandInPort(TensorType(type, TensorType.Layout(port.shape.toList())))
 }
 
-private fun StudioActivity.type(id: Int, text: String) = findViewById<EditText>(id).setText(text)
+internal fun StudioActivity.type(id: Int, text: String) = findViewById<EditText>(id).setText(text)
 
-private fun StudioActivity.click(id: Int): Boolean = findViewById<View>(id).performClick()
+internal fun StudioActivity.click(id: Int): Boolean = findViewById<View>(id).performClick()
 
 private fun StudioActivity.status(): String = findViewById<TextView>(R.id.status).text.toString()
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from msd.parity import psnr
-from msd.runtime import initial_image
 from msd.runtime.initial_image import open_initial_image
+from tests.photos import colours, resampling_across_first
 from tests.web.arrays import OPENING, floats, sent
 from tests.web.node import evaluate
 
@@ -43,32 +43,13 @@ console.log(JSON.stringify(input.map(([photo, mask, height, width, fit]) => {
 )
 
 
-def colours(height: int, width: int, seed: int, alpha: bool = False) -> np.ndarray:
-    """Return RGBA, uint8 (height, width, 4): waves, noise, and edges of full contrast that overshoot."""
-    random = np.random.default_rng(seed)
-    rows, columns = np.mgrid[:height, :width]
-    waves = [np.sin(rows / (3 + c)) * 70 + np.cos(columns / (5 + c)) * 70 + 128 for c in range(4)]
-    rgba = (np.stack(waves, -1) + random.integers(-30, 30, (height, width, 4))).clip(0, 255).astype(np.uint8)
-    rgba[: height // 3, width // 2 :, :3] = 255 * (random.random() < 0.5)
-    if not alpha:
-        rgba[..., 3] = 255
-    return rgba
-
-
 def photo(rgba: np.ndarray, name: str) -> dict[str, Any]:
     return {"rgba": sent(rgba), "width": rgba.shape[1], "height": rgba.shape[0], "name": name}
 
 
 @pytest.fixture(autouse=True, scope="module")
 def across_first() -> Iterator[None]:
-    """Let the runtime resample across first, whatever Pillow's version."""
-
-    def resize(image: Image.Image, box: tuple[int, int, int, int], target: tuple[int, int]) -> Image.Image:
-        cropped, kernel = image.crop(box), Image.Resampling.LANCZOS
-        return cropped.resize((target[0], cropped.height), kernel).resize(target, kernel)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(initial_image, "_resize", resize)
+    with resampling_across_first():
         yield
 
 

@@ -123,6 +123,7 @@ export class Pipeline {
   async #denoise(request, schedule, guidance, contexts, start, watch) {
     await this.#take(UNET, watch);
     const steps = schedule.steps.length;
+    const told = guidance.inputs();
     let latents = start.latents(schedule, changed(request) ?? null);
     /** @type {Float32Array | null} */
     let clean = null;
@@ -130,8 +131,9 @@ export class Pipeline {
       checkCancelled(watch.signal);
       const begin = performance.now();
       if (i + 1 === steps) this.#networks.prefetch(VAE_DECODER, watch.signal);
-      const rows = contexts.map((context) => ({ latent: this.#input(latents, step, start), context }));
-      const shared = { ...timestepInput(this.#app, step), ...guidance.inputs() };
+      const latent = this.#input(latents, step, start);
+      const rows = contexts.map((context) => ({ latent, context }));
+      const shared = { ...timestepInput(this.#app, step), ...told };
       // A preview that had no memory beside the U-Net may have freed it.
       const unet = await this.#networks.take(UNET, watch.signal);
       const outputs = await runRows(unet, this.#file(UNET), rows, shared);

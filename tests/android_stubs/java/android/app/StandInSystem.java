@@ -1,6 +1,7 @@
 package android.app;
 
 import android.content.Context;
+import android.content.Intent;
 import java.util.Collection;
 
 /** No part of Android: what the system does with an app, and what a test sees of it. */
@@ -52,6 +53,11 @@ public final class StandInSystem {
     public static void remove(Activity activity) {
         activity.onStop();
         activity.onDestroy();
+    }
+
+    /** Gives a screen what another one that `asking` had started ended with. */
+    public static void answer(Activity activity, Activity asking, int resultCode, Intent data) {
+        activity.onActivityResult(asking.asked, resultCode, data);
     }
 
     public static void attach(Application application, Context base) {

@@ -22,8 +22,9 @@ public abstract class ContentResolver {
     }
     int changed(Uri uri, ContentValues values) { throw new RuntimeException("Stub!"); }
     int removed(Uri uri) { throw new RuntimeException("Stub!"); }
+    InputStream read(Uri uri) throws FileNotFoundException { throw new RuntimeException("Stub!"); }
     @Nullable public final InputStream openInputStream(@NotNull Uri uri) throws FileNotFoundException {
-        throw new RuntimeException("Stub!");
+        return read(uri);
     }
     @Nullable public final OutputStream openOutputStream(@NotNull Uri uri) throws FileNotFoundException {
         return opened(uri);

@@ -3,14 +3,18 @@ package android.content;
 import android.net.Uri;
 import android.os.Parcelable;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.Map;
+import java.util.Set;
 import org.jetbrains.annotations.NotNull;
 import org.jetbrains.annotations.Nullable;
 
 public class Intent implements Parcelable {
     public static final String ACTION_MAIN = "android.intent.action.MAIN";
+    public static final String ACTION_OPEN_DOCUMENT = "android.intent.action.OPEN_DOCUMENT";
     public static final String ACTION_SEND = "android.intent.action.SEND";
     public static final String ACTION_VIEW = "android.intent.action.VIEW";
+    public static final String CATEGORY_OPENABLE = "android.intent.category.OPENABLE";
     public static final String EXTRA_STREAM = "android.intent.extra.STREAM";
     public static final String EXTRA_TEXT = "android.intent.extra.TEXT";
     public static final int FLAG_ACTIVITY_NEW_TASK = 0x10000000;
@@ -18,6 +22,9 @@ public class Intent implements Parcelable {
     public static final int FLAG_ACTIVITY_CLEAR_TOP = 0x04000000;
     public static final int FLAG_GRANT_READ_URI_PERMISSION = 0x00000001;
     private String action;
+    private String type;
+    private Uri data;
+    private final Set<String> categories = new HashSet<>();
     private final Map<String, Object> extras = new HashMap<>();
     public Intent() {}
     public Intent(String action) { this.action = action; }
@@ -30,8 +37,23 @@ public class Intent implements Parcelable {
         this.action = action;
         return this;
     }
-    @NotNull public Intent setType(@Nullable String type) { return this; }
-    @NotNull public Intent setData(@Nullable Uri data) { return this; }
+    @Nullable public String getType() { return type; }
+    @NotNull public Intent setType(@Nullable String type) {
+        this.data = null;
+        this.type = type;
+        return this;
+    }
+    @Nullable public Uri getData() { return data; }
+    @NotNull public Intent setData(@Nullable Uri data) {
+        this.data = data;
+        this.type = null;
+        return this;
+    }
+    @NotNull public Intent addCategory(String category) {
+        categories.add(category);
+        return this;
+    }
+    public boolean hasCategory(String category) { return categories.contains(category); }
     @NotNull public Intent setPackage(@Nullable String packageName) { return this; }
     @NotNull public Intent addFlags(int flags) { return this; }
     @NotNull public Intent setFlags(int flags) { return this; }

@@ -2,6 +2,7 @@ package android.content;
 
 import android.net.Uri;
 import java.io.FileNotFoundException;
+import java.io.InputStream;
 import java.io.OutputStream;
 
 /** No part of Android: a resolver whose providers a test plays. */
@@ -12,6 +13,9 @@ public abstract class StandInResolver extends ContentResolver {
 
     @Override
     public abstract Uri stored(Uri url, ContentValues values);
+
+    @Override
+    public abstract InputStream read(Uri uri) throws FileNotFoundException;
 
     @Override
     public abstract OutputStream opened(Uri uri) throws FileNotFoundException;

@@ -6,6 +6,7 @@ import android.net.Uri;
 
 public final class MediaStore {
     public MediaStore() {}
+    public static final String ACTION_PICK_IMAGES = "android.provider.action.PICK_IMAGES";
     public static final String VOLUME_EXTERNAL_PRIMARY = "external_primary";
 
     public interface MediaColumns {

@@ -18,6 +18,7 @@ public class View {
     private int visibility;
     private OnClickListener clicked;
     private CharSequence description;
+    private CharSequence stateDescription;
     private boolean kept;
     private final Context context;
     public View(Context context) { this.context = context; }
@@ -35,6 +36,10 @@ public class View {
         if (clicked == null) return false;
         clicked.onClick(this);
         return true;
+    }
+    @Nullable public CharSequence getStateDescription() { return stateDescription; }
+    public void setStateDescription(@Nullable CharSequence stateDescription) {
+        this.stateDescription = stateDescription;
     }
     public CharSequence getContentDescription() { return description; }
     public void setContentDescription(CharSequence contentDescription) { description = contentDescription; }

@@ -12,11 +12,13 @@ public abstract class AdapterView<T extends Adapter> extends ViewGroup {
     int position;
     public int getSelectedItemPosition() { return position; }
     public abstract void setSelection(int position);
-    public Object getSelectedItem() { return getAdapter().getItem(position); }
-    public abstract View getSelectedView();
-    public void setOnItemSelectedListener(@Nullable OnItemSelectedListener listener) {
-        throw new RuntimeException("Stub!");
+    public Object getSelectedItem() {
+        T adapter = getAdapter();
+        return adapter == null ? null : adapter.getItem(position);
     }
+    public abstract View getSelectedView();
+    OnItemSelectedListener listener;
+    public void setOnItemSelectedListener(@Nullable OnItemSelectedListener listener) { this.listener = listener; }
 
     public interface OnItemSelectedListener {
         void onItemSelected(AdapterView<?> parent, View view, int position, long id);

@@ -10,4 +10,9 @@ public final class StandInViews {
     public static Bitmap bitmap(ImageView image) {
         return image.bitmap();
     }
+
+    /** Moves a slider, as a finger does. */
+    public static void slide(SeekBar bar, int progress) {
+        bar.move(progress, true);
+    }
 }

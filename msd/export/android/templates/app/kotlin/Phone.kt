@@ -29,6 +29,9 @@ public interface Phone {
     /** Returns the model in [folder], ready to generate; blocks. Throws RuntimeFailure. */
     public fun open(folder: File, onProgress: OnProgress): Pipeline
 
+    /** Returns the pixels of a photo at the model's size; blocks. Throws what reading it throws. */
+    public fun read(address: Uri): IntArray
+
     /** Saves an image for the gallery as a PNG and returns its address; blocks. Throws IOException. */
     public fun save(image: GeneratedImage, name: String): Uri
 }

@@ -1,5 +1,6 @@
 package @@{package}
 
+import android.content.ActivityNotFoundException
 import android.content.Context
 import dev.msd.runtime.RuntimeFailure
 
@@ -14,7 +15,7 @@ internal class Sentences(private val context: Context) {
         Phase.NEEDS_CONSENT -> context.getString(R.string.needs_consent)
         Phase.CHECKING_FILES -> context.getString(R.string.checking_files, percent(state))
         Phase.COMPILING -> context.getString(R.string.compiling, networkOf(state.network))
-        Phase.ENCODING -> context.getString(R.string.encoding)
+        Phase.ENCODING -> context.getString(encoding(state))
         Phase.DENOISING -> context.getString(R.string.denoising, state.done, state.total)
         Phase.DECODING -> context.getString(R.string.decoding)
         Phase.CANCELLING -> context.getString(R.string.cancelling)
@@ -22,6 +23,15 @@ internal class Sentences(private val context: Context) {
         Phase.FAILED -> why(state.problem)
         Phase.SAVING -> context.getString(R.string.saving)
         Phase.DONE -> finished(state)
+    }
+
+    /** Returns what there is to say of the photo, in a sentence; nothing where it can be seen. */
+    fun of(photo: Chosen?): String = when (photo) {
+        null, is Chosen.Ready -> ""
+        is Chosen.Reading -> context.getString(R.string.reading_photo)
+        is Chosen.Unusable ->
+            if (photo.problem is ActivityNotFoundException) context.getString(R.string.no_picker)
+            else context.getString(R.string.unreadable_photo)
     }
 
     private fun finished(state: State): String {
@@ -38,8 +48,12 @@ internal class Sentences(private val context: Context) {
         return message ?: context.getString(R.string.unexpected, problem.toString())
     }
 
+    private fun encoding(state: State) =
+        if (state.request?.image == null) R.string.encoding else R.string.encoding_photo
+
     private fun networkOf(role: String): String = when (role) {
         "text_encoder" -> context.getString(R.string.text_encoder)
+        "vae_encoder" -> context.getString(R.string.vae_encoder)
         "unet" -> context.getString(R.string.unet)
         "vae_decoder" -> context.getString(R.string.vae_decoder)
         else -> role

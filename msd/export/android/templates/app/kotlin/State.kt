@@ -26,11 +26,24 @@ public enum class Phase(public val busy: Boolean) {
     SAVING(true),
 }
 
+/** The photo that the next images begin from. */
+public sealed class Chosen {
+    /** It is being read. */
+    public object Reading : Chosen()
+
+    /** It is there, of the model's size; [argb] has a colour per pixel. */
+    public class Ready(public val argb: IntArray) : Chosen()
+
+    /** It cannot be used. */
+    public class Unusable(public val problem: Throwable) : Chosen()
+}
+
 /**
  * All that a screen shows. It never changes: the studio makes a new one.
  *
  * [done] of [total] are bytes or steps, 0 of 0 where nothing is counted. [network] is the role of the network that is
  * being compiled. [image] is a preview until the phase is [Phase.DONE]. [saved] is where the gallery has the image.
+ * [photo] is what the next image begins from, and [strength] how much of it should change: 0 to 1.
  */
 public data class State(
     public val manifest: Manifest? = null,
@@ -42,6 +55,8 @@ public data class State(
     public val image: GeneratedImage? = null,
     public val saved: Uri? = null,
     public val problem: Throwable? = null,
+    public val photo: Chosen? = null,
+    public val strength: Double = 0.8,
 ) {
     internal fun after(arrival: Arrival): State = when (arrival) {
         is Arrival.Fetching -> at(Phase.FETCHING, arrival.done, arrival.total)

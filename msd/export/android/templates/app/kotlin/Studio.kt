@@ -1,6 +1,7 @@
 package @@{package}
 
 import android.app.Activity
+import android.net.Uri
 import android.util.Log
 import dev.msd.runtime.Cancelled
 import dev.msd.runtime.GeneratedImage
@@ -34,6 +35,7 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     private var state = State()
     private var work: Job? = null
     private var turn = 0
+    private var choice = 0
     private var pipeline: Pipeline? = null
 
     init {
@@ -59,7 +61,7 @@ public class Studio(private val phone: Phone, private val main: Executor) {
     public fun generate(request: Request) {
         if (state.phase.busy) return
         val first = if (pipeline == null) Phase.CHECKING_DEVICE else Phase.ENCODING
-        update(State(state.manifest, first, request))
+        update(State(state.manifest, first, request, photo = state.photo, strength = state.strength))
         turn += 1
         val now = turn
         var image: GeneratedImage? = null
@@ -85,6 +87,26 @@ public class Studio(private val phone: Phone, private val main: Executor) {
 
     /** Asks the user, in [activity], whether the model may be fetched over mobile data. */
     public fun askConsent(activity: Activity): Unit = phone.askConsent(activity)
+
+    /** Reads the photo at [address], which the next images begin from. */
+    public fun choose(address: Uri) {
+        choose(Chosen.Reading)
+        val now = choice
+        scope.launch {
+            val read = runCatching { phone.read(address) }
+            main.execute { if (now == choice) choose(read.fold({ Chosen.Ready(it) }, { Chosen.Unusable(it) })) }
+        }
+    }
+
+    /** Makes [photo] what the next images begin from, in place of one that is still being read; null for nothing. */
+    public fun choose(photo: Chosen?) {
+        if (photo is Chosen.Unusable) Log.e(TAG, "no photo", photo.problem)
+        choice += 1
+        update(state.copy(photo = photo))
+    }
+
+    /** Changes how much of the photo should change. */
+    public fun change(strength: Double): Unit = update(state.copy(strength = strength))
 
     /** Saves the finished image for the gallery. */
     public fun save() {

@@ -26,12 +26,14 @@ import kotlin.random.Random
 public class StudioActivity : Activity() {
     private val studio: Studio get() = (application as StudioApplication).studio
     private val watcher = Watcher(::show)
+    private lateinit var photo: PhotoSettings
     private var shown: GeneratedImage? = null
     private var saved: Uri? = null
 
     override fun onCreate(savedInstanceState: Bundle?) {
         super.onCreate(savedInstanceState)
         setContentView(R.layout.studio)
+        photo = PhotoSettings(this, studio)
         keepOutOfBars(view(R.id.screen))
         onClick(R.id.generate) { generate() }
         onClick(R.id.try_again) { studio.tryAgain() }
@@ -47,6 +49,11 @@ public class StudioActivity : Activity() {
         studio.watch(watcher)
     }
 
+    override fun onActivityResult(requestCode: Int, resultCode: Int, data: Intent?) {
+        super.onActivityResult(requestCode, resultCode, data)
+        photo.onResult(requestCode, data)
+    }
+
     override fun onStop() {
         studio.unwatch(watcher)
         super.onStop()
@@ -54,13 +61,15 @@ public class StudioActivity : Activity() {
 
     private fun generate() {
         val seed = seed() ?: return
+        val steps = view<Spinner>(R.id.steps).selectedItem as? Int
         if (studio.notifies) askForNotifications()
         val request = Request(
             prompt = view<EditText>(R.id.prompt).text.toString(),
             negativePrompt = view<EditText>(R.id.negative_prompt).text.toString(),
             seed = seed,
-            steps = view<Spinner>(R.id.steps).selectedItem as? Int,
+            steps = steps,
             previewEvery = PREVIEW_EVERY,
+            image = photo.image(steps),
         )
         studio.generate(request)
     }
@@ -94,6 +103,7 @@ public class StudioActivity : Activity() {
         val phase = state.phase
         saved = state.saved
         offer(state.manifest)
+        photo.show(state)
         view<TextView>(R.id.status).text = Sentences(this).of(state)
         show(state.image, state.request?.prompt.orEmpty())
         view<ProgressBar>(R.id.progress).apply {
@@ -104,7 +114,7 @@ public class StudioActivity : Activity() {
         visible(R.id.progress, phase.busy)
         visible(R.id.consent, phase == Phase.WAITING_FOR_WIFI || phase == Phase.NEEDS_CONSENT)
         visible(R.id.try_again, phase == Phase.FAILED)
-        view<View>(R.id.generate).isEnabled = !phase.busy
+        view<View>(R.id.generate).isEnabled = !phase.busy && state.photo !is Chosen.Reading
         view<View>(R.id.cancel).isEnabled = phase.busy && phase != Phase.CANCELLING && phase != Phase.SAVING
         view<View>(R.id.save).isEnabled = phase == Phase.DONE && saved == null
         view<View>(R.id.share).isEnabled = phase == Phase.DONE && saved != null

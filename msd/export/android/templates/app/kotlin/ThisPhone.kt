@@ -38,5 +38,7 @@ internal class ThisPhone(private val context: Context) : Phone {
         return pipeline
     }
 
+    override fun read(address: Uri): IntArray = Gallery(context).read(address, manifest)
+
     override fun save(image: GeneratedImage, name: String): Uri = Gallery(context).save(image, name)
 }
