@@ -19,7 +19,7 @@ from msd.runtime.pipeline import Pipeline
 from tests.shared import shared_folder
 from tests.web.browser import launched
 from tests.web.networks import tiny_bundle
-from tests.web.real_site import address_of, export, fetch_model, generate, open_page, saved
+from tests.web.real_site import address_of, export, fetch_model, generate, open_page, page_with_model, saved
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -55,14 +55,9 @@ def require_picture(page: Page, expected: np.ndarray, folder: Path, least: float
 def test_a_typed_prompt_gives_the_image_of_msd_generate(
     runtime: Runtime, demo_int8: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    problems: list[str] = []
-    site = site_of(demo_int8, runtime, tmp_path_factory)
-    with launched() as browser, address_of(site) as address:
-        page = open_page(browser, address, problems)
-        fetch_model(page)
+    with page_with_model(site_of(demo_int8, runtime, tmp_path_factory)) as page:
         generate(page, PROMPT, 7)
         said = require_picture(page, wanted(demo_int8, PROMPT, 7, 2), tmp_path, 50)
-    assert problems == []
     assert said["prompt"] == PROMPT
     assert (said["seed"], said["steps"], said["guidance"]) == ("7", "2", "7.5")
     assert said["model"] == open_bundle(demo_int8).model_hash
@@ -89,16 +84,11 @@ def test_the_second_visit_needs_no_server(
 def test_the_verdict_is_read_by_bench_and_report(
     tiny: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    problems: list[str] = []
-    site = site_of(tiny, "msd", tmp_path_factory)
-    with launched() as browser, address_of(site) as address:
-        page = open_page(browser, address, problems)
-        fetch_model(page)
+    with page_with_model(site_of(tiny, "msd", tmp_path_factory)) as page:
         page.locator("#tab-verdict").click()
         page.locator("#measure:enabled").click()
         page.locator("#save-verdict:visible").wait_for()
         path = saved(page, "#save-verdict", tmp_path)
-    assert problems == []
     networks = {network["role"]: network for network in json.loads(path.read_text())["networks"]}
     assert set(networks) == {"text_encoder", "unet", "vae_decoder"}
     for network in networks.values():
@@ -114,15 +104,10 @@ def test_the_verdict_is_read_by_bench_and_report(
 def test_cancelling_keeps_the_model_and_the_next_image_is_right(
     tiny: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    problems: list[str] = []
-    site = site_of(tiny, "msd", tmp_path_factory)
-    with launched() as browser, address_of(site) as address:
-        page = open_page(browser, address, problems)
-        fetch_model(page)
+    with page_with_model(site_of(tiny, "msd", tmp_path_factory)) as page:
         page.get_by_label("Prompt", exact=True).fill("never seen")
         page.locator("#generate").click()
         page.get_by_role("button", name="Cancel").click()
         page.locator("#generate:enabled").wait_for()
         generate(page, "seen", 3)
         require_picture(page, wanted(tiny, "seen", 3, 2), tmp_path, 50)
-    assert problems == []
