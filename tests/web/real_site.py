@@ -12,7 +12,6 @@ from msd.export.app.manifest import describe
 from msd.export.web.export import WebSettings, export_web
 from msd.export.web.manifest import Runtime
 from msd.export.web.server import open_server
-from tests.web.browser import launched
 from tests.web.server import running
 
 if TYPE_CHECKING:
@@ -48,16 +47,17 @@ def open_page(browser: Browser, address: str, problems: list[str]) -> Page:
 
 
 @contextmanager
-def page_with_model(site: Path) -> Iterator[Page]:
-    """Yield the page of a site in a new Chromium, with its model fetched.
+def page_with_model(browser: Browser, site: Path) -> Iterator[Page]:
+    """Yield the page of a site, opened by a new visitor, with its model fetched.
 
     The test fails where the page's console tells of an error.
     """
     problems: list[str] = []
-    with launched() as browser, address_of(site) as address:
+    with address_of(site) as address:
         page = open_page(browser, address, problems)
         fetch_model(page)
         yield page
+        page.close()
     assert problems == []
 
 
