@@ -211,9 +211,9 @@ def ops_by_kind(graph: Graph) -> Counter[str]:
 
 
 def _run_phase(driver: _Driver) -> None:
-    start, limit = driver.ledger.fired, 100 + 20 * len(driver.graph.ops)
+    start, limit = driver.fired, 100 + 20 * len(driver.graph.ops)
     while driver.sweep():
-        if driver.ledger.fired - start > limit:
+        if driver.fired - start > limit:
             cycle = ", ".join(driver.recent[-6:])
             raise RuleError(f"no fixed point after {limit} rewrites; the last were {cycle}")
 
@@ -230,6 +230,7 @@ class _Driver:
                 for kind in r.pattern.kinds:
                     self.rules_of.setdefault(kind, []).append(r)
         self.recent: list[str] = []
+        self.fired = ledger.fired
 
     def sweep(self) -> bool:
         """Visit every operator and run every pass once; returns whether anything changed."""
@@ -241,6 +242,7 @@ class _Driver:
         changes = p.change(self.graph, target=self.target) if p.wants_target else p.change(self.graph)
         entry = self.ledger.entries[p.name]
         entry.fired += changes
+        self.fired += changes
         self.recent += [p.name] * bool(changes)
         self.graph.remove_dead()
         entry.delta.update(ops_by_kind(self.graph))
@@ -260,7 +262,7 @@ class _Driver:
 
     def _replace(self, r: Rule, root: Op, old: Tensor, matched: Match) -> bool:
         entry = self.ledger.entries[r.name]
-        new = Build(f"{old.name.partition('~')[0]}~{self.ledger.fired}.")
+        new = Build(f"{old.name.partition('~')[0]}~{self.fired}.")
         result = self._result(r, new, old, matched)
         if isinstance(result, Skip):
             for unused in new.ops:
@@ -301,6 +303,7 @@ class _Driver:
         entry.delta.update(o.kind for o in new.ops)
         entry.delta.subtract(o.kind for o in removed)
         entry.fired += 1
+        self.fired += 1
         entry.skipped.pop(old.name, None)
         self.recent.append(entry.rule)
 

@@ -66,16 +66,24 @@ def check_tables(model: Any, size: int) -> None:
     once fits into its size; twice that is allowed, for what writers share.
     """
     most = MOST_TABLES + size // TABLE_BYTES
-    room, waiting, known = _Room(2 * size, most), [(model, "Model")], set[tuple[str, int]]()
+    room, waiting = _Room(2 * size, most), [(model, "Model")]
+    present = dict[tuple[str, int], tuple[_Field, ...]]()
     while waiting:
         table, name = waiting.pop()
         room.take(4, tables=1)
         vtable = table._tab.Pos - table._tab.Get(SOffsetTFlags, table._tab.Pos)
-        if (name, vtable) not in known:
+        if (name, vtable) not in present:
             _require_known_fields(table._tab, name, vtable)
-            known.add((name, vtable))
-        for field in _fields(name):
+            present[name, vtable] = tuple(field for field in _fields(name) if _is_present(table, field))
+        for field in present[name, vtable]:
             waiting += _within(table, name, field, room)
+
+
+def _is_present(table: Any, field: _Field) -> bool:
+    """Return whether a table has a field, as all tables of one layout have it or lack it."""
+    if field.length is None:
+        return getattr(table, field.accessor)() is not None
+    return not getattr(table, field.accessor + "IsNone")()
 
 
 def _within(table: Any, name: str, field: _Field, room: _Room) -> Iterable[tuple[Any, str]]:

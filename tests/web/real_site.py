@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,7 @@ from msd.export.app.manifest import describe
 from msd.export.web.export import WebSettings, export_web
 from msd.export.web.manifest import Runtime
 from msd.export.web.server import open_server
+from tests.web.server import running
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -31,14 +31,9 @@ def export(bundle: Path, out: Path, runtime: Runtime, steps: tuple[int, ...], **
 @contextmanager
 def address_of(site: Path, port: int = 0) -> Iterator[str]:
     """Yield the address of a site on the server of `msd serve`."""
-    with open_server(site, port) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield server.address
-        finally:
-            server.shutdown()
-            thread.join()
+    server = open_server(site, port)
+    with running(server):
+        yield server.address
 
 
 def open_page(browser: Browser, address: str, problems: list[str]) -> Page:
@@ -49,6 +44,21 @@ def open_page(browser: Browser, address: str, problems: list[str]) -> Page:
     page.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
     page.goto(address)
     return page
+
+
+@contextmanager
+def page_with_model(browser: Browser, site: Path) -> Iterator[Page]:
+    """Yield the page of a site, opened by a new visitor, with its model fetched.
+
+    The test fails where the page's console tells of an error.
+    """
+    problems: list[str] = []
+    with address_of(site) as address:
+        page = open_page(browser, address, problems)
+        fetch_model(page)
+        yield page
+        page.close()
+    assert problems == []
 
 
 def fetch_model(page: Page) -> None:

@@ -11,17 +11,24 @@ from pathlib import Path
 
 
 @contextmanager
+def running(server: ThreadingHTTPServer) -> Iterator[None]:
+    """Let a server answer in a thread of its own, and close it afterwards."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
 def served(folder: Path, headers: Mapping[str, str] | None = None) -> Iterator[str]:
     """Yield the address of a server of `folder`, which sends `headers` with everything."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, headers or {}, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with running(server):
         yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 class _Quiet(SimpleHTTPRequestHandler):

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msd.export.web.server import HEADERS
 from tests.web.node import SITE
+from tests.web.server import served
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-CSP = (
-    "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' blob: data:;"
-    " object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 PROMPT = "A wooden boat, “oil on canvas”"
 READY = "#generate:not(:disabled)"
 COLLECT = """
@@ -137,15 +132,8 @@ def stand_in_site(folder: Path) -> Iterator[StandInSite]:
     shutil.copytree(SITE, folder, dirs_exist_ok=True)
     shutil.copy(Path(__file__).with_name("stand_in_worker.js"), folder / "worker.js")
     (folder / "page/offline.js").write_text("export async function keepOffline() {}\n", "utf-8")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_WithPolicy, directory=str(folder)))
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield StandInSite(folder, f"http://127.0.0.1:{server.server_port}/")
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(folder, {**HEADERS, "Cache-Control": "no-store"}) as address:
+        yield StandInSite(folder, f"{address}/")
 
 
 @contextmanager
@@ -179,13 +167,3 @@ def picture_bytes(page: Page) -> list[int]:
         }"""
     )
     return found
-
-
-class _WithPolicy(SimpleHTTPRequestHandler):
-    def end_headers(self) -> None:
-        self.send_header("Content-Security-Policy", CSP)
-        self.send_header("Cache-Control", "no-store")
-        super().end_headers()
-
-    def log_message(self, format: str, *arguments: object) -> None:
-        """Print nothing."""

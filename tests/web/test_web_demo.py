@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,11 @@ from msd.export.web.manifest import RUNTIMES, Runtime
 from msd.parity import psnr
 from msd.runtime.pipeline import Pipeline
 from tests.shared import shared_folder
-from tests.web.browser import launched
 from tests.web.networks import tiny_bundle
-from tests.web.real_site import address_of, export, fetch_model, generate, open_page, saved
+from tests.web.real_site import address_of, export, fetch_model, generate, open_page, page_with_model, saved
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 PROMPT = "two red circles on the left over a striped blue background"
 
@@ -35,6 +35,13 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def site_of(bundle: Path, runtime: Runtime, factory: pytest.TempPathFactory) -> Path:
     name = f"site-{bundle.name}-{runtime}"
     return shared_folder(factory, name, lambda folder: export(bundle, folder, runtime, (2, 3)) and None)
+
+
+@pytest.fixture(scope="module")
+def tiny_page(browser: Browser, tiny: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """The page of the tiny model, fetched once for all tests that can share it."""
+    with page_with_model(browser, site_of(tiny, "msd", tmp_path_factory)) as page:
+        yield page
 
 
 def wanted(bundle: Path, prompt: str, seed: int, steps: int, negative: str = "") -> np.ndarray:
@@ -53,16 +60,15 @@ def require_picture(page: Page, expected: np.ndarray, folder: Path, least: float
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_a_typed_prompt_gives_the_image_of_msd_generate(
-    runtime: Runtime, demo_int8: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    browser: Browser,
+    runtime: Runtime,
+    demo_int8: Path,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    problems: list[str] = []
-    site = site_of(demo_int8, runtime, tmp_path_factory)
-    with launched() as browser, address_of(site) as address:
-        page = open_page(browser, address, problems)
-        fetch_model(page)
+    with page_with_model(browser, site_of(demo_int8, runtime, tmp_path_factory)) as page:
         generate(page, PROMPT, 7)
         said = require_picture(page, wanted(demo_int8, PROMPT, 7, 2), tmp_path, 50)
-    assert problems == []
     assert said["prompt"] == PROMPT
     assert (said["seed"], said["steps"], said["guidance"]) == ("7", "2", "7.5")
     assert said["model"] == open_bundle(demo_int8).model_hash
@@ -70,35 +76,27 @@ def test_a_typed_prompt_gives_the_image_of_msd_generate(
 
 @pytest.mark.parametrize("runtime", RUNTIMES)
 def test_the_second_visit_needs_no_server(
-    runtime: Runtime, tiny: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    browser: Browser, runtime: Runtime, tiny: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     problems: list[str] = []
     site = site_of(tiny, runtime, tmp_path_factory)
-    with launched() as browser:
-        with address_of(site) as address:
-            page = open_page(browser, address, problems)
-            fetch_model(page)
-            generate(page, "a first visit", 2**40, "rain")
-            page.evaluate("navigator.serviceWorker.ready.then(() => null)")
-        page.reload()
-        page.locator("#generate:enabled").wait_for()
-        generate(page, "a second visit", 5, "snow")
-        require_picture(page, wanted(tiny, "a second visit", 5, 2, "snow"), tmp_path, 50)
-
-
-def test_the_verdict_is_read_by_bench_and_report(
-    tiny: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    problems: list[str] = []
-    site = site_of(tiny, "msd", tmp_path_factory)
-    with launched() as browser, address_of(site) as address:
+    with address_of(site) as address:
         page = open_page(browser, address, problems)
         fetch_model(page)
-        page.locator("#tab-verdict").click()
-        page.locator("#measure:enabled").click()
-        page.locator("#save-verdict:visible").wait_for()
-        path = saved(page, "#save-verdict", tmp_path)
-    assert problems == []
+        generate(page, "a first visit", 2**40, "rain")
+        page.evaluate("navigator.serviceWorker.ready.then(() => null)")
+    page.reload()
+    page.locator("#generate:enabled").wait_for()
+    generate(page, "a second visit", 5, "snow")
+    require_picture(page, wanted(tiny, "a second visit", 5, 2, "snow"), tmp_path, 50)
+    page.close()
+
+
+def test_the_verdict_is_read_by_bench_and_report(tiny_page: Page, tiny: Path, tmp_path: Path) -> None:
+    tiny_page.locator("#tab-verdict").click()
+    tiny_page.locator("#measure:enabled").click()
+    tiny_page.locator("#save-verdict:visible").wait_for()
+    path = saved(tiny_page, "#save-verdict", tmp_path)
     networks = {network["role"]: network for network in json.loads(path.read_text())["networks"]}
     assert set(networks) == {"text_encoder", "unet", "vae_decoder"}
     for network in networks.values():
@@ -112,17 +110,12 @@ def test_the_verdict_is_read_by_bench_and_report(
 
 
 def test_cancelling_keeps_the_model_and_the_next_image_is_right(
-    tiny: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    tiny_page: Page, tiny: Path, tmp_path: Path
 ) -> None:
-    problems: list[str] = []
-    site = site_of(tiny, "msd", tmp_path_factory)
-    with launched() as browser, address_of(site) as address:
-        page = open_page(browser, address, problems)
-        fetch_model(page)
-        page.get_by_label("Prompt", exact=True).fill("never seen")
-        page.locator("#generate").click()
-        page.get_by_role("button", name="Cancel").click()
-        page.locator("#generate:enabled").wait_for()
-        generate(page, "seen", 3)
-        require_picture(page, wanted(tiny, "seen", 3, 2), tmp_path, 50)
-    assert problems == []
+    tiny_page.locator("#tab-studio").click()
+    tiny_page.get_by_label("Prompt", exact=True).fill("never seen")
+    tiny_page.locator("#generate").click()
+    tiny_page.get_by_role("button", name="Cancel").click()
+    tiny_page.locator("#generate:enabled").wait_for()
+    generate(tiny_page, "seen", 3)
+    require_picture(tiny_page, wanted(tiny, "seen", 3, 2), tmp_path, 50)

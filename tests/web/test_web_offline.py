@@ -14,11 +14,10 @@ import pytest
 from msd.export.web.shell import NAME, write_shell
 from msd.files import bounded
 from tests.web import served
-from tests.web.browser import launched
 from tests.web.node import SITE
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import BrowserContext, Page
 
 PAGE = Path(__file__).parent / "offline_page"
 OWN = "service-worker.js", "page/offline.js"
@@ -99,19 +98,6 @@ def cached(page: Page) -> list[str]:
     }"""
     found: list[str] = page.evaluate(asked)
     return found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched(webgpu=False) as browser:
-        yield browser
-
-
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context()
-    yield context
-    context.close()
 
 
 @pytest.fixture

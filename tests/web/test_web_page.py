@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.web.browser import launched
 from tests.web.stand_in_site import (
     MODEL,
     PROMPT,
@@ -19,7 +17,6 @@ from tests.web.stand_in_site import (
     Visit,
     generate,
     picture_bytes,
-    stand_in_site,
     visit,
 )
 
@@ -27,20 +24,6 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 PROBLEM = "#stage-report .problem"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, for all tests of the module."""
-    with launched() as opened:
-        yield opened
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[StandInSite]:
-    """The page with a stand-in for its worker, whose model is there."""
-    with stand_in_site(tmp_path / "site") as made:
-        yield made
 
 
 def test_a_typed_prompt_is_what_the_worker_is_asked_for(browser: Browser, site: StandInSite) -> None:

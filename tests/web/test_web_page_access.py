@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.web.browser import launched
 from tests.web.node import packages
-from tests.web.stand_in_site import READY, STRENGTHS, StandInSite, stand_in_site, visit
+from tests.web.stand_in_site import READY, STRENGTHS, StandInSite, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -21,19 +20,11 @@ SCREENS = {"phone": {"width": 360, "height": 740}, "desk": {"width": 1280, "heig
 FIRST_PAINT_BYTES = 100_000
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, for all tests of the module."""
-    with launched() as opened:
-        yield opened
-
-
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[StandInSite]:
+def site(site: StandInSite) -> StandInSite:
     """The page with a stand-in for its worker, whose model is there and can begin from an image."""
-    with stand_in_site(tmp_path / "site") as made:
-        made.change_inspection(model={"image": IMAGE})
-        yield made
+    site.change_inspection(model={"image": IMAGE})
+    return site
 
 
 def before(page: Page, site: StandInSite) -> None:

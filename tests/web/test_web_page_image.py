@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +10,8 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from tests.web.browser import launched
 from tests.web.node import evaluate
-from tests.web.stand_in_site import READY, STRENGTHS, StandInSite, stand_in_site, visit
+from tests.web.stand_in_site import READY, STRENGTHS, StandInSite, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -22,19 +20,11 @@ WIDTH, HEIGHT = 96, 64
 BEGINS = {"width": WIDTH, "height": HEIGHT, "image": {"inpaints": False, "strengths": STRENGTHS}}
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, for all tests of the module."""
-    with launched() as opened:
-        yield opened
-
-
 @pytest.fixture
-def site(tmp_path: Path) -> Iterator[StandInSite]:
+def site(site: StandInSite) -> StandInSite:
     """The page with a stand-in for its worker, whose model can begin from an image."""
-    with stand_in_site(tmp_path / "site") as made:
-        made.change_inspection(model=BEGINS)
-        yield made
+    site.change_inspection(model=BEGINS)
+    return site
 
 
 @pytest.fixture

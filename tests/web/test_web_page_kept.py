@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
-from tests.web.browser import launched
-from tests.web.stand_in_site import PROMPT, READY, StandInSite, generate, picture_bytes, stand_in_site, visit
+from tests.web.stand_in_site import PROMPT, READY, StandInSite, generate, picture_bytes, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    """Chromium, for all tests of the module."""
-    with launched() as opened:
-        yield opened
-
-
-@pytest.fixture
-def site(tmp_path: Path) -> Iterator[StandInSite]:
-    """The page with a stand-in for its worker, whose model is there."""
-    with stand_in_site(tmp_path / "site") as made:
-        yield made
 
 
 def test_pictures_survive_a_reload_until_they_are_deleted(browser: Browser, site: StandInSite) -> None:

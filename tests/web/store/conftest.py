@@ -10,28 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from tests.web.browser import launched
 from tests.web.node import SITE
 from tests.web.store.tab import SIZES, File, Tab, describe
 from tests.web_host import WebHost, web_host
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext
+    from playwright.sync_api import BrowserContext
 
 DRIVER = Path(__file__).parent / "page"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with launched(webgpu=False) as browser:
-        yield browser
-
-
-@pytest.fixture
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    context = browser.new_context()
-    yield context
-    context.close()
 
 
 @pytest.fixture
