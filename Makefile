@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
-.PHONY: help setup demo test check regress oracle golden fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels
+.PHONY: help setup demo test check regress oracle golden fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -60,6 +60,10 @@ bench-startup: .venv/ready-for-tests ## measure what an app's start costs on a J
 bench-kernels: .venv/ready-for-tests ## measure the GPU's kernels beside LiteRT's delegate at full size: a GPU, half an hour
 	PYTHONPATH=. $(BIN)/python -m scripts.judge_full_size trace build/structures sd21-base sd15
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_engine build/structures sd21-base sd15 --ablation -o docs/results
+
+bench-distill: .venv/ready-for-tests ## train students of the demo checkpoint, and a full-size U-Net: a GPU, twenty minutes
+	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill demo -o docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill full-size -o docs/results
 
 golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
 	$(BIN)/python -m pytest --update-golden

@@ -128,7 +128,7 @@ def main() -> None:
     """Measure msd distill."""
 
 
-@main.command()
+@main.command("demo")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--captions", "count", default=240, help="Held-back captions to compare images of.")
 @click.option("--trajectories", default=2048)

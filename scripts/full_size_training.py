@@ -34,22 +34,24 @@ PROMPTS = "a red circle", "two blue stars", "three green hearts", "one white moo
 
 
 @dataclass(frozen=True)
-class Case:
+class TrainingCase:
     """One training that is measured."""
 
     objective: str
     training: Training
 
 
-def cases(processes: int, updates: int) -> list[Case]:
+def cases(processes: int, updates: int) -> list[TrainingCase]:
     """Return what is measured on so many GPUs; the batch grows with them."""
     plain = Training(updates=updates, batch=8 * processes, warmup=1)
     small = Training(updates=updates, batch=4 * processes, warmup=1, gradient_checkpointing=True)
     light = Training(
         updates=updates, batch=4 * processes, warmup=1, gradient_checkpointing=True, optimizer="adamw8bit"
     )
-    both = [Case("guidance", plain), Case("halving", plain)]
-    return [*both, Case("guidance", small), Case("guidance", light)] if processes == 1 else both
+    both = [TrainingCase("guidance", plain), TrainingCase("halving", plain)]
+    return (
+        [*both, TrainingCase("guidance", small), TrainingCase("guidance", light)] if processes == 1 else both
+    )
 
 
 def measure_full_size(work: Path, updates: int, smoke: bool, say: Callable[[str], None]) -> dict[str, Any]:
@@ -79,7 +81,9 @@ def measure_full_size(work: Path, updates: int, smoke: bool, say: Callable[[str]
     }
 
 
-def _measure(teacher: Networks, case: Case, work: Path, accelerator: Any, precision: Any) -> dict[str, Any]:
+def _measure(
+    teacher: Networks, case: TrainingCase, work: Path, accelerator: Any, precision: Any
+) -> dict[str, Any]:
     """Train a case and return its speed, without the first update, and its peak of memory."""
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

@@ -23,9 +23,7 @@ if TYPE_CHECKING:
     from msd.distill.training import TrainingProgress
 
 PACKAGES = "accelerate", "diffusers", "torch", "transformers"
-MOST_UPDATES = 10_000_000
-MOST_BATCH = 65_536
-MOST_TRAJECTORIES = 1_000_000
+MOST_COUNT = 1_000_000
 
 EXAMPLE = """\b
 Examples:
@@ -48,51 +46,41 @@ def _scales(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     return ScaleRange(least, most)
 
 
-def _training() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the options of each stage's training, as one argument."""
+def _count(name: str, default: int, help: str, least: int = 1) -> Callable[[Any], Any]:
+    """Return the option of a whole number."""
+    kind = click.IntRange(least, MOST_COUNT)
+    return click.option(name, type=kind, default=default, show_default=True, metavar="N", help=help)
+
+
+def _make_training(**values: Any) -> Any:
     from msd.distill.settings import Training
 
-    usual = Training()
-    counts = {"updates": MOST_UPDATES, "batch": MOST_BATCH, "warmup": MOST_UPDATES, "accumulate": MOST_BATCH}
-    helps = {
-        "updates": "Updates of each stage.",
-        "batch": "Points of trajectories in an update, of all processes together.",
-        "warmup": "Updates in which the learning rate rises.",
-        "accumulate": "Parts of an update, computed one after the other to save memory.",
-    }
-    numbers = [
-        click.option(
-            f"--{name}",
-            type=click.IntRange(0 if name == "warmup" else 1, most),
-            default=getattr(usual, name),
-            show_default=True,
-            metavar="N",
-            help=helps[name],
-        )
-        for name, most in counts.items()
-    ]
-    return options.gathered(
-        "training",
-        Training,
-        *numbers,
-        click.option(
-            "--rate",
-            type=options.Number(0, 1, open=True),
-            default=usual.rate,
-            show_default=True,
-            help="The highest learning rate.",
-        ),
-        click.option(
-            "--optimizer",
-            type=click.Choice(["adamw", "adamw8bit"]),
-            default=usual.optimizer,
-            show_default=True,
-            help="AdamW, or with moments in 8 bits (package bitsandbytes).",
-        ),
-        click.option(
-            "--gradient-checkpointing", is_flag=True, help="Compute activations twice to save memory."
-        ),
-    )
+    return Training(**values)
+
+
+_training = options.gathered(
+    "training",
+    _make_training,
+    _count("--updates", 2000, "Updates of each stage."),
+    _count("--batch", 16, "Points of trajectories in an update, of all processes together."),
+    _count("--warmup", 100, "Updates in which the learning rate rises.", least=0),
+    _count("--accumulate", 1, "Parts of an update, computed one after the other to save memory."),
+    click.option(
+        "--rate",
+        type=options.Number(0, 1, open=True),
+        default=5e-5,
+        show_default=True,
+        help="The highest learning rate.",
+    ),
+    click.option(
+        "--optimizer",
+        type=click.Choice(["adamw", "adamw8bit"]),
+        default="adamw",
+        show_default=True,
+        help="AdamW, or with moments in 8 bits (package bitsandbytes).",
+    ),
+    click.option("--gradient-checkpointing", is_flag=True, help="Compute activations twice to save memory."),
+)
 
 
 @click.command(cls=Command, epilog=EXAMPLE)
@@ -106,15 +94,8 @@ def _training() -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     help="Make guidance of this scale part of one pass; a range stays an input.",
 )
 @click.option("--steps", type=options.STEPS, help="Generate in so many steps.", metavar="N")
-@click.option(
-    "--trajectories",
-    type=click.IntRange(1, MOST_TRAJECTORIES),
-    default=2000,
-    show_default=True,
-    metavar="N",
-    help="Images that the teacher generates to learn from.",
-)
-@_training()
+@_count("--trajectories", 2000, "Images that the teacher generates to learn from.")
+@_training
 @click.option(
     "--precision",
     type=click.Choice(["auto", "no", "bf16", "fp16"]),

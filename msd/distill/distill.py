@@ -24,6 +24,7 @@ from msd.distill.student import Student, new_student
 from msd.distill.training import LOG, StageRun, TrainingProgress, least_bytes, train
 from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from msd.errors import BadConfig
+from msd.families.stable_diffusion import TEXT_ENCODER, UNET
 from msd.files.atomic import atomic_write
 from msd.files.fingerprint import fingerprint
 
@@ -79,7 +80,13 @@ def distill(
         make_trajectories(teacher, plan, made, share, observer.on_trajectories)
     accelerator.wait_for_everyone()
     trajectories = Trajectories(plan, made, teacher.device)
-    run = _Run(teacher, trajectories, settings, accelerator, observer)
+    run = _Run(
+        teacher=teacher,
+        trajectories=trajectories,
+        settings=settings,
+        accelerator=accelerator,
+        observer=observer,
+    )
     student = run.students(stages)
     result = run.result(student, stages)
     if accelerator.is_main_process:
@@ -242,5 +249,5 @@ class _Run:
 def _weights(teacher: Networks) -> list[str]:
     """Return the SHA-256 of the files that determine the teacher's trajectories."""
     checkpoint = teacher.checkpoint
-    names = sorted({*checkpoint.weight_files["unet"], *checkpoint.weight_files["text_encoder"]})
+    names = sorted({name for part in (TEXT_ENCODER, UNET) for name in checkpoint.weight_files[part.name]})
     return [file_facts(checkpoint.files[name]).sha256 for name in names]

@@ -94,8 +94,8 @@ class Levels:
 def timesteps(diffusion: Diffusion, steps: int) -> list[int]:
     """Return the timesteps that `steps` steps visit, noisiest first, and `CLEAN`; raises BadConfig.
 
-    They are diffusers' "trailing" ones (Lin et al. 2023, arXiv 2305.08891, table 2): those of half as many
-    steps are every other one.
+    They are diffusers' "trailing" ones (Lin et al. 2023, arXiv 2305.08891, table 2): every other one is, to
+    within rounding, of half as many steps.
     """
     diffusion.require_steps(steps)
     return [*(int(t) for t in SPACINGS["trailing"](diffusion.num_train_timesteps, steps)), CLEAN]

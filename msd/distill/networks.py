@@ -12,13 +12,12 @@ from transformers import CLIPTokenizer
 
 from msd.distill.levels import Levels, require_prediction
 from msd.errors import BadCheckpoint
-from msd.files import bounded
+from msd.families import Component
+from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
 from msd.pytorch import modules
 from msd.runtime.diffusion import Diffusion
 from msd.sources.checkpoint import Checkpoint
-from msd.sources.diffusers import open_folder
-
-PARTS = "text_encoder", "unet", "vae"
+from msd.sources.diffusers import open_folder, read_json
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,11 @@ def open_networks(folder: Path, device: str) -> Networks:
     than latents, a timestep and text; BadConfig for a scheduler of another kind of prediction.
     """
     checkpoint = open_folder(folder)
-    config = {part: bounded.read_json(folder / part / "config.json") for part in PARTS}
-    require_plain(folder, config)
+    config = {part: _config(folder, part) for part in (TEXT_ENCODER, UNET, VAE_DECODER)}
+    require_plain(folder, config[UNET], config[VAE_DECODER])
     diffusion = Diffusion.from_config(checkpoint.scheduler)
     require_prediction(diffusion)
-    weights = checkpoint.weights
+    made = {part: _module(checkpoint, part, config[part]).to(device) for part in config}
     return Networks(
         checkpoint=checkpoint,
         folder=folder,
@@ -84,24 +83,31 @@ def open_networks(folder: Path, device: str) -> Networks:
         diffusion=diffusion,
         levels=Levels.of(diffusion, device),
         tokenizer=CLIPTokenizer.from_pretrained(folder / "tokenizer"),
-        text_encoder=frozen(modules.text_encoder(weights["text_encoder"], config["text_encoder"])).to(device),
-        unet=modules.unet(weights["unet"], config["unet"]).to(device, memory_format=torch.channels_last),
-        vae=frozen(modules.autoencoder(weights["vae_decoder"], config["vae"])).to(device),
+        text_encoder=frozen(made[TEXT_ENCODER]),
+        unet=made[UNET].to(memory_format=torch.channels_last),
+        vae=frozen(made[VAE_DECODER]),
     )
 
 
-def require_plain(folder: Path, config: Mapping[str, Any]) -> None:
+def require_plain(folder: Path, unet: Mapping[str, Any], vae: Mapping[str, Any]) -> None:
     """Raise BadCheckpoint for a U-Net or an autoencoder that is not Stable Diffusion's for text to image."""
-    if config["vae"].get("_class_name") != "AutoencoderKL":
+    if vae.get("_class_name") != "AutoencoderKL":
         raise BadCheckpoint(f"{folder}/vae is no AutoencoderKL; distil with the checkpoint's own autoencoder")
-    channels, latents = config["unet"].get("in_channels"), config["vae"].get("latent_channels")
-    if channels != latents:
+    if unet.get("in_channels") != vae.get("latent_channels"):
         raise BadCheckpoint(
-            f"the U-Net of {folder} takes {channels} channels and its latents have {latents}: models that"
-            " repaint images cannot be distilled"
+            f"the U-Net of {folder} takes {unet.get('in_channels')} channels and its latents have"
+            f" {vae.get('latent_channels')}: models that repaint images cannot be distilled"
         )
-    if config["unet"].get("time_cond_proj_dim") is not None:
+    if unet.get("time_cond_proj_dim") is not None:
         raise BadCheckpoint(f"the U-Net of {folder} takes the guidance scale: it has been distilled already")
+
+
+def _config(folder: Path, component: Component) -> dict[str, Any]:
+    return read_json(folder, f"{component.part.folder}/config.json")
+
+
+def _module(checkpoint: Checkpoint, component: Component, config: Mapping[str, Any]) -> Any:
+    return modules.MODULES[component.name](checkpoint.weights[component.name], config)
 
 
 def frozen(module: Any) -> Any:

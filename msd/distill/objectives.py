@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from msd.distill.levels import Levels, timesteps
+from msd.distill.levels import Levels
 from msd.distill.networks import Networks
 from msd.distill.passes import found, guided_output, output_of
 from msd.distill.student import Student
@@ -44,7 +44,8 @@ def halving_loss(
     Salimans and Ho (2022, arXiv 2202.00512), algorithm 2. Noise is weighted with "truncated SNR", the larger
     of the errors of clean latents and noise; v with "SNR + 1", which is its mean squares (section 4).
     """
-    levels, grid = teacher.levels, timesteps(teacher.diffusion, 2 * steps)
+    levels, whole = teacher.levels, trajectories.plan.timesteps
+    grid = whole[:: len(whole) // (2 * steps)]
     triples = torch.tensor([*zip(grid[0::2], grid[1::2], grid[2::2], strict=False)], device=teacher.device)
 
     def loss(student: Any, random: Any, size: int) -> Any:

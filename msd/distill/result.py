@@ -14,6 +14,7 @@ import torch
 from msd.bundle import ImageDefaults
 from msd.distill.networks import Networks
 from msd.errors import OutputExists
+from msd.families.stable_diffusion import UNET
 from msd.files.publication import contents, publish, staged
 from msd.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 
@@ -56,13 +57,13 @@ def fewer_steps(config: Mapping[str, Any], prediction: str) -> dict[str, Any]:
 def write_result(teacher: Networks, result: DistilledCheckpoint, out: Path) -> None:
     """Write the student's checkpoint to the folder `out`, which is new; raises OutputUnwritable."""
     checkpoint = teacher.checkpoint
-    weights = checkpoint.weight_files["unet"]
+    weights = checkpoint.weight_files[UNET.name]
     with staged(out) as folder:
         for name, path in checkpoint.files.items():
             if name not in weights and name != DISTILLATION:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, folder / name)
-        _save_unet(teacher, result.unet, folder / "unet")
+        _save_unet(teacher, result.unet, folder / UNET.part.folder)
         _write_json(folder / SCHEDULER, result.scheduler)
         _write_json(folder / INDEX, _index(teacher, result.scheduler))
         _write_json(folder / DISTILLATION, result.facts)
@@ -88,7 +89,7 @@ msd takes the steps and the guidance from here. diffusers' pipelines take them a
 
 def _save_unet(teacher: Networks, unet: Any, folder: Path) -> None:
     """Write a U-Net in the precision that its teacher is stored in."""
-    stored = next(iter(teacher.checkpoint.weights["unet"].values())).dtype.name
+    stored = next(iter(teacher.checkpoint.weights[UNET.name].values())).dtype.name
     state = {name: tensor.detach().to(getattr(torch, stored)) for name, tensor in unet.state_dict().items()}
     unet.save_pretrained(folder, state_dict=state)
 

@@ -1,0 +1,97 @@
+"""`msd distill` from its arguments to the exit code, and what msd-convert makes of its result."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+from click.testing import CliRunner, Result
+
+from msd.bundle import open_bundle
+from msd.cli import msd
+from tests.checkpoints import TINY, vary, write
+
+SMALL = vary(TINY, unet={"sample_size": [4, 6]})
+SHORT = "--trajectories", 2, "--updates", 2, "--batch", 2, "--sample-every", 0
+
+
+def run(*arguments: str | int | Path) -> Result:
+    return CliRunner().invoke(msd, [*map(str, arguments)], prog_name="msd", terminal_width=100)
+
+
+@pytest.fixture
+def prompts(tmp_path: Path) -> Path:
+    path = tmp_path / "prompts.txt"
+    path.write_text("red\nreed\n")
+    return path
+
+
+def test_help(golden: Callable[[str, str], None]) -> None:
+    result = run("distill", "--help")
+    assert result.exit_code == 0
+    golden("distill-help.txt", result.output)
+
+
+def test_a_student_converts_with_its_own_steps_and_guidance(tmp_path: Path, prompts: Path) -> None:
+    write(tmp_path / "teacher", SMALL)
+    options = ("--prompts", prompts, "--guidance", 3, "--steps", 2, *SHORT, "-o", tmp_path / "student")
+    result = run("distill", tmp_path / "teacher", *options)
+    assert result.exit_code == 0, result.stderr
+    assert f"{tmp_path / 'student'}: 2 steps, guidance 1" in result.stdout
+    assert "2 trajectories of 32 steps" in result.stderr
+    assert "steps-2: 2 updates of 2, predicts v\n" in result.stderr
+    assert "need a student that predicts v" in result.stderr
+    again = run("distill", tmp_path / "teacher", *options[:-1], tmp_path / "other", "--json")
+    assert again.exit_code == 0
+    facts = json.loads(again.stdout)
+    assert facts["images"] == {"steps": 2, "guidance": 1.0}
+    assert facts["stages"] == ["guidance", "steps-16", "steps-8", "steps-4", "steps-2"]
+    converted = run("convert", tmp_path / "student", "-o", tmp_path / "converted")
+    assert converted.exit_code == 0, converted.stderr
+    images = open_bundle(tmp_path / "converted").manifest.images
+    assert (images.steps, images.guidance) == (2, 1.0)
+    other = run("convert", tmp_path / "student", "-o", tmp_path / "dpm", "--scheduler", "dpm++")
+    assert other.exit_code == 0, other.stderr
+    assert open_bundle(tmp_path / "dpm").manifest.images.steps == 20
+
+
+def test_a_run_that_is_repeated_says_what_is_done(tmp_path: Path, prompts: Path) -> None:
+    write(tmp_path / "teacher", SMALL)
+    options = ("--prompts", prompts, "--guidance", "2..5", *SHORT, "--state", tmp_path / "state")
+    assert run("distill", tmp_path / "teacher", *options, "-o", tmp_path / "one").exit_code == 0
+    again = run("distill", tmp_path / "teacher", *options, "-o", tmp_path / "two")
+    assert "guidance: 2 updates of 2, predicts noise, done already" in again.stderr
+
+
+@pytest.mark.parametrize("scale", ["1", "0.5", "9..3", "a", "7.5..", "..4", "nan", "1e9", "2...3"])
+def test_other_scales_are_refused(tmp_path: Path, prompts: Path, scale: str) -> None:
+    result = run("distill", tmp_path, "--prompts", prompts, "--guidance", scale, "-o", tmp_path / "new")
+    assert result.exit_code == 2
+    assert "write 7.5 or 2..14" in " ".join(result.stderr.split())
+
+
+def test_nothing_to_do_is_refused(tmp_path: Path, prompts: Path) -> None:
+    result = run("distill", tmp_path, "--prompts", prompts, "-o", tmp_path / "new")
+    assert result.exit_code == 2
+    assert "give --guidance, --steps, or both" in result.stderr
+
+
+def test_an_output_with_contents_is_refused(tmp_path: Path, prompts: Path) -> None:
+    result = run("distill", tmp_path, "--prompts", prompts, "--steps", 4, "-o", tmp_path)
+    assert result.exit_code == 1
+    assert "give a new folder" in result.stderr
+
+
+def test_missing_packages_are_refused(tmp_path: Path, prompts: Path) -> None:
+    def find(name: str) -> object:
+        return None if name in ("accelerate", "torch") else find_spec(name)
+
+    with patch("msd.pytorch.packages.find_spec", find):
+        result = run("distill", tmp_path, "--prompts", prompts, "--steps", 4, "-o", tmp_path / "new")
+    assert result.exit_code == 1
+    assert "msd distill needs accelerate and torch" in result.stderr
+    assert "pip install 'msd[train]'" in result.stderr
