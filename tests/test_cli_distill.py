@@ -67,6 +67,33 @@ def test_a_run_that_is_repeated_says_what_is_done(tmp_path: Path, prompts: Path)
     assert "guidance: 2 updates of 2, predicts noise, done already" in again.stderr
 
 
+@pytest.mark.parametrize(
+    ("guidance", "steps", "images"),
+    [("3", [], (4, 1.0)), ("2..9", ["--steps", 6], (6, 7.5))],
+    ids=["one scale", "a range"],
+)
+def test_a_latent_consistency_model_converts_with_its_scheduler(
+    tmp_path: Path, prompts: Path, guidance: str, steps: list[str | int], images: tuple[int, float]
+) -> None:
+    write(tmp_path / "teacher", SMALL)
+    options = ("--prompts", prompts, "--lcm", "--guidance", guidance, *steps, *SHORT)
+    result = run("distill", tmp_path / "teacher", *options, "-o", tmp_path / "student")
+    assert result.exit_code == 0, result.stderr
+    converted = run("convert", tmp_path / "student", "-o", tmp_path / "converted")
+    assert converted.exit_code == 0, converted.stderr
+    bundle = open_bundle(tmp_path / "converted")
+    assert (bundle.manifest.images.steps, bundle.manifest.images.guidance) == images
+    assert bundle.manifest.scheduler["_class_name"] == "LCMScheduler"
+    inputs = {spec.name for spec in bundle.component("unet").inputs}
+    assert ("guidance_embedding" in inputs) == (".." in guidance)
+
+
+def test_latent_consistency_without_guidance_is_refused(tmp_path: Path, prompts: Path) -> None:
+    result = run("distill", tmp_path, "--prompts", prompts, "--lcm", "-o", tmp_path / "new")
+    assert result.exit_code == 2
+    assert "--lcm needs --guidance" in result.stderr
+
+
 @pytest.mark.parametrize("scale", ["1", "0.5", "9..3", "a", "7.5..", "..4", "nan", "1e9", "2...3"])
 def test_other_scales_are_refused(tmp_path: Path, prompts: Path, scale: str) -> None:
     result = run("distill", tmp_path, "--prompts", prompts, "--guidance", scale, "-o", tmp_path / "new")

@@ -46,6 +46,12 @@ def test_guidance_comes_first_and_steps_are_halved_from_the_teachers() -> None:
     assert names(Goal(RANGE, 8)) == [(name, "epsilon") for name in ("guidance", "steps-16", "steps-8")]
 
 
+def test_latent_consistency_is_one_stage_that_predicts_what_its_teacher_does() -> None:
+    assert names(Goal(FIXED, 2, lcm=True)) == [("lcm", "epsilon")]
+    assert names(Goal(RANGE, lcm=True), "v_prediction") == [("lcm", "v_prediction")]
+    assert Goal(FIXED, 3, lcm=True).teacher_steps == Goal(FIXED).teacher_steps
+
+
 @pytest.mark.parametrize(("steps", "prediction"), [(4, "epsilon"), (3, "v_prediction"), (1, "v_prediction")])
 def test_students_of_the_fewest_steps_predict_v_in_every_stage(steps: int, prediction: str) -> None:
     assert {said for _, said in names(Goal(FIXED, steps))} == {prediction}

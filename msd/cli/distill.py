@@ -28,7 +28,7 @@ MOST_COUNT = 1_000_000
 EXAMPLE = """\b
 Examples:
   msd distill sd21 --prompts prompts.txt --guidance 7.5 --steps 8 -o sd21-8-steps
-  msd distill sd21 --prompts prompts.txt --guidance 2..14 -o sd21-one-pass
+  msd distill sd21 --prompts prompts.txt --guidance 2..14 --lcm -o sd21-lcm
   accelerate launch --num_processes 2 -m msd.cli distill sd21 --prompts prompts.txt --guidance 7.5 -o student
 """
 
@@ -94,6 +94,7 @@ _training = options.gathered(
     help="Make guidance of this scale part of one pass; a range stays an input.",
 )
 @click.option("--steps", type=options.STEPS, help="Generate in so many steps.", metavar="N")
+@click.option("--lcm", is_flag=True, help="Make it a latent consistency model: 4 steps, or --steps.")
 @_count("--trajectories", 2000, "Images that the teacher generates to learn from.")
 @_training
 @click.option(
@@ -142,6 +143,7 @@ def _settings(
     prompts: Path,
     guidance: ScaleRange | None,
     steps: int | None,
+    lcm: bool,
     trajectories: int,
     training: Any,
     precision: str,
@@ -155,9 +157,11 @@ def _settings(
 
     if guidance is None and steps is None:
         raise click.UsageError("give --guidance, --steps, or both: what should the student do?")
+    if lcm and guidance is None:
+        raise click.UsageError("--lcm needs --guidance, which becomes part of one pass; give 7.5 or 2..14")
     return DistillationSettings(
         data=TeacherData(prompts, trajectories, seed),
-        goal=Goal(guidance, steps),
+        goal=Goal(guidance, steps, lcm),
         state=state or output.with_name(f"{output.name}.state"),
         training=training,
         precision=chosen_precision(precision),

@@ -14,9 +14,10 @@ from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults, file_facts
 from msd.calibration.prompt_file import read_prompts
+from msd.distill.consistency import consistency_loss
 from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
-from msd.distill.result import DistilledCheckpoint, fewer_steps, write_result
+from msd.distill.result import DistilledCheckpoint, scheduler_of, write_result
 from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
 from msd.distill.settings import TEACHER_STEPS, DistillationSettings
 from msd.distill.stages import DistillationStage, plan_stages
@@ -30,6 +31,9 @@ from msd.files.fingerprint import fingerprint
 
 MOST_PROMPTS = 1_000_000
 STUDENT = "student.safetensors"
+FEW_STEPS = 4
+"""The usual number of steps of latent consistency models."""
+
 DTYPES = {"no": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 
@@ -179,8 +183,11 @@ class _Run:
         return Student(unet, before.prediction)
 
     def _loss(self, stage: DistillationStage, before: Student) -> Loss:
-        if stage.steps is None:
+        if stage.objective == "guidance":
             return guidance_loss(self.teacher, self.trajectories, stage.prediction)
+        if stage.objective == "consistency":
+            return consistency_loss(self.teacher, self.trajectories, stage.prediction)
+        assert stage.steps is not None
         return halving_loss(self.teacher, before, self.trajectories, stage.steps, stage.prediction)
 
     def _stage_run(self, stage: DistillationStage) -> StageRun:
@@ -220,7 +227,7 @@ class _Run:
     def images(self) -> ImageDefaults:
         """The steps and the guidance of the student's images."""
         goal, usual = self.settings.goal, ImageDefaults()
-        steps = usual.steps if goal.steps is None else goal.steps
+        steps = goal.steps or (FEW_STEPS if goal.lcm else usual.steps)
         if goal.guidance is None:
             return ImageDefaults(steps, usual.guidance)
         if goal.guidance.is_range:
@@ -230,7 +237,6 @@ class _Run:
     def result(self, student: Student, stages: Sequence[DistillationStage]) -> DistilledCheckpoint:
         """Return the checkpoint of the last student."""
         config = dict(self.teacher.checkpoint.scheduler)
-        few = self.settings.goal.steps is not None
         settings = self.settings
         record = {
             "teacher": self.teacher.checkpoint.name,
@@ -242,7 +248,7 @@ class _Run:
             "seed": settings.data.seed,
             "precision": settings.precision,
         }
-        scheduler = fewer_steps(config, student.prediction) if few else config
+        scheduler = scheduler_of(settings.goal, config, student.prediction)
         return DistilledCheckpoint(student.unet, scheduler, self.images, record)
 
 

@@ -12,7 +12,9 @@ from typing import Any
 import torch
 
 from msd.bundle import ImageDefaults
+from msd.distill.consistency import lcm_scheduler
 from msd.distill.networks import Networks
+from msd.distill.settings import Goal
 from msd.errors import OutputExists
 from msd.families.stable_diffusion import UNET
 from msd.files.publication import contents, publish, staged
@@ -42,8 +44,15 @@ def require_free(out: Path) -> None:
         raise OutputExists(f"{out} exists; give a new folder")
 
 
-def fewer_steps(config: Mapping[str, Any], prediction: str) -> dict[str, Any]:
-    """Return a scheduler_config.json for a student that was trained for DDIM's trailing timesteps."""
+def scheduler_of(goal: Goal, config: Mapping[str, Any], prediction: str) -> dict[str, Any]:
+    """Return the scheduler_config.json of a student, whose teacher's is `config`.
+
+    A student of fewer steps was trained for DDIM's trailing timesteps.
+    """
+    if goal.lcm:
+        return lcm_scheduler(config, prediction)
+    if goal.steps is None:
+        return dict(config)
     return {
         **config,
         "_class_name": "DDIMScheduler",

@@ -32,11 +32,13 @@ class Goal:
 
     guidance: ScaleRange | None = None
     steps: int | None = None
+    lcm: bool = False
+    """Whether it becomes a latent consistency model, for which `steps` is only the usual number of steps."""
 
     @property
     def teacher_steps(self) -> int:
         """The steps of the teacher's trajectories: `steps`, or 1, doubled until they are enough."""
-        steps = self.steps or 1
+        steps = self.steps if self.steps and not self.lcm else 1
         while steps < TEACHER_STEPS:
             steps *= 2
         return steps

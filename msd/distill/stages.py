@@ -1,11 +1,17 @@
-"""The stages of a distillation, in order: guidance first, then half as many steps, and half again."""
+"""The stages of a distillation, in order: guidance first, then half as many steps, and half again.
+
+Latent consistency takes one stage, of which guidance is a part.
+"""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Literal
 
 from msd.distill.settings import Goal, Training
 from msd.files.fingerprint import fingerprint
+
+Objective = Literal["guidance", "halving", "consistency"]
 
 NOISE_STEPS = 4
 """The fewest steps of students that predict noise.
@@ -17,12 +23,13 @@ do not mend that (Salimans and Ho 2022, arXiv 2202.00512, section 4): students o
 
 @dataclass(frozen=True)
 class DistillationStage:
-    """One stage: its student takes `steps` steps, or any number if None, and predicts `prediction`.
+    """One stage: what its student learns, how many steps it takes, or None, and what it predicts.
 
     `key` is a fingerprint of everything that determines the student.
     """
 
     name: str
+    objective: Objective
     steps: int | None
     prediction: str
     key: str
@@ -37,17 +44,24 @@ def plan_stages(goal: Goal, prediction: str, training: Training, data: str) -> l
     """Return the stages for a teacher with this `prediction`; `data` is the trajectories' fingerprint."""
     last = student_prediction(goal, prediction)
     steps = goal.teacher_steps
-    wanted: list[tuple[str, int | None]] = [("guidance", None)] if goal.guidance else []
-    while goal.steps is not None and steps > goal.steps:
+    wanted: list[tuple[str, Objective, int | None]] = []
+    if goal.lcm:
+        wanted.append(("lcm", "consistency", goal.steps))
+    elif goal.guidance:
+        wanted.append(("guidance", "guidance", None))
+    while goal.steps is not None and not goal.lcm and steps > goal.steps:
         steps //= 2
-        wanted.append((f"steps-{steps}", steps))
+        wanted.append((f"steps-{steps}", "halving", steps))
     stages, key = [], data
-    for name, count in wanted:
+    for name, objective, count in wanted:
         key = fingerprint([key, name, last, asdict(training)])
-        stages.append(DistillationStage(name, count, last, key))
+        stages.append(
+            DistillationStage(name=name, objective=objective, steps=count, prediction=last, key=key)
+        )
     return stages
 
 
 def student_prediction(goal: Goal, prediction: str) -> str:
     """Return what a student predicts, "epsilon" or "v_prediction"."""
-    return "v_prediction" if goal.steps is not None and goal.steps < NOISE_STEPS else prediction
+    few = goal.steps is not None and goal.steps < NOISE_STEPS and not goal.lcm
+    return "v_prediction" if few else prediction

@@ -122,11 +122,12 @@ class Trajectories:
         points = self._points(which, self._latents(which, step * stride), grid[step * stride])
         return points, step.to(self.device)
 
-    def anywhere(self, random: Any, size: int, levels: Any) -> Points:
-        """Return random points at any timesteps, of which those between two steps lie on DDIM's line."""
+    def anywhere(self, random: Any, size: int, levels: Any, among: Sequence[int] | None = None) -> Points:
+        """Return random points at any timesteps, or `among` these; others than steps lie on DDIM's line."""
         grid = torch.tensor(self.plan.timesteps)
         which = torch.randint(self.plan.count, (size,), generator=random)
-        wanted = torch.randint(int(grid[0]) + 1, (size,), generator=random)
+        choice = torch.arange(int(grid[0]) + 1) if among is None else torch.tensor(among)
+        wanted = choice[torch.randint(len(choice), (size,), generator=random)]
         step = (grid[None] >= wanted[:, None]).sum(1) - 1
         ends = self._latents(which, step), self._latents(which, step + 1)
         ends_at = grid[step].to(self.device), grid[step + 1].to(self.device)

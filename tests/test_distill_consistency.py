@@ -1,0 +1,100 @@
+"""Latent consistency, against diffusers' LCM scheduler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from accelerate import Accelerator
+from diffusers import LCMScheduler
+from hypothesis import given
+from hypothesis import strategies as st
+
+from msd.distill.consistency import SOLVER_STEPS, boundary, consistency_loss, end_of, lcm_scheduler
+from msd.distill.networks import Networks, open_networks
+from msd.distill.passes import Points
+from msd.distill.settings import Goal, ScaleRange, TeacherData, Training
+from msd.distill.student import new_student
+from msd.distill.training import StageRun, train
+from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
+from tests.checkpoints import TINY, vary, write
+
+SMALL = vary(TINY, unet={"sample_size": [4, 6]})
+
+
+@pytest.fixture
+def networks(tmp_path: Path) -> Networks:
+    write(tmp_path / "teacher", SMALL)
+    return open_networks(tmp_path / "teacher", "cpu")
+
+
+def trajectories(networks: Networks, folder: Path, scale: ScaleRange) -> Trajectories:
+    data = TeacherData(folder, 6, seed=3)
+    plan = TrajectoryPlan.of(networks, ["red", "nearly red", "reed"], Goal(scale, lcm=True), data)
+    make_trajectories(networks, plan, folder / "made", (0, 1), lambda done, total: None)
+    return Trajectories(plan, folder / "made", "cpu")
+
+
+def points_at(networks: Networks, *timesteps: int) -> Points:
+    random = torch.Generator().manual_seed(1)
+    latents = torch.randn(len(timesteps), *networks.latent_shape, generator=random)
+    ids = networks.token_ids(["red"] * len(timesteps))
+    return Points(latents, torch.tensor(timesteps), ids, torch.full((len(timesteps),), 3.0))
+
+
+@given(timestep=st.integers(0, 999))
+def test_the_boundary_is_that_of_diffusers(timestep: int) -> None:
+    skip, out = boundary(torch.tensor([timestep, 7]))
+    theirs = LCMScheduler().get_scalings_for_boundary_condition_discrete(timestep)
+    assert (float(skip[0]), float(out[0])) == pytest.approx([float(each) for each in theirs], rel=1e-5)
+    assert skip.shape == out.shape == (2, 1, 1, 1)
+
+
+def test_what_a_student_says_is_what_diffusers_scheduler_denoises(networks: Networks) -> None:
+    config = lcm_scheduler({**networks.checkpoint.scheduler, "thresholding": False}, networks.prediction)
+    scheduler = LCMScheduler.from_config(config)
+    scheduler.set_timesteps(4)
+    points = points_at(networks, *scheduler.timesteps.tolist())
+    context = networks.context(points.ids)
+    with torch.no_grad():
+        ours = end_of(networks.unet, networks.levels, networks.prediction, points, context)
+        outputs = networks.unet(points.latents, points.timesteps, context).sample
+    for i, timestep in enumerate(scheduler.timesteps):
+        step = scheduler.step(outputs[i : i + 1], timestep, points.latents[i : i + 1])
+        assert torch.allclose(ours[i : i + 1], step.denoised, rtol=1e-4, atol=1e-3)
+    assert scheduler.config.original_inference_steps == SOLVER_STEPS
+
+
+def test_the_end_of_clean_latents_are_these(networks: Networks) -> None:
+    points = points_at(networks, 0, 0)
+    with torch.no_grad():
+        context = networks.context(points.ids)
+        said = end_of(networks.unet, networks.levels, networks.prediction, points, context)
+    assert torch.allclose(said, points.latents, atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [ScaleRange(30, 30), ScaleRange(5, 30)], ids=["one scale", "a range"])
+def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
+    tmp_path: Path, networks: Networks, scale: ScaleRange
+) -> None:
+    loss = consistency_loss(networks, trajectories(networks, tmp_path, scale), networks.prediction)
+    student = new_student(networks.unet, scale.is_range, gradient_checkpointing=False)
+
+    def judged() -> float:
+        with torch.no_grad():
+            return float(loss(student, torch.Generator().manual_seed(9), 128))
+
+    before = judged()
+    training = Training(updates=60, batch=8, rate=5e-4, warmup=5)
+    run = StageRun("lcm", tmp_path / "stage", training, seed=0, save_every=1000, sample_every=0)
+    train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)
+    assert judged() < 0.8 * before
+
+
+def test_points_are_those_of_the_solver(tmp_path: Path, networks: Networks) -> None:
+    among = range(19, 1000, 20)
+    made = trajectories(networks, tmp_path, ScaleRange(3, 3))
+    points = made.anywhere(torch.Generator().manual_seed(4), 200, networks.levels, among)
+    assert {*points.timesteps.tolist()} <= {*among}
+    assert len({*points.timesteps.tolist()}) > 40
