@@ -155,10 +155,10 @@ def _settings(
     from msd.distill.settings import DistillationSettings, Goal, TeacherData
     from msd.distill.training import chosen_precision
 
-    if guidance is None and steps is None:
-        raise click.UsageError("give --guidance, --steps, or both: what should the student do?")
     if lcm and guidance is None:
         raise click.UsageError("--lcm needs --guidance, which becomes part of one pass; give 7.5 or 2..14")
+    if guidance is None and steps is None:
+        raise click.UsageError("give --guidance, --steps, or both: what should the student do?")
     return DistillationSettings(
         data=TeacherData(prompts, trajectories, seed),
         goal=Goal(guidance, steps, lcm),
