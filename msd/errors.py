@@ -11,6 +11,7 @@
     ├── OutputUnwritable     the disk is full, or the folder is not writable
     ├── BadReport            a stored report is missing, damaged or newer than this program
     ├── NotFinite            a network computed NaN or infinity, so there is no image
+    ├── NoMemory             training does not fit into the GPU's memory
     ├── BadImage             an image or a mask to begin from cannot be read or does not fit
     ├── BadCaption           a caption describes no scene of the demo (msd/demo/captions.py)
     ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
@@ -57,6 +58,10 @@ class BadImage(MsdError):
 
 class NotFinite(MsdError):
     """A network computed NaN or infinity, so there is no image."""
+
+
+class NoMemory(MsdError):
+    """Training does not fit into the GPU's memory."""
 
 
 class OutputExists(MsdError):

@@ -29,9 +29,18 @@ from msd.distill.settings import DistillationSettings, Goal, ScaleRange, Teacher
 from msd.distill.student import Student, new_student
 from msd.distill.training import LOG, StageRun, TrainingProgress, train
 from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
-from msd.errors import BadCalibration, BadCheckpoint, BadConfig, NotFinite, OutputExists
+from msd.errors import (
+    BadCalibration,
+    BadCheckpoint,
+    BadConfig,
+    NoMemory,
+    NotFinite,
+    OutputExists,
+    OutputUnwritable,
+)
 from msd.sources.diffusers import open_folder
 from tests.checkpoints import INPAINTING, SHALLOW, TINY, vary, write
+from tests.tiny_disk import tiny_disk
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})
 TRAINING = Training(updates=4, batch=2, rate=1e-3, warmup=1)
@@ -252,6 +261,40 @@ def _diverging() -> Observer:
                 teachers[0].unet.conv_out.bias.fill_(float("nan"))
 
     return Observer(lambda announced: teachers.append(announced.teacher), broken, lambda progress: None)
+
+
+@pytest.mark.parametrize(
+    ("size", "place"), [("4k", "trajectories"), ("96k", "update-00000002"), ("400k", "student.safetensors")]
+)
+def test_a_full_disk_is_an_error_that_names_the_file(
+    tmp_path: Path, checkpoint: Path, settings: DistillationSettings, size: str, place: str
+) -> None:
+    every = 100 if place == "student.safetensors" else 2
+    with tiny_disk(tmp_path / "disk", size) as state:
+        small = replace(settings, state=state, save_every=every)
+        with pytest.raises(OutputUnwritable, match=place):
+            distill(checkpoint, tmp_path / "student", small, observer())
+    assert not (tmp_path / "student").exists()
+
+
+def test_a_result_on_a_full_disk_is_an_error(
+    tmp_path: Path, checkpoint: Path, settings: DistillationSettings
+) -> None:
+    with tiny_disk(tmp_path / "disk", "96k") as disk:
+        with pytest.raises(OutputUnwritable):
+            distill(checkpoint, disk / "student", settings, observer())
+        assert not (disk / "student").exists()
+    distill(checkpoint, tmp_path / "student", settings, observer())
+
+
+def test_training_that_does_not_fit_into_memory_is_refused(tmp_path: Path, checkpoint: Path) -> None:
+    def loss(student: Any, random: Any, size: int) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    student = new_student(open_networks(checkpoint, "cpu").unet, False, False)
+    run = StageRun("guidance", tmp_path / "stage", TRAINING, seed=0, save_every=9, sample_every=0)
+    with pytest.raises(NoMemory, match=r"guidance does not fit .* give a smaller --batch"):
+        train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,11 @@ from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
 from msd.distill.result import DistilledCheckpoint, scheduler_of, write_result
 from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
+from msd.distill.saving import says_unwritable
 from msd.distill.settings import TEACHER_STEPS, DistillationSettings
 from msd.distill.stages import DistillationStage, plan_stages
 from msd.distill.student import Student, new_student
-from msd.distill.training import LOG, StageRun, TrainingProgress, least_bytes, train
+from msd.distill.training import LOG, StageRun, TrainingProgress, least_bytes, remove_states, train
 from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from msd.errors import BadConfig
 from msd.families.stable_diffusion import TEXT_ENCODER, UNET
@@ -215,12 +216,12 @@ class _Run:
         return on_sample
 
     def _keep(self, unet: Any, path: Path) -> None:
-        """Write what a stage has learnt, after which its state is no longer needed."""
+        """Write what a stage has learnt, and delete its state, which is no longer needed."""
         if self.accelerator.is_main_process:
-            with atomic_write(path) as temporary:
-                save_file(
-                    {name: tensor.contiguous() for name, tensor in unet.state_dict().items()}, temporary
-                )
+            state = {name: tensor.contiguous() for name, tensor in unet.state_dict().items()}
+            with atomic_write(path) as temporary, says_unwritable(path):
+                save_file(state, temporary)
+            remove_states(path.parent)
         self.accelerator.wait_for_everyone()
 
     @property

@@ -14,10 +14,12 @@ import torch
 from msd.bundle import ImageDefaults
 from msd.distill.consistency import lcm_scheduler
 from msd.distill.networks import Networks
+from msd.distill.saving import says_unwritable
 from msd.distill.settings import Goal
 from msd.errors import OutputExists
 from msd.families.stable_diffusion import UNET
 from msd.files.publication import contents, publish, staged
+from msd.files.unwritable import raises_unwritable
 from msd.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 
 CARD = "README.md"
@@ -67,17 +69,23 @@ def write_result(teacher: Networks, result: DistilledCheckpoint, out: Path) -> N
     """Write the student's checkpoint to the folder `out`, which is new; raises OutputUnwritable."""
     checkpoint = teacher.checkpoint
     weights = checkpoint.weight_files[UNET.name]
-    with staged(out) as folder:
+    with staged(out) as folder, raises_unwritable(out, folder):
         for name, path in checkpoint.files.items():
             if name not in weights and name != DISTILLATION:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, folder / name)
+                _copy(path, folder / name)
         _save_unet(teacher, result.unet, folder / UNET.part.folder)
         _write_json(folder / SCHEDULER, result.scheduler)
         _write_json(folder / INDEX, _index(teacher, result.scheduler))
         _write_json(folder / DISTILLATION, result.facts)
         (folder / CARD).write_text(card(out.name, result.images), "utf-8")
         publish(folder, out, INDEX)
+
+
+def _copy(path: Path, target: Path) -> None:
+    """Copy a file; unlike shutil.copyfile, a full disk is no fault of `path`."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("rb") as source, target.open("xb") as copy:
+        shutil.copyfileobj(source, copy)
 
 
 def card(name: str, images: ImageDefaults) -> str:
@@ -100,7 +108,8 @@ def _save_unet(teacher: Networks, unet: Any, folder: Path) -> None:
     """Write a U-Net in the precision that its teacher is stored in."""
     stored = next(iter(teacher.checkpoint.weights[UNET.name].values())).dtype.name
     state = {name: tensor.detach().to(getattr(torch, stored)) for name, tensor in unet.state_dict().items()}
-    unet.save_pretrained(folder, state_dict=state)
+    with says_unwritable(folder):
+        unet.save_pretrained(folder, state_dict=state)
 
 
 def _index(teacher: Networks, scheduler: Mapping[str, Any]) -> dict[str, Any]:

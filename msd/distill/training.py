@@ -6,7 +6,8 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -15,8 +16,9 @@ import torch
 from accelerate import Accelerator
 
 from msd.distill.objectives import Loss
+from msd.distill.saving import says_unwritable
 from msd.distill.settings import Precision, Training
-from msd.errors import BadConfig, NotFinite
+from msd.errors import BadConfig, NoMemory, NotFinite
 from msd.files.fingerprint import fingerprint
 
 REPORT_EVERY = 20
@@ -75,9 +77,10 @@ def train(
     on_progress: OnProgress,
     on_sample: OnSample,
 ) -> Any:
-    """Train `student` to the end of a stage and return it; raises NotFinite where its loss is not.
+    """Train `student` to the end of a stage and return it.
 
-    After an interruption the same call goes on from the last state in the stage's folder.
+    After an interruption the same call goes on from the last state in the stage's folder. Raises NotFinite
+    where the loss is not, NoMemory, and OutputUnwritable where a state cannot be saved.
     """
     training = stage.training
     optimizer = make_optimizer(student, training)
@@ -87,8 +90,10 @@ def train(
     for update in range(first, training.updates):
         for group in optimizer.param_groups:
             group["lr"] = rate_at(training, update)
-        log.add(_update(stage, update, model, optimizer, loss, accelerator), update + 1)
+        with _says_no_memory(stage):
+            mean = _update(stage, update, model, optimizer, loss, accelerator)
         done = update + 1
+        log.add(mean, done)
         if done % stage.save_every == 0 and done < training.updates:
             _save(stage, done, accelerator)
         if accelerator.is_main_process and stage.sample_every and done % stage.sample_every == 0:
@@ -96,6 +101,17 @@ def train(
     student = accelerator.unwrap_model(model, keep_fp32_wrapper=False)
     accelerator.free_memory()
     return student
+
+
+@contextmanager
+def _says_no_memory(stage: StageRun) -> Iterator[None]:
+    try:
+        yield
+    except torch.OutOfMemoryError as problem:
+        raise NoMemory(
+            f"{stage.name} does not fit into the GPU's memory; give a smaller --batch, a larger --accumulate,"
+            " --gradient-checkpointing, or --optimizer adamw8bit"
+        ) from problem
 
 
 def rate_at(training: Training, update: int) -> float:
@@ -210,12 +226,18 @@ def _save(stage: StageRun, done: int, accelerator: Accelerator) -> None:
     """Write the state after `done` updates, then remove older ones: a folder with its name is complete."""
     path = stage.folder / f"{STATE}{done:08}"
     partial = path.with_name(f"{path.name}.part")
-    accelerator.save_state(str(partial))
+    with says_unwritable(partial):
+        accelerator.save_state(str(partial))
     accelerator.wait_for_everyone()
     if accelerator.is_main_process:
         shutil.rmtree(path, ignore_errors=True)
         partial.rename(path)
-        for other in stage.folder.glob(f"{STATE}*"):
-            if other != path:
-                shutil.rmtree(other)
+        remove_states(stage.folder, path)
     accelerator.wait_for_everyone()
+
+
+def remove_states(folder: Path, kept: Path | None = None) -> None:
+    """Delete the states in a stage's folder, whole and partial ones, but for `kept`."""
+    for state in folder.glob(f"{STATE}*"):
+        if state != kept:
+            shutil.rmtree(state)
