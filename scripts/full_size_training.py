@@ -88,7 +88,7 @@ def _measure(
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
-    student = new_student(teacher.unet, False, case.training.gradient_checkpointing)
+    student = new_student(teacher.unet, False, case.training)
     before = Student(frozen(teacher.unet).to(DTYPES[precision]), "epsilon")
     loss = _loss(teacher, before, case.objective, work, accelerator)
     run = StageRun(case.objective, work, case.training, 0, save_every=10**9, sample_every=0)

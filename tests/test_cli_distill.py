@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import pytest
 from click.testing import CliRunner, Result
+from safetensors.torch import load_file
 
 from msd.bundle import open_bundle
 from msd.cli import msd
@@ -86,6 +87,30 @@ def test_a_latent_consistency_model_converts_with_its_scheduler(
     assert bundle.manifest.scheduler["_class_name"] == "LCMScheduler"
     inputs = {spec.name for spec in bundle.component("unet").inputs}
     assert ("guidance_embedding" in inputs) == (".." in guidance)
+
+
+def test_a_lora_converts_into_its_teacher(tmp_path: Path, prompts: Path) -> None:
+    write(tmp_path / "teacher", SMALL)
+    options = ("--prompts", prompts, "--lcm", "--guidance", 3, "--lora", 2, "--rate", 0.01, *SHORT)
+    result = run("distill", tmp_path / "teacher", *options, "-o", tmp_path / "lora")
+    assert result.exit_code == 0, result.stderr
+    file = tmp_path / "lora" / "pytorch_lora_weights.safetensors"
+    converted = tmp_path / "converted"
+    merge = ("--lora", file, "--scheduler", "lcm", "--recipe", "float32", "-o", converted)
+    assert (done := run("convert", tmp_path / "teacher", *merge)).exit_code == 0, done.stderr
+    assert open_bundle(converted).manifest.images.steps == 4
+    assert len(load_file(file)) > 100
+
+
+@pytest.mark.parametrize(
+    "options", [("--guidance", 3), ("--guidance", "2..3", "--lcm")], ids=["no lcm", "a range"]
+)
+def test_a_lora_of_another_kind_is_refused(
+    tmp_path: Path, prompts: Path, options: tuple[str | int, ...]
+) -> None:
+    result = run("distill", tmp_path, "--prompts", prompts, *options, "--lora", 4, "-o", tmp_path / "new")
+    assert result.exit_code == 2
+    assert "--lora is for --lcm with one scale" in result.stderr
 
 
 def test_latent_consistency_without_guidance_is_refused(tmp_path: Path, prompts: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_student_begins_as_its_teacher_whether_it_takes_the_scale_or_not(check
     with torch.no_grad():
         teacher = output_of(networks.unet, points, context)
         for takes_scale in (False, True):
-            student = new_student(networks.unet, takes_scale, gradient_checkpointing=False)
+            student = new_student(networks.unet, takes_scale, TRAINING)
             assert torch.allclose(output_of(student, points, context), teacher, atol=1e-5)
             assert all(weight.requires_grad for weight in student.parameters())
 
@@ -136,7 +136,7 @@ def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
         if steps is None
         else halving_loss(networks, teacher, trajectories, steps, prediction)
     )
-    student = new_student(networks.unet, takes_scale=False, gradient_checkpointing=False)
+    student = new_student(networks.unet, takes_scale=False, training=TRAINING)
 
     def judged() -> float:
         with torch.no_grad():
@@ -291,7 +291,7 @@ def test_training_that_does_not_fit_into_memory_is_refused(tmp_path: Path, check
     def loss(student: Any, random: Any, size: int) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    student = new_student(open_networks(checkpoint, "cpu").unet, False, False)
+    student = new_student(open_networks(checkpoint, "cpu").unet, False, TRAINING)
     run = StageRun("guidance", tmp_path / "stage", TRAINING, seed=0, save_every=9, sample_every=0)
     with pytest.raises(NoMemory, match=r"guidance does not fit .* give a smaller --batch"):
         train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)

@@ -7,13 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 from accelerate import Accelerator
-from diffusers import LCMScheduler
+from diffusers import LCMScheduler, StableDiffusionPipeline
 from hypothesis import given
 from hypothesis import strategies as st
 
+from msd.bundle import ImageDefaults
 from msd.distill.consistency import SOLVER_STEPS, boundary, consistency_loss, end_of, lcm_scheduler
 from msd.distill.networks import Networks, open_networks
-from msd.distill.passes import Points
+from msd.distill.passes import Points, output_of
+from msd.distill.result import DistilledCheckpoint, write_lora
 from msd.distill.settings import Goal, ScaleRange, TeacherData, Training
 from msd.distill.student import new_student
 from msd.distill.training import StageRun, train
@@ -79,7 +81,7 @@ def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
     tmp_path: Path, networks: Networks, scale: ScaleRange
 ) -> None:
     loss = consistency_loss(networks, trajectories(networks, tmp_path, scale), networks.prediction)
-    student = new_student(networks.unet, scale.is_range, gradient_checkpointing=False)
+    student = new_student(networks.unet, scale.is_range, Training())
 
     def judged() -> float:
         with torch.no_grad():
@@ -90,6 +92,30 @@ def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
     run = StageRun("lcm", tmp_path / "stage", training, seed=0, save_every=1000, sample_every=0)
     train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)
     assert judged() < 0.8 * before
+
+
+def test_a_lora_begins_as_its_teacher_and_diffusers_loads_what_it_has_learnt(
+    tmp_path: Path, networks: Networks
+) -> None:
+    training = Training(updates=3, batch=2, rate=1e-2, warmup=0, lora=2)
+    student = new_student(networks.unet, takes_scale=False, training=training)
+    points = points_at(networks, 999, 40)
+    context = networks.context(points.ids)
+    with torch.no_grad():
+        before = output_of(networks.unet, points, context)
+        assert torch.allclose(output_of(student, points, context), before, atol=1e-5)
+    loss = consistency_loss(networks, trajectories(networks, tmp_path, ScaleRange(9, 9)), networks.prediction)
+    run = StageRun("lcm", tmp_path / "stage", training, seed=0, save_every=1000, sample_every=0)
+    student = train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)
+    images = ImageDefaults(4, 1.0)
+    write_lora(DistilledCheckpoint(student, {}, images, {}), tmp_path / "lora")
+    pipe = StableDiffusionPipeline.from_pretrained(tmp_path / "teacher", safety_checker=None)
+    pipe.load_lora_weights(tmp_path / "lora")
+    with torch.no_grad():
+        after = output_of(student, points, context)
+        theirs = output_of(pipe.unet, points, context)
+    assert torch.allclose(theirs, after, atol=1e-4)
+    assert (after - before).abs().max() > 1e-2
 
 
 def test_points_are_those_of_the_solver(tmp_path: Path, networks: Networks) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from msd.distill.settings import DistillationSettings, ScaleRange
     from msd.distill.training import TrainingProgress
 
-PACKAGES = "accelerate", "diffusers", "torch", "transformers"
+PACKAGES = "accelerate", "diffusers", "peft", "torch", "transformers"
 MOST_COUNT = 1_000_000
 
 EXAMPLE = """\b
@@ -78,6 +78,12 @@ _training = options.gathered(
         default="adamw",
         show_default=True,
         help="AdamW, or with moments in 8 bits (package bitsandbytes).",
+    ),
+    click.option(
+        "--lora",
+        type=click.IntRange(1, 1024),
+        metavar="RANK",
+        help="With --lcm: train a LoRA of this rank, for msd-convert --lora.",
     ),
     click.option("--gradient-checkpointing", is_flag=True, help="Compute activations twice to save memory."),
 )
@@ -157,6 +163,8 @@ def _settings(
 
     if lcm and guidance is None:
         raise click.UsageError("--lcm needs --guidance, which becomes part of one pass; give 7.5 or 2..14")
+    if training.lora and (not lcm or (guidance and guidance.is_range)):
+        raise click.UsageError("--lora is for --lcm with one scale; a range of scales needs another graph")
     if guidance is None and steps is None:
         raise click.UsageError("give --guidance, --steps, or both: what should the student do?")
     return DistillationSettings(

@@ -17,7 +17,7 @@ from msd.calibration.prompt_file import read_prompts
 from msd.distill.consistency import consistency_loss
 from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
-from msd.distill.result import DistilledCheckpoint, scheduler_of, write_result
+from msd.distill.result import DistilledCheckpoint, scheduler_of, write_lora, write_result
 from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
 from msd.distill.saving import says_unwritable
 from msd.distill.settings import TEACHER_STEPS, DistillationSettings
@@ -95,7 +95,7 @@ def distill(
     student = run.students(stages)
     result = run.result(student, stages)
     if accelerator.is_main_process:
-        write_result(teacher, result, out)
+        write_lora(result, out) if settings.training.lora else write_result(teacher, result, out)
     accelerator.wait_for_everyone()
     return result
 
@@ -164,7 +164,7 @@ class _Run:
         """Return a stage's student: as it was kept, or trained now."""
         scale, training = self.settings.goal.guidance, self.settings.training
         takes_scale = bool(scale and scale.is_range)
-        unet = new_student(before.unet, takes_scale, training.gradient_checkpointing)
+        unet = new_student(before.unet, takes_scale, training)
         path = self.settings.state / stage.folder / STUDENT
         if path.exists():
             unet.load_state_dict(load_file(path))

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from diffusers import StableDiffusionPipeline
+from peft import get_peft_model_state_dict
 
 from msd.bundle import ImageDefaults
 from msd.distill.consistency import lcm_scheduler
@@ -22,7 +24,7 @@ from msd.files.publication import contents, publish, staged
 from msd.files.unwritable import raises_unwritable
 from msd.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 
-CARD = "README.md"
+CARD, LORA = "README.md", "pytorch_lora_weights.safetensors"
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,16 @@ def scheduler_of(goal: Goal, config: Mapping[str, Any], prediction: str) -> dict
     }
 
 
+def write_lora(result: DistilledCheckpoint, out: Path) -> None:
+    """Write what a student with LoRA learnt, as diffusers does, to the new folder `out`; OutputUnwritable."""
+    layers = get_peft_model_state_dict(result.unet)
+    with staged(out) as folder, says_unwritable(out):
+        StableDiffusionPipeline.save_lora_weights(folder, unet_lora_layers=layers)
+        _write_json(folder / DISTILLATION, result.facts)
+        (folder / CARD).write_text(lora_card(out.name, result.images), "utf-8")
+        publish(folder, out, LORA)
+
+
 def write_result(teacher: Networks, result: DistilledCheckpoint, out: Path) -> None:
     """Write the student's checkpoint to the folder `out`, which is new; raises OutputUnwritable."""
     checkpoint = teacher.checkpoint
@@ -101,6 +113,19 @@ msd takes the steps and the guidance from here. diffusers' pipelines take them a
 
     pipe = StableDiffusionPipeline.from_pretrained("{name}")
     pipe("…", num_inference_steps={images.steps}, guidance_scale={images.guidance:g})
+"""
+
+
+def lora_card(name: str, images: ImageDefaults) -> str:
+    """Return a README.md that says how a LoRA is merged and used."""
+    return f"""# {name}
+
+A latent consistency LoRA by `msd distill`: {images.steps} steps, guidance {images.guidance:g}.
+distillation.json says how it was made.
+
+    msd-convert TEACHER --lora {name}/{LORA} --scheduler lcm -o converted
+
+With diffusers: `pipe.load_lora_weights("{name}")` and LCMScheduler, with guidance_scale={images.guidance:g}.
 """
 
 

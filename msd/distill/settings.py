@@ -59,6 +59,8 @@ class Training:
     accumulate: int = 1
     optimizer: Optimizer = "adamw"
     gradient_checkpointing: bool = False
+    lora: int | None = None
+    """The rank of the matrices that learn for latent consistency, in place of all weights."""
 
 
 @dataclass(frozen=True)
