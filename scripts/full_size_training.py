@@ -113,7 +113,7 @@ def _loss(teacher: Networks, before: Student, objective: str, work: Path, accele
     made = work / f"trajectories-{accelerator.process_index}"
     with accelerator.autocast():
         make_trajectories(teacher, plan, made, (0, 1), lambda done, total: None)
-    trajectories = Trajectories(plan, made, teacher.device)
+    trajectories = Trajectories(plan, made, teacher.levels, teacher.device)
     if objective == "guidance":
         return guidance_loss(teacher, trajectories, "epsilon")
     return halving_loss(teacher, before, trajectories, 1, "v_prediction")

@@ -126,6 +126,13 @@ def test_other_scales_are_refused(tmp_path: Path, prompts: Path, scale: str) -> 
     assert "write 7.5 or 2..14" in " ".join(result.stderr.split())
 
 
+@pytest.mark.parametrize("given", [[], ["--prompts", "p.txt", "--images", "."]], ids=["neither", "both"])
+def test_neither_prompts_nor_images_are_refused_and_both(tmp_path: Path, given: list[str]) -> None:
+    result = run("distill", tmp_path, *given, "--steps", 4, "-o", tmp_path / "new")
+    assert result.exit_code == 2
+    assert "give --prompts, or --images with captions" in result.stderr
+
+
 def test_nothing_to_do_is_refused(tmp_path: Path, prompts: Path) -> None:
     result = run("distill", tmp_path, "--prompts", prompts, "-o", tmp_path / "new")
     assert result.exit_code == 2

@@ -74,7 +74,7 @@ def observer(seen: Seen | None = None, on_plan: Callable[[Announcement], None] |
 def made(networks: Networks, folder: Path, goal: Goal) -> Trajectories:
     plan = TrajectoryPlan.of(networks, ["red", "nearly red", "reed"], goal, TeacherData(folder, 6, seed=3))
     make_trajectories(networks, plan, folder / "made", (0, 1), lambda done, total: None)
-    return Trajectories(plan, folder / "made", "cpu")
+    return Trajectories(plan, folder / "made", networks.levels, "cpu")
 
 
 def weights(folder: Path) -> dict[str, Any]:

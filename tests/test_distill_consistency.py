@@ -35,7 +35,7 @@ def trajectories(networks: Networks, folder: Path, scale: ScaleRange) -> Traject
     data = TeacherData(folder, 6, seed=3)
     plan = TrajectoryPlan.of(networks, ["red", "nearly red", "reed"], Goal(scale, lcm=True), data)
     make_trajectories(networks, plan, folder / "made", (0, 1), lambda done, total: None)
-    return Trajectories(plan, folder / "made", "cpu")
+    return Trajectories(plan, folder / "made", networks.levels, "cpu")
 
 
 def points_at(networks: Networks, *timesteps: int) -> Points:
@@ -121,6 +121,6 @@ def test_a_lora_begins_as_its_teacher_and_diffusers_loads_what_it_has_learnt(
 def test_points_are_those_of_the_solver(tmp_path: Path, networks: Networks) -> None:
     among = range(19, 1000, 20)
     made = trajectories(networks, tmp_path, ScaleRange(3, 3))
-    points = made.anywhere(torch.Generator().manual_seed(4), 200, networks.levels, among)
+    points = made.anywhere(torch.Generator().manual_seed(4), 200, among)
     assert {*points.timesteps.tolist()} <= {*among}
     assert len({*points.timesteps.tolist()}) > 40

@@ -94,7 +94,7 @@ def trajectories(tmp_path: Path) -> Trajectories:
         latents += np.array(part, np.float16)[:, None, None, None, None] * 100
         latents += np.arange(33, dtype=np.float16)[:, None, None, None]
         np.save(tmp_path / f"part-{number:05}.npy", latents)
-    return Trajectories(chosen, tmp_path, "cpu")
+    return Trajectories(chosen, tmp_path, Levels.of(DIFFUSION, "cpu"), "cpu")
 
 
 @pytest.mark.parametrize("steps", [32, 8, 1])
@@ -111,7 +111,7 @@ def test_points_on_the_grid_are_those_of_their_step(trajectories: Trajectories, 
 
 def test_points_anywhere_lie_between_the_steps_around_them(trajectories: Trajectories) -> None:
     levels = Levels.of(DIFFUSION, "cpu")
-    points = trajectories.anywhere(torch.Generator().manual_seed(2), 60, levels)
+    points = trajectories.anywhere(torch.Generator().manual_seed(2), 60)
     grid = trajectories.plan.timesteps
     for latents, time in zip(points.latents[:, 0, 0, 0], points.timesteps.tolist(), strict=True):
         before = max(i for i, each in enumerate(grid[:-1]) if each >= time)

@@ -91,7 +91,10 @@ _training = options.gathered(
 
 @click.command(cls=Command, epilog=EXAMPLE)
 @click.argument("checkpoint", type=FOLDER)
-@click.option("--prompts", type=FILE, required=True, help="A text file of prompts, one per line.")
+@click.option("--prompts", type=FILE, help="A text file of prompts, one per line.")
+@click.option(
+    "--images", type=FOLDER, help="Images to learn from instead, with metadata.jsonl.", metavar="FOLDER"
+)
 @options.output_folder()
 @click.option(
     "--guidance",
@@ -146,7 +149,8 @@ def distill(checkpoint: Path, output: Path, as_json: bool, **asked: Any) -> None
 
 def _settings(
     output: Path,
-    prompts: Path,
+    prompts: Path | None,
+    images: Path | None,
     guidance: ScaleRange | None,
     steps: int | None,
     lcm: bool,
@@ -161,6 +165,8 @@ def _settings(
     from msd.distill.settings import DistillationSettings, Goal, TeacherData
     from msd.distill.training import chosen_precision
 
+    if (prompts is None) == (images is None):
+        raise click.UsageError("give --prompts, or --images with captions: what should it learn from?")
     if lcm and guidance is None:
         raise click.UsageError("--lcm needs --guidance, which becomes part of one pass; give 7.5 or 2..14")
     if training.lora and (not lcm or (guidance and guidance.is_range)):
@@ -168,7 +174,7 @@ def _settings(
     if guidance is None and steps is None:
         raise click.UsageError("give --guidance, --steps, or both: what should the student do?")
     return DistillationSettings(
-        data=TeacherData(prompts, trajectories, seed),
+        data=TeacherData(prompts, trajectories, seed, images),
         goal=Goal(guidance, steps, lcm),
         state=state or output.with_name(f"{output.name}.state"),
         training=training,
@@ -182,6 +188,8 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
     """Return what shows a distillation's progress in bars."""
     from msd.distill.distill import Observer
 
+    images = settings.data.images
+
     def on_training(progress: TrainingProgress) -> None:
         left = f"{progress.seconds_left / 60:.0f} min left"
         memory = f", {progress.peak_bytes / 1e9:.1f} GB" if progress.peak_bytes else ""
@@ -190,17 +198,15 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
 
     return Observer(
         on_plan=lambda announced: _announce(announced, settings),
-        on_trajectories=lambda done, total: on_progress("trajectories", "", done, total),
+        on_source=lambda done, total: on_progress("images" if images else "trajectories", "", done, total),
         on_progress=on_training,
     )
 
 
 def _announce(announced: Announcement, settings: DistillationSettings) -> None:
     """Say what is going to be done, where, and what it takes."""
-    plan, training = announced.plan, settings.training
-    steps = len(plan.timesteps) - 1
-    megabytes = plan.bytes / 1e6
-    say(f"{plan.count} trajectories of {steps} steps, {megabytes:.0f} MB in {settings.state}", err=True)
+    training = settings.training
+    say(announced.summary, err=True)
     for stage in announced.stages:
         done = "" if stage.name in announced.missing else ", done already"
         said = "v" if stage.prediction == "v_prediction" else "noise"

@@ -14,8 +14,7 @@ import torch
 from msd.distill.levels import Levels
 from msd.distill.networks import Networks
 from msd.distill.objectives import Loss
-from msd.distill.passes import Points, found, guided_output, output_of
-from msd.distill.trajectories import Trajectories
+from msd.distill.passes import Points, PointSource, found, guided_output, output_of
 
 SOLVER_STEPS = 50
 """The DDIM steps of the teacher, of which one lies between a point and its target."""
@@ -27,18 +26,18 @@ HUBER = 1e-3
 """Differences far below this count by their squares, others by their size."""
 
 
-def consistency_loss(teacher: Networks, trajectories: Trajectories, prediction: str) -> Loss:
+def consistency_loss(teacher: Networks, source: PointSource, prediction: str) -> Loss:
     """Return the loss of a student that says of a point what it says one step of the guided teacher later."""
     levels, total = teacher.levels, teacher.diffusion.num_train_timesteps
     stride = total // SOLVER_STEPS
     starts = range(stride - 1, total, stride)
 
     def loss(student: Any, random: Any, size: int) -> Any:
-        points = trajectories.anywhere(random, size, levels, starts)
+        points = source.anywhere(random, size, starts)
         context = teacher.context(points.ids)
         said = end_of(student, levels, prediction, points, context)
         with torch.no_grad():
-            clean, noise = guided_output(teacher, points, trajectories.plan.ids[-1:])
+            clean, noise = guided_output(teacher, points, source.ids[-1:])
             later = (points.timesteps - stride).clamp(min=0)
             moved = points.moved(levels.at(later, clean, noise), later)
             wanted = end_of(student, levels, prediction, moved, context)

@@ -12,25 +12,22 @@ import torch
 from accelerate import Accelerator, PartialState
 from safetensors.torch import load_file, save_file
 
-from msd.bundle import ImageDefaults, file_facts
-from msd.calibration.prompt_file import read_prompts
+from msd.bundle import ImageDefaults
 from msd.distill.consistency import consistency_loss
 from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
+from msd.distill.passes import PointSource
 from msd.distill.result import DistilledCheckpoint, scheduler_of, write_lora, write_result
 from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
 from msd.distill.saving import says_unwritable
 from msd.distill.settings import TEACHER_STEPS, DistillationSettings
+from msd.distill.source import plan_source
 from msd.distill.stages import DistillationStage, plan_stages
 from msd.distill.student import Student, new_student
 from msd.distill.training import LOG, StageRun, TrainingProgress, least_bytes, remove_states, train
-from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from msd.errors import BadConfig
-from msd.families.stable_diffusion import TEXT_ENCODER, UNET
 from msd.files.atomic import atomic_write
-from msd.files.fingerprint import fingerprint
 
-MOST_PROMPTS = 1_000_000
 STUDENT = "student.safetensors"
 FEW_STEPS = 4
 """The usual number of steps of latent consistency models."""
@@ -40,10 +37,10 @@ DTYPES = {"no": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
 @dataclass(frozen=True)
 class Announcement:
-    """What a distillation is going to do; `missing` names the stages that no earlier run completed."""
+    """What a distillation is going to do: what it learns from, its stages, and those `missing` of them."""
 
     teacher: Networks
-    plan: TrajectoryPlan
+    summary: str
     stages: Sequence[DistillationStage]
     missing: Sequence[str]
     least_bytes: int
@@ -59,7 +56,7 @@ class Observer:
     """What is called while a distillation runs, on its main process."""
 
     on_plan: Callable[[Announcement], None]
-    on_trajectories: Callable[[int, int], None]
+    on_source: Callable[[int, int], None]
     on_progress: Callable[[TrainingProgress], None]
 
 
@@ -69,25 +66,18 @@ def distill(
     """Distil the checkpoint in `folder` to a new one in `out`; what an earlier run completed is not repeated.
 
     Every process of `accelerate launch` calls this. Raises BadCheckpoint, BadConfig, BadCalibration for bad
-    prompts, NotFinite where a loss is not, and OutputUnwritable.
+    prompts or captions, BadImage, NotFinite where a loss is not, and OutputUnwritable.
     """
-    prompts = read_prompts(settings.data.prompts, MOST_PROMPTS)
     accelerator = start(settings)
     teacher = open_networks(folder, str(accelerator.device))
-    plan = TrajectoryPlan.of(teacher, prompts, settings.goal, settings.data)
-    key = fingerprint([_weights(teacher), plan.key, settings.precision])
-    stages = plan_stages(settings.goal, teacher.prediction, settings.training, key)
+    source = plan_source(teacher, settings)
+    stages = plan_stages(settings.goal, teacher.prediction, settings.training, source.key)
     if accelerator.is_main_process:
-        observer.on_plan(_announcement(teacher, plan, stages, settings))
-    made = settings.state / f"trajectories-{key[:12]}"
-    share = accelerator.process_index, accelerator.num_processes
-    with accelerator.autocast():
-        make_trajectories(teacher, plan, made, share, observer.on_trajectories)
-    accelerator.wait_for_everyone()
-    trajectories = Trajectories(plan, made, teacher.device)
+        observer.on_plan(_announcement(teacher, source.summary, stages, settings))
+    on_source = observer.on_source if accelerator.is_main_process else _ignore
     run = _Run(
         teacher=teacher,
-        trajectories=trajectories,
+        source=source.make(accelerator, on_source),
         settings=settings,
         accelerator=accelerator,
         observer=observer,
@@ -100,6 +90,10 @@ def distill(
     return result
 
 
+def _ignore(done: int, total: int) -> None:
+    """Take progress that another process shows."""
+
+
 def is_main_process() -> bool:
     """Return whether this is the process that writes and prints, of those that a launcher started."""
     return bool(PartialState().is_main_process)
@@ -107,14 +101,14 @@ def is_main_process() -> bool:
 
 def _announcement(
     teacher: Networks,
-    plan: TrajectoryPlan,
+    summary: str,
     stages: Sequence[DistillationStage],
     settings: DistillationSettings,
 ) -> Announcement:
     parameters = sum(weight.numel() for weight in teacher.unet.parameters())
     return Announcement(
         teacher=teacher,
-        plan=plan,
+        summary=summary,
         stages=stages,
         missing=[stage.name for stage in stages if not (settings.state / stage.folder / STUDENT).exists()],
         least_bytes=least_bytes(parameters, settings.training, settings.precision),
@@ -148,7 +142,7 @@ class _Run:
     """What all stages share."""
 
     teacher: Networks
-    trajectories: Trajectories
+    source: PointSource
     settings: DistillationSettings
     accelerator: Accelerator
     observer: Observer
@@ -185,11 +179,11 @@ class _Run:
 
     def _loss(self, stage: DistillationStage, before: Student) -> Loss:
         if stage.objective == "guidance":
-            return guidance_loss(self.teacher, self.trajectories, stage.prediction)
+            return guidance_loss(self.teacher, self.source, stage.prediction)
         if stage.objective == "consistency":
-            return consistency_loss(self.teacher, self.trajectories, stage.prediction)
+            return consistency_loss(self.teacher, self.source, stage.prediction)
         assert stage.steps is not None
-        return halving_loss(self.teacher, before, self.trajectories, stage.steps, stage.prediction)
+        return halving_loss(self.teacher, before, self.source, stage.steps, stage.prediction)
 
     def _stage_run(self, stage: DistillationStage) -> StageRun:
         settings = self.settings
@@ -205,7 +199,7 @@ class _Run:
     def _sampler(self, stage: DistillationStage) -> Callable[[Any, int], None]:
         """Return a function that writes a sheet of a student's images, and the losses so far."""
         folder = self.settings.state / stage.folder
-        ids, scale = self.trajectories.plan.ids[:-1][:PROMPTS], self.images.guidance
+        ids, scale = self.source.ids[:-1][:PROMPTS], self.images.guidance
         steps = stage.steps or TEACHER_STEPS
 
         def on_sample(unet: Any, update: int) -> None:
@@ -244,17 +238,10 @@ class _Run:
             "guidance": asdict(settings.goal.guidance) if settings.goal.guidance else None,
             "stages": [stage.name for stage in stages],
             "training": asdict(settings.training),
-            "trajectories": settings.data.trajectories,
+            "learnt_from": "images" if settings.data.images else f"{settings.data.trajectories} trajectories",
             "teacher_steps": settings.goal.teacher_steps,
             "seed": settings.data.seed,
             "precision": settings.precision,
         }
         scheduler = scheduler_of(settings.goal, config, student.prediction)
         return DistilledCheckpoint(student.unet, scheduler, self.images, record)
-
-
-def _weights(teacher: Networks) -> list[str]:
-    """Return the SHA-256 of the files that determine the teacher's trajectories."""
-    checkpoint = teacher.checkpoint
-    names = sorted({name for part in (TEXT_ENCODER, UNET) for name in checkpoint.weight_files[part.name]})
-    return [file_facts(checkpoint.files[name]).sha256 for name in names]

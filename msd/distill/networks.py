@@ -13,7 +13,7 @@ from transformers import CLIPTokenizer
 from msd.distill.levels import Levels, require_prediction
 from msd.errors import BadCheckpoint
 from msd.families import Component
-from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
+from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER, VAE_ENCODER
 from msd.pytorch import modules
 from msd.runtime.diffusion import Diffusion
 from msd.sources.checkpoint import Checkpoint
@@ -107,7 +107,11 @@ def _config(folder: Path, component: Component) -> dict[str, Any]:
 
 
 def _module(checkpoint: Checkpoint, component: Component, config: Mapping[str, Any]) -> Any:
-    return modules.MODULES[component.name](checkpoint.weights[component.name], config)
+    """Return a component's module; the autoencoder's has its encoder too, where the checkpoint has one."""
+    weights = dict(checkpoint.weights[component.name])
+    if component is VAE_DECODER:
+        weights |= checkpoint.weights.get(VAE_ENCODER.name, {})
+    return modules.MODULES[component.name](weights, config)
 
 
 def frozen(module: Any) -> Any:

@@ -10,15 +10,14 @@ import torch
 
 from msd.distill.levels import Levels
 from msd.distill.networks import Networks
-from msd.distill.passes import found, guided_output, output_of
+from msd.distill.passes import PointSource, found, guided_output, output_of
 from msd.distill.student import Student
-from msd.distill.trajectories import Trajectories
 
 Loss = Callable[[Any, Any, int], Any]
 """Returns a scalar: of a student, a generator of random numbers on the CPU, and a number of points."""
 
 
-def guidance_loss(teacher: Networks, trajectories: Trajectories, prediction: str) -> Loss:
+def guidance_loss(teacher: Networks, source: PointSource, prediction: str) -> Loss:
     """Return the loss of a student whose one pass says what the guided teacher says in two.
 
     Meng et al. (2022, arXiv 2210.03142), section 3.1, on trajectories in place of images: mean squares of
@@ -26,9 +25,9 @@ def guidance_loss(teacher: Networks, trajectories: Trajectories, prediction: str
     """
 
     def loss(student: Any, random: Any, size: int) -> Any:
-        points = trajectories.anywhere(random, size, teacher.levels)
+        points = source.anywhere(random, size)
         with torch.no_grad():
-            clean, _ = guided_output(teacher, points, trajectories.plan.ids[-1:])
+            clean, _ = guided_output(teacher, points, source.ids[-1:])
             wanted = teacher.levels.output(prediction, points.timesteps, points.latents, clean)
         said = output_of(student, points, teacher.context(points.ids))
         return torch.nn.functional.mse_loss(said, wanted)
@@ -36,20 +35,18 @@ def guidance_loss(teacher: Networks, trajectories: Trajectories, prediction: str
     return loss
 
 
-def halving_loss(
-    teacher: Networks, half: Student, trajectories: Trajectories, steps: int, prediction: str
-) -> Loss:
+def halving_loss(teacher: Networks, half: Student, source: PointSource, steps: int, prediction: str) -> Loss:
     """Return the loss of a student whose one step, of `steps`, leads where two of `half` lead.
 
     Salimans and Ho (2022, arXiv 2202.00512), algorithm 2. Noise is weighted with "truncated SNR", the larger
     of the errors of clean latents and noise; v with "SNR + 1", which is its mean squares (section 4).
     """
-    levels, whole = teacher.levels, trajectories.plan.timesteps
+    levels, whole = teacher.levels, source.timesteps
     grid = whole[:: len(whole) // (2 * steps)]
     triples = torch.tensor([*zip(grid[0::2], grid[1::2], grid[2::2], strict=False)], device=teacher.device)
 
     def loss(student: Any, random: Any, size: int) -> Any:
-        points, step = trajectories.on_grid(random, size, steps)
+        points, step = source.on_grid(random, size, steps)
         context, here, at = teacher.context(points.ids), points, triples[step].T
         with torch.no_grad():
             for now, after in pairwise(at):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -25,6 +26,26 @@ class Points:
     def moved(self, latents: Any, timesteps: Any) -> Points:
         """Return other latents at other timesteps of the same prompts."""
         return replace(self, latents=latents, timesteps=timesteps)
+
+
+class PointSource(Protocol):
+    """Where points come from: trajectories or pictures.
+
+    `ids` (N + 1, tokens) are those of all prompts, then of the empty one; `timesteps` are those of the finest
+    steps, noisiest first, and CLEAN.
+    """
+
+    @property
+    def ids(self) -> Any: ...
+
+    @property
+    def timesteps(self) -> Sequence[int]: ...
+
+    def on_grid(self, random: Any, size: int, steps: int) -> tuple[Points, Any]:
+        """Return random points at the timesteps of `steps` steps, and the number of each one's step (B,)."""
+
+    def anywhere(self, random: Any, size: int, among: Sequence[int] | None = None) -> Points:
+        """Return random points at any timesteps, or `among` these."""
 
 
 def output_of(unet: Any, points: Points, context: Any) -> Any:

@@ -65,11 +65,12 @@ class Training:
 
 @dataclass(frozen=True)
 class TeacherData:
-    """The teacher's trajectories: prompts, one to a line, how many trajectories, and their seed."""
+    """What students learn from: trajectories for prompts, one to a line, or `images` with captions."""
 
-    prompts: Path
+    prompts: Path | None
     trajectories: int = 2000
     seed: int = 0
+    images: Path | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from msd.distill.levels import timesteps
+from msd.distill.levels import Levels, timesteps
 from msd.distill.networks import Networks
 from msd.distill.passes import Points, guided_output
 from msd.distill.settings import Goal, ScaleRange, TeacherData
@@ -104,8 +104,9 @@ class TrajectoryPlan:
 class Trajectories:
     """All trajectories of a plan, read from their files as they are needed."""
 
-    def __init__(self, plan: TrajectoryPlan, folder: Path, device: str) -> None:
-        self.plan, self.device = plan, device
+    def __init__(self, plan: TrajectoryPlan, folder: Path, levels: Levels, device: str) -> None:
+        self.plan, self.ids, self.timesteps = plan, plan.ids, plan.timesteps
+        self._levels, self.device = levels, device
         self._parts = [np.asarray(np.load(_path(folder, i), mmap_mode="r")) for i, _ in enumerate(plan.parts)]
         self._prompts = torch.tensor([plan.prompt(i) for i in range(plan.count)])
         self._scales = torch.tensor([plan.scale(i) for i in range(plan.count)])
@@ -122,7 +123,7 @@ class Trajectories:
         points = self._points(which, self._latents(which, step * stride), grid[step * stride])
         return points, step.to(self.device)
 
-    def anywhere(self, random: Any, size: int, levels: Any, among: Sequence[int] | None = None) -> Points:
+    def anywhere(self, random: Any, size: int, among: Sequence[int] | None = None) -> Points:
         """Return random points at any timesteps, or `among` these; others than steps lie on DDIM's line."""
         grid = torch.tensor(self.plan.timesteps)
         which = torch.randint(self.plan.count, (size,), generator=random)
@@ -131,7 +132,7 @@ class Trajectories:
         step = (grid[None] >= wanted[:, None]).sum(1) - 1
         ends = self._latents(which, step), self._latents(which, step + 1)
         ends_at = grid[step].to(self.device), grid[step + 1].to(self.device)
-        latents = levels.between(ends, ends_at, wanted.to(self.device))
+        latents = self._levels.between(ends, ends_at, wanted.to(self.device))
         return self._points(which, latents, wanted)
 
     def _points(self, which: Any, latents: Any, at: Any) -> Points:
