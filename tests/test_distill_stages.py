@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import torch
 from msd.distill.levels import CLEAN, Levels, timesteps
 from msd.distill.settings import Goal, ScaleRange, Training
 from msd.distill.stages import plan_stages
-from msd.distill.training import least_bytes, rate_at
+from msd.distill.training import least_bytes, make_optimizer, rate_at
 from msd.distill.trajectories import Trajectories, TrajectoryPlan
+from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion
 
 FIXED, RANGE = ScaleRange(7.5, 7.5), ScaleRange(2, 14)
@@ -138,3 +140,9 @@ def test_memory_of_weights() -> None:
     assert least_bytes(10, Training(), "no") == 200
     assert least_bytes(10, Training(), "bf16") == 180
     assert least_bytes(10, Training(optimizer="adamw8bit"), "bf16") == 120
+
+
+def test_moments_in_8_bits_need_their_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "bitsandbytes.optim", None)
+    with pytest.raises(BadConfig, match="adamw8bit needs bitsandbytes, which is not installed"):
+        make_optimizer(torch.nn.Linear(2, 3), Training(optimizer="adamw8bit"))
