@@ -208,7 +208,7 @@ def test_a_server_in_trouble_is_asked_again(tab: Tab, host: WebHost, a: File, st
 
 def test_a_server_that_falls_silent_is_asked_again(tab: Tab, host: WebHost, a: File) -> None:
     host.plan(A, Answer(stall=CUT))
-    tab.ask("fetch", [a])
+    tab.ask("fetch", [a], {"stall": 4000})
     assert host.ranges(A) == [None, f"bytes={CUT}-"]
     require_whole(tab, a)
 

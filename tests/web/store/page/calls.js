@@ -2,7 +2,8 @@ import { sha256 } from './msd/sha256.js';
 import { openStore } from './msd/store.js';
 
 const NAME = 'tested';
-const PATIENCE = { stall: 4000, pause: 10, tries: 3 };
+/** A server is silent for as long as a slow machine needs to arrange a test. */
+const PATIENCE = { stall: 120_000, pause: 10, tries: 3 };
 const stops = new Map();
 const tested = openStore(NAME, PATIENCE);
 
@@ -20,7 +21,7 @@ const CALLS = {
     stops.set(id, stop);
     const told = [];
     const onProgress = (bytes, total) => told.push([bytes, total]);
-    const fetching = patience ? await openStore(NAME, patience) : await tested;
+    const fetching = patience ? await openStore(NAME, { ...PATIENCE, ...patience }) : await tested;
     await fetching.fetch(files, new URL('model/', base), { signal: stop.signal, onProgress });
     return told;
   },
