@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -124,7 +124,10 @@ def write_components(
     on_progress: OnProgress | None = None,
     on_shared: OnShared | None = None,
 ) -> dict[str, WrittenComponent]:
-    """Write components to `folder`, the first only when all are prepared; returns their descriptions."""
+    """Write components to `folder`, the first only when all are prepared; returns their descriptions.
+
+    Files are read back and hashed while the next is written.
+    """
     stages = {name: _on_stage(on_progress, name) for name in names}
     prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
     encodings = {name: each.encoding for name, each in prepared.items()}
@@ -133,7 +136,14 @@ def write_components(
         if on_shared:
             on_shared(file)
     made_from = fingerprints(job, source_files.result())
-    return {name: write(prepared.pop(name), folder, made_from[name], stages[name]) for name in names}
+    with ThreadPoolExecutor(1) as reader:
+        written = {
+            name: reader.submit(
+                write(prepared.pop(name), folder, made_from[name], job.settings.jobs, stages[name])
+            )
+            for name in names
+        }
+        return {name: each.result() for name, each in written.items()}
 
 
 def write_unpruned(job: Job, source_files: Future[Source], folder: Path) -> Bundle:
