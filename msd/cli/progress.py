@@ -60,14 +60,15 @@ def component_progress() -> Iterator[Callable[[str, str, int, int], None]]:
 
 @contextmanager
 def conversion_progress(converted: list[str]) -> Iterator[Callable[[str, str, int, int], None]]:
-    """Show the activity of each component, and how many of its bytes are written.
+    """Show the activity of each component, how many of its bytes are written, and how many a second.
 
     `converted` gets the names of all components that are.
     """
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeElapsedColumn, TransferSpeedColumn
 
     name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]:<10}")
-    with bars(name, BarColumn(), what, TimeElapsedColumn()) as shown:
+    sizes = (DownloadColumn(), TransferSpeedColumn())
+    with bars(name, BarColumn(20), what, *sizes, TimeElapsedColumn()) as shown:
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
             if what == "writing":

@@ -142,7 +142,7 @@ def split_files(
 def write(
     prepared: PreparedComponent, folder: Path, fingerprint: str, jobs: int | None, on_stage: OnStage
 ) -> Callable[[], WrittenComponent]:
-    """Write a component's files into `folder`; return what reads them back and describes them, in any thread."""
+    """Write a component's files into `folder`; return what reads them back and describes them."""
     stopwatch = prepared.stopwatch
     stopwatch.restart()
     for name, file in prepared.files.items():

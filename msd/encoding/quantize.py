@@ -59,7 +59,7 @@ def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max"
         scale = np.empty(len(stored), np.float32)
         for start, block in blocks:
             part = slice(start, start + len(block))
-            rows = np.asarray(block, np.float32).reshape(len(block), -1)
+            rows = np.ascontiguousarray(block, np.float32).reshape(len(block), -1)
             scale[part] = scales(rows, store)
             rounded = _rounded(rows, scale[part], None if algorithm == "min-max" else RANGES[store])
             stored[part] = rounded.astype(np.int8).reshape(block.shape)

@@ -14,7 +14,7 @@ REBIAS = np.float32(2.0**112)
 
 
 def cast(values: Array, dtype: np.dtype[Any]) -> Array:
-    """Return `values` as `dtype`, in row-major order: bit by bit what `values.astype(dtype, order="C")` returns."""
+    """Return `values` as `dtype` in row-major order, bit by bit as `values.astype(dtype, order="C")`."""
     if values.dtype == np.float16 and dtype == np.float32:
         # Rearranging two bytes an element costs less than rearranging four.
         values = np.ascontiguousarray(values)
@@ -26,8 +26,8 @@ def cast(values: Array, dtype: np.dtype[Any]) -> Array:
 def _widened(values: Array) -> Array:
     """Return finite float16 numbers as float32.
 
-    NumPy widens each number by itself in software. Shifting all bits by the 13 that a mantissa gains leaves an
-    exponent that is 112 too small, which a product mends, for subnormal numbers too.
+    NumPy widens each number by itself, in software. Shifting all bits by the 13 that a mantissa gains leaves
+    an exponent that is 112 too small, which a product mends, for subnormal numbers too.
     """
     bits = values.view(np.int16).astype(np.int32)
     bits <<= 13

@@ -1,8 +1,8 @@
 """Lazy weights: a shape, a dtype, and a function that reads the bytes when they are needed.
 
-Every transformation of a weight (transpose, slice, scale …) extends its description. What only rearranges is a
-view of what is read; what changes each element by itself waits until a writer takes the rows, some at a time,
-so that they stay in the cache. The bytes move once, when a file is written.
+Every transformation of a weight (transpose, slice, scale …) extends its description. What only rearranges is
+a view of what is read; what changes each element by itself waits until a writer takes the rows, some at a
+time, so that they stay in the cache. The bytes move once, when a file is written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ from msd.ir.casts import cast
 Array = npt.NDArray[Any]
 
 BLOCK = 1 << 18
-"""How many elements change at a time: as float32 they take a megabyte. Fewer would keep threads waiting for each other."""
+"""How many elements change at a time: as float32 they take a megabyte.
+
+With fewer, threads would wait for each other: each call of NumPy takes Python's lock again.
+"""
 
 SMALL = 1 << 16
 """The largest number of elements whose values a rewrite may read (`Weights.load_small`)."""
@@ -30,8 +33,8 @@ SMALL = 1 << 16
 class Weights:
     """An array of exactly `shape` and `dtype` that is loaded on demand.
 
-    `read()` returns an array of `shape`, new or read-only; `changes`, one after another, turn its elements into
-    the weights. `recipe` describes for people where the weights come from and how they are transformed.
+    `read()` returns an array of `shape`, new or read-only; `changes`, one after another, turn its elements
+    into the weights. `recipe` describes for people where the weights come from and how they are transformed.
     """
 
     shape: tuple[int, ...]
@@ -86,9 +89,9 @@ class Weights:
         return array.reshape(self.shape)
 
     def blocks(self) -> Iterator[tuple[int, Array]]:
-        """Yield consecutive rows, those of axis 0, in blocks that fit the cache, each with its first row's index.
+        """Yield consecutive rows, those of axis 0, in blocks of `BLOCK` elements, or of one row.
 
-        A block has `BLOCK` elements or one row.
+        Each comes with the index of its first row.
         """
         if self.parts:
             yield from self._blocks_of_parts()

@@ -16,7 +16,7 @@ Task = tuple[int, Callable[[], Result]]
 def in_order(tasks: Iterable[Task[Result]], threads: int, room: int) -> Iterator[Result]:
     """Yield the result of each task, in order, while up to `threads` threads work on those that follow.
 
-    Tasks that are begun and whose results are not yet taken need at most `room` bytes together, or there is one.
+    Tasks that are begun and whose results are not yet taken need at most `room` bytes, or there is only one.
     With one thread, each task runs when its result is asked for. Raises what a task raises, in its turn.
     """
     if threads == 1:

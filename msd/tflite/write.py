@@ -35,7 +35,7 @@ _OVER_READ = 64
 """Bytes of padding at the end: XNNPACK reads a little past the last weight."""
 
 ROOM = 1 << 28
-"""The most bytes that constants take which are being read, or wait for being written; one alone may take more."""
+"""The most bytes of constants that are being read or wait to be written; a single one may have more."""
 
 PER_ELEMENT = 5
 """Bytes of a constant in memory: a float32 as it is read, an integer as it is written."""
@@ -79,15 +79,16 @@ def write(
     largest_flatbuffer: int = LARGEST_FLATBUFFER,
     on_bytes: Callable[[int, int], None] | None = None,
     threads: int | None = None,
+    room: int = ROOM,
 ) -> None:
     """Write `model` to `path` atomically; raises OutputUnwritable.
 
     Calls `on_bytes(done, total)` after each constant. `threads` read and quantise constants, by default one
-    for each core; the bytes of the file do not depend on them.
+    for each core, in `room` bytes; the bytes of the file do not depend on them.
     """
     writer = _Writer(model, largest_flatbuffer)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        writer.write(file, on_bytes or (lambda done, total: None), threads or cores())
+        writer.write(file, on_bytes or (lambda done, total: None), threads or cores(), room)
 
 
 def cores() -> int:
@@ -182,23 +183,25 @@ class _Writer:
         builder.Finish(self.raw.Pack(builder), b"TFL3")
         return bytearray(builder.Output())
 
-    def write(self, file: BinaryIO, on_bytes: Callable[[int, int], None], threads: int) -> None:
+    def write(self, file: BinaryIO, on_bytes: Callable[[int, int], None], threads: int, room: int) -> None:
         structure = self.structure()
         file.write(structure)
         done = 0
         inside_first = sorted(range(len(self.buffers)), key=self.outside.__getitem__)
         filled = [number for number in inside_first if self.buffers[number].bytes]
         tasks = [(self.buffers[n].data.size * PER_ELEMENT, self.buffers[n].load) for n in filled]
-        for number, stored in zip(filled, in_order(tasks, threads, ROOM), strict=True):
-            self._write_buffer(file, structure, number, stored)
+        stored = in_order(tasks, threads, room)
+        for number in filled:
+            self._write_buffer(file, structure, number, *next(stored))
             done += self.buffers[number].bytes
             on_bytes(done, self.total)
         file.write(bytes(_OVER_READ))
         file.seek(0)
         file.write(structure)
 
-    def _write_buffer(self, file: BinaryIO, structure: bytearray, number: int, stored: Stored) -> None:
-        data, scale = stored
+    def _write_buffer(
+        self, file: BinaryIO, structure: bytearray, number: int, data: memoryview, scale: Array | None
+    ) -> None:
         root = schema.Model.GetRootAs(structure, 0)
         for graph, position in self.scales_of.get(number, []):
             root.Subgraphs(graph).Tensors(position).Quantization().ScaleAsNumpy()[:] = scale
