@@ -1,7 +1,7 @@
 """Converts a checkpoint to a bundle: open, prune, trace, rewrite, encode, write, component by component.
 
 Nothing appears under its final name before everything is written and read back. Weights are only described
-until a file is written; then one is in memory at a time.
+until a file is written; then few are in memory at a time: threads read and quantise them ahead of the writer.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from msd.bundle import (
     open_bundle,
 )
 from msd.conversion.calibrate import calibrate, roundings
+from msd.conversion.collector import paused_collector
 from msd.conversion.component import Changes, OnStage, WrittenComponent, prepare, write
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
@@ -129,7 +130,8 @@ def write_components(
     Files are read back and hashed while the next is written.
     """
     stages = {name: _on_stage(on_progress, name) for name in names}
-    prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
+    with paused_collector():
+        prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
     encodings = {name: each.encoding for name, each in prepared.items()}
     require_matched(job.settings.recipe, encodings, job.family.required)
     for file in (file for each in prepared.values() for file in each.shared):
