@@ -152,12 +152,12 @@ class _Writer:
         if tensor.data is None:
             return 0
         encode = tensor.quant.encode if tensor.quant else None
-        key = (id(tensor.data) if encode else _identity(tensor.data), encode)
-        if key not in self.buffer_of:
-            self.buffer_of[key] = self._add(_BufferSource(tensor.data, tensor.dtype, encode))
+        key, data = (id(tensor.data), tensor.data) if encode else _identity(tensor.data)
+        if (key, encode) not in self.buffer_of:
+            self.buffer_of[key, encode] = self._add(_BufferSource(data, tensor.dtype, encode))
         if encode:
-            self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
-        return self.buffer_of[key]
+            self.scales_of.setdefault(self.buffer_of[key, encode], []).append((graph, position))
+        return self.buffer_of[key, encode]
 
     def _add(self, stored: _BufferSource) -> int:
         self.buffers.append(stored)
@@ -226,9 +226,15 @@ def _packed(values: Array) -> Array:
     return packed
 
 
-def _identity(data: Weights) -> Hashable:
-    """Return a key that is equal for constants that may share a buffer: equal values for small ones."""
-    return id(data) if data.size > SMALL else (data.dtype.str, data.load().tobytes())
+def _identity(data: Weights) -> tuple[Hashable, Weights]:
+    """Return a key that is equal for constants that may share a buffer, and the weights to write.
+
+    Small constants share one if their values are equal. These stay in memory: some took large ones to compute.
+    """
+    if data.size > SMALL:
+        return id(data), data
+    values = data.load()
+    return (data.dtype.str, values.tobytes()), Weights.of(values, data.recipe)
 
 
 def _tensor_indices(graph: Graph) -> dict[Tensor, int]:
