@@ -229,7 +229,7 @@ def _packed(values: Array) -> Array:
 def _identity(data: Weights) -> tuple[Hashable, Weights]:
     """Return a key that is equal for constants that may share a buffer, and the weights to write.
 
-    Small constants share one if their values are equal. These stay in memory: some took large ones to compute.
+    Small constants share one if their values are equal. They stay in memory, since some cost much to compute.
     """
     if data.size > SMALL:
         return id(data), data
