@@ -116,7 +116,7 @@ def test_the_number_of_threads_changes_no_byte(source: Path, tmp_path: Path, rec
 
 def test_progress_is_in_bytes_and_bytes_a_second(source: Path, tmp_path: Path) -> None:
     said = run(source, "-o", tmp_path / "out").stderr
-    assert re.search(r"unet +\S+ done +[\d.]+/[\d.]+ [kM]B +[\d.]+ [kM]B/s", said), said
+    assert re.search(r"unet +\S+ done +[\d:]+ ([\d.]+) of \1 MB, \d+ MB/s", said), said
 
 
 def test_size_and_batch_are_as_asked(source: Path, tmp_path: Path) -> None:
