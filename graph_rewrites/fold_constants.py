@@ -31,7 +31,7 @@ def fold_lookup(new: Build, w: Tensor, ids: Tensor, y: Tensor) -> Tensor | Skip:
     rows = ids.values()
     if (rows < 0).any() or (rows >= w.shape[0]).any():
         return skip("an index is out of range")
-    return new.const(w.weights.map("rows", lambda a: a[rows], y.shape), w.name)
+    return new.const(w.weights.rearrange("rows", lambda a: a[rows], y.shape), w.name)
 
 
 @rule("canonicalize cleanup", any_op(*ARITHMETIC, name="y"))

@@ -4,9 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
-from msd.rewrite import Array, Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass, joined_sources
+from msd.rewrite import Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass
 
 LARGEST = 1 << 26
 """The most weights of one convolution: the writer and the device hold one such tensor at a time."""
@@ -105,7 +103,7 @@ def _merged(new: Build, branches: list[Branch]) -> list[Tensor]:
     first = branches[0].conv
     x, *names = first.operands
     filters = [
-        new.const(_joined([b.conv.operands[i].weights for b in branches]), t.name)
+        new.const(Weights.joined([b.conv.operands[i].weights for b in branches]), t.name)
         for i, t in enumerate(names, start=1)
     ]
     batch, places, heads, width = branches[0].heads.shape
@@ -116,21 +114,3 @@ def _merged(new: Build, branches: list[Branch]) -> list[Tensor]:
         part if b.perm == [0, 2, 1, 3] else new.TRANSPOSE(part, [0, 1, 3, 2])
         for part, b in zip(parts, branches, strict=True)
     ]
-
-
-def _joined(parts: list[Weights]) -> Weights:
-    """Return the parts one after the other along axis 0."""
-    shape = (sum(p.shape[0] for p in parts), *parts[0].shape[1:])
-
-    def load() -> Array:
-        return np.concatenate([p.load() for p in parts])
-
-    recipe = "join(" + ", ".join(p.recipe for p in parts) + ")"
-    return Weights(
-        shape=shape,
-        dtype=parts[0].dtype,
-        load=load,
-        recipe=recipe,
-        exact=all(p.exact for p in parts),
-        sources=joined_sources(parts),
-    )

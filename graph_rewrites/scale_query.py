@@ -58,8 +58,8 @@ def _scaled(new: Build, x: Tensor, w: Tensor, b: Tensor, c: Tensor, layer: Tenso
     if not _is_number(c, layer) or w.quant:
         return skip("the factor is not one number, or the layer is quantised")
     by = np.float32(c.values().reshape(-1)[0])
-    weights = new.const(w.weights.map(f"* {by}", lambda a: a * by), w.name)
-    bias = new.const(b.weights.map(f"* {by}", lambda a: a * by), b.name)
+    weights = new.const(w.weights.map_each(f"* {by}", lambda a: a * by), w.name)
+    bias = new.const(b.weights.map_each(f"* {by}", lambda a: a * by), b.name)
     return new.again(layer.maker, x, weights, bias)
 
 

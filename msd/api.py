@@ -69,7 +69,8 @@ class ConversionOptions(ModelOptions, total=False):
 
     `height` and `width` are in pixels, and `sizes` take their place; `prune` is a budget such as "15%" or
     "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights around
-    pruned units as they are; `force` replaces what the output folder holds.
+    pruned units as they are; `jobs` threads read and quantise weights, one per core by default; `force`
+    replaces what the output folder holds.
     """
 
     recipe: str
@@ -87,6 +88,7 @@ class ConversionOptions(ModelOptions, total=False):
     prune: str | None
     calibration: Path | None
     refit: bool
+    jobs: int | None
     force: bool
 
 
@@ -209,6 +211,7 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         target=Target(find_device(device) if device else Device(), options.get("gelu_clip", 10.0)),
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),
+        jobs=options.get("jobs"),
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,

@@ -30,11 +30,10 @@ from scripts.measured import Measured, measured
 PYTHON = Path(sys.executable)
 CONVERT = PYTHON.with_name("msd-convert")
 ASKED = {
-    "cold seconds": 60,
-    "warm seconds": 30,
-    "largest bytes": 2.0e9,
-    "together bytes": 2.5e9,
-    "warm / plain stream": 3,
+    "warm / plain stream": 0.8,
+    "cold / warm": 1.1,
+    "largest bytes": 0.6e9,
+    "seconds per billion, SDXL's U-Net / SD 2.1's": 1.1,
 }
 
 SDXL_BLOCKS: Mapping[str, Any] = {
@@ -102,8 +101,11 @@ class Bench:
             runs["cold"].append(self.convert(self.source, cold=True))
             runs["warm"].append(self.convert(self.source))
         rows: dict[str, Any] = {name: median(each) for name, each in runs.items()}
-        ratios = [w.seconds / p.seconds for w, p in zip(runs["warm"], runs["plain stream"], strict=True)]
-        return {**rows, "warm / plain stream": round(statistics.median(ratios), 2), "repeats": repeats}
+        ratios = {
+            f"{a} / {b}": round(statistics.median(map(_ratio, runs[a], runs[b])), 2)
+            for a, b in (("warm", "plain stream"), ("cold", "warm"))
+        }
+        return {**rows, **ratios, "repeats": repeats}
 
     def convert(self, source: Path, *options: str, cold: bool = False) -> Measured:
         """Convert into an empty folder, with the structure cache of the last time unless `cold`."""
@@ -171,6 +173,10 @@ class Bench:
             **asdict(warm),
             "seconds per billion": round(warm.seconds / parameters * 1e9, 2),
         }
+
+
+def _ratio(a: Measured, b: Measured) -> float:
+    return a.seconds / b.seconds
 
 
 def median(runs: list[Measured]) -> dict[str, Any]:

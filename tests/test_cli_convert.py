@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -101,6 +102,21 @@ def test_two_runs_give_the_same_bytes(source: Path, tmp_path: Path, recipe: str)
         assert run(source, "-o", out, "--recipe", recipe, "--component", "unet").exit_code == 0
     first, second = ((out / "unet.tflite").read_bytes() for out in outs)
     assert first == second
+
+
+@pytest.mark.parametrize("recipe", ["gpu-w8", "gpu-mixed"])
+def test_the_number_of_threads_changes_no_byte(source: Path, tmp_path: Path, recipe: str) -> None:
+    for jobs in (1, 5):
+        result = run(source, "-o", tmp_path / str(jobs), "--recipe", recipe, "--jobs", jobs)
+        assert result.exit_code == 0, result.output
+    for name in ("text_encoder", "unet", "vae_decoder"):
+        one, five = ((tmp_path / jobs / f"{name}.tflite").read_bytes() for jobs in ("1", "5"))
+        assert one == five
+
+
+def test_progress_is_in_bytes_and_bytes_a_second(source: Path, tmp_path: Path) -> None:
+    said = run(source, "-o", tmp_path / "out").stderr
+    assert re.search(r"unet +\S+ done +[\d:]+ ([\d.]+) of \1 MB, \d+ MB/s", said), said
 
 
 def test_size_and_batch_are_as_asked(source: Path, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ quantize_rows = encoder("int8")
 
 
 def dequantised(kernel: Array) -> Array:
-    stored, scale = quantize_rows(kernel)
+    stored, scale = quantize_rows(Weights.of(kernel))
     return stored.astype(np.float64) * scale.reshape(-1, *[1] * (kernel.ndim - 1))
 
 
@@ -69,7 +69,7 @@ def test_what_is_stored_is_int8_with_a_scale_per_filter(tmp_path: Path) -> None:
     encode(made, "gpu-w8")
     conv = tflite.read(save(made, tmp_path)).main.ops[0]
     filters = conv.operands[1]
-    stored, scale = quantize_rows(KERNEL)
+    stored, scale = quantize_rows(Weights.of(KERNEL))
     assert (filters.dtype, conv.version) == ("INT8", 5)
     assert filters.quant is not None
     assert filters.quant.axis == 0
@@ -232,7 +232,7 @@ def test_integers_through_a_dequantize(store: str, granularity: str, tmp_path: P
     versions = {"int8": 2, "int4": 6}
     assert [(op.kind, op.version) for op in made.ops] == [("DEQUANTIZE", versions[store]), ("CONV_2D", 1)]
     path = save(made, tmp_path)
-    stored, scale = encoder(store, granularity, "auto")(KERNEL)
+    stored, scale = encoder(store, granularity, "auto")(Weights.of(KERNEL))
     wanted = convolve(X, stored * scale.astype(np.float64).reshape(-1, 1, 1, 1), 2) + np.arange(16)
     results = [*run(path, X), *Interpreter(path).run({"x": X}).values()]
     results += run_old(path, X) if store == "int8" else []
@@ -256,7 +256,7 @@ def test_a_convolution_computes_with_what_is_stored(
     made = graph(new, [source], [y])
     assert encode(made, recipe(Line(store, granularity=granularity)))[store.upper()] == 1
     assert made.ops[0].version == (5 if granularity == "channel" else 2)
-    stored, scale = encoder(store, granularity, "auto")(kernel)
+    stored, scale = encoder(store, granularity, "auto")(Weights.of(kernel))
     wanted = convolve(x, stored * scale.astype(np.float64).reshape(-1, 1, 1, 1), 1) + bias
     (got,) = Interpreter(save(made, tmp_path), float_weights=True).run({"x": x}).values()
     assert np.abs(got - wanted).max() < 1e-5 * np.abs(wanted).max()
@@ -288,7 +288,7 @@ def test_a_table_of_int4(tmp_path: Path) -> None:
     made = table_graph()
     assert encode(made, recipe(Line("int4"))) == {"INT4": 1}
     assert made.ops[0].version == 4
-    stored, scale = encoder("int4", "channel", "auto")(TABLE)
+    stored, scale = encoder("int4", "channel", "auto")(Weights.of(TABLE))
     (got,) = run(save(made, tmp_path), IDS)
     assert np.abs(got - (stored * scale[:, None])[IDS]).max() < 1e-6
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from msd.encoding.quantize import RANGES, SMALLEST_BOUND, encoder
+from msd.ir import weights as weights_module
+from msd.ir.weights import Weights
 from tests.on_cpu import normal
 
 Array = np.ndarray[Any, Any]
@@ -23,7 +25,7 @@ STORES = ("int8", "int4")
 @settings(max_examples=200)
 @given(ROWS, st.sampled_from(STORES))
 def test_every_value_is_within_half_a_step(values: Array, store: str) -> None:
-    stored, scale = encoder(store)(values)
+    stored, scale = encoder(store)(Weights.of(values))
     assert (stored.dtype, scale.dtype) == (np.int8, np.float32)
     assert (stored.shape, scale.shape) == (values.shape, values.shape[:1])
     assert np.abs(stored).max() <= RANGES[store][1]
@@ -35,7 +37,7 @@ def test_every_value_is_within_half_a_step(values: Array, store: str) -> None:
 @given(ROWS, st.sampled_from(STORES))
 def test_the_largest_of_a_row_is_stored_as_the_largest(values: Array, store: str) -> None:
     largest = RANGES[store][1]
-    stored, scale = encoder(store)(values)
+    stored, scale = encoder(store)(Weights.of(values))
     for row, integers, step in zip(values, stored, scale, strict=True):
         amax = max(np.abs(row).max(), np.float32(SMALLEST_BOUND))
         assert step == amax / np.float32(largest)
@@ -46,8 +48,8 @@ def test_the_largest_of_a_row_is_stored_as_the_largest(values: Array, store: str
 @settings(max_examples=200)
 @given(ROWS, st.sampled_from(STORES))
 def test_one_scale_is_that_of_the_largest_of_all(values: Array, store: str) -> None:
-    stored, scale = encoder(store, "tensor")(values)
-    alone = encoder(store)(values.reshape(1, -1))
+    stored, scale = encoder(store, "tensor")(Weights.of(values))
+    alone = encoder(store)(Weights.of(values.reshape(1, -1)))
     assert scale.shape == (1,)
     assert np.array_equal(scale, alone[1])
     assert np.array_equal(stored, alone[0].reshape(values.shape))
@@ -61,8 +63,8 @@ def squared_error(values: Array, stored: Array, scale: Array) -> Array:
 @settings(max_examples=200)
 @given(arrays(np.float32, (3, 17), elements=st.floats(-9, 9, width=32)), st.sampled_from(STORES))
 def test_the_best_clip_is_no_worse_than_none(values: Array, store: str) -> None:
-    best = squared_error(values, *encoder(store, algorithm="mse")(values))
-    plain = squared_error(values, *encoder(store)(values))
+    best = squared_error(values, *encoder(store, algorithm="mse")(Weights.of(values)))
+    plain = squared_error(values, *encoder(store)(Weights.of(values)))
     assert (best <= plain * (1 + 1e-5) + 1e-12).all()
 
 
@@ -71,23 +73,28 @@ def test_the_best_clip_gives_an_outlier_up(outlier: float, times: float) -> None
     """4096 normal numbers, one of them so many standard deviations large."""
     values = normal(1, 4096)
     values[0, 7] = outlier
-    best = squared_error(values, *encoder("int4", algorithm="mse")(values))
-    plain = squared_error(values, *encoder("int4")(values))
+    best = squared_error(values, *encoder("int4", algorithm="mse")(Weights.of(values)))
+    plain = squared_error(values, *encoder("int4")(Weights.of(values)))
     assert best[0] * times < plain[0]
 
 
-def test_the_best_clip_is_found_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    values = normal(7, 33)
-    whole = encoder("int4", algorithm="mse")(values)
-    monkeypatch.setattr("msd.encoding.quantize.AT_ONCE", 70)
-    parts = encoder("int4", algorithm="mse")(values)
+@pytest.mark.parametrize("algorithm", ["min-max", "mse", "rms"])
+@pytest.mark.parametrize("granularity", ["channel", "tensor"])
+@pytest.mark.parametrize("block", [1, 70, 3 * 33, 1 << 20])
+def test_blocks_of_rows_make_the_same_integers(
+    algorithm: str, granularity: str, block: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = Weights.of(normal(3, 11, 7)).transpose((2, 0, 1))
+    whole = encoder("int4", granularity, algorithm)(values)
+    monkeypatch.setattr(weights_module, "BLOCK", block)
+    parts = encoder("int4", granularity, algorithm)(values)
     assert all(map(np.array_equal, whole, parts))
 
 
 @pytest.mark.parametrize("algorithm", ["min-max", "mse", "rms"])
 def test_zeros_stay_zeros(algorithm: str) -> None:
     for store in STORES:
-        stored, scale = encoder(store, algorithm=algorithm)(np.zeros((2, 5), np.float32))
+        stored, scale = encoder(store, algorithm=algorithm)(Weights.of(np.zeros((2, 5), np.float32)))
         assert not stored.any()
         assert (scale >= np.finfo(np.float32).tiny).all()
 
@@ -95,7 +102,7 @@ def test_zeros_stay_zeros(algorithm: str) -> None:
 @pytest.mark.parametrize("tiny", [1e-45, 1e-40, 1.2e-38])
 def test_rows_too_small_for_a_scale_stay_small(tiny: float) -> None:
     values = np.array([[tiny, -tiny / 3]], np.float32)
-    stored, scale = encoder("int8")(values)
+    stored, scale = encoder("int8")(Weights.of(values))
     assert np.abs(stored * scale[:, None] - values).max() <= SMALLEST_BOUND / 127
 
 
@@ -103,5 +110,5 @@ def test_the_input_is_left_alone() -> None:
     values = normal(3, 5)
     values.flags.writeable = False
     for algorithm in ("min-max", "mse", "rms"):
-        encoder("int8", algorithm=algorithm)(values)
-    assert encoder("int8")(values.astype(np.float16))[1].dtype == np.float32
+        encoder("int8", algorithm=algorithm)(Weights.of(values))
+    assert encoder("int8")(Weights.of(values.astype(np.float16)))[1].dtype == np.float32

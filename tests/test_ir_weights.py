@@ -28,11 +28,12 @@ def unloaded(*shape: int) -> Weights:
 @settings(max_examples=80)
 @given(st.data())
 def test_a_chain_of_descriptions_is_what_numpy_does(data: st.DataObject) -> None:
-    """transpose, slice, reshape, astype and combine, in any order, on three axes."""
+    """Transformations in any order, on three axes, read as a whole and in blocks."""
     array = normal(4, 6, 2, seed=5)
     weights = Weights.of(array)
     for _ in range(data.draw(st.integers(1, 5))):
-        what = data.draw(st.sampled_from(["transpose", "slice", "reshape", "astype", "combine"]))
+        changes = ["transpose", "slice", "reshape", "astype", "combine", "map_each", "joined"]
+        what = data.draw(st.sampled_from(changes))
         if what == "transpose":
             perm = tuple(data.draw(st.permutations(range(array.ndim))))
             weights, array = weights.transpose(perm), array.transpose(perm)
@@ -47,12 +48,49 @@ def test_a_chain_of_descriptions_is_what_numpy_does(data: st.DataObject) -> None
             weights, array = weights.reshape(shape), array.reshape(shape)
         elif what == "astype":
             weights, array = weights.astype("float16"), array.astype("float16")
+        elif what == "map_each":
+            weights, array = weights.map_each("negative", np.negative), -array
+        elif what == "joined":
+            weights, array = Weights.joined([weights, weights]), np.concatenate([array, array])
         else:
             factor = (np.arange(array.shape[-1]) + 1).astype(array.dtype)
             weights = weights.combine("* factor", np.multiply, Weights.of(factor))
             array = array * factor
         assert (weights.shape, weights.dtype) == (array.shape, array.dtype)
     assert np.array_equal(weights.load(), array)
+    block = data.draw(st.integers(1, 60))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("msd.ir.weights.BLOCK", block)
+        blocks = list(weights.blocks())
+    firsts = np.cumsum([0, *(len(rows) for _, rows in blocks)])
+    assert [start for start, _ in blocks] == firsts[:-1].tolist()
+    assert all(rows.size <= block or len(rows) == 1 for _, rows in blocks)
+    assert np.array_equal(np.concatenate([rows for _, rows in blocks]), array)
+
+
+def test_a_number_is_one_block() -> None:
+    weights = Weights.of(np.float16(3)).astype("float32")
+    assert (weights.load().shape, weights.load().tolist()) == ((), 3)
+    assert [(start, rows.tolist()) for start, rows in weights.blocks()] == [(0, [3])]
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_empty_weights_stay_empty(shape: tuple[int, ...]) -> None:
+    assert Weights.of(np.ones(shape, np.float16)).astype("float32").load().shape == shape
+
+
+def test_rearranging_after_a_change_reads_what_was_stored() -> None:
+    """The change waits: a view of the stored array is all that a transposition makes."""
+    stored = normal(4, 3).astype(np.float16)
+    weights = Weights(stored.shape, stored.dtype, lambda: stored, "w").astype("float32").transpose((1, 0))
+    assert np.shares_memory(weights.read(), stored)
+    assert np.array_equal(weights.load(), stored.T.astype(np.float32))
+
+
+def test_a_change_that_is_not_of_single_elements_is_found() -> None:
+    weights = Weights.of(np.ones((2, 3), np.float32)).map_each("sum", lambda a: a.sum(axis=1))
+    with pytest.raises(AssertionError, match=r"sum returned float32\(2,\), not float32\(2, 3\)"):
+        weights.load()
 
 
 def test_nothing_is_loaded_before_it_is_wanted() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from msd.encoding.quantize import RANGES, encoder
 from msd.ir import Build, Op, Tensor
+from msd.ir.weights import Weights
 from msd.pruning.layer import rows
 from msd.rounding import compensate, moments
 from msd.rounding.compensate import InputPart, Rounded, compensated
@@ -65,7 +66,8 @@ def test_it_beats_rounding_each_weight(store: str) -> None:
     for seed in range(0, 200, 10):
         z, weights = inputs(300, 24, seed), normal(4, 24, seed=seed + 3)
         found = compensated(weights, [part_of(z)], z.mean(axis=0), store)
-        integers, scale = encoder(store, "channel", "mse" if store == "int4" else "min-max")(weights)
+        encode = encoder(store, "channel", "mse" if store == "int4" else "min-max")
+        integers, scale = encode(Weights.of(weights))
         missed = weights - integers * scale[:, None]
         plain = Rounded(integers, scale, missed @ z.mean(axis=0))
         ratios.append(error(z, weights, found) / error(z, weights, plain))

@@ -6,6 +6,7 @@ import tracemalloc
 import weakref
 from collections.abc import Callable
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from msd.errors import OutputUnwritable
 from msd.ir import Build, Graph, Model, Signature, Tensor
 from msd.ir.weights import Weights
 from msd.runners.interpreter import Interpreter
+from msd.tflite.write import PER_ELEMENT
 from tests import varied_models
 from tests.on_cpu import graph, normal, run, run_old
 from tests.tiny_disk import tiny_disk
@@ -46,6 +48,26 @@ class Alone:
         return Weights(shape, np.dtype("float32"), load, "one of many")
 
 
+class AtMost:
+    """Makes arrays, and counts how many are held at once; fails beyond `limit`."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit, self.most, self.lock = limit, 0, Lock()
+        self.made: list[weakref.ref[Array]] = []
+
+    def weights(self, *shape: int) -> Weights:
+        def load() -> Array:
+            array = normal(*shape)
+            with self.lock:
+                self.made.append(weakref.ref(array))
+                held = sum(ref() is not None for ref in self.made)
+                self.most = max(self.most, held)
+            assert held <= self.limit
+            return array
+
+        return Weights(shape, np.dtype("float32"), load, "one of many")
+
+
 def layers(weights: Callable[..., Weights]) -> Model:
     """LAYERS pointwise convolutions of one megabyte each, one after the other."""
     new = Build()
@@ -61,13 +83,13 @@ STORED = (Line("float32"), Line("float16"), Line("int8"), Line("int4"), Line("in
 
 
 @pytest.mark.parametrize("line", STORED, ids=lambda line: f"{line.store} {line.algorithm}")
-def test_one_constant_is_in_memory_at_a_time(line: Line, tmp_path: Path) -> None:
+def test_one_thread_has_one_constant_in_memory_at_a_time(line: Line, tmp_path: Path) -> None:
     alone, each = Alone(), 4 * WIDTH * WIDTH
     model = layers(alone.weights)
     encode(model.main, Recipe("mine", (line,)), "unet")
     assert not alone.made, "weights were loaded before writing"
     tracemalloc.start()
-    tflite.write(model, tmp_path / "model.tflite")
+    tflite.write(model, tmp_path / "model.tflite", threads=1)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert len(alone.made) == LAYERS
@@ -75,8 +97,23 @@ def test_one_constant_is_in_memory_at_a_time(line: Line, tmp_path: Path) -> None
     assert (tmp_path / "model.tflite").stat().st_size > LAYERS * each / (8 if line.store == "int4" else 4)
 
 
+@pytest.mark.parametrize("line", STORED, ids=lambda line: f"{line.store} {line.algorithm}")
+@pytest.mark.parametrize("threads", [2, 5])
+def test_threads_make_the_same_bytes_within_the_room_for_constants(
+    line: Line, threads: int, tmp_path: Path
+) -> None:
+    """Two filters have room, with all biases."""
+    room = PER_ELEMENT * (2 * WIDTH * WIDTH + LAYERS * WIDTH)
+    held = AtMost(2)
+    model = layers(held.weights)
+    encode(model.main, Recipe("mine", (line,)), "unet")
+    tflite.write(model, tmp_path / "threads", threads=threads, room=room)
+    tflite.write(model, tmp_path / "one", threads=1)
+    assert (tmp_path / "threads").read_bytes() == (tmp_path / "one").read_bytes()
+
+
 def test_reading_takes_no_memory_for_constants(tmp_path: Path) -> None:
-    tflite.write(layers(Alone().weights), tmp_path / "model.tflite")
+    tflite.write(layers(Alone().weights), tmp_path / "model.tflite", threads=1)
     tracemalloc.start()
     model = tflite.read(tmp_path / "model.tflite")
     peak = tracemalloc.get_traced_memory()[1]
@@ -130,8 +167,8 @@ def test_the_same_model_makes_the_same_bytes(tmp_path: Path) -> None:
     for name in ("first", "second"):
         model = layers(Alone().weights)
         encode(model.main, find_recipe("gpu-w8"), "unet")
-        tflite.write(model, tmp_path / name)
-        tflite.write(model, tmp_path / f"{name} again")
+        tflite.write(model, tmp_path / name, threads=1)
+        tflite.write(model, tmp_path / f"{name} again", threads=1)
         files += [(tmp_path / name).read_bytes(), (tmp_path / f"{name} again").read_bytes()]
     assert len(set(files)) == 1
 
@@ -174,7 +211,10 @@ def test_an_empty_constant_stays_a_constant(tmp_path: Path) -> None:
 def test_progress_counts_the_bytes_of_constants(tmp_path: Path) -> None:
     told: list[tuple[int, int]] = []
     tflite.write(
-        layers(Alone().weights), tmp_path / "model", on_bytes=lambda *told_now: told.append(told_now)
+        layers(Alone().weights),
+        tmp_path / "model",
+        on_bytes=lambda *told_now: told.append(told_now),
+        threads=1,
     )
     assert len(told) == 2 * LAYERS
     assert told == sorted(told)
@@ -217,7 +257,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
         path = folder / "model.tflite"
         path.write_bytes(b"before")
         with pytest.raises(OutputUnwritable, match=r"no space left to write .*model\.tflite"):
-            tflite.write(layers(Alone().weights), path)
+            tflite.write(layers(Alone().weights), path, threads=1)
         assert [p.name for p in folder.iterdir()] == ["model.tflite"]
         assert path.read_bytes() == b"before"
 

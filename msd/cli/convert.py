@@ -134,6 +134,12 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 @click.option(
     "--prune-report", type=FILE, metavar="FILE", help="Write as JSON what was pruned from each unit."
 )
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    show_default="one per core",
+    help="Threads that read and quantise weights; memory is bounded whatever their number.",
+)
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and stop.")
 @click.option("--explain", is_flag=True, help="Print what each rewrite did, what it skipped, and why.")
 @click.option("--json", "as_json", is_flag=True, help="Print the manifest (or the plan) as JSON.")
@@ -158,6 +164,7 @@ def convert(
     calibration: Path | None,
     no_refit: bool,
     prune_report: Path | None,
+    jobs: int | None,
     dry_run: bool,
     explain: bool,
     as_json: bool,
@@ -197,6 +204,7 @@ def convert(
         prune=prune,
         calibration=calibration,
         refit=not no_refit,
+        jobs=jobs,
         force=force,
     )
     _refuse(sizes and (height or width), prune_report, force)

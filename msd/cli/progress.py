@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -60,25 +61,33 @@ def component_progress() -> Iterator[Callable[[str, str, int, int], None]]:
 
 @contextmanager
 def conversion_progress(converted: list[str]) -> Iterator[Callable[[str, str, int, int], None]]:
-    """Show the activity of each component, and how many of its bytes are written.
+    """Show the activity of each component, how many of its bytes are written, and how many a second.
 
     `converted` gets the names of all components that are.
     """
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 
     name, what = TextColumn("{task.description:<14}"), TextColumn("{task.fields[what]:<10}")
-    with bars(name, BarColumn(), what, TimeElapsedColumn()) as shown:
+    written, begun = TextColumn("{task.fields[written]}"), dict[str, float]()
+    with bars(name, BarColumn(24), what, TimeElapsedColumn(), written) as shown:
 
         def on_progress(component: str, what: str, done: int, total: int) -> None:
             if what == "writing":
-                shown.update(component, done, total, what=what)
+                seconds = time.perf_counter() - begun.setdefault(component, time.perf_counter())
+                shown.update(component, done, total, what=what, written=_written(done, total, seconds))
             else:
-                shown.update(component, what=what)
+                shown.update(component, what=what, written="")
 
         yield on_progress
         for component in shown.names:
             shown.update(component, what="done")
         converted += shown.names
+
+
+def _written(done: int, total: int, seconds: float) -> str:
+    """Return bytes and, since the first of them, bytes a second, in MB."""
+    rate = f", {done / 1e6 / seconds:.0f} MB/s" if seconds else ""
+    return f"{done / 1e6:.1f} of {total / 1e6:.1f} MB{rate}"
 
 
 @contextmanager

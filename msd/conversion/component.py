@@ -139,15 +139,27 @@ def split_files(
     return files
 
 
-def write(prepared: PreparedComponent, folder: Path, fingerprint: str, on_stage: OnStage) -> WrittenComponent:
-    """Write a component's files into `folder`, read them back, and return their descriptions."""
-    paths, stopwatch = {name: folder / f"{name}.tflite" for name in prepared.files}, prepared.stopwatch
+def write(
+    prepared: PreparedComponent, folder: Path, fingerprint: str, jobs: int | None, on_stage: OnStage
+) -> Callable[[], WrittenComponent]:
+    """Write a component's files into `folder`; return what reads them back and describes them."""
+    stopwatch = prepared.stopwatch
     stopwatch.restart()
-    for name, path in paths.items():
-        tflite.write(prepared.files[name].model, path, on_bytes=partial(on_stage, "writing"))
+    for name, file in prepared.files.items():
+        path = folder / f"{name}.tflite"
+        tflite.write(file.model, path, on_bytes=partial(on_stage, "writing"), threads=jobs)
     stopwatch.lap("writing")
-    files = {
-        name: describe_file(path, fingerprint, prepared.files[name].runs_on) for name, path in paths.items()
+    runs_on = {name: file.runs_on for name, file in prepared.files.items()}
+    return partial(_read_back, folder, fingerprint, runs_on, prepared.ledger, stopwatch)
+
+
+def _read_back(
+    folder: Path, fingerprint: str, files: Mapping[str, RunsOn], ledger: ComponentLedger, stopwatch: Stopwatch
+) -> WrittenComponent:
+    stopwatch.restart()
+    described = {
+        name: describe_file(folder / f"{name}.tflite", fingerprint, runs_on)
+        for name, runs_on in files.items()
     }
     stopwatch.lap("verifying")
-    return WrittenComponent(files, prepared.ledger, stopwatch.seconds)
+    return WrittenComponent(described, ledger, stopwatch.seconds)

@@ -1,7 +1,7 @@
 """Converts a checkpoint to a bundle: open, prune, trace, rewrite, encode, write, component by component.
 
 Nothing appears under its final name before everything is written and read back. Weights are only described
-until a file is written; then one is in memory at a time.
+until a file is written; then few are in memory at a time: threads read and quantise them ahead of the writer.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -26,6 +26,7 @@ from msd.bundle import (
     open_bundle,
 )
 from msd.conversion.calibrate import calibrate, roundings
+from msd.conversion.collector import paused_collector
 from msd.conversion.component import Changes, OnStage, WrittenComponent, prepare, write
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
@@ -124,16 +125,27 @@ def write_components(
     on_progress: OnProgress | None = None,
     on_shared: OnShared | None = None,
 ) -> dict[str, WrittenComponent]:
-    """Write components to `folder`, the first only when all are prepared; returns their descriptions."""
+    """Write components to `folder`, the first only when all are prepared; returns their descriptions.
+
+    Files are read back and hashed while the next is written.
+    """
     stages = {name: _on_stage(on_progress, name) for name in names}
-    prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
+    with paused_collector():
+        prepared = {name: prepare(job, name, changes, stages[name]) for name in names}
     encodings = {name: each.encoding for name, each in prepared.items()}
     require_matched(job.settings.recipe, encodings, job.family.required)
     for file in (file for each in prepared.values() for file in each.shared):
         if on_shared:
             on_shared(file)
     made_from = fingerprints(job, source_files.result())
-    return {name: write(prepared.pop(name), folder, made_from[name], stages[name]) for name in names}
+    with ThreadPoolExecutor(1) as reader:
+        written = {
+            name: reader.submit(
+                write(prepared.pop(name), folder, made_from[name], job.settings.jobs, stages[name])
+            )
+            for name in names
+        }
+        return {name: each.result() for name, each in written.items()}
 
 
 def write_unpruned(job: Job, source_files: Future[Source], folder: Path) -> Bundle:

@@ -29,7 +29,7 @@ class Settings:
     takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the checkpoint's;
     `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
     recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
-    "auto" for our own.
+    "auto" for our own. `jobs` threads read and quantise weights, one for each core if None.
     """
 
     rules: Sequence[Rewrite]
@@ -55,6 +55,7 @@ class Settings:
     pruning: Pruning | None = None
     calibration: Calibration | None = None
     sizes: tuple[ImageSize, ...] = ()
+    jobs: int | None = None
 
     @property
     def active_rules(self) -> list[Rewrite]:

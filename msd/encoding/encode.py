@@ -196,7 +196,7 @@ def _to_integers(tensor: Tensor, line: Line, rounded: Encode | None) -> None:
 
 
 def _to_float16(graph: Graph, tensor: Tensor) -> None:
-    half = tensor.weights.map("float16", _halve, dtype="float16")
+    half = tensor.weights.map_each("float16", _halve, "float16")
     _dequantize(graph, tensor, Tensor(f"{tensor.name}/float16", tensor.shape, "FLOAT16", half))
 
 

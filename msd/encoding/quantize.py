@@ -21,7 +21,7 @@ from functools import cache
 
 import numpy as np
 
-from msd.ir.weights import Array
+from msd.ir.weights import Array, Weights
 
 RANGES = {"int8": (-127, 127), "int4": (-8, 7)}
 RMS_STEP = {"int8": 0.05408, "int4": 0.37755}
@@ -33,21 +33,19 @@ SMALLEST_BOUND = 1e-9
 CLIPS = np.linspace(1, 0.25, 26, dtype=np.float32)
 """The clips that "mse" tries, as fractions of the largest number."""
 
-AT_ONCE = 1 << 22
-"""The number of elements that "mse" processes at once, to keep its copies small."""
-
 PLAIN = {"int8": "min-max", "int4": "mse"}
 """The algorithm where there is no calibration for a better one."""
 
 COMPENSATED = ("auto", "gptq")
 """The algorithms that a calibration decides (msd/rounding); what it does not reach is rounded by `PLAIN`."""
 
-Encode = Callable[[Array], tuple[Array, Array]]
+Encode = Callable[[Weights], tuple[Array, Array]]
+"""Returns the stored values of weights, and their scales."""
 
 
 @cache
 def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max") -> Encode:
-    """Return the function that maps real numbers of any float dtype to (int8 values, float32 scales).
+    """Return the function that maps weights of any float dtype to (int8 values, float32 scales).
 
     int4 values are int8 too, within [-8, 7]; the writer packs two in a byte. `granularity` "channel" gives a
     scale for each slice of axis 0, "tensor" a single one. The same arguments return the same function.
@@ -55,21 +53,26 @@ def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max"
     algorithm = PLAIN[store] if algorithm in COMPENSATED else algorithm
     scales = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}[algorithm]
 
-    def encode(values: Array) -> tuple[Array, Array]:
-        real = np.asarray(values, np.float32)
-        rows = real.reshape(len(real) if granularity == "channel" else 1, -1)
-        scale = scales(rows, store)
-        return _rounded(rows, scale, store).astype(np.int8).reshape(values.shape), scale
+    def encode(weights: Weights) -> tuple[Array, Array]:
+        blocks = weights.blocks() if granularity == "channel" else [(0, weights.load()[None])]
+        stored = np.empty(weights.shape if granularity == "channel" else (1, *weights.shape), np.int8)
+        scale = np.empty(len(stored), np.float32)
+        for start, block in blocks:
+            part = slice(start, start + len(block))
+            rows = np.ascontiguousarray(block, np.float32).reshape(len(block), -1)
+            scale[part] = scales(rows, store)
+            rounded = _rounded(rows, scale[part], None if algorithm == "min-max" else RANGES[store])
+            stored[part] = rounded.astype(np.int8).reshape(block.shape)
+        return stored.reshape(weights.shape), scale
 
     return encode
 
 
-def _rounded(rows: Array, scale: Array, store: str) -> Array:
+def _rounded(rows: Array, scale: Array, bounds: tuple[int, int] | None) -> Array:
+    """Return the nearest integers as float32, within `bounds` if the scale does not keep them there."""
     stored: Array = rows / scale[:, None]
     np.rint(stored, out=stored)
-    low, high = RANGES[store]
-    np.clip(stored, low, high, out=stored)
-    return stored
+    return np.clip(stored, *bounds, out=stored) if bounds else stored
 
 
 def _largest(rows: Array) -> Array:
@@ -89,17 +92,11 @@ def _root_mean_square(rows: Array, store: str) -> Array:
 
 
 def _least_error(rows: Array, store: str) -> Array:
-    each = max(1, AT_ONCE // max(1, rows.shape[1]))
-    parts = [_best_clip(rows[at : at + each], store) for at in range(0, len(rows), each)]
-    return np.concatenate(parts)
-
-
-def _best_clip(rows: Array, store: str) -> Array:
     whole = _min_max(rows, store)
     best, least = whole, np.full(len(rows), np.inf)
     for clip in CLIPS:
         scale = np.maximum(whole * clip, np.float32(SMALLEST_BOUND / RANGES[store][1]))
-        missed = _rounded(rows, scale, store)
+        missed = _rounded(rows, scale, RANGES[store])
         missed *= scale[:, None]
         missed -= rows
         error = np.einsum("ij,ij->i", missed, missed)

@@ -47,14 +47,15 @@ class Quant:
     """The meaning of stored integers: real = scale * (stored - zero_point), per slice of `axis`.
 
     `scale` float32 (N,), `zero_point` int64 (N,). With `encode` the tensor's weights are still real numbers:
-    the writer calls it with them and gets (stored values, scale): int8, for INT4 too, which it packs.
+    the writer calls it with them and gets (stored values, scale): int8, for INT4 too, which it packs. It is
+    called in any thread.
     `rest` holds the schema's other fields (min, max, details): only `msd.tflite` looks into them.
     """
 
     scale: Array
     zero_point: Array
     axis: int = 0
-    encode: Callable[[Array], tuple[Array, Array]] | None = None
+    encode: Callable[[Weights], tuple[Array, Array]] | None = None
     rest: dict[str, Any] = field(default_factory=dict)
 
 

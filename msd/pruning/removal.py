@@ -68,7 +68,7 @@ def take(weights: Weights, layout: UnitLayout, kept: Array) -> Weights:
         chosen: Array = view[:, np.arange(groups)[:, None], kept]
         return chosen.reshape(shape)
 
-    return weights.map(f"{groups * count} of {layout.groups * layout.count} units", change, shape)
+    return weights.rearrange(f"{groups * count} of {layout.groups * layout.count} units", change, shape)
 
 
 def _uses(closure: Closure) -> dict[Tensor, dict[tuple[Op, int], UnitLayout]]:

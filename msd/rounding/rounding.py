@@ -92,14 +92,14 @@ def _described(op: Op, path: Path, mean: Array) -> RoundedLayer:
         with np.load(path) as file:
             return file["stored"].reshape(old.shape), file["scale"]
 
-    def load() -> Array:
+    def read() -> Array:
         integers, scale = stored()
         return np.asarray(integers * scale.reshape(-1, 1, 1, 1), np.float32)
 
     weights = Weights(
         shape=old.shape,
         dtype=np.dtype(np.float32),
-        load=load,
+        read=read,
         recipe=f"{old.recipe} | rounded",
         sources=old.sources,
     )
@@ -109,7 +109,7 @@ def _described(op: Op, path: Path, mean: Array) -> RoundedLayer:
         bias = replace(
             op.operands[2].weights.map("corrected", lambda b: b + added.reshape(b.shape)), exact=False
         )
-    return RoundedLayer(weights, bias, lambda values: stored())
+    return RoundedLayer(weights, bias, lambda weights: stored())
 
 
 def _put(op: Op, layer: RoundedLayer) -> None:

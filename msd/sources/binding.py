@@ -75,7 +75,7 @@ class _Place:
                 raise BadCheckpoint(f"{where} holds values that are not finite (NaN or infinity)")
             return array
 
-        checked = replace(weights.map("finite", finite), sources=(self.name,))
+        checked = replace(weights.map_each("finite", finite), sources=(self.name,))
         return checked if self.axes == tuple(range(len(self.axes))) else checked.transpose(self.axes)
 
 

@@ -70,9 +70,9 @@ def _weights(stored: StoredFile, name: str, dtype: str, shape: list[int], begin:
     stored_dtype, sizes = np.dtype(dtype), tuple(shape)
     size = math.prod(sizes) * stored_dtype.itemsize
 
-    def load() -> Array:
+    def read() -> Array:
         return np.frombuffer(stored.read(name, begin, size), stored_dtype).reshape(sizes)
 
     return as_float32(
-        Weights(shape=sizes, dtype=stored_dtype, load=load, recipe=f"{stored.path.name}:{name}")
+        Weights(shape=sizes, dtype=stored_dtype, read=read, recipe=f"{stored.path.name}:{name}")
     )

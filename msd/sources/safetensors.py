@@ -114,12 +114,12 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> _Entry:
 def _weights(stored: StoredFile, start: int, entry: _Entry) -> Weights:
     """Return a tensor; the file's header ends at byte `start`."""
 
-    def load() -> Array:
+    def read() -> Array:
         read = stored.read(entry.name, start + entry.begin, entry.end - entry.begin)
         return np.frombuffer(read, entry.dtype).reshape(entry.shape)
 
     return as_float32(
-        Weights(shape=entry.shape, dtype=entry.dtype, load=load, recipe=f"{stored.path.name}:{entry.name}")
+        Weights(shape=entry.shape, dtype=entry.dtype, read=read, recipe=f"{stored.path.name}:{entry.name}")
     )
 
 

@@ -39,7 +39,7 @@ class StoredFile:
         """Return the error that reports `what` is wrong with the file."""
         return unreadable(self.path, self.kind, what)
 
-    def read(self, name: str, begin: int, size: int) -> bytes:
+    def read(self, name: str, begin: int, size: int) -> memoryview:
         """Return `size` bytes from `begin`, which belong to the tensor `name`.
 
         Raises BadCheckpoint if the file has changed or is not readable.
@@ -51,12 +51,13 @@ class StoredFile:
                 if stamp_of(file) != self.stamp:
                     raise self.wrong("it has changed since it was opened")
                 file.seek(begin)
-                read = file.read(size)
+                content: Any = np.empty(size, np.uint8)  # NumPy asks for huge pages.
+                read = file.readinto(content)
         except OSError as error:
             raise self.wrong(f"{name} cannot be read ({error.strerror})") from error
-        if len(read) != size:
+        if read != size:
             raise self.wrong(f"{name} is cut short")
-        return read
+        return memoryview(content)
 
 
 def stamp_of(file: BinaryIO) -> tuple[int, ...]:

@@ -227,12 +227,12 @@ def _weights(data: Array, tensor: Tensor) -> Weights:
     """Return a constant's weights: its raw bytes where NumPy lacks the type or the tensor is sparse."""
     recipe, shape = f"{tensor.name} in the file", tensor.shape
     if tensor.dtype not in NUMPY or "sparsity" in tensor.rest:
-        return Weights(shape=data.shape, dtype=data.dtype, load=lambda: data, recipe=recipe)
+        return Weights(shape=data.shape, dtype=data.dtype, read=lambda: data, recipe=recipe)
     dtype = np.dtype(NUMPY[tensor.dtype])
     expected = tensor.size * dtype.itemsize
     if data.size != expected or min(shape, default=0) < 0:
         raise ValueError(f"constant {tensor.name} {shape} holds {data.size} bytes instead of {expected}")
-    return Weights(shape=shape, dtype=dtype, load=lambda: data.view(dtype).reshape(shape), recipe=recipe)
+    return Weights(shape=shape, dtype=dtype, read=lambda: data.view(dtype).reshape(shape), recipe=recipe)
 
 
 def _pick(indices: Any, tensors: list[Tensor]) -> list[Tensor]:

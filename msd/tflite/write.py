@@ -1,4 +1,6 @@
-"""Writes a `Model` as an ordinary .tflite file, with one constant in memory at a time.
+"""Writes a `Model` as an ordinary .tflite file, with few constants in memory at a time.
+
+Threads read and quantise constants ahead of the one that writes them.
 
 Layout: the flatbuffer without constants first, then every constant 16-byte aligned. Tables point forwards, so
 the offsets (and the scales of weights that the writer quantises) are patched into the first part at the end.
@@ -9,6 +11,7 @@ Format: tensorflow/compiler/mlir/lite/schema/schema.fbs.
 from __future__ import annotations
 
 import copy
+import os
 import struct
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
@@ -22,6 +25,7 @@ from ai_edge_litert import schema_py_generated as schema
 from msd.files.atomic import atomic_write
 from msd.ir import Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.ir.weights import SMALL, Array, Weights
+from msd.tflite.ahead import in_order
 
 ALIGN = 16
 LARGEST_FLATBUFFER = 2**31 - 2**26
@@ -30,7 +34,15 @@ LARGEST_FLATBUFFER = 2**31 - 2**26
 _OVER_READ = 64
 """Bytes of padding at the end: XNNPACK reads a little past the last weight."""
 
-Encode = Callable[[Array], tuple[Array, Array]]
+ROOM = 1 << 28
+"""The most bytes of constants that are being read or wait to be written; a single one may have more."""
+
+PER_ELEMENT = 5
+"""Bytes of a constant in memory: a float32 as it is read, an integer as it is written."""
+
+Encode = Callable[[Weights], tuple[Array, Array]]
+Stored = tuple[memoryview, Array | None]
+"""The bytes of a constant, and its scale where it is quantised."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +61,11 @@ class _BufferSource:
             return self.data.size * self.data.dtype.itemsize
         return -(-self.data.size // 2) if self.dtype == "INT4" else self.data.size
 
-    def load(self) -> tuple[memoryview, Array | None]:
-        """Return (the bytes to write, the scale where `encode` quantises)."""
-        array, scale = self.data.load(), None
-        if self.encode:
-            array, scale = self.encode(array)
-            array = _packed(array) if self.dtype == "INT4" else array
+    def load(self) -> Stored:
+        """Return the bytes to write, and the scale where `encode` quantises."""
+        array, scale = self.encode(self.data) if self.encode else (self.data.load(), None)
+        if self.encode and self.dtype == "INT4":
+            array = _packed(array)
         flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if flat.size != self.bytes:
             raise AssertionError(f"{self.data.recipe} has {flat.size} bytes instead of {self.bytes}")
@@ -67,14 +78,22 @@ def write(
     *,
     largest_flatbuffer: int = LARGEST_FLATBUFFER,
     on_bytes: Callable[[int, int], None] | None = None,
+    threads: int | None = None,
+    room: int = ROOM,
 ) -> None:
     """Write `model` to `path` atomically; raises OutputUnwritable.
 
-    Calls `on_bytes(done, total)` after each constant.
+    Calls `on_bytes(done, total)` after each constant. `threads` read and quantise constants, by default one
+    for each core, in `room` bytes; the bytes of the file do not depend on them.
     """
     writer = _Writer(model, largest_flatbuffer)
     with atomic_write(path) as temporary, temporary.open("wb") as file:
-        writer.write(file, on_bytes or (lambda done, total: None))
+        writer.write(file, on_bytes or (lambda done, total: None), threads or cores(), room)
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def file_bytes(model: Model) -> int:
@@ -133,12 +152,12 @@ class _Writer:
         if tensor.data is None:
             return 0
         encode = tensor.quant.encode if tensor.quant else None
-        key = (id(tensor.data) if encode else _identity(tensor.data), encode)
-        if key not in self.buffer_of:
-            self.buffer_of[key] = self._add(_BufferSource(tensor.data, tensor.dtype, encode))
+        key, data = (id(tensor.data), tensor.data) if encode else _identity(tensor.data)
+        if (key, encode) not in self.buffer_of:
+            self.buffer_of[key, encode] = self._add(_BufferSource(data, tensor.dtype, encode))
         if encode:
-            self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
-        return self.buffer_of[key]
+            self.scales_of.setdefault(self.buffer_of[key, encode], []).append((graph, position))
+        return self.buffer_of[key, encode]
 
     def _add(self, stored: _BufferSource) -> int:
         self.buffers.append(stored)
@@ -164,21 +183,25 @@ class _Writer:
         builder.Finish(self.raw.Pack(builder), b"TFL3")
         return bytearray(builder.Output())
 
-    def write(self, file: BinaryIO, on_bytes: Callable[[int, int], None]) -> None:
+    def write(self, file: BinaryIO, on_bytes: Callable[[int, int], None], threads: int, room: int) -> None:
         structure = self.structure()
         file.write(structure)
         done = 0
-        for number in sorted(range(len(self.buffers)), key=self.outside.__getitem__):
-            if self.buffers[number].bytes:
-                self._write_buffer(file, structure, number)
-                done += self.buffers[number].bytes
-                on_bytes(done, self.total)
+        inside_first = sorted(range(len(self.buffers)), key=self.outside.__getitem__)
+        filled = [number for number in inside_first if self.buffers[number].bytes]
+        tasks = [(self.buffers[n].data.size * PER_ELEMENT, self.buffers[n].load) for n in filled]
+        stored = in_order(tasks, threads, room)
+        for number in filled:
+            self._write_buffer(file, structure, number, *next(stored))
+            done += self.buffers[number].bytes
+            on_bytes(done, self.total)
         file.write(bytes(_OVER_READ))
         file.seek(0)
         file.write(structure)
 
-    def _write_buffer(self, file: BinaryIO, structure: bytearray, number: int) -> None:
-        data, scale = self.buffers[number].load()
+    def _write_buffer(
+        self, file: BinaryIO, structure: bytearray, number: int, data: memoryview, scale: Array | None
+    ) -> None:
         root = schema.Model.GetRootAs(structure, 0)
         for graph, position in self.scales_of.get(number, []):
             root.Subgraphs(graph).Tensors(position).Quantization().ScaleAsNumpy()[:] = scale
@@ -203,9 +226,15 @@ def _packed(values: Array) -> Array:
     return packed
 
 
-def _identity(data: Weights) -> Hashable:
-    """Return a key that is equal for constants that may share a buffer: equal values for small ones."""
-    return id(data) if data.size > SMALL else (data.dtype.str, data.load().tobytes())
+def _identity(data: Weights) -> tuple[Hashable, Weights]:
+    """Return a key that is equal for constants that may share a buffer, and the weights to write.
+
+    Small constants share one if their values are equal. They stay in memory, since some cost much to compute.
+    """
+    if data.size > SMALL:
+        return id(data), data
+    values = data.load()
+    return (data.dtype.str, values.tobytes()), Weights.of(values, data.recipe)
 
 
 def _tensor_indices(graph: Graph) -> dict[Tensor, int]:

@@ -55,7 +55,7 @@ class Archive:
                 f"its {name} of {entry.size} bytes is larger than {LONGEST_ENTRY_IN_MEMORY}"
             )
         self.check(entry)
-        return self.file.read(name, entry.begin, entry.size)
+        return self.file.read(name, entry.begin, entry.size).tobytes()
 
     def check(self, entry: ArchiveEntry) -> None:
         """Raise BadCheckpoint if an entry's bytes do not match its checksum; reads a chunk at a time."""

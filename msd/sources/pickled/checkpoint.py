@@ -158,7 +158,7 @@ def _weights(archive: Archive, tensor: _PickledTensor, check: Callable[[ArchiveE
             f"{tensor.name} needs a storage of {tensor.stored * width} bytes; {entry.name} has {entry.size}"
         )
 
-    def load() -> Array:
+    def read() -> Array:
         check(entry)
         begin = entry.begin + tensor.offset * width
         read = np.frombuffer(archive.file.read(tensor.name, begin, tensor.span * width), tensor.dtype)
@@ -166,4 +166,4 @@ def _weights(archive: Archive, tensor: _PickledTensor, check: Callable[[ArchiveE
         return as_strided(read, tensor.shape, strides, writeable=False).copy()
 
     recipe = f"{archive.file.path.name}:{tensor.name}"
-    return as_float32(Weights(shape=tensor.shape, dtype=tensor.dtype, load=load, recipe=recipe))
+    return as_float32(Weights(shape=tensor.shape, dtype=tensor.dtype, read=read, recipe=recipe))

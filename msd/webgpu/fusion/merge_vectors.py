@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from msd.ir import Quant
-from msd.ir.weights import Array
+from msd.ir.weights import Weights
 from msd.rewrite import Build, Graph, Op, Tensor, graph_pass
 from msd.webgpu.kinds import BIAS, FILTER, X
 
@@ -65,15 +64,9 @@ def _merge(graph: Graph, ops: Sequence[Op]) -> None:
 
 def _joined(tensors: Sequence[Tensor]) -> Tensor:
     """Return the constants behind one another along the first axis, with the scales of each."""
-    weights = [tensor.weights for tensor in tensors]
-    shape = (sum(tensor.shape[0] for tensor in tensors), *tensors[0].shape[1:])
-
-    def load() -> Array:
-        return np.concatenate([each.load() for each in weights])
-
-    joined = replace(weights[0], shape=shape, load=load, recipe="merged", sources=())
+    joined = Weights.joined([tensor.weights for tensor in tensors])
     quant = _joined_quant([tensor.quant for tensor in tensors])
-    return Tensor(f"{tensors[0].name}/merged", shape, tensors[0].dtype, joined, quant)
+    return Tensor(f"{tensors[0].name}/merged", joined.shape, tensors[0].dtype, joined, quant)
 
 
 def _joined_quant(quants: Sequence[Quant | None]) -> Quant | None:

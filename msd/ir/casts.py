@@ -1,0 +1,42 @@
+"""Casts of arrays: NumPy's, with a faster way from float16 to float32."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+REBIAS = np.float32(2.0**112)
+"""2 to the difference of the exponents' biases, 127 and 15."""
+
+
+def cast(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Return `values` as `dtype` in row-major order, bit by bit as `values.astype(dtype, order="C")`."""
+    if values.dtype == np.float16 and dtype == np.float32:
+        # Rearranging two bytes an element costs less than rearranging four.
+        values = np.ascontiguousarray(values)
+        if _is_finite(values):
+            return _widened(values)
+    return values.astype(dtype, order="C")
+
+
+def _widened(values: Array) -> Array:
+    """Return finite float16 numbers as float32.
+
+    NumPy widens each number by itself, in software. Shifting all bits by the 13 that a mantissa gains leaves
+    an exponent that is 112 too small, which a product mends, for subnormal numbers too.
+    """
+    bits = values.view(np.int16).astype(np.int32)
+    bits <<= 13
+    bits &= ~0x70000000
+    wide: Array = bits.view(np.float32)
+    wide *= REBIAS
+    return wide
+
+
+def _is_finite(values: Array) -> bool:
+    """Whether no float16 number is infinite or NaN, which have the largest exponent."""
+    return bool((values.view(np.int16) & 0x7FFF).max(initial=0) < 0x7C00)
