@@ -78,7 +78,9 @@ def test_a_shipped_structure_equals_a_fresh_trace(network: Network) -> None:
     path = shipped_path(network)
     assert path is not None, "the code of the networks has changed; make structures"
     same = load_structure(path) == trace(network.build, network.inputs)
-    assert same, f"{read_index().libraries} made {path.name}, which is not what is traced here; make structures"
+    assert same, (
+        f"{read_index().libraries} made {path.name}, which is not what is traced here; make structures"
+    )
 
 
 def test_this_code_and_these_libraries_made_them() -> None:
