@@ -1,8 +1,8 @@
-"""Structures of public configurations ship with msd; each equals a fresh trace, so that nobody has to trace it.
+"""Structures of public configurations ship with msd; each equals a fresh trace.
 
 `-m slow` and `python -m scripts.ship_structures --check` trace all of them. Of the full-size U-Nets and text
-encoders, which take seconds each, tests/test_models_public.py traces two; of the others only the fingerprint of
-the code and the versions of the libraries are compared, which hold for all.
+encoders, which take seconds each, tests/test_models_public.py traces two; of the others only the fingerprint
+of the code and the versions of the libraries are compared, which hold for all.
 """
 
 from __future__ import annotations

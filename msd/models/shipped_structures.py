@@ -1,9 +1,9 @@
 """The structures that ship with msd: those of the public configurations and of the demo.
 
 They are in the folder `structures`, one file per structure, beside an index that says what made them;
-`scripts/ship_structures.py` writes both. The file's name is a fingerprint of the network's description and its
-inputs, whatever versions of TensorFlow and Keras are installed. Only the code that made the structures uses
-them: after a change of CODE a network is traced, until they are made again.
+`scripts/ship_structures.py` writes both. The file's name is a fingerprint of the network's description and
+its inputs, whatever versions of TensorFlow and Keras are installed. Only the code that made the structures
+uses them: after a change of CODE a network is traced, until they are made again.
 """
 
 from __future__ import annotations

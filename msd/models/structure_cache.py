@@ -1,8 +1,8 @@
 """The structure of a network: the one that ships with msd, one that was traced before, or a new trace.
 
-Only the last needs TensorFlow. What was traced is in the user's cache folder, or in the folder MSD_CACHE, with
-one file per structure. The file's name is a fingerprint of the network, its sizes, our code and the versions of
-the libraries. Deleting files only costs time.
+Only the last needs TensorFlow. What was traced is in the user's cache folder, or in the folder MSD_CACHE,
+with one file per structure. The file's name is a fingerprint of the network, its sizes, our code and the
+versions of the libraries. Deleting files only costs time.
 """
 
 from __future__ import annotations
