@@ -72,9 +72,10 @@ class Job:
 
     @property
     def pruned_components(self) -> tuple[str, ...]:
-        """The components to prune, in order."""
+        """The components to prune, in order; what was trained without its pruned units is not pruned again."""
         pruning = self.settings.pruning_of(self.family)
-        return self.family.ordered({*self.components} & {*pruning.components}) if pruning else ()
+        whole = {*self.components} - {*self.checkpoint.pruned}
+        return self.family.ordered(whole & {*pruning.components}) if pruning else ()
 
     @property
     def rounded_components(self) -> tuple[str, ...]:
@@ -82,7 +83,7 @@ class Job:
         recipe, calibration = self.settings.recipe, self.settings.calibration
         if calibration is None:
             return ()
-        sole = {*self.pruned_components} | ({*self.components} if len(self.components) == 1 else set())
+        sole = {*self.pruned_components, *self.checkpoint.pruned} | ({*self.components} if len(self.components) == 1 else set())
         return tuple(
             name
             for name in self.components
@@ -141,6 +142,7 @@ def open_job(path: Path, settings: Settings) -> Job:
         components=components,
         left_out=left_out,
     )
+    _require_whole(job)
     if settings.recipe.needs_calibration and settings.calibration is None:
         raise BadConfig(
             f"the recipe {settings.recipe.name} rounds by gptq, which needs a calibration: give"
@@ -151,6 +153,19 @@ def open_job(path: Path, settings: Settings) -> Job:
     if settings.calibration is None:
         return job
     return replace(job, settings=replace(settings, calibration=settings.calibration.completed(job.images)))
+
+
+def _require_whole(job: Job) -> None:
+    """Refuse to prune what is pruned already, where that was asked for beside the recipe."""
+    if job.settings.pruning is None:
+        return
+    asked = job.settings.pruning_of(job.family)
+    for name in asked.components if asked else ():
+        if name in job.checkpoint.pruned:
+            raise BadConfig(
+                f"the {name} of {job.checkpoint.name} has been pruned and trained so; convert it without"
+                " pruning options, or prune the checkpoint that it comes from"
+            )
 
 
 def _require_usable(checkpoint: Checkpoint) -> None:
