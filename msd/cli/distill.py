@@ -181,7 +181,9 @@ def _settings(
     if training.lora and (not lcm or (guidance and guidance.is_range)):
         raise click.UsageError("--lora is for --lcm with one scale; a range of scales needs another graph")
     if training.lora and recover is not None:
-        raise click.UsageError("--lora writes a LoRA alone, which cannot hold a pruned network; leave out one")
+        raise click.UsageError(
+            "--lora writes a LoRA alone, which cannot hold a pruned network; leave out one"
+        )
     if guidance is None and steps is None and recover is None:
         raise click.UsageError("give --guidance, --steps, or --recover: what should the student do?")
     return DistillationSettings(

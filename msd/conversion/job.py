@@ -13,6 +13,7 @@ from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Family
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
+from msd.pruning.settings import parse_pruning
 from msd.runtime.guidance import EMBEDDING
 from msd.runtime.scheduler import make_scheduler, require_valid
 from msd.sources.added_tokens import read_tokenizer
@@ -83,7 +84,9 @@ class Job:
         recipe, calibration = self.settings.recipe, self.settings.calibration
         if calibration is None:
             return ()
-        sole = {*self.pruned_components, *self.checkpoint.pruned} | ({*self.components} if len(self.components) == 1 else set())
+        sole = {*self.pruned_components, *self.checkpoint.pruned} | (
+            {*self.components} if len(self.components) == 1 else set()
+        )
         return tuple(
             name
             for name in self.components
@@ -156,11 +159,12 @@ def open_job(path: Path, settings: Settings) -> Job:
 
 
 def _require_whole(job: Job) -> None:
-    """Refuse to prune what is pruned already, where that was asked for beside the recipe."""
-    if job.settings.pruning is None:
+    """Refuse to prune what is pruned already, where more than the recipe's own pruning is asked for."""
+    asked, recipe = job.settings.pruning, job.settings.recipe
+    own = parse_pruning(recipe.prune) if recipe.prune is not None else None
+    if asked is None or (own and replace(asked, refit=own.refit) == own):
         return
-    asked = job.settings.pruning_of(job.family)
-    for name in asked.components if asked else ():
+    for name in asked.components or job.family.prunable:
         if name in job.checkpoint.pruned:
             raise BadConfig(
                 f"the {name} of {job.checkpoint.name} has been pruned and trained so; convert it without"

@@ -70,12 +70,11 @@ def plan_recovery(teacher: Networks, pruned: str, rules: Sequence[Rewrite]) -> R
     is_report = pruned.endswith(".json")
     recipe = find_recipe(PLAIN_RECIPE if is_report else pruned)
     report = _read_report(Path(pruned)) if is_report else None
-    pruning = _report_pruning(report, pruned) if report else _recipe_pruning(recipe)
     plan = RecoveryPlan(None, Narrowing(), {})
-    if pruning:
-        plan = _pruned(teacher, recipe, pruning)
     if report:
-        _require_equal(plan.record, report, pruned)
+        plan = _as_reported(teacher, report, pruned)
+    elif pruning := _recipe_pruning(recipe):
+        plan = _pruned(teacher, recipe, pruning)
     plan = replace(plan, integers=_integers(teacher, recipe, rules, plan.record))
     if not plan.narrowing.kept and not plan.integers:
         raise BadConfig(
@@ -94,10 +93,6 @@ def _recipe_pruning(recipe: Recipe) -> Pruning | None:
             f"the recipe {recipe.name} prunes {', '.join(others)}, and only a {UNET.name} can be recovered"
         )
     return _by_magnitude(replace(pruning, refit=False, components=(UNET.name,)), f"recipe {recipe.name}")
-
-
-def _report_pruning(report: ComponentPruning, path: str) -> Pruning:
-    return _by_magnitude(replace(shares_of(report), components=(UNET.name,)), f"report {path}")
 
 
 def _by_magnitude(pruning: Pruning, what: str) -> Pruning:
@@ -121,14 +116,21 @@ def _read_report(path: Path) -> ComponentPruning:
     return found
 
 
-def _require_equal(record: ComponentPruning | None, report: ComponentPruning, path: str) -> None:
-    """Raise BadConfig for the report of another model."""
+def _as_reported(teacher: Networks, report: ComponentPruning, path: str) -> RecoveryPlan:
+    """Return the plan of a prune report; raises BadConfig for the report of another model."""
 
     def facts(pruning: ComponentPruning) -> list[tuple[Any, ...]]:
         return sorted((u.unit, u.kind, u.groups, u.width, u.kept, u.whole_groups) for u in pruning.units)
 
-    if record is None or record.parameters != report.parameters or facts(record) != facts(report):
-        raise BadConfig(f"{path} is the prune report of another model: its units are not those of this one")
+    pruning = _by_magnitude(replace(shares_of(report), components=(UNET.name,)), f"report {path}")
+    other = f"{path} is the prune report of another model"
+    try:
+        plan = _pruned(teacher, find_recipe(PLAIN_RECIPE), pruning)
+    except BadConfig as problem:
+        raise BadConfig(f"{other}: {problem}") from problem
+    if plan.record is None or facts(plan.record) != facts(report):
+        raise BadConfig(f"{other}: its units have other widths")
+    return plan
 
 
 def _pruned(teacher: Networks, recipe: Recipe, pruning: Pruning) -> RecoveryPlan:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import StableDiffusionPipeline
+from diffusers import StableDiffusionPipeline, UNet2DConditionModel
 from peft import get_peft_model_state_dict
 
 from msd.bundle import ImageDefaults
@@ -139,11 +139,10 @@ def _save_unet(teacher: Networks, result: DistilledCheckpoint, folder: Path) -> 
     weights = teacher.checkpoint.weights[UNET.name]
     stored = getattr(torch, next(iter(weights.values())).dtype.name)
     shapes = {name: tensor.shape for name, tensor in weights.items()}
-    state = result.narrowing.widen(result.unet.state_dict(), shapes)
+    whole = UNet2DConditionModel.from_config(result.unet.config)
+    whole.load_state_dict(result.narrowing.widen(result.unet.state_dict(), shapes))
     with says_unwritable(folder):
-        result.unet.save_pretrained(
-            folder, state_dict={name: tensor.detach().to(stored) for name, tensor in state.items()}
-        )
+        whole.to(stored).save_pretrained(folder)
 
 
 def _index(teacher: Networks, scheduler: Mapping[str, Any]) -> dict[str, Any]:

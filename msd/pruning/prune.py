@@ -52,9 +52,7 @@ def prune(
     return PruningReport(pruning.criterion, budget, plan.parameters, tuple(done))
 
 
-def chosen_cuts(
-    graphs: Mapping[str, Graph], pruning: Pruning, bytes_of: BytesOf
-) -> dict[str, list[Cut]]:
+def chosen_cuts(graphs: Mapping[str, Graph], pruning: Pruning, bytes_of: BytesOf) -> dict[str, list[Cut]]:
     """Return the cuts by component that `prune` would make without a calibration; the graphs stay as they are.
 
     Raises BadConfig as it does.
