@@ -73,7 +73,7 @@ class Job:
 
     @property
     def pruned_components(self) -> tuple[str, ...]:
-        """The components to prune, in order; what was trained without its pruned units is not pruned again."""
+        """The components to prune, in order, without those that were trained without their pruned units."""
         pruning = self.settings.pruning_of(self.family)
         whole = {*self.components} - {*self.checkpoint.pruned}
         return self.family.ordered(whole & {*pruning.components}) if pruning else ()

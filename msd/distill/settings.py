@@ -40,13 +40,13 @@ class Goal:
     """Whether it becomes a latent consistency model, for which `steps` is only the usual number of steps."""
     recover: str | None = None
     """The recipe or prune report whose pruned or quantised network the student is in the end."""
-    usual: ImageDefaults = ImageDefaults()
+    usual: ImageDefaults = field(default_factory=ImageDefaults)
     """The steps and the guidance of the teacher's own images."""
 
     @property
     def only_recovers(self) -> bool:
         """Whether the student does what its teacher does, and no more."""
-        return self.guidance is None and self.steps is None
+        return self.recover is not None and self.guidance is None and self.steps is None
 
     @property
     def grid_steps(self) -> int | None:

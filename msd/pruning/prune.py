@@ -53,7 +53,7 @@ def prune(
 
 
 def chosen_cuts(graphs: Mapping[str, Graph], pruning: Pruning, bytes_of: BytesOf) -> dict[str, list[Cut]]:
-    """Return the cuts by component that `prune` would make without a calibration; the graphs stay as they are.
+    """Return the cuts by component that `prune` would make without a calibration; no graph changes.
 
     Raises BadConfig as it does.
     """
