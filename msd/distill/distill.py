@@ -269,5 +269,10 @@ class _Run:
         if recovery:
             record |= {"recovered": settings.goal.recover, "pruned": recovery.pruned}
         scheduler = scheduler_of(settings.goal, config, student.prediction)
-        narrowing = recovery.narrowing if recovery else Narrowing()
-        return DistilledCheckpoint(student.unet, scheduler, self.images, record, narrowing)
+        return DistilledCheckpoint(
+            unet=student.unet,
+            scheduler=scheduler,
+            images=self.images,
+            record=record,
+            narrowing=recovery.narrowing if recovery else Narrowing(),
+        )
