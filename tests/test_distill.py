@@ -19,7 +19,6 @@ from accelerate import Accelerator
 from diffusers import DDIMScheduler, StableDiffusionPipeline
 from safetensors.torch import load_file
 
-import graph_rewrites
 from msd.conversion.schedule import image_defaults
 from msd.distill.distill import Announcement, Observer, distill
 from msd.distill.networks import Networks, open_networks
@@ -210,16 +209,14 @@ def test_a_second_run_repeats_nothing_and_gives_the_same_weights(
 SCRIPT = """
 import sys
 from pathlib import Path
-import graph_rewrites
 from tests.test_distill import observer
 from msd.distill.distill import distill
 from msd.distill.settings import *
 folder, out, state, prompts, updates = sys.argv[1:]
 training = Training(updates=int(updates), batch=2, rate=1e-3, warmup=1)
-goal = Goal(ScaleRange(3, 3), 10, recover="gpu-w8-pruned")
+goal = Goal(ScaleRange(3, 3), 10)
 distill(Path(folder), Path(out), DistillationSettings(
-    data=TeacherData(Path(prompts), 6, seed=3), goal=goal, state=Path(state), training=training, save_every=3,
-    rules=graph_rewrites.load()
+    data=TeacherData(Path(prompts), 6, seed=3), goal=goal, state=Path(state), training=training, save_every=3
 ), observer())
 """
 
@@ -227,14 +224,12 @@ distill(Path(folder), Path(out), DistillationSettings(
 def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been_killed(
     tmp_path: Path, checkpoint: Path, settings: DistillationSettings
 ) -> None:
-    goal = replace(settings.goal, recover="gpu-w8-pruned")
-    training, rules = replace(TRAINING, updates=14), graph_rewrites.load()
-    whole = replace(settings, goal=goal, training=training, rules=rules, save_every=3)
+    whole = replace(settings, training=replace(TRAINING, updates=14), save_every=3)
     distill(checkpoint, tmp_path / "whole", whole, observer())
     state = tmp_path / "killed.state"
     arguments = [checkpoint, tmp_path / "killed", state, settings.data.prompts, "14"]
     command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
-    for stage, update in (("guidance", 3), ("steps-10", 6), ("recover", 9)):
+    for stage, update in (("guidance", 3), ("guidance", 9), ("steps-10", 6)):
         process = subprocess.Popen(command, cwd=Path(__file__).parent.parent)
         while not [*state.glob(f"{stage}-*/update-{update:08}")] and process.poll() is None:
             time.sleep(0.01)

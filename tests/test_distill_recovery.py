@@ -28,7 +28,7 @@ from msd.distill.passes import Points
 from msd.distill.recovery import plan_recovery
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.distill.student import new_student
-from msd.distill.training import StageRun, train
+from msd.distill.training import StageRun, TrainingProgress, train
 from msd.encoding.quantize import encoder
 from msd.encoding.recipe import Line, find_recipe
 from msd.errors import BadCheckpoint, BadConfig, MsdError
@@ -42,7 +42,7 @@ from msd.pytorch.narrowing import job_of, narrowing_of
 from msd.runners.interpreter import Interpreter
 from msd.sources.diffusers import open_folder, read_json
 from tests.checkpoints import SHALLOW, TINY, vary, write
-from tests.test_distill import observer
+from tests.test_distill import observer, weights
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})
 ODD = vary(SHALLOW, unet={"time_cond_proj_dim": None, "sample_size": [6, 4]})
@@ -168,6 +168,25 @@ def test_the_result_converts_to_the_same_sizes_with_the_same_recipe_and_is_the_n
     call = network_call(student, "unet", read_json(tmp_path / "student", "unet/config.json"), "cpu")
     embed = open_networks(checkpoint, "cpu").unet.time_proj
     assert decibels(tmp_path / "float", call, embed) > CLOSE
+
+
+def test_an_interrupted_recovery_goes_on_and_ends_as_if_it_had_not_been(
+    tmp_path: Path, checkpoint: Path, settings: DistillationSettings
+) -> None:
+    longer = replace(settings, training=replace(settings.training, updates=22), save_every=19)
+    distill(checkpoint, tmp_path / "whole", longer, observer())
+    stopped = replace(longer, state=tmp_path / "other")
+
+    def interrupt(progress: TrainingProgress) -> None:
+        if progress.update == 20:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        distill(checkpoint, tmp_path / "again", stopped, replace(observer(), on_progress=interrupt))
+    assert [path.name for path in stopped.state.glob("recover-*/update-*")] == ["update-00000019"]
+    distill(checkpoint, tmp_path / "again", stopped, observer())
+    whole, again = (weights(tmp_path / name) for name in ("whole", "again"))
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
 
 
 def test_what_is_pruned_is_not_pruned_again(
