@@ -32,6 +32,7 @@ from msd.distill.training import StageRun, TrainingProgress, train
 from msd.encoding.quantize import encoder
 from msd.encoding.recipe import Line, find_recipe
 from msd.errors import BadCheckpoint, BadConfig, MsdError
+from msd.ir.weights import Weights
 from msd.parity import psnr
 from msd.pruning.budget import choices
 from msd.pruning.prune import prune
@@ -216,7 +217,7 @@ def test_the_integers_are_the_encoders_to_the_bit(store: str, algorithm: str, gr
     weight[7, 0] = torch.tensor([0.5, 1.5, 2.5]).repeat(3, 1) * weight[7].abs().max() / 127
     line = Line(store, granularity=granularity, algorithm=algorithm)
     stored, scale = integers(weight, line)
-    wanted, wanted_scale = encoder(store, granularity, algorithm)(weight.numpy())
+    wanted, wanted_scale = encoder(store, granularity, algorithm)(Weights.of(weight.numpy()))
     assert np.array_equal(scale.numpy(), wanted_scale)
     assert np.array_equal(stored.numpy(), wanted)
     rounded = FakeQuantization(line)(weight.contiguous(memory_format=torch.channels_last))
@@ -228,7 +229,7 @@ def test_the_integers_are_the_encoders_to_the_bit(store: str, algorithm: str, gr
 def test_scales_that_sum_squares_are_the_encoders_to_rounding(store: str, algorithm: str) -> None:
     weight = torch.randn(64, 50, generator=torch.Generator().manual_seed(3)) ** 3
     _, scale = integers(weight, Line(store, algorithm=algorithm))
-    _, wanted = encoder(store, "channel", algorithm)(weight.numpy())
+    _, wanted = encoder(store, "channel", algorithm)(Weights.of(weight.numpy()))
     assert np.isclose(scale.numpy(), wanted, rtol=1e-6).mean() > 0.98
 
 
