@@ -17,14 +17,15 @@ import pytest
 import torch
 from accelerate import Accelerator
 from diffusers import DDIMScheduler, StableDiffusionPipeline
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
+from msd.bundle import ImageDefaults
 from msd.conversion.schedule import image_defaults
 from msd.distill.distill import Announcement, Observer, distill
 from msd.distill.networks import Networks, open_networks
 from msd.distill.objectives import guidance_loss, halving_loss
 from msd.distill.passes import Points, guided_output, output_of, scale_embedding
-from msd.distill.result import require_free
+from msd.distill.result import DistilledCheckpoint, require_free, write_result
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.distill.student import Student, new_student
 from msd.distill.training import LOG, StageRun, TrainingProgress, train
@@ -44,6 +45,7 @@ from tests.tiny_disk import tiny_disk
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})
 TRAINING = Training(updates=4, batch=2, rate=1e-3, warmup=1)
+IMAGES = ImageDefaults(20, 1.0)
 Seen = list[TrainingProgress]
 
 
@@ -166,6 +168,21 @@ def test_the_result_is_a_checkpoint(tmp_path: Path, checkpoint: Path, settings: 
     assert sheets == {"samples-000030.png", "loss.png"}
     lines = (next(settings.state.glob("guidance-*")) / LOG).read_text().splitlines()
     assert [json.loads(line)["update"] for line in lines] == [1, 20, 30]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+def test_the_result_has_the_precision_of_its_teachers_file(
+    dtype: torch.dtype, tmp_path: Path, checkpoint: Path
+) -> None:
+    file = checkpoint / "unet/diffusion_pytorch_model.safetensors"
+    save_file({name: tensor.to(dtype) for name, tensor in load_file(file).items()}, file)
+    teacher = open_networks(checkpoint, "cpu")
+    student = new_student(teacher.unet, takes_scale=False, training=TRAINING)
+    scheduler = {"_class_name": "DDIMScheduler"}
+    write_result(teacher, DistilledCheckpoint(student, scheduler, IMAGES, {}), tmp_path / "out")
+    written = load_file(tmp_path / "out/unet/diffusion_pytorch_model.safetensors")
+    assert {tensor.dtype for tensor in written.values()} == {dtype}
+    assert all(torch.equal(tensor, load_file(file)[name]) for name, tensor in written.items())
 
 
 def test_the_scale_stays_an_input_where_a_range_is_asked_for(

@@ -137,7 +137,8 @@ With diffusers: `pipe.load_lora_weights("{name}")` and LCMScheduler, with guidan
 def _save_unet(teacher: Networks, result: DistilledCheckpoint, folder: Path) -> None:
     """Write a U-Net in the precision that its teacher is stored in, with the shapes of its teacher."""
     weights = teacher.checkpoint.weights[UNET.name]
-    stored = getattr(torch, next(iter(weights.values())).dtype.name)
+    smallest = min(weights.values(), key=lambda tensor: tensor.size)
+    stored = getattr(torch, smallest.read().dtype.name)
     shapes = {name: tensor.shape for name, tensor in weights.items()}
     whole = UNet2DConditionModel.from_config(result.unet.config)
     whole.load_state_dict(result.narrowing.widen(result.unet.state_dict(), shapes))

@@ -33,8 +33,9 @@ SMALL = 1 << 16
 class Weights:
     """An array of exactly `shape` and `dtype` that is loaded on demand.
 
-    `read()` returns an array of `shape`, new or read-only; `changes`, one after another, turn its elements
-    into the weights. `recipe` describes for people where the weights come from and how they are transformed.
+    `read()` returns an array of `shape`, new or read-only; for a tensor of a checkpoint it has the dtype of
+    the file. `changes`, one after another, turn its elements into the weights. `recipe` describes for people
+    where the weights come from and how they are transformed.
     """
 
     shape: tuple[int, ...]
