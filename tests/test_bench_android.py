@@ -255,14 +255,14 @@ def test_interrupted_it_leaves_no_adb_and_stops_the_phone(tmp_path: Path, bundle
         text=True,
         start_new_session=True,
     )
-    for _ in range(300):
+    for _ in range(1200):
         log = tmp_path / "calls.txt"
         if log.exists() and "--graph" in log.read_text() and replaying(tmp_path):
             break
         time.sleep(0.1)
     time.sleep(0.5)
     running.send_signal(signal.SIGINT)
-    running.communicate(timeout=30)
+    running.communicate(timeout=120)
     assert running.returncode == 1
     assert replaying(tmp_path) == []
     said = calls(tmp_path)

@@ -13,6 +13,9 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
+PATIENCE = 180_000.0
+"""Milliseconds that a browser may take for what a test waits for: machines may be busy."""
+
 NEEDS = "the page's tests need Chromium; on Debian 12: apt-get install chromium"
 PROGRAMS = "chromium", "chromium-browser", "google-chrome"
 COMMON = ["--headless=new", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
@@ -40,7 +43,7 @@ def launched(webgpu: bool = True) -> Iterator[Browser]:
     flags = [*COMMON, *(WEBGPU if webgpu else ["--disable-features=WebGPU"])]
     flags += ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium(), args=flags)
+        browser = playwright.chromium.launch(executable_path=chromium(), args=flags, timeout=PATIENCE)
         try:
             yield browser
         finally:

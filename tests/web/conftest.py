@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.web.browser import launched
+from tests.web.browser import PATIENCE, launched
 from tests.web.stand_in_site import StandInSite, stand_in_site
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def browser_without_gpu() -> Iterator[Browser]:
 def context(browser_without_gpu: Browser) -> Iterator[BrowserContext]:
     """A new visitor, whose browser has no WebGPU."""
     with browser_without_gpu.new_context() as opened:
+        opened.set_default_timeout(PATIENCE)
         yield opened
 
 

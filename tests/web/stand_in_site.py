@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msd.export.web.server import HEADERS
+from tests.web.browser import PATIENCE
 from tests.web.node import SITE
 from tests.web.server import served
 
@@ -140,6 +141,7 @@ def stand_in_site(folder: Path) -> Iterator[StandInSite]:
 def visit(browser: Browser, site: StandInSite, **context: Any) -> Iterator[Visit]:
     """Yield the page, opened by a new visitor; the test fails where the page's console tells of anything."""
     with browser.new_context(**context) as opened:
+        opened.set_default_timeout(PATIENCE)
         visited = Visit(opened.new_page(), site.address)
         yield visited
         assert visited.faults == [], visited.faults

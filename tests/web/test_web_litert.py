@@ -22,7 +22,7 @@ from msd.export.web.server import HEADERS
 from msd.ir import Model
 from msd.parity import psnr
 from tests.harness import build
-from tests.web.browser import launched
+from tests.web.browser import PATIENCE, launched
 from tests.web.networks import ROLES, NetworkSite, cpu_inputs, cpu_output, tiny_bundle, write_site
 from tests.web.server import served
 
@@ -90,6 +90,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, packages: Path) -> NetworkSit
 def page(site: NetworkSite) -> Iterator[Page]:
     with launched() as browser, served(site.folder, HEADERS) as address:
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         page.goto(f"{address}/index.html")
         yield page
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.web.browser import launched
+from tests.web.browser import PATIENCE, launched
 from tests.web.node import SITE
 from tests.web.server import served
 
@@ -33,6 +33,7 @@ def test_what_is_missing_is_a_sentence(before: str, words: tuple[str, ...], tmp_
     (tmp_path / "index.html").write_text("<!doctype html>", "utf-8")
     with launched(webgpu=False) as browser, served(tmp_path) as address:
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         page.add_init_script(before)
         page.goto(f"{address}/index.html")
         problems, code, message = page.evaluate(SCRIPT)

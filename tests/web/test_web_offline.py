@@ -54,11 +54,11 @@ def serving(site: Path) -> Iterator[str]:
 
 
 def wait_for(happens: Callable[[], Any]) -> None:
-    for _ in range(600):
+    for _ in range(3600):
         if happens():
             return
         time.sleep(0.05)
-    raise AssertionError("it did not happen within half a minute")
+    raise AssertionError("it did not happen within three minutes")
 
 
 def visit(page: Page, address: str) -> str:

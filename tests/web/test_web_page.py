@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.web.browser import PATIENCE
 from tests.web.stand_in_site import (
     MODEL,
     PROMPT,
@@ -371,6 +372,7 @@ def test_a_worker_that_ends_is_started_again(browser: Browser, site: StandInSite
     whole = worker.read_text("utf-8")
     worker.write_text("throw new Error('no such thing');", "utf-8")
     with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE)
         page = Visit(context.new_page(), site.address).page
         page.wait_for_selector(f"{PROBLEM} h2:text-is('Something went wrong')")
         assert "no such thing" in page.inner_text(PROBLEM)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.web.browser import PATIENCE
 from tests.web.node import packages
 from tests.web.stand_in_site import READY, STRENGTHS, StandInSite, visit
 
@@ -223,6 +224,7 @@ def test_a_screen_reader_hears_of_quarters_and_not_of_every_step(browser: Browse
 def test_first_paint_takes_at_most_100_kb(browser: Browser, site: StandInSite) -> None:
     """Unpacked bytes of all but the worker, which is a stand-in here."""
     with browser.new_context() as context:
+        context.set_default_timeout(PATIENCE)
         page = context.new_page()
         sizes: dict[str, int] = {}
         page.on("response", lambda response: sizes.update({response.url: len(response.body())}))

@@ -14,7 +14,7 @@ from PIL import Image, ImageCms
 
 from msd.runtime.initial_image import open_initial_image
 from tests.web.arrays import levels
-from tests.web.browser import launched
+from tests.web.browser import PATIENCE, launched
 from tests.web.node import SITE
 from tests.web.server import served
 
@@ -48,6 +48,7 @@ def page() -> Iterator[Any]:
     """A page of Chromium from which the site's modules can be imported."""
     with served(SITE) as address, launched(webgpu=False) as browser:
         opened = browser.new_page()
+        opened.set_default_timeout(PATIENCE)
         opened.goto(f"{address}/msd/photo.js")
         yield opened
 

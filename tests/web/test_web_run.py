@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from msd.parity import psnr
-from tests.web.browser import launched
+from tests.web.browser import PATIENCE, launched
 from tests.web.networks import ROLES, NetworkSite, cpu_inputs, cpu_output, tiny_bundle, write_site
 from tests.web.networks import facts as facts_of
 from tests.web.server import served
@@ -44,6 +44,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> NetworkSite:
 def page(site: NetworkSite) -> Iterator[Page]:
     with launched() as browser, served(site.folder) as address:
         page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
         page.goto(f"{address}/index.html")
         yield page
 

@@ -73,11 +73,11 @@ class Tab:
 
 
 def wait_for(happens: Callable[[], bool]) -> None:
-    for _ in range(600):
+    for _ in range(3600):
         if happens():
             return
         time.sleep(0.05)
-    raise AssertionError("it did not happen within half a minute")
+    raise AssertionError("it did not happen within three minutes")
 
 
 def describe(name: str, content: bytes) -> File:
