@@ -14,7 +14,7 @@ from ai_edge_litert import schema_py_generated as schema
 from msd.errors import BadModelFile
 from msd.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.ir.weights import Array, Weights
-from msd.tflite.tables import check_tables
+from msd.tflite.unpack import unpack_model
 
 IDENTIFIER = b"TFL3"
 DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, KeyError, OverflowError)
@@ -57,9 +57,7 @@ class _Reader:
 
     def __init__(self, buffer: Any) -> None:
         self.bytes = np.frombuffer(buffer, np.uint8)
-        packed = schema.Model.GetRootAs(buffer, 0)
-        check_tables(packed, len(self.bytes))
-        self.raw = schema.ModelT.InitFromObj(packed)
+        self.raw = unpack_model(buffer)
         self.weights: dict[tuple[int, tuple[int, ...], str], Weights] = {}
         self.contents: dict[int, bytes] = {}
         self.kinds = [_kind(code) for code in self.raw.operatorCodes or []]
