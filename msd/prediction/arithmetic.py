@@ -31,7 +31,7 @@ REDUCTIONS = frozenset(
 """Operators that look at each element of their operand once."""
 
 SOFTMAX_STEPS = 4
-"""Steps for each element of a softmax: the maximum, the exponential of a difference, the sum, the quotient."""
+"""Steps for each element of a softmax: maximum, exponential of a difference, sum, quotient."""
 
 BILINEAR_STEPS = 7
 """Steps for each element of a bilinear resize: four products and three sums."""
@@ -55,14 +55,15 @@ def arithmetic(op: Op) -> int:
 
 def _products(op: Op, results: int) -> int:
     """Return the multiply-adds of a matrix product or a convolution; 0 for every other operator."""
-    if op.kind == "TRANSPOSE_CONV" and len(op.operands) > 2:
-        outputs, height, width, _ = op.operands[1].shape
-        return op.operands[2].size * outputs * height * width
-    if len(op.operands) < 2:
+    shapes = [operand.shape for operand in op.operands[:3]]
+    if op.kind == "TRANSPOSE_CONV" and len(shapes) > 2 and len(shapes[1]) == 4:
+        return math.prod(shapes[2]) * math.prod(shapes[1][:3])
+    if len(shapes) < 2:
         return 0
-    left, right = (operand.shape for operand in op.operands[:2])
     if op.kind in ("CONV_2D", "FULLY_CONNECTED"):
-        return results * math.prod(right[1:])
+        return results * math.prod(shapes[1][1:])
     if op.kind == "DEPTHWISE_CONV_2D":
-        return results * math.prod(right[1:3])
-    return results * left[-2 if op.attrs["adj_x"] else -1] if op.kind == "BATCH_MATMUL" else 0
+        return results * math.prod(shapes[1][1:3])
+    if op.kind == "BATCH_MATMUL" and len(shapes[0]) > 1:
+        return results * shapes[0][-2 if op.attrs["adj_x"] else -1]
+    return 0

@@ -1,10 +1,12 @@
 """The dispatches that remain when a delegate has joined those it joins.
 
-As its source has it: `MergeElementwiseNodes` and `MergeNodes` of TensorFlow Lite's delegate (gpu/common/gpu_model.cc),
-`MergeReorderNodes`, `MergeElementwiseNodes` and `LinkNodes` of LiteRT's (ml_drift/common/merge_nodes.cc), after the
-patterns of `msd.prediction.special_nodes`. What a delegate adds is not counted: Winograd's transforms, and the
-second matrix of a BATCH_MATMUL that it repacks as a convolution's weights. Neither does it repack here what it folds
-into a convolution's weights, a product or a sum with constants, which msd's rewrites fold themselves.
+As its source has it: `MergeElementwiseNodes` and `MergeNodes` of TensorFlow Lite's delegate
+(gpu/common/gpu_model.cc); `MergeReorderNodes`, `MergeElementwiseNodes` and `LinkNodes` of LiteRT's
+(ml_drift/common/merge_nodes.cc, which its default front end comes to); before them the patterns of
+`msd.prediction.special_nodes`. A result of the graph is always written, whatever else reads it.
+
+What a delegate adds is not counted: Winograd's transforms, and the second matrix of a BATCH_MATMUL, which it
+repacks as weights of a convolution. Nor is what it folds into such weights: msd's rewrites leave it nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from dataclasses import replace
 from msd.ir import Graph, Tensor
 from msd.prediction.delegate import Delegate
 from msd.prediction.gpu_nodes import GpuNode, parsed
-from msd.prediction.special_nodes import readers_of, with_special_nodes
+from msd.prediction.special_nodes import readers_of, whole_numbers, with_special_nodes
 from msd.prediction.stored_constants import constant
 
 
@@ -53,15 +55,14 @@ def _moves_channels_whole(node: GpuNode) -> bool:
     Those are RESHAPE between numbers of channels that four divides (kernels/reshapex4.cc), and TRANSPOSE that
     leaves the channels last (kernels/transpose.cc).
     """
-    if not node.ops or len(node.reads) != 1:
+    if not node.ops or len(node.reads) != 1 or not node.reads[0].shape:
         return False
     op = node.ops[-1]
     source, result = op.operands[0].shape, op.outputs[0].shape
     if op.kind == "RESHAPE":
         return bool(source and result) and source[-1] % 4 == 0 and result[-1] % 4 == 0
-    if op.kind != "TRANSPOSE" or op.operands[1].data is None:
-        return False
-    return int(op.operands[1].values().ravel()[-1]) == len(source) - 1
+    axes = whole_numbers(op) if op.kind == "TRANSPOSE" else None
+    return axes is not None and axes.size == len(source) and axes.ravel()[-1] == len(source) - 1
 
 
 class _Elementwise:
@@ -160,7 +161,7 @@ def _link(nodes: Sequence[GpuNode], graph: Graph) -> list[GpuNode]:
 def _linkable(
     node: GpuNode, nodes: Sequence[GpuNode], uses: dict[Tensor, list[tuple[int, int]]], place: int
 ) -> int | None:
-    """Return the place of the only dispatch that reads the result, if it is elementwise and reads it first."""
+    """Return the place of the only dispatch that reads the result, if it is linkable and reads it first."""
     later = [use for use in uses.get(node.writes[0], []) if use[0] > place]
     if len(node.writes) != 1 or len(later) != 1 or later[0][1] != 0:
         return None

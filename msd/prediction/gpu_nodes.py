@@ -1,7 +1,8 @@
 """The dispatches of a graph before a delegate joins any: one for each operator.
 
-As TensorFlow Lite's and LiteRT's delegates build them: the parsers (gpu/common/model_builder.cc, ml_drift_delegate/
-tflite/model_builder.cc) and `ConvertOperations` (gpu/common/gpu_model.cc, ml_drift/common/gpu_model_util.cc).
+As TensorFlow Lite's and LiteRT's delegates build them: the parsers (gpu/common/model_builder.cc,
+ml_drift_delegate/tflite/model_builder.cc) and `ConvertOperations` (gpu/common/gpu_model.cc,
+ml_drift/common/gpu_model_util.cc).
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ class GpuNode:
 
 def unfused(graph: Graph) -> list[GpuNode]:
     """Return a dispatch for each operator, in order; none for what dequantises constants."""
-    return [GpuNode((op,), runtime(op), op.outputs) for op in graph.ops if not _is_constant(op)]
+    return [GpuNode((op,), runtime(op), op.outputs) for op in graph.ops if _runs(op)]
 
 
 def runtime(op: Op) -> tuple[Tensor, ...]:
@@ -63,8 +64,13 @@ def runtime(op: Op) -> tuple[Tensor, ...]:
     return tuple(t for t in dict.fromkeys(op.operands) if constant(t) is None)
 
 
+def _runs(op: Op) -> bool:
+    """Whether the operator has a dispatch: it has results, and is no DEQUANTIZE of a constant."""
+    return bool(op.outputs) and not _is_constant(op)
+
+
 def _is_constant(op: Op) -> bool:
-    return op.kind == "DEQUANTIZE" and constant(op.outputs[0]) is not None
+    return op.kind == "DEQUANTIZE" and any(constant(result) is not None for result in op.outputs)
 
 
 def parsed(graph: Graph, delegate: Delegate) -> list[GpuNode]:
@@ -78,7 +84,7 @@ def parsed(graph: Graph, delegate: Delegate) -> list[GpuNode]:
     written: dict[Tensor, int] = {}
     nodes: list[GpuNode] = []
     for place, op in enumerate(graph.ops):
-        if _is_constant(op):
+        if not _runs(op):
             continue
         reads = tuple(same.get(tensor, tensor) for tensor in runtime(op))
         if op.kind == "RESHAPE" and reads and _is_identity(op, graph):

@@ -1,10 +1,10 @@
 """Dispatches that a delegate makes of several operators at once, by their shape in the graph.
 
-Mean and standard deviation (`TryMeanStdDevNormalizationV0` of gpu/common/tasks/mean_stddev_normalization.cc and
-ml_drift/common/kernels/mean_stddev_normalization_parser.cc), a sum and the reduction that alone reads it
-(`TryAddThenReduce`, ml_drift/common/kernels/reduce_parser.cc), and padding before a convolution
-(transformations/merge_padding_with.cc). Left out are patterns that diffusion models do not have: the pointwise
-convolution of slices, Mish, kernels for eight channels or less, and the second form of the normalisation.
+Mean and standard deviation (`TryMeanStdDevNormalizationV0` of ml_drift/common/kernels/
+mean_stddev_normalization_parser.cc, the same as in gpu/common/tasks/mean_stddev_normalization.cc), a sum and the
+reduction that alone reads it (`TryAddThenReduce`, ml_drift/common/kernels/reduce_parser.cc), and padding before
+a convolution (transformations/merge_padding_with.cc). Left out are patterns that diffusion models do not have:
+the pointwise convolution of slices, Mish, kernels for few channels, and the second form of the normalisation.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from msd.ir import Op, Tensor
+from msd.ir.weights import Array
 from msd.prediction.delegate import Delegate
 from msd.prediction.gpu_nodes import GpuNode
 
@@ -66,10 +67,15 @@ def _next(node: GpuNode, readers: Readers, *kinds: str) -> GpuNode | None:
 def _means_channels(node: GpuNode | None) -> bool:
     """Whether the dispatch is the mean over the last axis."""
     op = _op(node, "MEAN") if node else None
-    if op is None or len(op.operands) != 2 or op.operands[1].data is None:
-        return False
-    rank = len(op.operands[0].shape)
-    return [int(axis) % rank for axis in op.operands[1].values().ravel()] == [rank - 1]
+    axes = whole_numbers(op) if op else None
+    return bool(op and axes is not None and [*axes.ravel()] in ([-1], [len(op.operands[0].shape) - 1]))
+
+
+def whole_numbers(op: Op) -> Array | None:
+    """Return the values of a constant second operand of whole numbers; None where there is none."""
+    if len(op.operands) != 2 or op.operands[1].data is None or op.operands[1].dtype != "INT32":
+        return None
+    return op.operands[1].values()
 
 
 def _normalization(mean: GpuNode, readers: Readers) -> Pattern | None:
@@ -120,16 +126,18 @@ def _sum_reduced(node: GpuNode, readers: Readers) -> Pattern | None:
     if _op(node, "ADD") is None or len(node.reads) != 2 or node.reads[0].shape != node.reads[1].shape:
         return None
     after = _next(node, readers, *REDUCTIONS)
-    return None if after is None else (GpuNode((*node.ops, *after.ops), node.reads, after.writes), (node, after))
+    return (
+        None if after is None else (GpuNode((*node.ops, *after.ops), node.reads, after.writes), (node, after))
+    )
 
 
 def _padding(node: GpuNode, readers: Readers) -> Pattern | None:
     """PAD of height and width with zeros, which a convolution alone reads."""
     op = _op(node, "PAD")
     after = _next(node, readers, "CONV_2D", "DEPTHWISE_CONV_2D") if op else None
-    if op is None or after is None or op.operands[1].data is None or len(op.outputs[0].shape) != 4:
+    amounts = whole_numbers(op) if op else None
+    if op is None or after is None or amounts is None or amounts.shape != (4, 2):
         return None
-    amounts = op.operands[1].values()
     if amounts[[0, 3]].any():
         return None
     return replace(after, ops=(*after.ops, op), reads=(*node.reads, *after.reads[1:])), (node, after)

@@ -1,8 +1,8 @@
 """What a graph's dispatches read, write and compute: bytes and operations, by the kind of operator.
 
-Activations are counted without padding, each tensor once for each dispatch that reads or writes it; what picks
-some elements of its operand reads no more than it writes. Weights are counted as the device stores them
-(`msd.prediction.stored_constants`), each time that a dispatch reads them: once a run.
+Activations are counted without padding, each tensor once for each dispatch that reads or writes it; what
+picks some elements of its operand reads no more than it writes. Weights are counted as the device stores them
+(`msd.prediction.stored_constants`), once for each dispatch that reads them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msd.ir import Graph, Op, Tensor
 from msd.prediction.arithmetic import arithmetic
 from msd.prediction.device import Device
 from msd.prediction.gpu_nodes import GpuNode
-from msd.prediction.storage import Precision, element_bytes
+from msd.prediction.storage import MOST, Precision, element_bytes
 from msd.prediction.stored_constants import kept_weights
 
 PICKS = frozenset({"EMBEDDING_LOOKUP", "GATHER", "GATHER_ND", "SLICE", "SPLIT", "SPLIT_V", "STRIDED_SLICE"})
@@ -31,6 +31,16 @@ class Traffic:
     written: int
     weights: int
     arithmetic: int
+
+    def __add__(self, other: Traffic) -> Traffic:
+        """Return the sum of two dispatches' traffic, of this one's kind."""
+        return Traffic(
+            kind=self.kind,
+            read=self.read + other.read,
+            written=self.written + other.written,
+            weights=self.weights + other.weights,
+            arithmetic=self.arithmetic + other.arithmetic,
+        )
 
     @property
     def activations(self) -> int:
@@ -68,24 +78,22 @@ def _of(node: GpuNode, weights: Counter[Op], precision: Precision) -> Traffic:
         read=read,
         written=written,
         weights=sum(weights[op] for op in node.ops),
-        arithmetic=sum(arithmetic(op) for op in node.ops),
+        arithmetic=sum(_bounded(arithmetic(op)) for op in node.ops),
     )
 
 
 def _bytes(tensors: Sequence[Tensor], precision: Precision) -> int:
-    return sum(tensor.size * element_bytes(tensor.dtype, precision) for tensor in tensors)
+    return sum(_bounded(tensor.size * element_bytes(tensor.dtype, precision)) for tensor in tensors)
+
+
+def _bounded(count: int) -> int:
+    """Return a count of a file's, whose shapes may be senseless, between nothing and what none reaches."""
+    return max(0, min(count, MOST))
 
 
 def by_kind(each: Iterable[Traffic]) -> dict[str, Traffic]:
     """Return the sums for each kind, that with the most activations first."""
     sums: dict[str, Traffic] = {}
     for one in each:
-        other = sums.get(one.kind, Traffic(one.kind, 0, 0, 0, 0))
-        sums[one.kind] = Traffic(
-            kind=one.kind,
-            read=one.read + other.read,
-            written=one.written + other.written,
-            weights=one.weights + other.weights,
-            arithmetic=one.arithmetic + other.arithmetic,
-        )
+        sums[one.kind] = one + sums[one.kind] if one.kind in sums else one
     return dict(sorted(sums.items(), key=lambda item: -item[1].activations))

@@ -295,7 +295,7 @@ def worth_winograd(device: Device, conv: ConvSize) -> bool:
 
 
 def reads_broadcast(operand: Shape, result: Shape) -> bool:
-    """Whether an axis is shorter than the result's (ml_drift/common/task/gpu_operation.cc, NeedsBroadcast)."""
+    """Whether an axis is shorter than the result's (common/task/gpu_operation.cc, NeedsBroadcast)."""
     return any(n < r for n, r in zip(operand, result, strict=True))
 
 
