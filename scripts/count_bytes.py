@@ -65,12 +65,13 @@ def counts(graph: Graph) -> dict[str, Any]:
         name: [asdict(time) for time in counted_traffic(graph, find_device(DEVICE).under(name), name).least]
         for name in delegates()
     }
-    joined = {name: _rows(fused(graph, delegate), graph) for name, delegate in delegates().items()}
-    return {"unfused": _rows(unfused(graph), graph), "fused": joined, "least seconds": least}
+    joined = {name: _rows(fused(graph, delegate), graph, name) for name, delegate in delegates().items()}
+    apart = _rows(unfused(graph), graph, "litert-gpu")
+    return {"unfused": apart, "fused": joined, "least seconds": least}
 
 
-def _rows(nodes: list[GpuNode], graph: Graph) -> dict[str, Any]:
-    each = traffic(nodes, graph, find_device(DEVICE).under("litert-gpu"))
+def _rows(nodes: list[GpuNode], graph: Graph, delegate: str) -> dict[str, Any]:
+    each = traffic(nodes, graph, find_device(DEVICE).under(delegate))
     numbers = Counter(one.kind for one in each)
     kinds = {
         kind: {"dispatches": numbers[kind], **{k: v for k, v in asdict(one).items() if k != "kind"}}

@@ -24,7 +24,7 @@ from msd.prediction.stored_constants import constant
 
 def fused(graph: Graph, delegate: Delegate) -> list[GpuNode]:
     """Return the dispatches of a graph with a delegate, in order."""
-    nodes = with_special_nodes(parsed(graph, delegate), delegate)
+    nodes = with_special_nodes(parsed(graph, delegate), graph.outputs, delegate)
     if delegate.joins_moves:
         nodes = _join_moves(nodes, graph.outputs)
     nodes = _Elementwise(nodes, graph.outputs).merged()
@@ -33,7 +33,7 @@ def fused(graph: Graph, delegate: Delegate) -> list[GpuNode]:
 
 def _join_moves(nodes: Sequence[GpuNode], outputs: Sequence[Tensor]) -> list[GpuNode]:
     """Return `nodes` with RESHAPE and TRANSPOSE joined to the one that alone reads them."""
-    readers = readers_of(nodes)
+    readers = readers_of(nodes, outputs)
     before: dict[Tensor, GpuNode] = {}
     kept = []
     for node in nodes:
@@ -41,8 +41,7 @@ def _join_moves(nodes: Sequence[GpuNode], outputs: Sequence[Tensor]) -> list[Gpu
             first = before.pop(node.reads[0])
             node = replace(node, ops=(*first.ops, *node.ops), reads=first.reads)
         users = readers.get(node.writes[0], [])
-        joins = len(users) == 1 and _moves_channels_whole(node) and _moves_channels_whole(users[0])
-        if joins and node.writes[0] not in outputs:
+        if len(users) == 1 and _moves_channels_whole(node) and _moves_channels_whole(users[0]):
             before[node.writes[0]] = node
         else:
             kept.append(node)

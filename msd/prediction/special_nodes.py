@@ -1,10 +1,11 @@
 """Dispatches that a delegate makes of several operators at once, by their shape in the graph.
 
 Mean and standard deviation (`TryMeanStdDevNormalizationV0` of ml_drift/common/kernels/
-mean_stddev_normalization_parser.cc, the same as in gpu/common/tasks/mean_stddev_normalization.cc), a sum and the
-reduction that alone reads it (`TryAddThenReduce`, ml_drift/common/kernels/reduce_parser.cc), and padding before
-a convolution (transformations/merge_padding_with.cc). Left out are patterns that diffusion models do not have:
-the pointwise convolution of slices, Mish, kernels for few channels, and the second form of the normalisation.
+mean_stddev_normalization_parser.cc, as in gpu/common/tasks/mean_stddev_normalization.cc), a sum and the
+reduction that alone reads it (`TryAddThenReduce`, ml_drift/common/kernels/reduce_parser.cc), and padding
+before a convolution (transformations/merge_padding_with.cc). Left out are patterns that diffusion models do
+not have: the pointwise convolution of slices, Mish, kernels for few channels, and the second form of the
+normalisation.
 """
 
 from __future__ import annotations
@@ -22,18 +23,20 @@ REDUCTIONS = ("MEAN", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "SUM")
 Readers = dict[Tensor, list[GpuNode]]
 
 
-def readers_of(nodes: Sequence[GpuNode]) -> Readers:
-    """Return the dispatches that read each tensor, one twice that reads it twice."""
+def readers_of(nodes: Sequence[GpuNode], outputs: Sequence[Tensor]) -> Readers:
+    """Return the dispatches that read each tensor; one without operators reads the graph's outputs."""
     readers: Readers = {}
-    for node in nodes:
+    for node in (*nodes, GpuNode((), tuple(outputs), ())):
         for tensor in node.reads:
             readers.setdefault(tensor, []).append(node)
     return readers
 
 
-def with_special_nodes(nodes: Sequence[GpuNode], delegate: Delegate) -> list[GpuNode]:
+def with_special_nodes(
+    nodes: Sequence[GpuNode], outputs: Sequence[Tensor], delegate: Delegate
+) -> list[GpuNode]:
     """Return `nodes` with one dispatch in the place of the first of each pattern's."""
-    readers = readers_of(nodes)
+    readers = readers_of(nodes, outputs)
     consumed: set[GpuNode] = set()
     made: list[GpuNode] = []
     for node in nodes:
