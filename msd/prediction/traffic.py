@@ -8,8 +8,8 @@ picks some elements of its operand reads no more than it writes. Weights are cou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from msd.ir import Graph, Op, Tensor
 from msd.prediction.arithmetic import arithmetic
@@ -54,14 +54,26 @@ class Traffic:
 
 
 def traffic(
-    nodes: Iterable[GpuNode], graph: Graph, device: Device, precision: Precision = "fp16"
+    nodes: Sequence[GpuNode], graph: Graph, device: Device, precision: Precision = "fp16"
 ) -> list[Traffic]:
     """Return the traffic of each of a graph's dispatches on a device, in order."""
-    weights = weights_of(graph, device, precision)
-    return [_of(node, weights, precision) for node in nodes]
+    return with_weights(without_weights(nodes, precision), nodes, weights_of(graph, device, precision))
 
 
-def weights_of(graph: Graph, device: Device, precision: Precision) -> Counter[Op]:
+def without_weights(nodes: Iterable[GpuNode], precision: Precision = "fp16") -> list[Traffic]:
+    """Return the traffic of each dispatch without its weights: the same on every device."""
+    return [_of(node, precision) for node in nodes]
+
+
+def with_weights(
+    each: Sequence[Traffic], nodes: Sequence[GpuNode], weights: Mapping[Op, int]
+) -> list[Traffic]:
+    """Return the traffic of each of `nodes` with the bytes of its operators' weights."""
+    counts = (sum(weights.get(op, 0) for op in node.ops) for node in nodes)
+    return [replace(one, weights=count) if count else one for one, count in zip(each, counts, strict=True)]
+
+
+def weights_of(graph: Graph, device: Device, precision: Precision = "fp16") -> Counter[Op]:
     """Return the bytes of the constants of each operator, as the device stores them."""
     weights: Counter[Op] = Counter()
     for stored in kept_weights(graph, device, precision):
@@ -69,15 +81,14 @@ def weights_of(graph: Graph, device: Device, precision: Precision) -> Counter[Op
     return weights
 
 
-def _of(node: GpuNode, weights: Counter[Op], precision: Precision) -> Traffic:
+def _of(node: GpuNode, precision: Precision) -> Traffic:
     written = _bytes(node.writes, precision)
     picks = node.kind in PICKS or not node.ops
-    read = written if picks else _bytes(tuple(dict.fromkeys(node.reads)), precision)
     return Traffic(
         kind=node.kind,
-        read=read,
+        read=written if picks else _bytes(tuple(dict.fromkeys(node.reads)), precision),
         written=written,
-        weights=sum(weights[op] for op in node.ops),
+        weights=0,
         arithmetic=sum(_bounded(arithmetic(op)) for op in node.ops),
     )
 

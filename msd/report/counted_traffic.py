@@ -10,18 +10,18 @@ from msd.prediction.fusion import fused
 from msd.prediction.gpu_nodes import GpuNode, unfused
 from msd.prediction.registry import find_delegate
 from msd.prediction.roofline import Roofline, is_known
-from msd.prediction.traffic import Traffic, by_kind, traffic
+from msd.prediction.traffic import Traffic, by_kind, weights_of, with_weights, without_weights
 from msd.report.report import CountedTraffic, LeastTime, TrafficSum
 
 
 def counted_traffic(graph: Graph, device: Device, delegate: str) -> CountedTraffic:
     """Return the traffic of a graph on `device`, and the least times there and on every shipped device."""
-    apart, joined = unfused(graph), fused(graph, find_delegate(delegate))
-    return CountedTraffic(
-        unfused=_sum(traffic(apart, graph, device)),
-        fused=_sum(traffic(joined, graph, device)),
-        least=tuple(_least(graph, each, apart, joined) for each in _devices(device, delegate)),
-    )
+    kinds = (unfused(graph), fused(graph, find_delegate(delegate)))
+    both = [(nodes, without_weights(nodes)) for nodes in kinds]
+    weights = weights_of(graph, device)
+    apart, joined = (_sum(with_weights(each, nodes, weights)) for nodes, each in both)
+    least = tuple(_least(graph, other, both) for other in _devices(device, delegate))
+    return CountedTraffic(apart, joined, least)
 
 
 def _sum(each: Sequence[Traffic]) -> TrafficSum:
@@ -40,9 +40,11 @@ def _devices(device: Device, delegate: str) -> Iterator[Device]:
     yield from (find_device(name).under(delegate) for name in shipped() if name != device.name)
 
 
-def _least(graph: Graph, device: Device, apart: Sequence[GpuNode], joined: Sequence[GpuNode]) -> LeastTime:
+def _least(
+    graph: Graph, device: Device, both: Sequence[tuple[Sequence[GpuNode], Sequence[Traffic]]]
+) -> LeastTime:
     if not is_known(device):
         return LeastTime(device.name, None, None)
-    roofline = Roofline.of(device)
-    seconds = [roofline.seconds(traffic(nodes, graph, device)) for nodes in (apart, joined)]
-    return LeastTime(device.name, *seconds)
+    roofline, weights = Roofline.of(device), weights_of(graph, device)
+    apart, joined = (roofline.seconds(with_weights(each, nodes, weights)) for nodes, each in both)
+    return LeastTime(device.name, apart, joined)
