@@ -3,7 +3,7 @@ PROMPT ?= two red circles on the left over a striped blue background
 PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
-.PHONY: help setup demo test check regress oracle golden fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
+.PHONY: help setup demo test check regress oracle golden structures fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill
 .DEFAULT_GOAL := help
 
 help: ## say what make can do
@@ -64,6 +64,9 @@ bench-kernels: .venv/ready-for-tests ## measure the GPU's kernels beside LiteRT'
 bench-distill: .venv/ready-for-tests ## train students of the demo checkpoint, and a full-size U-Net: a GPU, twenty minutes
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill demo -o docs/results
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill full-size -o docs/results
+
+structures: .venv/ready-for-tests ## trace the structures that ship with msd again: three minutes
+	PYTHONPATH=. $(BIN)/python -m scripts.ship_structures
 
 golden: .venv/ready-for-tests ## accept what tests/golden/ is compared with, where the numbers hold
 	$(BIN)/python -m pytest --update-golden

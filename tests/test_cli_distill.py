@@ -136,7 +136,7 @@ def test_neither_prompts_nor_images_are_refused_and_both(tmp_path: Path, given: 
 def test_nothing_to_do_is_refused(tmp_path: Path, prompts: Path) -> None:
     result = run("distill", tmp_path, "--prompts", prompts, "-o", tmp_path / "new")
     assert result.exit_code == 2
-    assert "give --guidance, --steps, or both" in result.stderr
+    assert "give --guidance, --steps, or --recover" in result.stderr
 
 
 def test_an_output_with_contents_is_refused(tmp_path: Path, prompts: Path) -> None:

@@ -180,6 +180,14 @@ def test_the_scale_stays_an_input_where_a_range_is_asked_for(
     assert open_folder(tmp_path / "student").configs["unet"].guidance_width == 256
 
 
+def test_a_student_keeps_what_it_makes_of_the_scale(checkpoint: Path) -> None:
+    first = new_student(open_networks(checkpoint, "cpu").unet, True, TRAINING)
+    with torch.no_grad():
+        first.time_embedding.cond_proj.weight.normal_()
+    second = new_student(first, True, TRAINING)
+    assert torch.equal(second.time_embedding.cond_proj.weight, first.time_embedding.cond_proj.weight)
+
+
 def test_a_second_run_repeats_nothing_and_gives_the_same_weights(
     tmp_path: Path, checkpoint: Path, settings: DistillationSettings
 ) -> None:

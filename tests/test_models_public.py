@@ -1,4 +1,7 @@
-"""At full size the networks have exactly the tensors that diffusers and transformers have; none is loaded."""
+"""At full size the networks have exactly the tensors that diffusers and transformers have; none is loaded.
+
+Their structures are those that ship with msd.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import pytest
 import torch
 
 from msd.ir.weights import Array, Weights
+from msd.models.structure_cache import structure_of
 from msd.models.trace import trace
 from msd.sources.binding import bind
 from tests import checkpoints
@@ -28,9 +32,9 @@ def test_every_tensor_has_its_variable(name: str) -> None:
     with torch.device("meta"):
         modules = checkpoints.modules(config)
     modules["vae_encoder"] = modules["vae_decoder"] = modules.pop("vae")
-    made = networks_for(public_configs(config), height=64, width=128)
-    for component, network in made.items():
+    for component, network in networks_for(public_configs(config)).items():
         structure = trace(network.build, network.inputs)
+        assert structure == structure_of(network), "make structures"
         weights = {
             tensor: Weights(tuple(value.shape), np.dtype(np.float32), absent, tensor)
             for tensor, value in modules[component].state_dict().items()

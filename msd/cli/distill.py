@@ -29,6 +29,7 @@ EXAMPLE = """\b
 Examples:
   msd distill sd21 --prompts prompts.txt --guidance 7.5 --steps 8 -o sd21-8-steps
   msd distill sd21 --prompts prompts.txt --guidance 2..14 --lcm -o sd21-lcm
+  msd distill sd21 --prompts prompts.txt --recover gpu-w8-pruned -o sd21-pruned
   accelerate launch --num_processes 2 -m msd.cli distill sd21 --prompts prompts.txt --guidance 7.5 -o student
 """
 
@@ -104,6 +105,12 @@ _training = options.gathered(
 )
 @click.option("--steps", type=options.STEPS, help="Generate in so many steps.", metavar="N")
 @click.option("--lcm", is_flag=True, help="Make it a latent consistency model: 4 steps, or --steps.")
+@click.option(
+    "--recover",
+    metavar="RECIPE|REPORT",
+    help="Prune and round the U-Net as msd-convert does with a recipe, or as a prune report (.json) says, and"
+    " train it to say what the whole one says.",
+)
 @_count("--trajectories", 2000, "Images that the teacher generates to learn from.")
 @_training
 @click.option(
@@ -154,6 +161,7 @@ def _settings(
     guidance: ScaleRange | None,
     steps: int | None,
     lcm: bool,
+    recover: str | None,
     trajectories: int,
     training: Any,
     precision: str,
@@ -162,6 +170,7 @@ def _settings(
     save_every: int,
     sample_every: int,
 ) -> DistillationSettings:
+    import graph_rewrites
     from msd.distill.settings import DistillationSettings, Goal, TeacherData
     from msd.distill.training import chosen_precision
 
@@ -171,14 +180,19 @@ def _settings(
         raise click.UsageError("--lcm needs --guidance, which becomes part of one pass; give 7.5 or 2..14")
     if training.lora and (not lcm or (guidance and guidance.is_range)):
         raise click.UsageError("--lora is for --lcm with one scale; a range of scales needs another graph")
-    if guidance is None and steps is None:
-        raise click.UsageError("give --guidance, --steps, or both: what should the student do?")
+    if training.lora and recover is not None:
+        raise click.UsageError(
+            "--lora writes a LoRA alone, which cannot hold a pruned network; leave out one"
+        )
+    if guidance is None and steps is None and recover is None:
+        raise click.UsageError("give --guidance, --steps, or --recover: what should the student do?")
     return DistillationSettings(
         data=TeacherData(prompts, trajectories, seed, images),
-        goal=Goal(guidance, steps, lcm),
+        goal=Goal(guidance, steps, lcm, recover),
         state=state or output.with_name(f"{output.name}.state"),
         training=training,
         precision=chosen_precision(precision),
+        rules=graph_rewrites.load() if recover is not None else (),
         save_every=save_every,
         sample_every=sample_every,
     )
@@ -207,6 +221,8 @@ def _announce(announced: Announcement, settings: DistillationSettings) -> None:
     """Say what is going to be done, where, and what it takes."""
     training = settings.training
     say(announced.summary, err=True)
+    if announced.recovery:
+        say(f"{settings.goal.recover}: {announced.recovery}", err=True)
     for stage in announced.stages:
         done = "" if stage.name in announced.missing else ", done already"
         said = "v" if stage.prediction == "v_prediction" else "noise"

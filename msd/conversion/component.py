@@ -96,6 +96,7 @@ def _prepare_size(
     pruning = pruned.report.of(name) if pruned.report else None
     if pruning:
         stopwatch.seconds["pruning"] = pruned.seconds
+    pruning = pruning or job.checkpoint.pruned.get(name)
     return PreparedComponent(files, ledger.of_component(pruning, encoding.weights), encoding, stopwatch)
 
 

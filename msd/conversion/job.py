@@ -13,6 +13,7 @@ from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Family
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
+from msd.pruning.settings import parse_pruning
 from msd.runtime.guidance import EMBEDDING
 from msd.runtime.scheduler import make_scheduler, require_valid
 from msd.sources.added_tokens import read_tokenizer
@@ -72,9 +73,10 @@ class Job:
 
     @property
     def pruned_components(self) -> tuple[str, ...]:
-        """The components to prune, in order."""
+        """The components to prune, in order, without those that were trained without their pruned units."""
         pruning = self.settings.pruning_of(self.family)
-        return self.family.ordered({*self.components} & {*pruning.components}) if pruning else ()
+        whole = {*self.components} - {*self.checkpoint.pruned}
+        return self.family.ordered(whole & {*pruning.components}) if pruning else ()
 
     @property
     def rounded_components(self) -> tuple[str, ...]:
@@ -82,7 +84,9 @@ class Job:
         recipe, calibration = self.settings.recipe, self.settings.calibration
         if calibration is None:
             return ()
-        sole = {*self.pruned_components} | ({*self.components} if len(self.components) == 1 else set())
+        sole = {*self.pruned_components, *self.checkpoint.pruned} | (
+            {*self.components} if len(self.components) == 1 else set()
+        )
         return tuple(
             name
             for name in self.components
@@ -141,6 +145,7 @@ def open_job(path: Path, settings: Settings) -> Job:
         components=components,
         left_out=left_out,
     )
+    _require_whole(job)
     if settings.recipe.needs_calibration and settings.calibration is None:
         raise BadConfig(
             f"the recipe {settings.recipe.name} rounds by gptq, which needs a calibration: give"
@@ -151,6 +156,20 @@ def open_job(path: Path, settings: Settings) -> Job:
     if settings.calibration is None:
         return job
     return replace(job, settings=replace(settings, calibration=settings.calibration.completed(job.images)))
+
+
+def _require_whole(job: Job) -> None:
+    """Refuse to prune what is pruned already, where more than the recipe's own pruning is asked for."""
+    asked, recipe = job.settings.pruning, job.settings.recipe
+    own = parse_pruning(recipe.prune) if recipe.prune is not None else None
+    if asked is None or (own and replace(asked, refit=own.refit) == own):
+        return
+    for name in asked.components or job.family.prunable:
+        if name in job.checkpoint.pruned:
+            raise BadConfig(
+                f"the {name} of {job.checkpoint.name} has been pruned and trained so; convert it without"
+                " pruning options, or prune the checkpoint that it comes from"
+            )
 
 
 def _require_usable(checkpoint: Checkpoint) -> None:

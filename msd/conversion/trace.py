@@ -8,6 +8,7 @@ from msd.ir import Graph, Model, Signature
 from msd.ir.weights import Weights
 from msd.models.structure import Structure
 from msd.models.structure_cache import structure_of
+from msd.pruning.recorded import prune_as_recorded
 from msd.rewrite import apply
 from msd.sources.binding import bind
 
@@ -19,10 +20,16 @@ INTERFACE = ("feed_timestep_embedding",)
 
 
 def traced_model(job: Job, name: str, structure: Structure | None = None) -> Model:
-    """Return the traced graph of a component, its weights not read yet; `structure` saves loading it."""
+    """Return the traced graph of a component, its weights not read yet; `structure` saves loading it.
+
+    It lacks what its checkpoint was trained without.
+    """
     structure = structure or structure_of(job.networks[name])
     weights = bind(name, structure.variables, job.checkpoint.weights[name]).weights
-    return with_weights(structure, weights)
+    model = with_weights(structure, weights)
+    if record := job.checkpoint.pruned.get(name):
+        prune_as_recorded(model.main, name, record)
+    return model
 
 
 def traced_model_for_file(job: Job, name: str) -> Model:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,13 @@ from accelerate import Accelerator, PartialState
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
+from msd.distill.blocks import points_of, recovery_loss
 from msd.distill.consistency import consistency_loss
+from msd.distill.fake_quantization import quantize_layers, release_layers
 from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
 from msd.distill.passes import PointSource
+from msd.distill.recovery import RecoveryPlan, plan_recovery
 from msd.distill.result import DistilledCheckpoint, scheduler_of, write_lora, write_result
 from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
 from msd.distill.saving import says_unwritable
@@ -27,6 +30,7 @@ from msd.distill.student import Student, new_student
 from msd.distill.training import LOG, StageRun, TrainingProgress, least_bytes, remove_states, train
 from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
+from msd.pytorch.narrowing import Narrowing
 
 STUDENT = "student.safetensors"
 FEW_STEPS = 4
@@ -44,6 +48,8 @@ class Announcement:
     stages: Sequence[DistillationStage]
     missing: Sequence[str]
     least_bytes: int
+    recovery: str | None = None
+    """What the network that is recovered has lost, in words."""
 
     @property
     def turns_to_v(self) -> bool:
@@ -70,10 +76,14 @@ def distill(
     """
     accelerator = start(settings)
     teacher = open_networks(folder, str(accelerator.device))
+    goal = replace(settings.goal, usual=teacher.checkpoint.images or ImageDefaults())
+    settings = replace(settings, goal=goal)
+    recovery = plan_recovery(teacher, goal.recover, settings.rules) if goal.recover is not None else None
     source = plan_source(teacher, settings)
-    stages = plan_stages(settings.goal, teacher.prediction, settings.training, source.key)
+    key = recovery.key if recovery else ""
+    stages = plan_stages(goal, teacher.prediction, settings.training, source.key, key)
     if accelerator.is_main_process:
-        observer.on_plan(_announcement(teacher, source.summary, stages, settings))
+        observer.on_plan(_announcement(teacher, source.summary, stages, settings, recovery))
     on_source = observer.on_source if accelerator.is_main_process else _ignore
     run = _Run(
         teacher=teacher,
@@ -81,6 +91,7 @@ def distill(
         settings=settings,
         accelerator=accelerator,
         observer=observer,
+        recovery=recovery,
     )
     student = run.students(stages)
     result = run.result(student, stages)
@@ -104,6 +115,7 @@ def _announcement(
     summary: str,
     stages: Sequence[DistillationStage],
     settings: DistillationSettings,
+    recovery: RecoveryPlan | None,
 ) -> Announcement:
     parameters = sum(weight.numel() for weight in teacher.unet.parameters())
     return Announcement(
@@ -112,6 +124,7 @@ def _announcement(
         stages=stages,
         missing=[stage.name for stage in stages if not (settings.state / stage.folder / STUDENT).exists()],
         least_bytes=least_bytes(parameters, settings.training, settings.precision),
+        recovery=recovery.summary if recovery else None,
     )
 
 
@@ -146,6 +159,7 @@ class _Run:
     settings: DistillationSettings
     accelerator: Accelerator
     observer: Observer
+    recovery: RecoveryPlan | None = None
 
     def students(self, stages: Sequence[DistillationStage]) -> Student:
         """Return the student of the last stage, after all that are missing."""
@@ -159,13 +173,19 @@ class _Run:
         scale, training = self.settings.goal.guidance, self.settings.training
         takes_scale = bool(scale and scale.is_range)
         unet = new_student(before.unet, takes_scale, training)
+        recovery = self.recovery if stage.objective == "recovery" else None
+        if recovery:
+            unet = recovery.narrowing.narrow(unet)
         path = self.settings.state / stage.folder / STUDENT
         if path.exists():
             unet.load_state_dict(load_file(path))
         else:
             loss = self._loss(stage, self._frozen(before))
             run, on_progress = self._stage_run(stage), self.observer.on_progress
+            if recovery:
+                quantize_layers(unet, recovery.integers)
             unet = train(run, unet, loss, self.accelerator, on_progress, self._sampler(stage))
+            release_layers(unet)
             self._keep(unet, path)
         return Student(unet, stage.prediction)
 
@@ -182,6 +202,9 @@ class _Run:
             return guidance_loss(self.teacher, self.source, stage.prediction)
         if stage.objective == "consistency":
             return consistency_loss(self.teacher, self.source, stage.prediction)
+        if stage.objective == "recovery":
+            draw = points_of(self.source, stage.steps, self.settings.goal.both_passes)
+            return recovery_loss(self.teacher, before.unet, draw)
         assert stage.steps is not None
         return halving_loss(self.teacher, before, self.source, stage.steps, stage.prediction)
 
@@ -221,7 +244,7 @@ class _Run:
     @property
     def images(self) -> ImageDefaults:
         """The steps and the guidance of the student's images."""
-        goal, usual = self.settings.goal, ImageDefaults()
+        goal, usual = self.settings.goal, self.settings.goal.usual
         steps = goal.steps or (FEW_STEPS if goal.lcm else usual.steps)
         if goal.guidance is None:
             return ImageDefaults(steps, usual.guidance)
@@ -232,7 +255,7 @@ class _Run:
     def result(self, student: Student, stages: Sequence[DistillationStage]) -> DistilledCheckpoint:
         """Return the checkpoint of the last student."""
         config = dict(self.teacher.checkpoint.scheduler)
-        settings = self.settings
+        settings, recovery = self.settings, self.recovery
         record = {
             "teacher": self.teacher.checkpoint.name,
             "guidance": asdict(settings.goal.guidance) if settings.goal.guidance else None,
@@ -243,5 +266,13 @@ class _Run:
             "seed": settings.data.seed,
             "precision": settings.precision,
         }
+        if recovery:
+            record |= {"recovered": settings.goal.recover, "pruned": recovery.pruned}
         scheduler = scheduler_of(settings.goal, config, student.prediction)
-        return DistilledCheckpoint(student.unet, scheduler, self.images, record)
+        return DistilledCheckpoint(
+            unet=student.unet,
+            scheduler=scheduler,
+            images=self.images,
+            record=record,
+            narrowing=recovery.narrowing if recovery else Narrowing(),
+        )

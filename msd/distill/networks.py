@@ -71,6 +71,10 @@ def open_networks(folder: Path, device: str) -> Networks:
     than latents, a timestep and text; BadConfig for a scheduler of another kind of prediction.
     """
     checkpoint = open_folder(folder)
+    if checkpoint.pruned:
+        raise BadCheckpoint(
+            f"{folder} was pruned and trained so; distil the whole checkpoint, and recover the student again"
+        )
     config = {part: _config(folder, part) for part in (TEXT_ENCODER, UNET, VAE_DECODER)}
     require_plain(folder, config[UNET], config[VAE_DECODER])
     diffusion = Diffusion.from_config(checkpoint.scheduler)

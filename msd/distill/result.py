@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from diffusers import StableDiffusionPipeline
+from diffusers import StableDiffusionPipeline, UNet2DConditionModel
 from peft import get_peft_model_state_dict
 
 from msd.bundle import ImageDefaults
@@ -22,6 +22,7 @@ from msd.errors import OutputExists
 from msd.families.stable_diffusion import UNET
 from msd.files.publication import contents, publish, staged
 from msd.files.unwritable import raises_unwritable
+from msd.pytorch.narrowing import Narrowing
 from msd.sources.diffusers import DISTILLATION, INDEX, SCHEDULER
 
 CARD, LORA = "README.md", "pytorch_lora_weights.safetensors"
@@ -29,12 +30,16 @@ CARD, LORA = "README.md", "pytorch_lora_weights.safetensors"
 
 @dataclass(frozen=True)
 class DistilledCheckpoint:
-    """A student and how its images are generated; `record` says how it was made."""
+    """A student and how its images are generated; `record` says how it was made.
+
+    `narrowing` says what its U-Net lacks of its teacher's, and gets zeros for.
+    """
 
     unet: Any
     scheduler: Mapping[str, Any]
     images: ImageDefaults
     record: Mapping[str, Any]
+    narrowing: Narrowing = field(default_factory=Narrowing)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -85,7 +90,7 @@ def write_result(teacher: Networks, result: DistilledCheckpoint, out: Path) -> N
         for name, path in checkpoint.files.items():
             if name not in weights and name != DISTILLATION:
                 _copy(path, folder / name)
-        _save_unet(teacher, result.unet, folder / UNET.part.folder)
+        _save_unet(teacher, result, folder / UNET.part.folder)
         _write_json(folder / SCHEDULER, result.scheduler)
         _write_json(folder / INDEX, _index(teacher, result.scheduler))
         _write_json(folder / DISTILLATION, result.facts)
@@ -129,12 +134,15 @@ With diffusers: `pipe.load_lora_weights("{name}")` and LCMScheduler, with guidan
 """
 
 
-def _save_unet(teacher: Networks, unet: Any, folder: Path) -> None:
-    """Write a U-Net in the precision that its teacher is stored in."""
-    stored = next(iter(teacher.checkpoint.weights[UNET.name].values())).dtype.name
-    state = {name: tensor.detach().to(getattr(torch, stored)) for name, tensor in unet.state_dict().items()}
+def _save_unet(teacher: Networks, result: DistilledCheckpoint, folder: Path) -> None:
+    """Write a U-Net in the precision that its teacher is stored in, with the shapes of its teacher."""
+    weights = teacher.checkpoint.weights[UNET.name]
+    stored = getattr(torch, next(iter(weights.values())).dtype.name)
+    shapes = {name: tensor.shape for name, tensor in weights.items()}
+    whole = UNet2DConditionModel.from_config(result.unet.config)
+    whole.load_state_dict(result.narrowing.widen(result.unet.state_dict(), shapes))
     with says_unwritable(folder):
-        unet.save_pretrained(folder, state_dict=state)
+        whole.to(stored).save_pretrained(folder)
 
 
 def _index(teacher: Networks, scheduler: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
+
+from msd.bundle import ImageDefaults
+from msd.rewrite import Rewrite
 
 Precision = Literal["no", "bf16", "fp16"]
 Optimizer = Literal["adamw", "adamw8bit"]
@@ -34,10 +38,43 @@ class Goal:
     steps: int | None = None
     lcm: bool = False
     """Whether it becomes a latent consistency model, for which `steps` is only the usual number of steps."""
+    recover: str | None = None
+    """The recipe or prune report whose pruned or quantised network the student is in the end."""
+    usual: ImageDefaults = field(default_factory=ImageDefaults)
+    """The steps and the guidance of the teacher's own images."""
+
+    @property
+    def only_recovers(self) -> bool:
+        """Whether the student does what its teacher does, and no more."""
+        return self.recover is not None and self.guidance is None and self.steps is None
+
+    @property
+    def grid_steps(self) -> int | None:
+        """The steps of the only timesteps at which the student, or its teacher, runs; None: at any."""
+        if self.only_recovers:
+            return self.usual.steps if self.usual.steps < TEACHER_STEPS else None
+        return None if self.lcm else self.steps
+
+    @property
+    def both_passes(self) -> bool:
+        """Whether the student's images take a second pass for guidance."""
+        return self.guidance is None and self.usual.guidance != 1
+
+    @property
+    def trajectory_guidance(self) -> ScaleRange | None:
+        """The scales of the teacher's trajectories; None: they are not guided, and some have no prompt."""
+        if self.only_recovers:
+            return ScaleRange(self.usual.guidance, self.usual.guidance)
+        return self.guidance
 
     @property
     def teacher_steps(self) -> int:
-        """The steps of the teacher's trajectories: `steps`, or 1, doubled until they are enough."""
+        """The steps of the teacher's trajectories: `steps`, or 1, doubled until they are enough.
+
+        Those of a teacher of fewer steps, of which nothing but a recovery is asked, are its own.
+        """
+        if self.only_recovers and self.grid_steps:
+            return self.grid_steps
         steps = self.steps if self.steps and not self.lcm else 1
         while steps < TEACHER_STEPS:
             steps *= 2
@@ -82,5 +119,7 @@ class DistillationSettings:
     state: Path
     training: Training = field(default_factory=Training)
     precision: Precision = "no"
+    rules: Sequence[Rewrite] = ()
+    """The rewrites of a conversion, which decide what of a recovered network becomes integers."""
     save_every: int = 200
     sample_every: int = 0

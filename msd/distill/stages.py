@@ -1,6 +1,7 @@
 """The stages of a distillation, in order: guidance first, then half as many steps, and half again.
 
-Latent consistency takes one stage, of which guidance is a part.
+Latent consistency takes one stage, of which guidance is a part. Recovery is the last: pruned and rounded
+networks learn from the whole one what that has learnt by then.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Literal
 from msd.distill.settings import Goal, Training
 from msd.files.fingerprint import fingerprint
 
-Objective = Literal["guidance", "halving", "consistency"]
+Objective = Literal["guidance", "halving", "consistency", "recovery"]
 
 NOISE_STEPS = 4
 """The fewest steps of students that predict noise.
@@ -40,8 +41,13 @@ class DistillationStage:
         return f"{self.name}-{self.key[:12]}"
 
 
-def plan_stages(goal: Goal, prediction: str, training: Training, data: str) -> list[DistillationStage]:
-    """Return the stages for a teacher with this `prediction`; `data` is the trajectories' fingerprint."""
+def plan_stages(
+    goal: Goal, prediction: str, training: Training, data: str, recovery: str = ""
+) -> list[DistillationStage]:
+    """Return the stages for a teacher with this `prediction`.
+
+    `data` is the trajectories' fingerprint, `recovery` that of the network to be recovered.
+    """
     last = student_prediction(goal, prediction)
     steps = goal.teacher_steps
     wanted: list[tuple[str, Objective, int | None]] = []
@@ -52,9 +58,11 @@ def plan_stages(goal: Goal, prediction: str, training: Training, data: str) -> l
     while goal.steps is not None and not goal.lcm and steps > goal.steps:
         steps //= 2
         wanted.append((f"steps-{steps}", "halving", steps))
+    if goal.recover is not None:
+        wanted.append(("recover", "recovery", goal.grid_steps))
     stages, key = [], data
     for name, objective, count in wanted:
-        key = fingerprint([key, name, last, asdict(training)])
+        key = fingerprint([key, name, last, asdict(training), *([recovery] if name == "recover" else [])])
         stages.append(
             DistillationStage(name=name, objective=objective, steps=count, prediction=last, key=key)
         )

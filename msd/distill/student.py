@@ -52,8 +52,10 @@ def new_student(unet: Any, takes_scale: bool, training: Training) -> Any:
     student = UNet2DConditionModel.from_config({**unet.config, **changes}).to(
         unet.device, memory_format=torch.channels_last
     )
-    student.load_state_dict(unet.state_dict(), strict=not takes_scale)
-    if takes_scale:
+    student.load_state_dict(
+        unet.state_dict(), strict=unet.config.time_cond_proj_dim == student.config.time_cond_proj_dim
+    )
+    if takes_scale and unet.config.time_cond_proj_dim is None:
         torch.nn.init.zeros_(student.time_embedding.cond_proj.weight)
     if training.gradient_checkpointing:
         student.enable_gradient_checkpointing()

@@ -49,7 +49,7 @@ class TrajectoryPlan:
         """Return the plan of a distillation; raises BadConfig for impossible steps."""
         return TrajectoryPlan(
             ids=networks.token_ids([*prompts, ""]),
-            guidance=goal.guidance,
+            guidance=goal.trajectory_guidance,
             timesteps=timesteps(networks.diffusion, goal.teacher_steps),
             shape=networks.latent_shape,
             count=data.trajectories,

@@ -35,11 +35,14 @@ class Structure:
 
 
 def save_structure(structure: Structure, path: Path) -> None:
-    """Write to `path` a zip file of the flatbuffer and, as JSON, the names of its inputs and variables."""
+    """Write to `path` a zip file of the flatbuffer and, as JSON, the names of its inputs and variables.
+
+    The same structure gives the same bytes: files in it have no date of their own.
+    """
     names = {k: v for k, v in asdict(structure).items() if k != "flatbuffer"}
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
-        file.writestr(FLATBUFFER, structure.flatbuffer)
-        file.writestr(NAMES, json.dumps(names))
+    with zipfile.ZipFile(path, "w") as file:
+        for name, data in ((FLATBUFFER, structure.flatbuffer), (NAMES, json.dumps(names))):
+            file.writestr(zipfile.ZipInfo(name), data, zipfile.ZIP_LZMA)
 
 
 def load_structure(path: Path) -> Structure:

@@ -1,8 +1,8 @@
-"""A cache of structures, so that a second conversion needs no TensorFlow.
+"""The structure of a network: the one that ships with msd, one that was traced before, or a new trace.
 
-It is in the user's cache folder, or in the folder MSD_CACHE, with one file per structure. The file's name is
-a fingerprint of the network, its sizes, our code and the versions of the libraries. Deleting files only costs
-time.
+Only the last needs TensorFlow. What was traced is in the user's cache folder, or in the folder MSD_CACHE,
+with one file per structure. The file's name is a fingerprint of the network, its sizes, our code and the
+versions of the libraries. Deleting files only costs time.
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from msd.files.cache import cache_root
 from msd.files.fingerprint import code_fingerprint, fingerprint
 from msd.files.staging import beside, sweep
 from msd.models.networks import Network
+from msd.models.shipped_structures import CODE, LIBRARIES, shipped_path
 from msd.models.structure import Structure, load_structure, save_structure
 from msd.models.trace import trace
 
 MOST = 64
 """The largest number of structures; the least recently used are deleted first."""
 
-CODE = ("msd/models", "msd/sources/keras_cv")
-LIBRARIES = ("tensorflow", "keras", "keras-cv")
-
 
 def structure_of(network: Network) -> Structure:
-    """Return the structure of `network` from the cache, or trace and cache it."""
+    """Return the structure of `network` that ships with msd or is in the cache, or trace and cache it."""
+    if shipped := shipped_path(network):
+        # A damaged file is as good as none.
+        with suppress(BadModelFile):
+            return load_structure(shipped)
     path = cache_folder() / f"{network_key(network)}.zip"
     sweep(beside(path))
     if path.exists():
@@ -43,8 +45,8 @@ def structure_of(network: Network) -> Structure:
 
 
 def is_cached(network: Network) -> bool:
-    """Return whether the cache has the structure of `network`."""
-    return (cache_folder() / f"{network_key(network)}.zip").exists()
+    """Return whether the structure of `network` ships with msd or is in the cache."""
+    return shipped_path(network) is not None or (cache_folder() / f"{network_key(network)}.zip").exists()
 
 
 def cache_folder() -> Path:
@@ -53,7 +55,7 @@ def cache_folder() -> Path:
 
 
 def network_key(network: Network) -> str:
-    """Return the fingerprint of everything that determines the structure of `network`."""
+    """Return the fingerprint of everything that determines the structure of `network` when it is traced."""
     versions = {name: version(name) for name in LIBRARIES}
     return fingerprint([network.description, network.inputs, versions, code_fingerprint(*CODE)])
 

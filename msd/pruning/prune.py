@@ -43,13 +43,21 @@ def prune(
     for graph in graphs.values():
         graph.remove_dead()
     plan = _Plan(graphs, pruning, bytes_of, calibration)
-    done = []
+    done: list[PrunedUnit] = []
     for name, cuts in plan.cuts().items():
         done += _remove(name, graphs[name], cuts, pruning, calibration)
         for graph in other_sizes.get(name, ()):
             prune_alike(graph, graphs[name], cuts)
     budget = str(pruning.budget) if pruning.budget else None
     return PruningReport(pruning.criterion, budget, plan.parameters, tuple(done))
+
+
+def chosen_cuts(graphs: Mapping[str, Graph], pruning: Pruning, bytes_of: BytesOf) -> dict[str, list[Cut]]:
+    """Return the cuts by component that `prune` would make without a calibration; no graph changes.
+
+    Raises BadConfig as it does.
+    """
+    return _Plan(graphs, pruning, bytes_of, None).cuts()
 
 
 def _remove(

@@ -16,6 +16,7 @@ from transformers import CLIPTextConfig, CLIPTextModel
 from msd.errors import BadCheckpoint
 from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
 from msd.ir.weights import Array, Weights
+from msd.pytorch.narrowing import narrowing_of
 from msd.runtime.guidance import EMBEDDING
 from msd.sources.checkpoint import Checkpoint
 
@@ -38,6 +39,8 @@ def network_call(checkpoint: Checkpoint, name: str, config: Mapping[str, Any], d
     `config` is its parsed config.json. Raises BadCheckpoint for weights that are not this network's.
     """
     module = MODULES[name](checkpoint.weights[name], config)
+    if name in checkpoint.pruned:
+        module = narrowing_of(checkpoint, name).narrow(module)
     module = module.requires_grad_(False).eval().to(device)
     return partial(CALLS[name], module)
 

@@ -11,6 +11,7 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.families import Family
 from msd.ir.weights import Weights
+from msd.ledger import ComponentPruning
 from msd.models.networks import Configs
 
 SCHEDULER = {
@@ -40,6 +41,7 @@ class Checkpoint:
     from another file than the checkpoint's own.
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
     `images` are the steps and the guidance that the checkpoint names itself, if it does.
+    `pruned` are the components that were trained without some units, which are zeros in the weights.
     """
 
     kind: str
@@ -56,6 +58,7 @@ class Checkpoint:
     replaced: tuple[str, ...] = ()
     networks: str = "msd"
     images: ImageDefaults | None = None
+    pruned: Mapping[str, ComponentPruning] = field(default_factory=dict)
 
     def free_name(self, kind: str, path: Path, taken: Collection[str] = ()) -> str:
         """Return a name among `files` that neither these nor `taken` have: many files have equal names."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from msd.errors import BadCheckpoint
 from msd.families import Component, Family, Part, families
 from msd.files import bounded, schema
 from msd.ir.weights import Weights
+from msd.ledger import ComponentPruning
 from msd.models.networks import read_configs
 from msd.sources import safetensors
 from msd.sources.checkpoint import Checkpoint
@@ -20,7 +21,7 @@ from msd.sources.checkpoint import Checkpoint
 INDEX = "model_index.json"
 SCHEDULER = "scheduler/scheduler_config.json"
 DISTILLATION = "distillation.json"
-"""What `msd distill` writes beside a student: the steps and the guidance of its images, under `images`."""
+"""What `msd distill` writes beside a student: `images`, their steps and guidance, and what is `pruned`."""
 
 TOKENIZER_FILES = (
     "vocab.json",
@@ -50,6 +51,7 @@ def open_folder(folder: Path) -> Checkpoint:
     present = [c for c in family.components if c.name in stored]
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
     tokenizer = _tokenizer(folder / "tokenizer")
+    distilled = _distillation(folder)
     return Checkpoint(
         kind="diffusers",
         name=folder.absolute().name,
@@ -58,7 +60,8 @@ def open_folder(folder: Path) -> Checkpoint:
         weights={c.name: dict(tensors_of(c.part, stored[c.name].tensors)) for c in present},
         tokenizer={name: partial(_read_file, path) for name, path in tokenizer.items()},
         scheduler=read_json(folder, SCHEDULER),
-        images=_images(folder),
+        images=distilled.images if distilled else None,
+        pruned=distilled.pruned if distilled else {},
         files=_files(folder, present, tokenizer.values(), stored.values()),
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
@@ -100,16 +103,24 @@ def _files(
     return {_inside(folder, path): path for path in sorted(paths)}
 
 
-def _images(folder: Path) -> ImageDefaults | None:
-    """Return the steps and the guidance that a distilled checkpoint names, None for one that names none."""
+@dataclass(frozen=True)
+class DistillationFacts:
+    """What distillation.json says that matters to others: of images, and of components that lack units."""
+
+    images: ImageDefaults
+    pruned: dict[str, ComponentPruning] = field(default_factory=dict)
+
+
+def _distillation(folder: Path) -> DistillationFacts | None:
+    """Return what a distilled checkpoint says of itself, None for another."""
     if not (folder / DISTILLATION).is_file():
         return None
     try:
-        images = schema.read(ImageDefaults, read_json(folder, DISTILLATION).get("images"), "images")
+        facts = schema.read(DistillationFacts, read_json(folder, DISTILLATION), DISTILLATION)
     except ValueError as problem:
         raise BadCheckpoint(f"{folder / DISTILLATION} is not valid: {problem}") from problem
-    assert isinstance(images, ImageDefaults)
-    return images
+    assert isinstance(facts, DistillationFacts)
+    return facts
 
 
 def _inside(folder: Path, path: Path) -> str:

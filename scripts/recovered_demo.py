@@ -1,0 +1,63 @@
+"""The demo checkpoint, a quarter of its U-Net pruned, in int8: recovered by training, and only refitted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import graph_rewrites
+from msd import api
+from msd.comparison.compare import compare
+from msd.comparison.model import ComparedModel
+from msd.demo import CHECKPOINT
+from msd.distill.settings import DistillationSettings, Goal
+
+RECIPE = """
+description = "gpu-w8, a quarter of the U-Net pruned"
+delegate = "litert-gpu"
+trunk = "float16"
+
+[[line]]
+store = "int8"
+
+[prune]
+budget = "25%"
+"""
+NAME = "25 % pruned, int8"
+CALIBRATED_ON = 24
+"""The captions of the refit's calibration, as many as for docs/pruning.md."""
+
+Train = Callable[[str, Goal, DistillationSettings, Path], dict[str, Any]]
+
+
+def measure_recovered(
+    work: Path, settings: DistillationSettings, held_back: Sequence[str], train: Train
+) -> dict[str, Any]:
+    """Return the figures of three conversions beside the whole model: pruned, refitted, and recovered.
+
+    Converted files run on the CPU. `train` distils the demo checkpoint for a goal to a folder.
+    """
+    recipe, prompts, student = work / "quarter.toml", settings.data.prompts, work / "recovered"
+    assert prompts is not None
+    recipe.write_text(RECIPE, "utf-8")
+    goal = Goal(recover=str(recipe))
+    trained = train(NAME, goal, replace(settings, rules=graph_rewrites.load()), student)
+    captions = work / "calibration.txt"
+    captions.write_text("\n".join(prompts.read_text("utf-8").splitlines()[:CALIBRATED_ON]), "utf-8")
+    made = {
+        "pruned": api.convert(CHECKPOINT, work / "pruned", recipe=str(recipe)),
+        "refitted": api.convert(CHECKPOINT, work / "refitted", recipe=str(recipe), calibration=captions),
+        "recovered": api.convert(student, work / "recovered-files", recipe=str(recipe)),
+    }
+    bytes_of = {name: bundle.component("unet").bytes for name, bundle in made.items()}
+    columns = {name: _column(bundle.folder, held_back) for name, bundle in made.items()}
+    return {**trained, "unet_bytes": bytes_of, "columns": columns}
+
+
+def _column(folder: Path, held_back: Sequence[str]) -> dict[str, Any]:
+    """Return what the table says of a converted model beside the whole checkpoint."""
+    pair = ComparedModel(CHECKPOINT), ComparedModel(folder)
+    last = compare(*pair, held_back, batch=4, perceptual=False).result.columns[-1]
+    return {name: value for name, value in asdict(last).items() if name != "images"}
