@@ -29,6 +29,7 @@ from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode, stored_bytes
 from msd.encoding.recipe import find_recipe
 from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.ir import Model
 from msd.ir.weights import Array, Weights
 from msd.judging import judge
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
@@ -94,6 +95,13 @@ def judge_structures(
 
 def write_random(structure: Structure, path: Path, component: str, recipe: str) -> dict[str, Any]:
     """Write the structure with random weights; return its size and operation counts."""
+    model, counts = random_model(structure, component, recipe)
+    tflite.write(model, path)
+    return {**counts, "bytes": path.stat().st_size}
+
+
+def random_model(structure: Structure, component: str, recipe: str) -> tuple[Model, dict[str, int]]:
+    """Return the rewritten and encoded model, whose random weights are drawn when read, and its counts."""
     drawn = {key: draw(spec, seed) for seed, (key, spec) in enumerate(structure.variables.items())}
     model = with_weights(structure, drawn)
     settings = Settings(graph_rewrites.load(), find_recipe(recipe))
@@ -103,13 +111,7 @@ def write_random(structure: Structure, path: Path, component: str, recipe: str) 
         pruned = prune({component: model.main}, pruning, partial(stored_bytes, settings.recipe)).removed
     ledger = apply(model.main, settings.active_rules)
     encode(model.main, settings.recipe, component)
-    tflite.write(model, path)
-    return {
-        "traced": ledger.before,
-        "operations": ledger.after,
-        "parameters pruned": pruned,
-        "bytes": path.stat().st_size,
-    }
+    return model, {"traced": ledger.before, "operations": ledger.after, "parameters pruned": pruned}
 
 
 def draw(spec: VariableSpec, seed: int) -> Weights:

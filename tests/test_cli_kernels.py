@@ -157,9 +157,9 @@ def test_an_unknown_device_is_refused(pointwise: Path) -> None:
 
 
 def test_a_device_without_figures_is_refused(pointwise: Path) -> None:
-    result = run(pointwise, "--ablation", "--device", "mali-valhall")
+    result = run(pointwise, "--ablation", "--device", "powervr")
     assert result.exit_code == 1
-    assert "the description of mali-valhall does not say all of memory_bandwidth" in result.stderr
+    assert "the description of powervr does not say all of memory_bandwidth" in result.stderr
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

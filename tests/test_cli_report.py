@@ -33,10 +33,13 @@ def test_a_whole_bundle(bundle: Path) -> None:
     result = call(bundle)
     assert result.exit_code == 0, result.output
     for component in COMPONENTS:
-        predicted, seen = [line for line in result.stdout.splitlines() if f"{component}.tflite" in line]
+        lines = [line for line in result.stdout.splitlines() if f"{component}.tflite" in line]
+        predicted, counted, seen = lines[0], lines[1], lines[-1]
         assert "litert-gpu, adreno-740  3 of 3 on GPU, 1 partition " in predicted
+        assert " 3 → " in counted
         assert "3 of 3 operations on GPU, 1 partition " in seen
         assert " dB " in seen
+    assert "swiftshader     not known" in result.stdout
     assert "LiteRT 2.3.0 GPU delegate on " in result.stdout
     assert result.stdout.endswith("3 of 3 files are fully delegated, and the results match the CPU's.\n")
     assert "✘" not in result.stdout

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from msd.errors import BadConfig
 from msd.prediction.device import Device, find_device
+from msd.prediction.roofline import Roofline
 from msd.profiling.ablation import gpu_of, stages
 from msd.profiling.html import COLOURS, to_html
 from msd.profiling.kinds import by_kernel, by_kind, kind_of, total
 from msd.profiling.result import DispatchCost, dump_kernel_report, kernel_report_schema
-from msd.profiling.roofline import Roofline
 from msd.profiling.table import remarks, tables, to_markdown
 from msd.profiling.trace import to_trace
 from msd.profiling.winograd_counts import TILES, saved_flops, tensor_growth, weight_growth

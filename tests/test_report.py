@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from msd import tflite
 from msd.errors import BadModelFile, BadReport
 from msd.ir import Build, Model, Tensor
-from msd.prediction.device import find_device
+from msd.prediction.device import find_device, shipped
 from msd.prediction.rules.finding import Finding
 from msd.report.compare import compare, missing
 from msd.report.examine import disagreements, examine
@@ -99,6 +99,42 @@ def test_the_convolution_that_the_paper_names(
         assert "16384" in finding.sentence
         assert finding.fix is not None
         assert "2 slices of the input channels, or 8 of the output channels" in finding.fix
+
+
+def test_a_run_is_counted_on_each_device(tmp_path: Path) -> None:
+    def net(new: Build, x: Tensor) -> Tensor:
+        filters = new.const([[[[0.5] * 8]]] * 8)
+        y = new.CONV_2D(x, filters, new.const([0.0] * 8), stride_w=1, stride_h=1)
+        return new.MUL(y, new.LOGISTIC(y))
+
+    tflite.write(Model([build(net, x=(1, 5, 3, 8))]), tmp_path / "net.tflite")
+    report = Report("1", (examine(tmp_path / "net.tflite", ["litert-gpu", "tflite-gpu"], ADRENO),))
+    for prediction in report.files[0].predictions:
+        counted = prediction.traffic
+        assert counted is not None
+        assert (counted.unfused.dispatches, counted.fused.dispatches) == (3, 1)
+        assert counted.unfused.kinds == {"MUL": 720, "CONV_2D": 480, "LOGISTIC": 480}
+        assert counted.fused.kinds == {"CONV_2D": 480}
+        assert counted.fused.arithmetic == 2 * 120 * 8 + 240
+        assert counted.least[0].device == "adreno-740"
+        assert {time.device for time in counted.least} == set(shipped())
+        unknown = {time.device for time in counted.least if time.unfused is None}
+        assert unknown == {"adreno-8xx", "powervr", "swiftshader"}
+        assert counted.least[0].fused == pytest.approx((480 + counted.fused.weights) / 67.2e9)
+    (tmp_path / "r.json").write_text(dump_report(report))
+    assert load_report(tmp_path / "r.json") == report
+    for text in (to_markdown(report), to_html(report)):
+        assert "3 → 1" in text
+        assert "not known" in text
+
+
+def test_a_report_without_counts_is_still_read(tmp_path: Path) -> None:
+    report = report_of(found())
+    stored = json.loads(dump_report(report))
+    del stored["files"][0]["predictions"][0]["traffic"]
+    (tmp_path / "old.json").write_text(json.dumps(stored))
+    assert load_report(tmp_path / "old.json") == report
+    assert "at least" not in to_markdown(report)
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:

@@ -256,11 +256,13 @@ def _require_compatible(
 
 def _print(findings: Findings, setup: bool, verbose: bool) -> None:
     from msd.cli.prediction_view import print_audits, print_predictions
+    from msd.cli.traffic_view import print_traffic
     from msd.cli.verdict_view import print_browser_verdicts, print_verdicts
 
     out = console(WIDTH)
     if findings.report.files:
         print_predictions(out, findings.report, verbose)
+        print_traffic(out, findings.report)
     print_audits(out, findings.report)
     if findings.measured is not None:
         print_browser_verdicts(out, findings.measured, findings.verdicts, verbose)

@@ -12,9 +12,9 @@ from contextlib import ExitStack
 from functools import partial
 
 from msd.prediction.device import Device
+from msd.prediction.roofline import Roofline
 from msd.profiling.measure import WARMUPS, NetworkFile
 from msd.profiling.result import Ablation, AblationRow, Counted
-from msd.profiling.roofline import Roofline
 from msd.runners.backend import Report
 from msd.runners.backends.webgpu import WebGpuProcess
 from msd.runners.program_facts import ProgramFacts

@@ -16,6 +16,7 @@ from msd.prediction.registry import find_delegate
 from msd.prediction.rules import predict
 from msd.prediction.rules.finding import Finding, Severity
 from msd.prediction.size_limits import size_problems
+from msd.report.counted_traffic import counted_traffic
 from msd.report.delegate_run import DelegateRun
 from msd.report.report import DelegatePrediction, FileReport, MemoryEstimate, kinds_of
 
@@ -67,6 +68,7 @@ def _prediction(model: Model, delegate: str, device: Device) -> DelegatePredicti
         copies=len(cut.copies),
         copied=sum(copy.bytes for copy in cut.copies),
         memory=MemoryEstimate(memory.weights_bytes, memory.activations_bytes, memory.timeline),
+        traffic=counted_traffic(graph, device, delegate),
     )
 
 

@@ -6,8 +6,26 @@ from collections.abc import Iterable
 from html import escape
 from importlib.resources import files
 
-from msd.report.phrases import fails, megabytes, places, ran, unjudged
-from msd.report.report import FAILING, DelegatePrediction, FileReport, Group, Report, grouped
+from msd.report.phrases import (
+    COUNTED,
+    READ_AND_WRITTEN,
+    counted,
+    fails,
+    least,
+    megabytes,
+    places,
+    ran,
+    unjudged,
+)
+from msd.report.report import (
+    FAILING,
+    CountedTraffic,
+    DelegatePrediction,
+    FileReport,
+    Group,
+    Report,
+    grouped,
+)
 
 WIDE = 1000
 """The timeline's width in its own units."""
@@ -74,6 +92,26 @@ def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[st
         count = sum(len(g.operations) for g in notes)
         yield f"<details><summary>{count} notes</summary>{_table(COLUMNS, map(_finding, notes))}</details>"
     yield _timeline(prediction.memory.timeline)
+    if prediction.traffic:
+        yield from _traffic(prediction.traffic)
+
+
+def _traffic(traffic: CountedTraffic) -> Iterable[str]:
+    yield f'<p class="dim">{_text(READ_AND_WRITTEN)}</p>'
+    yield _cards(zip(COUNTED, counted(traffic), strict=True))
+    sums, joined = traffic.unfused.kinds, traffic.fused.kinds
+    rows = (
+        _row(kind, megabytes(sums.get(kind, 0)), megabytes(joined.get(kind, 0)))
+        for kind in {**sums, **joined}
+    )
+    times = (_row(time.device, least(time)) for time in traffic.least)
+    yield _table(("device", "at least"), times)
+    yield "<details><summary>Activations by kind of operation</summary>"
+    yield _table(("kind", "each apart", "joined"), rows) + "</details>"
+
+
+def _row(*cells: str) -> str:
+    return "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _cards(cards: Iterable[tuple[str, str]]) -> str:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msd.report.phrases import mark, megabytes, places, ran, unjudged
+from msd.report.phrases import (
+    COUNTED,
+    READ_AND_WRITTEN,
+    counted,
+    least,
+    mark,
+    megabytes,
+    places,
+    ran,
+    unjudged,
+)
 from msd.report.report import FAILING, DelegatePrediction, FileReport, Group, Report, grouped
 
 LONGEST = 20
@@ -17,6 +27,7 @@ def to_markdown(report: Report) -> str:
     for file in report.files:
         lines += [_row(file, p) for p in file.predictions]
         lines += [f"| {file.file} | | | {unjudged(file)} | | | |"] if unjudged(file) else []
+    lines += _traffic(report)
     for file in report.files:
         if file.run:
             lines += ["", f"**{file.file}** on {_plain(report)}: {ran(file.run)}."]
@@ -35,6 +46,20 @@ def _row(file: FileReport, p: DelegatePrediction) -> str:
     memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
     share = f"{mark(p)} {p.delegated} of {file.operations}"
     return f"| {file.file} | {p.delegate} | {p.device} | {share} | {p.partitions} | {counts} | {memory} |"
+
+
+def _traffic(report: Report) -> Iterator[str]:
+    """Yield two tables: what a run reads, writes and computes, and the least time of each device for it."""
+    every = [(file, p, p.traffic) for file in report.files for p in file.predictions if p.traffic]
+    if not every:
+        return
+    heads = [f"{file.file}, {p.delegate}" for file, p, _ in every]
+    yield from ("", READ_AND_WRITTEN, "", f"| file, delegate | {' | '.join(COUNTED)} |", "|" + "---|" * 5)
+    for head, (_, _, traffic) in zip(heads, every, strict=True):
+        yield f"| {head} | {' | '.join(counted(traffic))} |"
+    yield from ("", f"| at least, on | {' | '.join(heads)} |", "|" + "---|" * (len(heads) + 1))
+    for times in zip(*(traffic.least for _, _, traffic in every), strict=True):
+        yield f"| {times[0].device} | {' | '.join(map(least, times))} |"
 
 
 def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]:

@@ -5,12 +5,39 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msd.report.delegate_run import DelegateRun
-from msd.report.report import FAILING, DelegatePrediction, FileReport
+from msd.report.report import FAILING, CountedTraffic, DelegatePrediction, FileReport, LeastTime
 
 
 def megabytes(count: float) -> str:
     """Return bytes as megabytes (10⁶)."""
     return f"{count / 1e6:.1f} MB"
+
+
+def counted(traffic: CountedTraffic) -> tuple[str, str, str, str]:
+    """Return what is read, written and computed: each operation apart, then as the delegate joins them.
+
+    The four phrases are of dispatches, activations, weights and arithmetic.
+    """
+    apart, joined = traffic.unfused, traffic.fused
+    return (
+        f"{apart.dispatches} → {joined.dispatches}",
+        f"{apart.activations / 1e6:.1f} → {joined.activations / 1e6:.1f} MB",
+        megabytes(joined.weights),
+        f"{joined.arithmetic / 1e9:.1f} G",
+    )
+
+
+def least(time: LeastTime) -> str:
+    """Return the least time of a run: each operation apart, then as the delegate joins them."""
+    if time.unfused is None or time.fused is None:
+        return "not known"
+    return f"{time.unfused * 1e3:.1f} → {time.fused * 1e3:.1f} ms"
+
+
+READ_AND_WRITTEN = "Read and written by a run in float16, each operation apart → as the delegate joins them:"
+
+COUNTED = ("dispatches", "activations", "weights", "arithmetic")
+"""The titles of the phrases of `counted`."""
 
 
 def places(operations: Sequence[int]) -> str:

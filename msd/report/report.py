@@ -39,11 +39,44 @@ class MemoryEstimate:
 
 
 @dataclass(frozen=True)
+class TrafficSum:
+    """What a run's dispatches read and write, in float16: bytes of activations and of weights as stored.
+
+    `arithmetic` counts additions and multiplications; `kinds` are the activations by kind of operator.
+    """
+
+    dispatches: int
+    activations: int
+    weights: int
+    arithmetic: int
+    kinds: dict[str, int]
+
+
+@dataclass(frozen=True)
+class LeastTime:
+    """The least seconds of a run on a device, by its roofline; None where its figures are not known."""
+
+    device: str
+    unfused: float | None
+    fused: float | None
+
+
+@dataclass(frozen=True)
+class CountedTraffic:
+    """The traffic of a run with a dispatch for each operator, and with those that the delegate joins."""
+
+    unfused: TrafficSum
+    fused: TrafficSum
+    least: tuple[LeastTime, ...]
+
+
+@dataclass(frozen=True)
 class DelegatePrediction:
     """The prediction of one delegate's verdict on a file, on one device.
 
     `delegated` operations run on the GPU, in `kernels` delegate kernels; the graph is cut into `partitions`,
     including those on the CPU, and `copies` tensors with `copied` bytes in total cross between them.
+    `traffic` is that of the file's first graph if all of it ran on the GPU; None in older reports.
     """
 
     delegate: str
@@ -55,6 +88,7 @@ class DelegatePrediction:
     copies: int
     copied: int
     memory: MemoryEstimate
+    traffic: CountedTraffic | None = None
 
     def count(self, severity: str) -> int:
         """Return how many findings are of `severity`."""

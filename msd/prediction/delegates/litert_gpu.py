@@ -7,7 +7,7 @@ MEASURED marks checks that are not in the source: the delegate accepts the opera
 from __future__ import annotations
 
 from msd.prediction.delegate import Delegate
-from msd.prediction.device import ConvSize, Device, slices
+from msd.prediction.device import ConvSize, Device, Shape, slices
 from msd.prediction.rules.checks import (
     Check,
     above_one,
@@ -294,12 +294,19 @@ def worth_winograd(device: Device, conv: ConvSize) -> bool:
     return deep_enough and winograd_tiles(conv) >= device.litert_winograd_tiles
 
 
+def reads_broadcast(operand: Shape, result: Shape) -> bool:
+    """Whether an axis is shorter than the result's (common/task/gpu_operation.cc, NeedsBroadcast)."""
+    return any(n < r for n, r in zip(operand, result, strict=True))
+
+
 DELEGATE = Delegate(
     name=RULES.name,
     title="LiteRT 2, ML Drift",
     rules=RULES,
     worth_winograd=worth_winograd,
     winograd_tiles=winograd_tiles,
+    reads_broadcast=reads_broadcast,
+    joins_moves=True,
     keeps_integers=True,
     is_judged=True,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msd.prediction.delegate import Delegate
-from msd.prediction.device import ConvSize, Device
+from msd.prediction.device import ConvSize, Device, Shape
 from msd.prediction.rules.checks import (
     Check,
     above_one,
@@ -267,12 +267,18 @@ def worth_winograd(device: Device, conv: ConvSize) -> bool:
     return winograd_tiles(conv) >= device.winograd_tiles
 
 
+def reads_broadcast(operand: Shape, result: Shape) -> bool:
+    """Whether an axis but the batch's is 1, even where the result's is (gpu_operation.cc, NeedsBroadcast)."""
+    return 1 in operand[1:] or (result[0] > 1 and operand[0] == 1)
+
+
 DELEGATE = Delegate(
     name=RULES.name,
     title="TFLite's GPU delegate v2",
     rules=RULES,
     worth_winograd=worth_winograd,
     winograd_tiles=winograd_tiles,
+    reads_broadcast=reads_broadcast,
     stacks_batches=True,
     splits_lookup=True,
 )

@@ -9,10 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Protocol
 
 from msd.errors import BadConfig
-from msd.prediction.device import Device
-from msd.webgpu.program import ProgramStep
+from msd.prediction.device import FIGURES, Device
+
+
+class Work(Protocol):
+    """What one dispatch moves, in bytes, and computes, in additions and multiplications."""
+
+    @property
+    def bytes(self) -> int:
+        """The bytes that it reads and writes."""
+
+    @property
+    def arithmetic(self) -> int:
+        """The additions and multiplications that it computes."""
 
 
 @dataclass(frozen=True)
@@ -30,13 +42,17 @@ class Roofline:
     @staticmethod
     def of(device: Device) -> Roofline:
         """Return the roofline of a described device; raises BadConfig where a figure is missing."""
-        figures = (device.memory_bandwidth, device.half_flops, device.float_flops)
-        if None in figures:
+        if not is_known(device):
             lacking = "memory_bandwidth, half_flops and float_flops"
             raise BadConfig(f"the description of {device.name} does not say all of {lacking}")
-        return Roofline(device.name, *(float(figure or 0) for figure in figures))
+        return Roofline(device.name, *(float(getattr(device, figure)) for figure in FIGURES))
 
-    def seconds(self, steps: Iterable[ProgramStep], half: bool = True) -> float:
-        """Return the sum of the steps' least times, by the peak of float16 or of float32."""
+    def seconds(self, dispatches: Iterable[Work], half: bool = True) -> float:
+        """Return the sum of the dispatches' least times, by the peak of float16 or of float32."""
         peak = self.half_flops if half else self.float_flops
-        return sum(max(step.bytes / self.bandwidth, step.arithmetic / peak) for step in steps)
+        return sum(max(each.bytes / self.bandwidth, each.arithmetic / peak) for each in dispatches)
+
+
+def is_known(device: Device) -> bool:
+    """Whether the device's description has every figure of a roofline."""
+    return all(getattr(device, figure) is not None for figure in FIGURES)
