@@ -22,7 +22,7 @@ def print_traffic(out: Console, report: Report) -> None:
         sums.add_row(head, *counted(traffic))
     out.print(sums)
     out.print()
-    times = _table("at least, on", *heads)
+    times = _table("least time on", *heads)
     for row in zip(*(traffic.least for _, _, traffic in every), strict=True):
         times.add_row(escape(row[0].device), *map(least, row))
     out.print(times)

@@ -57,7 +57,7 @@ def _traffic(report: Report) -> Iterator[str]:
     yield from ("", READ_AND_WRITTEN, "", f"| file, delegate | {' | '.join(COUNTED)} |", "|" + "---|" * 5)
     for head, (_, _, traffic) in zip(heads, every, strict=True):
         yield f"| {head} | {' | '.join(counted(traffic))} |"
-    yield from ("", f"| at least, on | {' | '.join(heads)} |", "|" + "---|" * (len(heads) + 1))
+    yield from ("", f"| least time on | {' | '.join(heads)} |", "|" + "---|" * (len(heads) + 1))
     for times in zip(*(traffic.least for _, _, traffic in every), strict=True):
         yield f"| {times[0].device} | {' | '.join(map(least, times))} |"
 
