@@ -23,7 +23,7 @@ from msd.regress.suite import read_suite
 from msd.runtime.scheduler import open_scheduler
 from msd.runtime.tokenizer import open_tokenizer
 from msd.sources import safetensors
-from msd.tflite import tables
+from msd.tflite import unpack
 from tests.clip_files import write_tokenizer
 from tests.edited_models import packed
 
@@ -92,13 +92,13 @@ def _finished(builder: Any, add: Any, vector: int) -> bytes:
 )
 def test_5_a_table_that_is_listed_again_and_again(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     taken: list[int] = []
-    take = tables._Room.take
+    take = unpack._Room.take
 
     def counted(self: Any, bytes: int, tables: int = 0, numbers: int = 0) -> None:
         taken.append(bytes)
         take(self, bytes, tables, numbers)
 
-    monkeypatch.setattr(tables._Room, "take", counted)
+    monkeypatch.setattr(unpack._Room, "take", counted)
     with pytest.raises(BadModelFile, match="again and again"):
         tflite.parse(content)
     assert sum(taken[:-1]) <= 2 * len(content)
@@ -116,9 +116,9 @@ def test_5_tables_and_numbers_are_counted(
 ) -> None:
     content = packed(_model(metadataBuffer=[0] * 20, metadata=[schema.MetadataT() for _ in range(20)]))
     assert len(tflite.parse(content).rest["metadataBuffer"]) == 20
-    monkeypatch.setattr(tables, bound, most)
+    monkeypatch.setattr(unpack, bound, most)
     if bound == "MOST_NUMBERS":
-        monkeypatch.setattr(tables, "_Room", partial(tables._Room, numbers=most))
+        monkeypatch.setattr(unpack, "_Room", partial(unpack._Room, numbers=most))
     with pytest.raises(BadModelFile, match=message):
         tflite.parse(content)
 

@@ -105,7 +105,7 @@ def _traffic(traffic: CountedTraffic) -> Iterable[str]:
         for kind in {**sums, **joined}
     )
     times = (_row(time.device, least(time)) for time in traffic.least)
-    yield _table(("device", "at least"), times)
+    yield _table(("device", "least time"), times)
     yield "<details><summary>Activations by kind of operation</summary>"
     yield _table(("kind", "each apart", "joined"), rows) + "</details>"
 
