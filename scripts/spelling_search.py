@@ -13,7 +13,7 @@ NEAR = 1.01
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SpellingTrial:
     """A spelling's cost over that of `against`, measured in turn; None, and why, if it can't be run.
 
     `decibels` is the distance of its outputs from the standard spelling's.
@@ -36,19 +36,19 @@ class Comparison:
         }
 
 
-Compare = Callable[[Spelling, Spelling], Comparison]
+Compare = Callable[[Spelling, Spelling], SpellingTrial]
 """Compares a spelling, the first, with another in turn."""
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundSpelling:
     """The best spelling, and every comparison in order."""
 
     best: Spelling
-    tried: tuple[Comparison, ...]
+    tried: tuple[SpellingTrial, ...]
 
 
-def search(compare: Compare, keep: float, constructs: Collection[str] = tuple(FORMS)) -> Found:
+def search(compare: Compare, keep: float, constructs: Collection[str] = tuple(FORMS)) -> FoundSpelling:
     """Return the best spelling of some constructs; a change stays if its ratio is below `keep`.
 
     Every form that is not standard is compared with the standard one. Then each that may help is put beside
@@ -70,7 +70,7 @@ def search(compare: Compare, keep: float, constructs: Collection[str] = tuple(FO
         tried += [] if again else [comparison]
         if comparison.ratio is not None and comparison.ratio < keep:
             best = spelling
-    return Found(best, tuple(tried))
+    return FoundSpelling(best, tuple(tried))
 
 
 def _changes(hopeful: list[dict[str, str]]) -> Iterator[dict[str, str]]:

@@ -54,7 +54,7 @@ from msd.sources.formats import open_checkpoint
 from scripts.ablate_gpu import gpu_name
 from scripts.judge_full_size import random_model
 from scripts.measured import machine
-from scripts.spelling_search import Compare, Comparison, search
+from scripts.spelling_search import Compare, SpellingTrial, search
 
 KEEP = {"time": 0.995, "bytes": 0.9999}
 """A change stays below these ratios; runs in turn repeat to some tenths of a per cent."""
@@ -88,7 +88,7 @@ def main(
     """Write the best spelling of MODEL's component, with all that was tried, to OUTPUT."""
     if by == "time" and delegate != "litert-gpu":
         raise click.UsageError("only litert-gpu runs on this machine; give --by bytes for another delegate.")
-    network = Network(structure_of_model(model, component), component, recipe)
+    network = SpelledNetwork(structure_of_model(model, component), component, recipe)
     target = find_device(device).under(delegate)
     facts: dict[str, Any] = {"command": "python -m scripts.tune_spelling " + " ".join(sys.argv[1:])}
     facts |= {"model": model, "component": component, "by": by, "machine": machine()}
@@ -121,7 +121,7 @@ def structure_of_model(model: str, component: str) -> Structure:
     return structure_of(networks(STABLE_DIFFUSION, configs, size)[component])
 
 
-class Network:
+class SpelledNetwork:
     """A network with random weights, in any spelling."""
 
     def __init__(self, structure: Structure, component: str, recipe: str) -> None:
@@ -145,11 +145,11 @@ class Network:
             total = sum(each.activations for each in traffic(nodes, model.main, device))
             return total, findings[0].sentence if findings else None
 
-        def compare(one: Spelling, other: Spelling) -> Comparison:
+        def compare(one: Spelling, other: Spelling) -> SpellingTrial:
             (bytes, failure), (theirs, _) = counted(one), counted(other)
             if failure:
-                return Comparison(one, other, None, failure=failure)
-            return Comparison(one, other, round(bytes / theirs, 4), (bytes, theirs))
+                return SpellingTrial(one, other, None, failure=failure)
+            return SpellingTrial(one, other, round(bytes / theirs, 4), (bytes, theirs))
 
         return compare
 
@@ -157,7 +157,7 @@ class Network:
 class InTurn:
     """Compares two spellings on this machine's GPU, run for run; that which was compared with stays open."""
 
-    def __init__(self, network: Network, folder: Path, precision: Any, turns: int) -> None:
+    def __init__(self, network: SpelledNetwork, folder: Path, precision: Any, turns: int) -> None:
         self.network, self.folder, self.turns = network, folder, turns
         self.conditions = Conditions(precision=precision, adapter=adapter.find())
         self.inputs: dict[str, Array] = {}
@@ -171,7 +171,7 @@ class InTurn:
     def __exit__(self, *_: object) -> None:
         self.close_but()
 
-    def __call__(self, one: Spelling, other: Spelling) -> Comparison:
+    def __call__(self, one: Spelling, other: Spelling) -> SpellingTrial:
         """Return the medians' ratio, and the distance of the outputs from the standard spelling's."""
         try:
             outputs = self.run(one)
@@ -180,14 +180,15 @@ class InTurn:
             interleaved(runs, Effort(WARMUPS, 0, 0.0, float("inf")), lambda turn, last: None)
             times = interleaved(runs, Effort(self.turns, 0, 0.0, float("inf")), lambda turn, last: None)
         except MsdError as error:
-            return Comparison(one, other, None, failure=str(error))
+            return SpellingTrial(one, other, None, failure=str(error))
         finally:
             self.close_but(other)
         costs = median(times[0]), median(times[1])
         distances = [psnr(self.standard[name], found) for name, found in outputs.items()]
         finite = all(np.isfinite(found).all() for found in outputs.values())
         decibels = round(min(distances), 1) if finite else 0.0
-        return Comparison(one, other, round(costs[0] / costs[1], 4), costs, decibels)
+        ratio = round(costs[0] / costs[1], 4)
+        return SpellingTrial(one, other, ratio, costs=costs, decibels=decibels)
 
     def run(self, spelling: Spelling) -> dict[str, Array]:
         """Return the outputs of a spelling, which is opened if it isn't yet."""
@@ -227,7 +228,7 @@ class InTurn:
 def told(compare: Compare) -> Compare:
     """Return `compare`, which says each result on stderr."""
 
-    def telling(one: Spelling, other: Spelling) -> Comparison:
+    def telling(one: Spelling, other: Spelling) -> SpellingTrial:
         comparison = compare(one, other)
         say(comparison)
         return comparison
@@ -235,7 +236,7 @@ def told(compare: Compare) -> Compare:
     return telling
 
 
-def say(comparison: Comparison) -> None:
+def say(comparison: SpellingTrial) -> None:
     """Print a comparison on stderr."""
     change = ", ".join(f"{c} {form}" for c, form in comparison.change.items()) or "nothing"
     beside = ", ".join(f"{c} {form}" for c, form in comparison.against.forms) or "the standard spelling"
@@ -248,7 +249,7 @@ def profile(
     delegate: str,
     best: Spelling,
     facts: Mapping[str, Any],
-    tried: list[Comparison],
+    tried: list[SpellingTrial],
 ) -> str:
     """Return a profile as TOML."""
     lines = [f"description = {_value(description)}", f"delegate = {_value(delegate)}", "", "[forms]"]

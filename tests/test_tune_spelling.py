@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.rewrite.spelling import FORMS, Spelling, read_spelling
-from scripts.spelling_search import Comparison, search
+from scripts.spelling_search import SpellingTrial, search
 from scripts.tune_spelling import main
 from tests import checkpoints
 
@@ -30,10 +30,10 @@ def costing(costs: dict[str, float], failing: str = ""):  # type: ignore[no-unty
     def cost(spelling: Spelling) -> float:
         return prod(costs.get(form, 1.0) for _, form in spelling.forms)
 
-    def compare(one: Spelling, other: Spelling) -> Comparison:
+    def compare(one: Spelling, other: Spelling) -> SpellingTrial:
         if failing and any(form == failing for _, form in one.forms):
-            return Comparison(one, other, None, failure="it is rejected")
-        return Comparison(one, other, cost(one) / cost(other))
+            return SpellingTrial(one, other, None, failure="it is rejected")
+        return SpellingTrial(one, other, cost(one) / cost(other))
 
     return cost, compare
 
@@ -48,12 +48,12 @@ def test_forms_that_do_not_touch_each_other_are_all_found(costs: dict[str, float
 
 
 def test_two_forms_that_only_help_together() -> None:
-    def compare(one: Spelling, other: Spelling) -> Comparison:
+    def compare(one: Spelling, other: Spelling) -> SpellingTrial:
         def cost(spelling: Spelling) -> float:
             pair = spelling["layer_norm"] == "plain", spelling["gelu"] == "builtin"
             return 0.5 if all(pair) else 1.0
 
-        return Comparison(one, other, cost(one) / cost(other))
+        return SpellingTrial(one, other, cost(one) / cost(other))
 
     best = search(compare, 0.995).best
     assert (best["layer_norm"], best["gelu"]) == ("plain", "builtin")
