@@ -1,8 +1,9 @@
-"""Products of two runtime tensors become rank 4 and lose the adj flags, which delegates ignore."""
+"""Products of two runtime tensors become rank 4; TensorFlow Lite's delegate ignores their adj flags."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, op, rule, skip, var
+from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
 PRODUCT = op.BATCH_MATMUL(var("a"), var("b"), adj_x=ANY, adj_y=ANY).named("y")
+SWAPPED = op.TRANSPOSE(var("b"), const("perm"))
 
 
 @rule("lower", PRODUCT)
@@ -14,7 +15,7 @@ def lift_matmul(new: Build, a: Tensor, b: Tensor, y: Tensor) -> Tensor | Skip:
     return new.RESHAPE(new.again(y.maker, left, right), list(y.shape))
 
 
-@rule("lower", PRODUCT)
+@rule("lower", PRODUCT, spells=("attention_key", "transposed"))
 def transpose_matmul(new: Build, a: Tensor, b: Tensor, y: Tensor) -> Tensor | Skip:
     """BATCH_MATMUL(a, b) {adj}  =>  BATCH_MATMUL with an explicit TRANSPOSE"""
     attrs = y.maker.attrs
@@ -25,6 +26,17 @@ def transpose_matmul(new: Build, a: Tensor, b: Tensor, y: Tensor) -> Tensor | Sk
     left = _transposed(new, a) if attrs["adj_x"] else a
     right = _transposed(new, b) if attrs["adj_y"] else b
     return new.BATCH_MATMUL(left, right)
+
+
+@rule("lower", op.BATCH_MATMUL(var("a"), SWAPPED, adj_x=ANY).named("y"), spells=("attention_key", "adj_y"))
+def flag_transposed_matmul(new: Build, a: Tensor, b: Tensor, perm: Tensor, y: Tensor) -> Tensor | Skip:
+    """BATCH_MATMUL(a, TRANSPOSE(b, [.., c, i]))  =>  BATCH_MATMUL(a, TRANSPOSE(b, [.., i, c])) {adj_y}"""
+    *outer, inner, last = perm.values().tolist()
+    if len(b.shape) != 4 or inner != 3:
+        return skip("the transpose is not of the channels of rank 4")
+    order = [*outer, last, inner]
+    rows = b if order == [0, 1, 2, 3] else new.TRANSPOSE(b, order)
+    return new.BATCH_MATMUL(a, rows, adj_x=y.maker.attrs["adj_x"], adj_y=True)
 
 
 def _transposed(new: Build, x: Tensor) -> Tensor:

@@ -25,7 +25,7 @@ class Branch:
         return order
 
 
-@graph_pass("cleanup")
+@graph_pass("cleanup", spells=("projections", "merged"))
 def merge_projections(graph: Graph, target: Target) -> int:
     """CONV_2D(x, q), CONV_2D(x, k), CONV_2D(x, v), each split into heads  =>  SPLIT of CONV_2D(x, [q k v])
 

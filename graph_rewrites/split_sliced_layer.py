@@ -7,7 +7,7 @@ LAYERS = ("CONV_2D", "FULLY_CONNECTED")
 MASKS = ("ellipsis_mask", "new_axis_mask", "shrink_axis_mask")
 
 
-@rule("canonicalize", any_op(*PARTS, name="y"))
+@rule("canonicalize", any_op(*PARTS, name="y"), spells=("gated_layer", "separate"))
 def split_sliced_layer(new: Build, y: Tensor) -> Tensor | Skip:
     """SPLIT or SLICE of CONV_2D or FULLY_CONNECTED, by channels  =>  the layer with those channels only"""
     result = y.maker.operands[1 if y.maker.kind == "SPLIT" else 0]

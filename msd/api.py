@@ -69,8 +69,9 @@ class ConversionOptions(ModelOptions, total=False):
 
     `height` and `width` are in pixels, and `sizes` take their place; `prune` is a budget such as "15%" or
     "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights around
-    pruned units as they are; `jobs` threads read and quantise weights, one per core by default; `force`
-    replaces what the output folder holds.
+    pruned units as they are; `spelling` is a name of configs/spellings/ or a TOML file;
+    `jobs` threads read and quantise weights, one per core by default; `force` replaces what the output folder
+    holds.
     """
 
     recipe: str
@@ -82,6 +83,7 @@ class ConversionOptions(ModelOptions, total=False):
     sizes: Sequence[ImageSize]
     device: str | None
     gelu_clip: float
+    spelling: str
     without: Sequence[str]
     prediction_type: str | None
     networks: str
@@ -195,7 +197,10 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
     """Return the settings of a conversion; raises msd.errors.BadConfig for invalid ones."""
     from msd.conversion.convert import Settings
     from msd.encoding.recipe import DEFAULT, find_recipe
-    from msd.prediction.device import Device, Target, find_device
+    from msd.prediction.device import Device, find_device
+    from msd.rewrite.spelling import DEFAULT as STANDARD
+    from msd.rewrite.spelling import find_spelling
+    from msd.rewrite.target import Target
 
     recipe, device = find_recipe(options.get("recipe", DEFAULT)), options.get("device")
     pruning, calibration = _pruning(recipe, options)
@@ -208,7 +213,11 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         height=options.get("height"),
         width=options.get("width"),
         sizes=tuple(options.get("sizes", ())),
-        target=Target(find_device(device) if device else Device(), options.get("gelu_clip", 10.0)),
+        target=Target(
+            find_device(device) if device else Device(),
+            options.get("gelu_clip", 10.0),
+            find_spelling(options.get("spelling", STANDARD)),
+        ),
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),
         jobs=options.get("jobs"),

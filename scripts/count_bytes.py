@@ -27,6 +27,8 @@ from msd.prediction.gpu_nodes import GpuNode, unfused
 from msd.prediction.registry import delegates
 from msd.prediction.traffic import by_kind, traffic
 from msd.report.counted_traffic import counted_traffic
+from msd.rewrite import Target
+from msd.rewrite.spelling import find_spelling
 from scripts.judge_full_size import random_model
 
 DEVICE = "adreno-740"
@@ -38,8 +40,14 @@ DEVICE = "adreno-740"
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--component", "components", multiple=True, default=("unet",), show_default=True)
 @click.option("--recipe", default="gpu-w8", show_default=True)
+@click.option("--spelling", default="standard", show_default=True)
 def main(
-    folder: Path, models: tuple[str, ...], output: Path, components: tuple[str, ...], recipe: str
+    folder: Path,
+    models: tuple[str, ...],
+    output: Path,
+    components: tuple[str, ...],
+    recipe: str,
+    spelling: str,
 ) -> None:
     """Write the counts of COMPONENTS of each of MODELS, traced into FOLDER, as JSON to OUTPUT."""
     report: dict[str, Any] = {
@@ -48,13 +56,15 @@ def main(
         "machine": platform.machine(),
         "precision": "fp16",
         "recipe": recipe,
+        "spelling": spelling,
         "device of the weights": DEVICE,
         "models": {},
     }
     for model in models:
         for component in components:
             structure = load_structure(folder / model / f"{component}.zip")
-            graph = random_model(structure, component, recipe)[0].main
+            target = Target(spelling=find_spelling(spelling))
+            graph = random_model(structure, component, recipe, target)[0].main
             report["models"].setdefault(model, {})[component] = counts(graph)
     output.write_text(json.dumps(report, indent=1) + "\n", "utf-8")
 

@@ -34,7 +34,7 @@ from msd.ir.weights import Array, Weights
 from msd.judging import judge
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.pruning.prune import prune
-from msd.rewrite import apply
+from msd.rewrite import Target, apply
 from msd.runners.backends.litert_gpu import GpuProcess
 from msd.runners.runner import Conditions
 from msd.sources.binding import tensor_name
@@ -100,7 +100,9 @@ def write_random(structure: Structure, path: Path, component: str, recipe: str) 
     return {**counts, "bytes": path.stat().st_size}
 
 
-def random_model(structure: Structure, component: str, recipe: str) -> tuple[Model, dict[str, int]]:
+def random_model(
+    structure: Structure, component: str, recipe: str, target: Target | None = None
+) -> tuple[Model, dict[str, int]]:
     """Return the rewritten and encoded model, whose random weights are drawn when read, and its counts."""
     drawn = {key: draw(spec, seed) for seed, (key, spec) in enumerate(structure.variables.items())}
     model = with_weights(structure, drawn)
@@ -109,7 +111,7 @@ def random_model(structure: Structure, component: str, recipe: str) -> tuple[Mod
     pruning = settings.pruning_of(STABLE_DIFFUSION)
     if pruning and component in pruning.components:
         pruned = prune({component: model.main}, pruning, partial(stored_bytes, settings.recipe)).removed
-    ledger = apply(model.main, settings.active_rules)
+    ledger = apply(model.main, settings.active_rules, target)
     encode(model.main, settings.recipe, component)
     return model, {"traced": ledger.before, "operations": ledger.after, "parameters pruned": pruned}
 

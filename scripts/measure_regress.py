@@ -82,7 +82,8 @@ def convert(folder: Path, name: str) -> None:
     from msd.conversion.convert import Settings, convert
     from msd.demo import CHECKPOINT
     from msd.encoding.recipe import find_recipe
-    from msd.prediction.device import Device, Target
+    from msd.prediction.device import Device
+    from msd.rewrite import Target
 
     clip = float(name.removeprefix("clip-")) if name.startswith("clip-") else 10.0
     recipe = find_recipe(BASE if name.startswith("clip-") else name)

@@ -255,6 +255,8 @@ HINTS: dict[str, dict[str, Callable[..., Any]]] = {
     "fold_shift": {"w": _one_by_one, "shift": lambda g, x: floats(g, x.shape[-1])},
     "lift_matmul": {"a": shape(2, 6, 8), **PRODUCT},
     "transpose_matmul": {"a": shape(2, 3, 6, 8), **PRODUCT},
+    "flag_transposed_matmul": {"a": shape(2, 3, 6, 8), "b": shape(2, 5, 3, 8), "perm": ints(0, 2, 3, 1)},
+    "attend_in_turn": {"q": shape(2, 3, 6, 8), "k": _transposed, "v": shape(2, 3, 5, 4)},
     "lower_group_norm": {
         "x": shape(*WIDE),
         "grouping": _split_channels,
@@ -266,6 +268,7 @@ HINTS: dict[str, dict[str, Callable[..., Any]]] = {
         "ungrouping": _as_input,
     },
     "lower_layer_norm": {"axes": _last, "axes2": _last, **NORMAL},
+    "lower_plain_layer_norm": {"axes": _last, "axes2": _last, **NORMAL},
     "raise_rank": {"x": lambda g, x: g.one_of([(8,), (3, 8), (2, 6, 8)]), "y": lambda g, x: x.shape},
     "raise_rank_of_reduction": {"x": lambda g, x: g.one_of([(8,), (3, 8), (2, 6, 8)]), "axes": _last},
     "resize_upsample": {

@@ -20,8 +20,8 @@ from msd.cli.report import report
 from msd.judging import judge
 from msd.models.structure_cache import structure_of
 from msd.parity import psnr
-from msd.prediction.device import Device, Target
-from msd.rewrite import Ledger
+from msd.prediction.device import Device
+from msd.rewrite import Ledger, Target
 from msd.runners.interpreter import Interpreter
 from msd.sources.binding import bind
 from msd.sources.diffusers import open_folder

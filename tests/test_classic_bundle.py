@@ -23,9 +23,10 @@ from msd.conversion.convert import Settings, convert, plan
 from msd.encoding.recipe import find_recipe, read_recipe
 from msd.errors import BadBundle, OutputExists
 from msd.judging import judge
-from msd.prediction.device import Device, Target, find_device, shipped
+from msd.prediction.device import Device, find_device, shipped
 from msd.report.examine import examine
 from msd.report.phrases import fails
+from msd.rewrite import Target
 from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
 from msd.runners.registry import find_backend

@@ -180,6 +180,32 @@ def test_a_convolution_counts_its_windows(
     )
 
 
+@FEW
+@given(
+    kernel=st.tuples(st.integers(1, 4), st.integers(1, 4)),
+    stride=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    padding=st.sampled_from(["SAME", "VALID"]),
+    multiplier=st.integers(1, 2),
+)
+@pytest.mark.parametrize("kind", ["AVERAGE_POOL_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D"])
+def test_pools_and_depthwise_convolutions_count_their_windows(
+    kind: str, kernel: tuple[int, int], stride: tuple[int, int], padding: str, multiplier: int
+) -> None:
+    steps = {"stride_h": stride[0], "stride_w": stride[1], "padding": padding}
+    if kind == "DEPTHWISE_CONV_2D":
+        filters, bias = (
+            np.ones((1, *kernel, 3 * multiplier), np.float32),
+            np.zeros(3 * multiplier, np.float32),
+        )
+        check(
+            lambda new, x: new.DEPTHWISE_CONV_2D(x, filters, bias, depth_multiplier=multiplier, **steps),
+            ((2, 7, 5, 3), "FLOAT32"),
+        )
+        return
+    sides = {"filter_height": kernel[0], "filter_width": kernel[1]}
+    check(lambda new, x: getattr(new, kind)(x, **sides, **steps), ((2, 7, 5, 3), "FLOAT32"))
+
+
 def test_conv_whose_window_is_the_picture() -> None:
     conv(4, 6, 3, 5, (4, 6), padding="VALID", stride_h=1, stride_w=1)
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from msd.encoding import recipe
 from msd.errors import BadConfig
-from msd.prediction.device import FIGURES, LIMITS, ConvSize, Device, Target, find_device, read_device, shipped
+from msd.prediction.device import FIGURES, LIMITS, ConvSize, Device, find_device, read_device, shipped
+from msd.rewrite import Target
 
 ROOT = Path(__file__).parents[1]
 DEVICES = sorted((ROOT / "configs" / "devices").glob("*.toml"))

@@ -16,11 +16,11 @@ from msd.bundle import open_bundle
 from msd.conversion.convert import Settings, convert
 from msd.demo import CHECKPOINT, score
 from msd.encoding.recipe import find_recipe
-from msd.prediction.device import Target
 from msd.regress import metrics
 from msd.regress.compare import Result
 from msd.regress.regression import guard
 from msd.regress.suite import find_suite, read_suite
+from msd.rewrite import Target
 from msd.runtime.pipeline import Pipeline
 from tests.faults import edited, scaled, swapped, untouched
 

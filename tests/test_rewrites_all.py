@@ -6,6 +6,7 @@ import ast
 import copy
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from msd.ir import Graph, Signature
 from msd.ir.weights import Array
 from msd.prediction.device import Device
 from msd.rewrite import Ledger, Target, apply
+from msd.rewrite.spelling import FORMS, spelling_of
 from tests.around import RULES, graphs_around
 from tests.harness import assert_close, evaluate, feeds_for, fingerprint, interface
 
@@ -30,6 +32,8 @@ TESTS = Path(__file__).parent / "rewrites"
 TARGET = Target(Device("small", image2d_height=20, winograd_tiles=1000))
 """On this device 3x3 convolutions of more than 8 channels are too large, so that they are serialised."""
 
+SPELLINGS = st.fixed_dictionaries({construct: st.sampled_from(forms) for construct, forms in FORMS.items()})
+
 EXAMPLES = 25
 LEFT_OUT = [HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large]
 
@@ -39,6 +43,13 @@ PLACEABLE = [n for n in RULES if not n.startswith(("trust_index", "use_embedding
 
 SETS = st.just(set(RULES)) | st.sets(st.sampled_from(list(RULES)))
 """All rewrites, or any of them: people may switch them off."""
+
+
+def target_with(forms: dict[str, str], name: str) -> Target:
+    """Return the target with these forms, but for that which the rewrite called `name` writes."""
+    spells = RULES[name].spells
+    spelled = dict([spells]) if spells else {}
+    return replace(TARGET, spelling=spelling_of("drawn", {**forms, **spelled}))
 
 
 def explore(examples: int) -> settings:
@@ -79,15 +90,15 @@ def test_meaning_interface_and_accounts_are_kept(name: str) -> None:
     exercised = 0
 
     @explore(EXAMPLES)
-    @given(graphs_around(name, PLACEABLE), SETS, st.randoms(use_true_random=False))
-    def run(graph: Graph, others: set[str], shuffler: random.Random) -> None:
+    @given(graphs_around(name, PLACEABLE), SETS, SPELLINGS, st.randoms(use_true_random=False))
+    def run(graph: Graph, others: set[str], forms: dict[str, str], shuffler: random.Random) -> None:
         nonlocal exercised
         names = sorted({name, *others})
         shuffler.shuffle(names)
         feeds, ports, before = feeds_for(graph, scale=4), interface(graph), str(graph)
         want = numbers(graph, feeds)
         feeds |= sinusoids(graph, feeds)
-        ledger = apply(graph, [RULES[n] for n in names], TARGET)
+        ledger = apply(graph, [RULES[n] for n in names], target_with(forms, name))
         exercised += bool(fired(ledger, name))
         text = f"\n{before}\n=> {names}\n{graph}"
         assert_close(evaluate(graph, fed(graph, feeds)), want, 1e-4, text)
@@ -102,13 +113,14 @@ def test_meaning_interface_and_accounts_are_kept(name: str) -> None:
 @pytest.mark.parametrize("name", RULES)
 def test_order_inside_a_phase_does_not_matter(name: str) -> None:
     @explore(EXAMPLES)
-    @given(graphs_around(name, PLACEABLE), st.randoms(use_true_random=False))
-    def run(graph: Graph, shuffler: random.Random) -> None:
+    @given(graphs_around(name, PLACEABLE), SPELLINGS, st.randoms(use_true_random=False))
+    def run(graph: Graph, forms: dict[str, str], shuffler: random.Random) -> None:
+        target = target_with(forms, name)
         one, two = graph, copy.deepcopy(graph)
         before, shuffled = str(graph), list(RULES)
         shuffler.shuffle(shuffled)
-        apply(one, list(RULES.values()), TARGET)
-        apply(two, [RULES[n] for n in shuffled], TARGET)
+        apply(one, list(RULES.values()), target)
+        apply(two, [RULES[n] for n in shuffled], target)
         text = f"\n{before}\n=>\n{one}\n=> {shuffled}\n{two}"
         assert fingerprint(one) == fingerprint(two), text
 
@@ -120,11 +132,11 @@ def test_a_second_run_finds_nothing_to_do(name: str) -> None:
     """But for what stood behind duplicates: phases run once, and the last one merges those."""
 
     @explore(EXAMPLES)
-    @given(graphs_around(name))
-    def run(graph: Graph) -> None:
-        before = str(graph)
-        first = apply(graph, list(RULES.values()), TARGET)
-        again = apply(graph, list(RULES.values()), TARGET).fired
+    @given(graphs_around(name), SPELLINGS)
+    def run(graph: Graph, forms: dict[str, str]) -> None:
+        before, target = str(graph), target_with(forms, name)
+        first = apply(graph, list(RULES.values()), target)
+        again = apply(graph, list(RULES.values()), target).fired
         assert not again or fired(first, "merge_duplicates"), f"\n{before}\n=>\n{graph}"
 
     run()

@@ -116,6 +116,13 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     help="The target GPU: a name of configs/devices/, or a .toml file like those.  [default: adreno-740]",
 )
 @click.option(
+    "--spelling",
+    metavar="NAME|FILE",
+    default="standard",
+    show_default=True,
+    help="The forms of the graph's constructs: a name of configs/spellings/, or a .toml file like those.",
+)
+@click.option(
     "--without",
     multiple=True,
     callback=_rewrites,
@@ -159,6 +166,7 @@ def convert(
     prediction_type: str | None,
     gelu_clip: float,
     device: str | None,
+    spelling: str,
     without: tuple[str, ...],
     prune: str | None,
     calibration: Path | None,
@@ -197,6 +205,7 @@ def convert(
         sizes=sizes,
         device=device,
         gelu_clip=gelu_clip,
+        spelling=spelling,
         without=without,
         **model,
         prediction_type=prediction_type,

@@ -83,7 +83,7 @@ def source_of(checkpoint: Checkpoint, components: Collection[str]) -> Source:
 def configuration_of(job: Job) -> Configuration:
     """Return the settings of a conversion as the manifest records them."""
     height, width = job.size.pixels
-    recipe = job.settings.recipe
+    recipe, spelling = job.settings.recipe, job.settings.target.spelling
     return Configuration(
         height=height,
         width=width,
@@ -93,6 +93,7 @@ def configuration_of(job: Job) -> Configuration:
         prompt_chunks=job.settings.prompt_chunks,
         components={name: to_json(asdict(config)) for name, config in job.checkpoint.configs.items()},
         sizes=image_sizes(job) if len(job.sizes) > 1 else (),
+        spelling=spelling.name if spelling.forms else "",
     )
 
 

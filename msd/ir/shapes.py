@@ -90,17 +90,33 @@ def _window(size: int, kernel: int, stride: int, dilation: int, padding: str) ->
 
 def conv_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
     """NHWO for an input NHWC and filters OHWI."""
-    (n, h, w, c), (o, kh, kw, i) = inputs[0].shape, inputs[1].shape
+    c, (o, kh, kw, i) = inputs[0].shape[3], inputs[1].shape
     if c % i:
         raise ValueError(f"CONV_2D of {c} channels by a filter over {i}")
-    return [
-        (
-            n,
-            _window(h, kh, attrs["stride_h"], attrs["dilation_h_factor"], attrs["padding"]),
-            _window(w, kw, attrs["stride_w"], attrs["dilation_w_factor"], attrs["padding"]),
-            o,
-        )
-    ]
+    return _windows(inputs[0].shape, (kh, kw), o, attrs)
+
+
+def depthwise_conv_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
+    """NHWO for an input NHWC and filters 1HWO, where C divides O."""
+    c, (_, kh, kw, o) = inputs[0].shape[3], inputs[1].shape
+    if o % c:
+        raise ValueError(f"DEPTHWISE_CONV_2D of {c} channels to {o}")
+    return _windows(inputs[0].shape, (kh, kw), o, attrs)
+
+
+def pool_2d(inputs: Any, attrs: Attrs) -> list[Shape]:
+    """NHWC with a place for each window of `filter_height` by `filter_width`."""
+    shape = inputs[0].shape
+    return _windows(shape, (attrs["filter_height"], attrs["filter_width"]), shape[3], attrs)
+
+
+def _windows(image: Shape, kernel: tuple[int, int], channels: int, attrs: Attrs) -> list[Shape]:
+    """Return the result's shape, with one place for each window."""
+    n, h, w, _ = image
+    dilations = attrs.get("dilation_h_factor", 1), attrs.get("dilation_w_factor", 1)
+    rows = _window(h, kernel[0], attrs["stride_h"], dilations[0], attrs["padding"])
+    columns = _window(w, kernel[1], attrs["stride_w"], dilations[1], attrs["padding"])
+    return [(n, rows, columns, channels)]
 
 
 def embedding_lookup(inputs: Any, attrs: Attrs) -> list[Shape]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -180,14 +180,6 @@ def _equal_parts(channels: int) -> list[int]:
     pixels, rest = divmod(channels, 4)
     small = [n for n in range(1, math.isqrt(max(pixels, 0)) + 1) if not rest and pixels % n == 0]
     return sorted({1, *small, *(pixels // n for n in small)})
-
-
-@dataclass(frozen=True)
-class Target:
-    """The target of the rewrites; `gelu_clip` is the M of clipped GELU (arXiv 2307.01193, section 3.1)."""
-
-    device: Device = field(default_factory=Device)
-    gelu_clip: float = 10.0
 
 
 def shipped() -> list[str]:

@@ -3,7 +3,7 @@
 from msd.ir import Build, Graph, Op, Tensor
 from msd.ir.opset import SIDE_EFFECTS
 from msd.ir.weights import SMALL, Array, Weights, joined_sources
-from msd.prediction.device import ConvSize, Target
+from msd.prediction.device import ConvSize
 from msd.rewrite.driver import (
     PHASES,
     GraphPass,
@@ -19,6 +19,7 @@ from msd.rewrite.driver import (
     skip,
 )
 from msd.rewrite.pattern import ANY, Match, Pat, any_op, const, match, op, var
+from msd.rewrite.target import Target
 
 __all__ = [
     "ANY",

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from msd.ir import Build, Graph, Op, Tensor
 from msd.ledger import ComponentLedger, ComponentPruning, RewriteEffect, SkipCount, StoredWeights
-from msd.prediction.device import Target
 from msd.rewrite.pattern import Match, Pat, match
+from msd.rewrite.spelling import FORMS
+from msd.rewrite.target import Target
 
 PHASES = ("canonicalize", "fuse", "lower", "cleanup")
 """The order in which rules run; within a phase the order does not matter."""
@@ -33,7 +34,10 @@ skip = Skip
 
 @dataclass(frozen=True)
 class Rule:
-    """A rewrite of matches of a pattern. `shared`: inner results may have other readers and stay for them."""
+    """A rewrite of matches of a pattern. `shared`: inner results may have other readers and stay for them.
+
+    `spells`: the construct and the form of it that the rewrite writes, if another spelling does without it.
+    """
 
     name: str
     phases: tuple[str, ...]
@@ -41,6 +45,7 @@ class Rule:
     build: Callable[..., Tensor | Skip]
     shared: bool = False
     wants_target: bool = False
+    spells: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class GraphPass:
     phases: tuple[str, ...]
     change: Callable[..., int]
     wants_target: bool = False
+    spells: tuple[str, str] | None = None
 
 
 Rewrite = Rule | GraphPass
@@ -71,10 +77,19 @@ def _checked_phases(function: Callable[..., object], phases: str) -> tuple[str, 
     return chosen
 
 
+def _checked_form(function: Callable[..., object], spells: tuple[str, str] | None) -> tuple[str, str] | None:
+    if spells and spells[1] not in FORMS.get(spells[0], ()):
+        raise ValueError(f"{function.__name__} spells {spells}, which is no form in msd/rewrite/spelling.py")
+    return spells
+
+
 def rule(
-    phases: str, pattern: Pat, *, shared: bool = False
+    phases: str, pattern: Pat, *, shared: bool = False, spells: tuple[str, str] | None = None
 ) -> Callable[[Callable[..., Tensor | Skip]], Rule]:
-    """Turn `def name(new, <names in the pattern>[, target])` into a rule of `phases` (space-separated)."""
+    """Turn `def name(new, <names in the pattern>[, target])` into a rule of `phases` (space-separated).
+
+    One that `spells` a construct in a form, as in ("gelu", "clipped"), runs if the target's spelling has it.
+    """
 
     if not pattern.kinds:
         raise TypeError("a rule's pattern must be the result of an operator")
@@ -94,12 +109,15 @@ def rule(
             build=build,
             shared=shared,
             wants_target="target" in parameters,
+            spells=_checked_form(build, spells),
         )
 
     return wrap
 
 
-def graph_pass(phases: str) -> Callable[[Callable[..., int]], GraphPass]:
+def graph_pass(
+    phases: str, *, spells: tuple[str, str] | None = None
+) -> Callable[[Callable[..., int]], GraphPass]:
     """Turn `def name(graph[, target]) -> int` into a rewrite of the whole graph, in `phases`."""
 
     def wrap(change: Callable[..., int]) -> GraphPass:
@@ -110,7 +128,11 @@ def graph_pass(phases: str) -> Callable[[Callable[..., int]], GraphPass]:
                 f"pass {change.__name__} takes {parameters}; it must take graph and, optionally, target"
             )
         return GraphPass(
-            name=change.__name__, phases=chosen, change=change, wants_target="target" in parameters
+            name=change.__name__,
+            phases=chosen,
+            change=change,
+            wants_target="target" in parameters,
+            spells=_checked_form(change, spells),
         )
 
     return wrap
@@ -185,15 +207,18 @@ class RuleError(Exception):
 def apply(graph: Graph, rules: Sequence[Rewrite], target: Target | None = None) -> Ledger:
     """Run `rules` phase by phase, each until none fires, verify the graph after each, return the ledger.
 
-    First removes operators that nothing needs, which the ledger calls `remove_dead`. Raises RuleError when a
+    Rewrites that spell a construct in another form than the target's spelling has do not run. First removes
+    operators that nothing needs, which the ledger calls `remove_dead`. Raises RuleError when a
     rule violates its contract or a phase never ends.
     """
     ledger = Ledger(len(graph.ops), 0, {r.name: LedgerEntry(r.name) for r in rules})
     _remove_dead(graph, ledger)
+    target = target or Target()
+    spelled = [r for r in rules if r.spells is None or target.spelling[r.spells[0]] == r.spells[1]]
     for phase in PHASES:
-        chosen = [r for r in rules if phase in r.phases]
+        chosen = [r for r in spelled if phase in r.phases]
         if chosen:
-            _run_phase(_Driver(graph, chosen, target or Target(), ledger))
+            _run_phase(_Driver(graph, chosen, target, ledger))
             graph.verify()
     ledger.after = len(graph.ops)
     return ledger

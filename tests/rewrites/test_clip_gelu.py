@@ -7,11 +7,12 @@ from math import pi, sqrt
 import numpy as np
 import pytest
 
-from graph_rewrites.clip_gelu import clip_gelu
+from graph_rewrites.clip_gelu import clip_gelu, clip_gelu_slope
 from msd.ir import Build, Graph, Tensor
 from msd.rewrite import Target, apply
+from msd.rewrite.spelling import spelling_of
 from tests.half import in_half, overflowed
-from tests.harness import build, check_no_rewrite, check_rewrite, evaluate
+from tests.harness import build, check_no_rewrite, check_rewrite, check_untouched, evaluate
 
 GRID = np.concatenate([np.linspace(-60, 60, 2401), [-10, 10, -9.999, 10.001, 0]]).astype(np.float32)
 
@@ -79,3 +80,52 @@ def test_not_of_other_types() -> None:
     new, x = Build(), Tensor("x", (2, 3), "FLOAT16")
     graph = Graph([x], [new.GELU(x)], new.ops)
     check_no_rewrite([clip_gelu], graph, because="is not clipped")
+
+
+SLOPE = spelling_of("", {"gelu": "clipped_slope"})
+
+
+def clipped_slope(clip: float):  # type: ignore[no-untyped-def]
+    a = 2 * sqrt(2 / pi)
+
+    def spell(new: Build, x: Tensor) -> Tensor:
+        c = new.MUL(x, 1 / clip, fused_activation_function="RELU_N1_TO_1")
+        slope = new.ADD(new.MUL(new.MUL(c, c), 0.044715 * a * clip**2), a)
+        return new.MUL(x, new.LOGISTIC(new.MUL(x, slope)))
+
+    return spell
+
+
+@pytest.mark.parametrize("clip", [7.0, 10.0, 15.5])
+def test_a_clipped_slope_far_beyond_the_clip(clip: float) -> None:
+    check_rewrite(
+        [clip_gelu_slope],
+        lambda new, x: new.GELU(x, approximate=True),
+        clipped_slope(clip),
+        target=Target(gelu_clip=clip, spelling=SLOPE),
+        feeds={"x": GRID.reshape(2, 1203)},
+        tolerance=1e-6,
+        x=(2, 1203),
+    )
+
+
+def test_half_precision_holds_the_clipped_slope() -> None:
+    """Up to 7500; beyond, the sigmoid's argument is infinite, and the sigmoid what it is there: 0 or 1."""
+    x = np.linspace(-7400, 7400, 4001).astype(np.float16).astype(np.float32)
+    graph = build(lambda new, x: new.GELU(x, approximate=True), x=x.shape)
+    want = evaluate(graph, {"x": x})[0]
+    apply(graph, [clip_gelu_slope], Target(spelling=SLOPE))
+    results = in_half(graph, {"x": x})
+    assert overflowed(results) == []
+    np.testing.assert_allclose(results[graph.outputs[0]], want, atol=0.02, rtol=2e-3)
+
+
+def test_a_slope_of_other_types_stays() -> None:
+    new, x = Build(), Tensor("x", (2, 3), "FLOAT16")
+    graph = Graph([x], [new.GELU(x)], new.ops)
+    check_no_rewrite([clip_gelu_slope], graph, because="is not clipped", target=Target(spelling=SLOPE))
+
+
+def test_a_builtin_gelu_stays() -> None:
+    target = Target(spelling=spelling_of("", {"gelu": "builtin"}))
+    check_untouched([clip_gelu, clip_gelu_slope], lambda new, x: new.GELU(x), target=target, x=(2, 3))

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from graph_rewrites.lift_matmul import lift_matmul, transpose_matmul
-from tests.harness import check_no_rewrite, check_rewrite
+from graph_rewrites.lift_matmul import flag_transposed_matmul, lift_matmul, transpose_matmul
+from msd.rewrite import Target
+from msd.rewrite.spelling import spelling_of
+from tests.harness import check_no_rewrite, check_rewrite, check_untouched
 
 FLAGS = [(False, True), (True, False), (True, True)]
 
@@ -90,4 +92,63 @@ def test_rank_3_is_lifted_before_flags_are_looked_at() -> None:
         lambda new, a, b: new.BATCH_MATMUL(a, b, adj_x=True),
         because=because,
         **shapes(True, False, 2),
+    )
+
+
+ADJ_Y = Target(spelling=spelling_of("", {"attention_key": "adj_y"}))
+
+
+@pytest.mark.parametrize("adj_x", [False, True])
+def test_a_transposed_key_becomes_a_flag(adj_x: bool) -> None:
+    check_rewrite(
+        [flag_transposed_matmul],
+        lambda new, a, b: new.BATCH_MATMUL(a, new.TRANSPOSE(b, [0, 2, 3, 1]), adj_x=adj_x),
+        lambda new, a, b: new.BATCH_MATMUL(a, new.TRANSPOSE(b, [0, 2, 1, 3]), adj_x=adj_x, adj_y=True),
+        target=ADJ_Y,
+        a=(2, 4, 5, 3) if adj_x else (2, 4, 3, 5),
+        b=(2, 7, 4, 5),
+    )
+
+
+def test_a_flag_takes_the_place_of_a_transpose() -> None:
+    check_rewrite(
+        [flag_transposed_matmul],
+        lambda new, a, b: new.BATCH_MATMUL(a, new.TRANSPOSE(b, [0, 1, 3, 2])),
+        lambda new, a, b: new.BATCH_MATMUL(a, b, adj_y=True),
+        target=ADJ_Y,
+        a=(2, 4, 3, 5),
+        b=(2, 4, 7, 5),
+    )
+
+
+@pytest.mark.parametrize(("perm", "b"), [([0, 2, 1, 3], (2, 5, 4, 7)), ([1, 0, 2, 3], (4, 2, 5, 7))])
+def test_other_transposes_stay(perm: list[int], b: tuple[int, ...]) -> None:
+    """The matrix's rows are the tensor's last axis: a flag would need another transpose."""
+    check_no_rewrite(
+        [flag_transposed_matmul],
+        lambda new, a, b: new.BATCH_MATMUL(a, new.TRANSPOSE(b, perm)),
+        because="the transpose is not of the channels of rank 4",
+        target=ADJ_Y,
+        a=(2, 4, 3, 5),
+        b=b,
+    )
+
+
+def test_rank_3_gets_no_flag() -> None:
+    check_no_rewrite(
+        [flag_transposed_matmul],
+        lambda new, a, b: new.BATCH_MATMUL(a, new.TRANSPOSE(b, [0, 2, 1])),
+        because="the transpose is not of the channels of rank 4",
+        target=ADJ_Y,
+        a=(2, 3, 5),
+        b=(2, 7, 5),
+    )
+
+
+def test_flags_stay_where_the_spelling_has_them() -> None:
+    check_untouched(
+        [transpose_matmul],
+        lambda new, a, b: new.BATCH_MATMUL(a, b, adj_y=True),
+        target=ADJ_Y,
+        **shapes(False, True, 2, 4),
     )

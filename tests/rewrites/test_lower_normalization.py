@@ -8,10 +8,17 @@ import numpy as np
 import pytest
 import torch
 
-from graph_rewrites.lower_normalization import lower_group_norm, lower_layer_norm
+from graph_rewrites.lower_normalization import (
+    lower_group_norm,
+    lower_layer_norm,
+    lower_plain_layer_norm,
+)
 from msd.ir import Build, Tensor
 from msd.ir.weights import Array
-from msd.rewrite import apply
+from msd.prediction.fusion import fused
+from msd.prediction.registry import delegates
+from msd.rewrite import Target, apply
+from msd.rewrite.spelling import FORMS, spelling_of
 from tests.half import in_half, overflowed
 from tests.harness import Spell, build, check_no_rewrite, evaluate, interface, normal
 
@@ -65,14 +72,14 @@ def torch_layer_norm(x: Array, gamma: Array, beta: Array, eps: float) -> Array:
     return np.asarray(torch.nn.functional.layer_norm(first, (x.shape[-1],), *constants, eps).numpy())
 
 
-def lowered(rule: Any, spell: Spell, x: Array) -> Array:
+def lowered(rule: Any, spell: Spell, x: Array, **forms: str) -> Array:
     """Return the numbers after the rule fired once; it leaves no rank above 4 and the interface as it was."""
-    graph = build(spell, x=x.shape)
+    graph, target = build(spell, x=x.shape), Target(spelling=spelling_of("", forms))
     ports = interface(graph)
-    assert apply(graph, [rule]).fired == 1
+    assert apply(graph, [rule], target).fired == 1
     assert max(len(t.shape) for o in graph.ops for t in o.outputs) <= 4
     assert interface(graph) == ports
-    assert not apply(graph, [rule]).fired
+    assert not apply(graph, [rule], target).fired
     return evaluate(graph, {"x": x})[0]
 
 
@@ -220,3 +227,94 @@ def test_not_when_the_mean_is_also_an_output() -> None:
         return y, new.ops[0].outputs[0]
 
     check_no_rewrite([lower_layer_norm], before, because="the inner MEAN is also used elsewhere", x=(2, 3, 5))
+
+
+MEANS = pytest.mark.parametrize("mean", FORMS["group_mean"])
+VARIANCES = pytest.mark.parametrize("variance", FORMS["group_variance"])
+
+
+@MEANS
+@VARIANCES
+@pytest.mark.parametrize(
+    "shape", [(2, 3, 5, 12), (1, 16, 24, 8), (2, 1, 1, 12), (1, 11, 26, 20), (1, 64, 6, 4)], ids=str
+)
+def test_every_form_of_group_norm_equals_torch(mean: str, variance: str, shape: tuple[int, ...]) -> None:
+    """Sides that eight divides, that are prime, that are one."""
+    x, (gamma, beta) = normal(*shape) * 3 + 1, constants(shape[3])
+    forms = {"group_mean": mean, "group_variance": variance}
+    got = lowered(lower_group_norm, group_norm(4, gamma, beta), x, **forms)
+    np.testing.assert_allclose(got, torch_group_norm(x, 4, gamma, beta, 1e-5), atol=1e-5)
+
+
+@MEANS
+@VARIANCES
+@pytest.mark.parametrize("eps", [1e-6, 1e-3])
+def test_every_form_keeps_epsilon(mean: str, variance: str, eps: float) -> None:
+    x, (gamma, beta) = normal(2, 3, 5, 12) * 1e-2, constants(12)
+    forms = {"group_mean": mean, "group_variance": variance}
+    got = lowered(lower_group_norm, group_norm(4, gamma, beta, eps), x, **forms)
+    np.testing.assert_allclose(got, torch_group_norm(x, 4, gamma, beta, eps), atol=1e-5)
+
+
+@VARIANCES
+@pytest.mark.parametrize("mean", ["mean", "groups_first"])
+def test_float16_holds_every_form(mean: str, variance: str) -> None:
+    x, (gamma, beta) = np.clip(600 * normal(2, 8, 6, 32), -1000, 1000), constants(32)
+    graph = build(group_norm(4, gamma, beta), x=x.shape)
+    forms = {"group_mean": mean, "group_variance": variance}
+    apply(graph, [lower_group_norm], Target(spelling=spelling_of("", forms)))
+    found = in_half(graph, {"x": x})
+    assert overflowed(found) == []
+    want = torch_group_norm(x, 4, gamma, beta, 1e-5)
+    np.testing.assert_allclose(found[graph.outputs[0]], want, atol=0.02)
+
+
+def test_depthwise_steps_are_small() -> None:
+    """64 by 24 places take two steps of at most eight a side, and the filters are small."""
+    graph = build(group_norm(4, *constants(8)), x=(1, 64, 24, 8))
+    apply(graph, [lower_group_norm], Target(spelling=spelling_of("", {"group_mean": "depthwise"})))
+    filters = [o.operands[1].shape for o in graph.ops if o.kind == "DEPTHWISE_CONV_2D"]
+    assert filters == [(1, 8, 8, 8), (1, 8, 3, 8)] * 2
+
+
+def test_squared_differences_stand_in_a_row() -> None:
+    """What reads x after its mean is ready but for x, so that delegates join each row to one dispatch."""
+    graph = build(group_norm(4, *constants(8)), x=(1, 6, 5, 8))
+    form = {"group_variance": "squared_difference"}
+    apply(graph, [lower_group_norm], Target(spelling=spelling_of("", form)))
+    kinds = [o.kind for o in graph.ops]
+    assert kinds == [
+        *("MEAN", "CONV_2D", "CONV_2D", "MUL", "MUL", "SQUARED_DIFFERENCE"),
+        *("MEAN", "CONV_2D", "RSQRT", "CONV_2D", "SUB", "MUL", "ADD"),
+    ]
+
+
+@pytest.mark.parametrize("shape", [(7,), (2, 7), (2, 3, 10), (2, 3, 5, 4)])
+@pytest.mark.parametrize("spread", [1e-2, 3.0])
+def test_a_plain_layer_norm_equals_torch(shape: tuple[int, ...], spread: float) -> None:
+    x, (gamma, beta) = (normal(*shape) + 1) * spread, constants(shape[-1])
+    got = lowered(lower_plain_layer_norm, layer_norm(gamma, beta), x, layer_norm="plain")
+    np.testing.assert_allclose(got, torch_layer_norm(x, gamma, beta, 1e-5), atol=1e-5)
+
+
+def test_a_plain_layer_norm_is_one_dispatch() -> None:
+    """Both delegates know it; gamma and beta are linked to it."""
+    graph = build(layer_norm(*constants(8)), x=(1, 1, 6, 8))
+    apply(graph, [lower_plain_layer_norm], Target(spelling=spelling_of("", {"layer_norm": "plain"})))
+    for name, delegate in delegates().items():
+        assert len(fused(graph, delegate)) == 1, name
+
+
+@pytest.mark.parametrize(
+    ("spell", "because"),
+    [
+        (lambda new, x: normalised(new, x, [1], *map(new.const, constants(4)), 1e-5, False), "last axis"),
+        (
+            lambda new, x: normalised(new, x, [2], new.const(normal(1)), new.const(normal(4)), 1e-5, False),
+            NOT_CONSTANTS,
+        ),
+    ],
+)
+def test_a_plain_layer_norm_is_over_the_last_axis(spell: Any, because: str) -> None:
+    target = Target(spelling=spelling_of("", {"layer_norm": "plain"}))
+    check_no_rewrite([lower_plain_layer_norm], spell, because, target=target, x=(2, 3, 4))

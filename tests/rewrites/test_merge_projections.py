@@ -11,6 +11,7 @@ from graph_rewrites.merge_projections import merge_projections
 from msd.ir import Build, Tensor
 from msd.prediction.device import Device
 from msd.rewrite import Target
+from msd.rewrite.spelling import spelling_of
 from tests.harness import Ints, check_rewrite, check_untouched, conv, normal
 
 HEADS, WIDTH, PLACES = 3, 4, 5
@@ -173,3 +174,12 @@ def test_not_an_order_that_is_not_known() -> None:
         return total
 
     check_untouched([merge_projections], before, x=(1, 2, 3, 7), perm=Ints((4,)))
+
+
+def test_projections_stay_apart_where_the_spelling_has_them_so() -> None:
+    def before(new: Build, x: Tensor) -> tuple[Tensor, ...]:
+        shape = [2, PLACES, HEADS, WIDTH]
+        return tuple(cut(new, projected(new, x, seed), shape, perm) for seed, perm in enumerate(QKV))
+
+    target = Target(spelling=spelling_of("", {"projections": "separate"}))
+    check_untouched([merge_projections], before, target=target, x=(2, 1, PLACES, 7))

@@ -8,11 +8,14 @@ import pytest
 
 from graph_rewrites.split_sliced_layer import split_sliced_layer
 from msd.ir import Build, Tensor
+from msd.rewrite import Target
+from msd.rewrite.spelling import spelling_of
 from tests.harness import (
     Ints,
     Spell,
     check_no_rewrite,
     check_rewrite,
+    check_untouched,
     conv,
     dense,
     normal,
@@ -192,3 +195,15 @@ def test_not_a_range_that_is_not_known(kind: str) -> None:
     check_no_rewrite(
         [split_sliced_layer], before, NOT_RANGE, x=(2, 3, 5), at=Ints((3,) if kind == "SLICE" else (1,))
     )
+
+
+def test_a_split_layer_stays_where_the_spelling_has_it() -> None:
+    filters, bias = normal(6, 1, 1, 5), normal(6)
+
+    def before(new, x):  # type: ignore[no-untyped-def]
+        layer = new.CONV_2D(x, new.const(filters), new.const(bias), padding="VALID", stride_h=1, stride_w=1)
+        first, second = new.SPLIT(3, layer, 2)
+        return new.MUL(first, second)
+
+    target = Target(spelling=spelling_of("", {"gated_layer": "split"}))
+    check_untouched([split_sliced_layer], before, target=target, x=(2, 3, 4, 5))
