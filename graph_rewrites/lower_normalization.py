@@ -13,8 +13,14 @@ SCALE = 1 / 8
 GAIN = 2
 """The factor on a group's deviation; without it float16 rounds an epsilon of 1e-6 to zero."""
 
+LARGE = 64 * 64
+"""The places beyond which a mean over both axes at once has too few work items to fill a large GPU."""
+
 STEP = 8
 """The most places a side that one depthwise convolution averages; its filters have that squared a channel."""
+
+WIDEST = 1280
+"""The most channels of a square filter, which has as many weights as they have squared."""
 
 X = var("x")
 GROUPED = op.RESHAPE(X, const("grouping"), new_shape=ANY).named("grouped")
@@ -42,6 +48,13 @@ def _spread(channels: int, groups: int, gain: float = 1) -> Weights:
     return Weights.of((member * np.float32(gain)).reshape(channels, 1, 1, groups))
 
 
+@cache
+def _square(channels: int, groups: int, gain: float = 1) -> Weights:
+    """Return the filter (channels, 1, 1, channels) of the average of each channel's group, times `gain`."""
+    average = _average(channels, groups, gain).load().reshape(groups, channels)
+    return Weights.of(average.repeat(channels // groups, axis=0).reshape(channels, 1, 1, channels))
+
+
 def _pointwise(new: Build, x: Tensor, weights: Weights, bias: float = 0.0) -> Tensor:
     constant = np.full(weights.shape[0], bias, np.float32)
     return new.CONV_2D(x, new.const(weights), new.const(constant), padding="VALID", stride_h=1, stride_w=1)
@@ -64,7 +77,7 @@ def _squares(new: Build, x: Tensor, center: Tensor, small: Tensor | None) -> Ten
 
 
 def _group_mean(new: Build, x: Tensor, average: Weights, form: str, bias: float = 0.0) -> Tensor:
-    """Return the means of groups of channels plus `bias`, of shape (B, 1, 1, groups)."""
+    """Return the means of groups of channels plus `bias`, of shape (B, 1, 1, outputs of `average`)."""
     if form == "groups_first":
         return new.MEAN(_pointwise(new, x, average, bias), [1, 2], keep_dims=True)
     return _pointwise(new, PLACE_MEANS[form](new, x), average, bias)
@@ -72,6 +85,15 @@ def _group_mean(new: Build, x: Tensor, average: Weights, form: str, bias: float 
 
 def _mean(new: Build, x: Tensor) -> Tensor:
     return new.MEAN(x, [1, 2], keep_dims=True)
+
+
+def _rows_first(new: Build, x: Tensor) -> Tensor:
+    return new.MEAN(new.MEAN(x, [2], keep_dims=True), [1], keep_dims=True)
+
+
+def _large_rows_first(new: Build, x: Tensor) -> Tensor:
+    _, height, width, _ = x.shape
+    return (_rows_first if height * width > LARGE else _mean)(new, x)
 
 
 def _average_pool(new: Build, x: Tensor) -> Tensor:
@@ -98,7 +120,13 @@ def _step(side: int) -> int:
     return next((n for n in range(min(STEP, side), 1, -1) if side % n == 0), side)
 
 
-PLACE_MEANS = {"mean": _mean, "average_pool": _average_pool, "depthwise": _depthwise_steps}
+PLACE_MEANS = {
+    "mean": _mean,
+    "rows_first": _rows_first,
+    "large_rows_first": _large_rows_first,
+    "average_pool": _average_pool,
+    "depthwise": _depthwise_steps,
+}
 
 
 @rule("fuse", op.RESHAPE(_normalized(GROUPED), const("ungrouping"), new_shape=ANY).named("y"))
@@ -131,17 +159,39 @@ def lower_group_norm(
     if not _per_channel(grouped.shape[3:], gamma, beta) or eps.size != 1:
         return skip("gamma or beta is not one number per channel, or epsilon is not one number")
     mean_of = partial(_group_mean, new, form=target.spelling["group_mean"])
-    center = _pointwise(new, mean_of(x, _average(channels, groups)), _spread(channels, groups))
+    square = _has_square_filter(target, channels)
+    average = _square if square else _average
+    center = mean_of(x, average(channels, groups))
+    center = center if square else _pointwise(new, center, _spread(channels, groups))
     small = _small_difference(new, x, center) if target.spelling["group_variance"] == "squares" else None
     epsilon = float(eps.values().reshape(-1)[0]) * (SCALE * GAIN) ** 2
     squares = _squares(new, x, center, small)
-    deviation = new.RSQRT(mean_of(squares, _average(channels, groups, GAIN**2), bias=epsilon))
-    spread = _spread(channels, groups, GAIN if small else GAIN * SCALE)
-    scaled = spread.combine("* gamma", np.multiply, gamma.weights.reshape((channels, 1, 1, 1)))
-    factor = _pointwise(new, deviation, scaled.as_exact())
+    deviation = new.RSQRT(mean_of(squares, average(channels, groups, GAIN**2), bias=epsilon))
+    scaled = _channel_factor if square else _factor
+    column = gamma.weights.reshape((channels, 1, 1, 1))
+    factor = scaled(new, deviation, column, groups, GAIN if small else GAIN * SCALE)
     normal = new.MUL(small or new.SUB(x, center), factor)
     shifted = new.ADD(normal, new.const(beta.weights.reshape((1, 1, 1, channels)), beta.name))
     return shifted if x.shape == y.shape else new.RESHAPE(shifted, list(y.shape))
+
+
+def _has_square_filter(target: Target, channels: int) -> bool:
+    """Whether one filter averages a group's channels and spreads the mean; never at each place of x."""
+    fits = channels <= WIDEST and target.spelling["group_mean"] != "groups_first"
+    return fits and target.spelling["group_filter"] == "square"
+
+
+def _factor(new: Build, deviation: Tensor, gamma: Weights, groups: int, gain: float) -> Tensor:
+    """Return the deviations of `groups` times `gain` and gamma, which is of shape (channels, 1, 1, 1)."""
+    channels = gamma.size
+    scaled = _spread(channels, groups, gain).combine("* gamma", np.multiply, gamma)
+    return _pointwise(new, deviation, scaled.as_exact())
+
+
+def _channel_factor(new: Build, deviation: Tensor, gamma: Weights, groups: int, gain: float) -> Tensor:
+    """Return the deviations, which there are for each channel already, times `gain` and gamma."""
+    scaled = gamma.reshape((1, 1, 1, gamma.size)).map("* gain", lambda values: values * np.float32(gain))
+    return new.MUL(deviation, new.const(scaled))
 
 
 @rule("fuse", _normalized(X).named("y"), spells=("layer_norm", "scaled"))

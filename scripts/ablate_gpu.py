@@ -38,7 +38,8 @@ from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.models.structure import Structure, load_structure
 from msd.parity import psnr
-from msd.rewrite import apply
+from msd.rewrite import Target, apply
+from msd.rewrite.spelling import DEFAULT, find_spelling
 from msd.runners import native_log
 from msd.runners.adapter import VulkanAdapter, find
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
@@ -93,7 +94,8 @@ class Row:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--precision", type=click.Choice(["fp16", "fp32"]), default="fp16", show_default=True)
 @click.option("--only", multiple=True, help="Measure these variants, and those they are compared with.")
-def main(folder: Path, output: Path, precision: Any, only: tuple[str, ...]) -> None:
+@click.option("--spelling", default=DEFAULT, show_default=True, help="Of our graphs.")
+def main(folder: Path, output: Path, precision: Any, only: tuple[str, ...], spelling: str) -> None:
     """Write every variant's row as JSON to OUTPUT."""
     report: dict[str, Any] = {
         "command": "python " + " ".join(sys.argv),
@@ -104,7 +106,7 @@ def main(folder: Path, output: Path, precision: Any, only: tuple[str, ...]) -> N
         "rows": [],
     }
     with tempfile.TemporaryDirectory() as temporary:
-        rows = write_all(folder, Path(temporary), only)
+        rows = write_all(folder, Path(temporary), only, Target(spelling=find_spelling(spelling)))
         for row in measured_rows(rows, Path(temporary), find(), precision):
             say(row)
             report["rows"].append(asdict(row))
@@ -140,7 +142,7 @@ def variants(folder: Path) -> list[Variant]:
     return [*plain, *off, ours, peer]
 
 
-def write_all(folder: Path, target: Path, only: tuple[str, ...]) -> dict[str, Row]:
+def write_all(folder: Path, out: Path, only: tuple[str, ...], target: Target) -> dict[str, Row]:
     """Write a file for each variant that differs from the U-Net with all rewrites."""
     chosen = variants(folder)
     if only:
@@ -150,7 +152,7 @@ def write_all(folder: Path, target: Path, only: tuple[str, ...]) -> dict[str, Ro
     fired = fired_rules(load_structure(folder / f"{MODEL}.zip"))
     chosen = [v for v in chosen if not v.name.startswith("without ") or fired.get(v.without or "")]
     with ProcessPoolExecutor(WRITERS) as pool:
-        tasks = {pool.submit(write, v, folder, target): v for v in chosen}
+        tasks = {pool.submit(write, v, folder, out, target): v for v in chosen}
         for task in as_completed(tasks):
             row = task.result()
             row.fired = fired.get(row.variant.without or "")
@@ -179,15 +181,15 @@ def path_of(variant: Variant, folder: Path) -> Path:
     return folder / (variant.name.replace(" ", "_").replace(",", "").replace(".", "") + ".tflite")
 
 
-def write(variant: Variant, folder: Path, target: Path) -> Row:
+def write(variant: Variant, folder: Path, out: Path, target: Target) -> Row:
     """Write a variant's file with random weights."""
     structure = load_structure(folder / f"{variant.structure}.zip")
     model = with_weights(structure, drawn(structure, variant.without == "peer"))
     recipe = find_recipe(variant.recipe)
-    apply(model.main, rules_of(variant))
+    apply(model.main, rules_of(variant), target)
     if variant.without != "peer":
         encode(model.main, recipe, "unet")
-    path = path_of(variant, target)
+    path = path_of(variant, out)
     tflite.write(model, path)
     return Row(variant, len(model.main.ops), path.stat().st_size)
 

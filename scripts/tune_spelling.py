@@ -8,20 +8,24 @@ sizes count. By time, every run of a spelling is followed by one of the best so 
 outputs in memory, and the ratio is that of the medians. By bytes, nothing runs: the ratio is that of the
 activations that a run reads and writes after the delegate has joined what it joins
 (msd/prediction/fusion.py).
-What was tried stands in the profile.
+What was tried stands in the profile, which is written anew after each comparison.
 """
 
 from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -44,7 +48,7 @@ from msd.prediction.registry import delegates, find_delegate
 from msd.prediction.rules import predict
 from msd.prediction.traffic import traffic
 from msd.rewrite import Target
-from msd.rewrite.spelling import FORMS, Spelling
+from msd.rewrite.spelling import FORMS, Spelling, find_spelling
 from msd.runners import adapter
 from msd.runners.backends.litert_gpu import GpuProcess
 from msd.runners.random_inputs import random_inputs
@@ -54,19 +58,25 @@ from msd.sources.formats import open_checkpoint
 from scripts.ablate_gpu import gpu_name
 from scripts.judge_full_size import random_model
 from scripts.measured import machine
-from scripts.spelling_search import Compare, SpellingTrial, search
+from scripts.spelling_search import EVERY, Compare, Search, SpellingTrial
 
 KEEP = {"time": 0.995, "bytes": 0.9999}
 """A change stays below these ratios; runs in turn repeat to some tenths of a per cent."""
 
 WARMUPS = 3
 
+TOGETHER = min(12, os.cpu_count() or 1)
+"""The files that are written, then compiled, at a time; one of SD 2.1's U-Net takes 6 GB to compile."""
+
 
 @click.command()
 @click.argument("model")
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--by", type=click.Choice(["time", "bytes"]), default="time", show_default=True)
-@click.option("--only", multiple=True, type=click.Choice(list(FORMS)), help="Try these constructs.")
+@click.option("--only", multiple=True, help="Try a construct, as in gelu, or one form, as in gelu=builtin.")
+@click.option(
+    "--measure", help="Only compare this profile, of configs/spellings or a file, with the standard."
+)
 @click.option("--component", type=click.Choice(STABLE_DIFFUSION.names), default="unet", show_default=True)
 @click.option("--delegate", type=click.Choice(list(delegates())), default="litert-gpu", show_default=True)
 @click.option("--device", default="adreno-740", show_default=True, help="Of the rules, by bytes.")
@@ -78,6 +88,7 @@ def main(
     output: Path,
     by: str,
     only: tuple[str, ...],
+    measure: str | None,
     component: str,
     delegate: str,
     device: str,
@@ -88,25 +99,41 @@ def main(
     """Write the best spelling of MODEL's component, with all that was tried, to OUTPUT."""
     if by == "time" and delegate != "litert-gpu":
         raise click.UsageError("only litert-gpu runs on this machine; give --by bytes for another delegate.")
-    network = SpelledNetwork(structure_of_model(model, component), component, recipe)
+    forms = chosen_forms(only)
+    network = SpelledNetwork(model, component, recipe)
     target = find_device(device).under(delegate)
     facts: dict[str, Any] = {"command": "python -m scripts.tune_spelling " + " ".join(sys.argv[1:])}
     facts |= {"model": model, "component": component, "by": by, "machine": machine()}
+    description = f"the fewest {by} of {model}'s {component} with {delegate}"
+
+    def report(trial: SpellingTrial) -> None:
+        say(trial)
+        output.write_text(profile(description, delegate, search.best, facts, search.tried), "utf-8")
+
     with ExitStack() as stack:
-        compare: Compare = network.by_bytes(target)
+        search = Search(network.by_bytes(target), KEEP[by], report=report)
         if by == "time":
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             turning = stack.enter_context(InTurn(network, folder, precision, turns))
-            compare = turning
+            search = Search(turning, KEEP[by], turning.prepare, report)
             facts |= {"gpu": gpu_name() or turning.conditions.adapter.name, "precision": precision}
             facts |= {"turns": turns, "ai-edge-litert": version("ai-edge-litert")}
-        found = search(told(compare), KEEP[by], only or tuple(FORMS))
-        total = compare(found.best, Spelling())
-    say(total)
-    description = f"the fewest {by} of {model}'s {component} with {delegate}"
+        if measure:
+            search.best = replace(find_spelling(measure), name="")
+        else:
+            search.run(forms)
+        total = search.compare(search.best, Spelling())
     facts |= {"ratio": total.ratio, "decibels": total.decibels}
-    text = profile(description, delegate, found.best, facts, [*found.tried, total])
-    output.write_text(text, "utf-8")
+    search.tried.append(total)
+    report(total)
+
+
+def chosen_forms(only: tuple[str, ...]) -> list[tuple[str, str]]:
+    """Return the forms that `--only` chooses; raises UsageError for one that does not exist."""
+    for each in only:
+        if not any(each in (construct, f"{construct}={form}") for construct, form in EVERY):
+            raise click.UsageError(f"--only {each} is neither a construct nor one of its other forms.")
+    return [(c, f) for c, f in EVERY if not only or c in only or f"{c}={f}" in only]
 
 
 @cache
@@ -122,15 +149,19 @@ def structure_of_model(model: str, component: str) -> Structure:
 
 
 class SpelledNetwork:
-    """A network with random weights, in any spelling."""
+    """A component of a model, with random weights, in any spelling."""
 
-    def __init__(self, structure: Structure, component: str, recipe: str) -> None:
-        self.structure, self.component, self.recipe = structure, component, recipe
+    def __init__(self, model: str, component: str, recipe: str) -> None:
+        self.name, self.component, self.recipe = model, component, recipe
 
     def model(self, spelling: Spelling) -> Any:
         """Return the rewritten and encoded model, whose weights are drawn when read."""
-        target = Target(Device(), spelling=spelling)
-        return random_model(self.structure, self.component, self.recipe, target)[0]
+        structure, target = structure_of_model(self.name, self.component), Target(Device(), spelling=spelling)
+        return random_model(structure, self.component, self.recipe, target)[0]
+
+    def write(self, spelling: Spelling, path: Path) -> None:
+        """Write the spelling's .tflite file."""
+        tflite.write(self.model(spelling), path)
 
     def by_bytes(self, device: Device) -> Compare:
         """Return what compares the bytes of activations with the device's delegate."""
@@ -163,9 +194,11 @@ class InTurn:
         self.inputs: dict[str, Array] = {}
         self.standard: dict[str, Array] = {}
         self.opened: dict[Spelling, GpuProcess] = {}
+        self.refused: dict[Spelling, str] = {}
+        self.ahead: set[Spelling] = set()
+        self.compared: tuple[Spelling, ...] = ()
 
     def __enter__(self) -> InTurn:
-        self.run(Spelling())
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -173,41 +206,55 @@ class InTurn:
 
     def __call__(self, one: Spelling, other: Spelling) -> SpellingTrial:
         """Return the medians' ratio, and the distance of the outputs from the standard spelling's."""
+        self.compared = one, other
+        self.close_but(*self.compared, *self.ahead)
+        self.ahead.discard(one)
+        self.open_all(self.compared)
+        if one in self.refused or other in self.refused:
+            return SpellingTrial(one, other, None, failure=self.refused.get(one) or self.refused[other])
         try:
+            self.standard = self.standard or self.run(other)
             outputs = self.run(one)
-            self.run(other)
             runs = [self.timed(one), self.timed(other)]
             interleaved(runs, Effort(WARMUPS, 0, 0.0, float("inf")), lambda turn, last: None)
             times = interleaved(runs, Effort(self.turns, 0, 0.0, float("inf")), lambda turn, last: None)
         except MsdError as error:
             return SpellingTrial(one, other, None, failure=str(error))
-        finally:
-            self.close_but(other)
+        if not all(np.isfinite(found).all() for found in outputs.values()):
+            return SpellingTrial(one, other, None, failure="its outputs are not finite")
         costs = median(times[0]), median(times[1])
-        distances = [psnr(self.standard[name], found) for name, found in outputs.items()]
-        finite = all(np.isfinite(found).all() for found in outputs.values())
-        decibels = round(min(distances), 1) if finite else 0.0
+        decibels = round(min(psnr(self.standard[name], found) for name, found in outputs.items()), 1)
         ratio = round(costs[0] / costs[1], 4)
         return SpellingTrial(one, other, ratio, costs=costs, decibels=decibels)
 
-    def run(self, spelling: Spelling) -> dict[str, Array]:
-        """Return the outputs of a spelling, which is opened if it isn't yet."""
-        if spelling not in self.opened:
-            self.opened[spelling] = self.open(spelling)
-        runner = self.opened[spelling]
-        self.inputs = self.inputs or random_inputs(runner.inputs.values())
-        outputs = runner.run(self.inputs)
-        self.standard = self.standard or outputs
-        return outputs
+    def prepare(self, spellings: Sequence[Spelling]) -> None:
+        """Open spellings that are to be compared next, and close those that were to be."""
+        self.ahead = {Spelling(), *spellings}
+        self.close_but(*self.compared, *self.ahead)
+        self.open_all(spellings)
 
-    def open(self, spelling: Spelling) -> GpuProcess:
-        """Return the spelling's file, compiled for the GPU alone."""
-        path = self.folder / "network.tflite"
-        tflite.write(self.network.model(spelling), path)
+    def open_all(self, spellings: Sequence[Spelling]) -> None:
+        """Write and compile those that aren't open yet, side by side; one that can't be says why later."""
+        missing = [spelling for spelling in spellings if spelling not in self.opened]
+        paths = [self.folder / f"{place}.tflite" for place, _ in enumerate(missing)]
+        with ProcessPoolExecutor(TOGETHER, get_context("spawn")) as pool:
+            list(pool.map(self.network.write, missing, paths))
+        with ThreadPoolExecutor(TOGETHER) as threads:
+            list(threads.map(self.open, missing, paths))
+
+    def open(self, spelling: Spelling, path: Path) -> None:
+        """Compile the spelling's file for the GPU alone, and delete it."""
         try:
-            return GpuProcess(path, self.conditions).__enter__()
+            self.opened[spelling] = GpuProcess(path, self.conditions).__enter__()
+        except MsdError as error:
+            self.refused[spelling] = str(error)
         finally:
             path.unlink()
+
+    def run(self, spelling: Spelling) -> dict[str, Array]:
+        """Return the outputs of a spelling."""
+        self.inputs = self.inputs or random_inputs(self.opened[spelling].inputs.values())
+        return self.opened[spelling].run(self.inputs)
 
     def timed(self, spelling: Spelling) -> Callable[[], float]:
         """Return what runs a spelling once and returns the seconds."""
@@ -225,17 +272,6 @@ class InTurn:
             self.opened.pop(spelling).__exit__(None, None, None)
 
 
-def told(compare: Compare) -> Compare:
-    """Return `compare`, which says each result on stderr."""
-
-    def telling(one: Spelling, other: Spelling) -> SpellingTrial:
-        comparison = compare(one, other)
-        say(comparison)
-        return comparison
-
-    return telling
-
-
 def say(comparison: SpellingTrial) -> None:
     """Print a comparison on stderr."""
     change = ", ".join(f"{c} {form}" for c, form in comparison.change.items()) or "nothing"
@@ -249,7 +285,7 @@ def profile(
     delegate: str,
     best: Spelling,
     facts: Mapping[str, Any],
-    tried: list[SpellingTrial],
+    tried: Sequence[SpellingTrial],
 ) -> str:
     """Return a profile as TOML."""
     lines = [f"description = {_value(description)}", f"delegate = {_value(delegate)}", "", "[forms]"]

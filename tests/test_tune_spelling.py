@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.rewrite.spelling import FORMS, Spelling, read_spelling
-from scripts.spelling_search import SpellingTrial, search
+from scripts.spelling_search import Search, SpellingTrial
 from scripts.tune_spelling import main
 from tests import checkpoints
 
@@ -41,10 +41,11 @@ def costing(costs: dict[str, float], failing: str = ""):  # type: ignore[no-unty
 @given(COSTS)
 def test_forms_that_do_not_touch_each_other_are_all_found(costs: dict[str, float]) -> None:
     cost, compare = costing(costs)
-    found = search(compare, 0.9999)
+    search = Search(compare, 0.9999)
+    best = search.run()
     least = prod(min(1.0, *(costs[form] for form in forms[1:])) for forms in FORMS.values())
-    assert cost(found.best) == pytest.approx(least)
-    assert all(c.ratio is not None for c in found.tried)
+    assert cost(best) == pytest.approx(least)
+    assert all(c.ratio is not None for c in search.tried)
 
 
 def test_two_forms_that_only_help_together() -> None:
@@ -55,15 +56,15 @@ def test_two_forms_that_only_help_together() -> None:
 
         return SpellingTrial(one, other, cost(one) / cost(other))
 
-    best = search(compare, 0.995).best
+    best = Search(compare, 0.995).run()
     assert (best["layer_norm"], best["gelu"]) == ("plain", "builtin")
 
 
 def test_what_cannot_run_is_not_kept_and_says_why() -> None:
     _, compare = costing({"plain": 0.1, "adj_y": 0.5}, failing="plain")
-    found = search(compare, 0.995)
-    assert found.best.forms == (("attention_key", "adj_y"),)
-    assert {c.failure for c in found.tried} == {None, "it is rejected"}
+    search = Search(compare, 0.995)
+    assert search.run().forms == (("attention_key", "adj_y"),)
+    assert {c.failure for c in search.tried} == {None, "it is rejected"}
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def test_a_profile_by_bytes(delegate: str, checkpoint: Path, tmp_path: Path) -> 
 def test_a_profile_by_time(checkpoint: Path, tmp_path: Path) -> None:
     """Each form ran and came near; which is the fastest on a CPU that acts as a GPU is left open."""
     profile = run(
-        checkpoint, tmp_path / "found.toml", "--turns", "3", "--only", "layer_norm", "--only", "gelu"
+        checkpoint, tmp_path / "found.toml", "--turns", "3", "--only", "layer_norm=plain", "--only", "gelu"
     )
     read_spelling(tmp_path / "found.toml")
     measured = profile["measured"]
@@ -114,3 +115,11 @@ def test_only_litert_runs_here(checkpoint: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(main, command)
     assert result.exit_code == 2
     assert "only litert-gpu runs on this machine" in result.output
+
+
+@pytest.mark.parametrize("only", ["colour", "gelu=fast", "gelu=clipped"])
+def test_a_form_that_does_not_exist_is_refused(only: str, checkpoint: Path, tmp_path: Path) -> None:
+    command = [str(checkpoint), "-o", str(tmp_path / "x.toml"), "--by", "bytes", "--only", only]
+    result = CliRunner().invoke(main, command)
+    assert result.exit_code == 2
+    assert f"--only {only} is neither a construct nor one of its other forms" in result.output

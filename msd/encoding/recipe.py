@@ -16,7 +16,7 @@ from msd.encoding.quantize import COMPENSATED
 from msd.errors import BadConfig
 from msd.families import component_names
 from msd.files import bounded
-from msd.files.configs import CONFIGS
+from msd.files.configs import CONFIGS, find_config, shipped_names
 from msd.files.fingerprint import fingerprint
 from msd.prediction.registry import delegates, find_delegate
 
@@ -117,17 +117,12 @@ class Recipe:
 
 def shipped() -> list[str]:
     """Return the names of msd's own recipes."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return shipped_names(FOLDER)
 
 
 def find_recipe(name_or_path: str) -> Recipe:
     """Return the recipe of that name, or in that file; raises BadConfig listing the names."""
-    if name_or_path in shipped():
-        return read_recipe(FOLDER / f"{name_or_path}.toml")
-    if name_or_path.endswith(".toml") or Path(name_or_path).exists():
-        return read_recipe(Path(name_or_path))
-    names = ", ".join(shipped())
-    raise BadConfig(f"no recipe is called {name_or_path!r}; there are {names}, or give a .toml file")
+    return read_recipe(find_config(name_or_path, FOLDER, "recipe"))
 
 
 def read_recipe(path: Path) -> Recipe:

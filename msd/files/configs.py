@@ -2,7 +2,29 @@
 
 from pathlib import Path
 
+from msd.errors import BadConfig
+
 PACKAGE = Path(__file__).parents[1]
 
 CONFIGS = PACKAGE / "configs" if (PACKAGE / "configs").is_dir() else PACKAGE.parent / "configs"
 """Inside an installed package, and beside it in a checkout."""
+
+
+def shipped_names(folder: Path) -> list[str]:
+    """Return the names of msd's own configurations in a folder."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def find_config(name_or_path: str, folder: Path, kind: str) -> Path:
+    """Return the file of msd's own configuration of that name, or the path itself.
+
+    Raises BadConfig, which says what `kind` of configuration is missing, and the names.
+    """
+    names = shipped_names(folder)
+    if name_or_path in names:
+        return folder / f"{name_or_path}.toml"
+    if name_or_path.endswith(".toml") or Path(name_or_path).is_file():
+        return Path(name_or_path)
+    raise BadConfig(
+        f"no {kind} is called {name_or_path!r}; there are {', '.join(names)}, or give a .toml file"
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 from msd.errors import BadConfig
 from msd.files import bounded
-from msd.files.configs import CONFIGS
+from msd.files.configs import CONFIGS, find_config, shipped_names
 from msd.prediction.delegate import Delegate
 from msd.prediction.registry import delegates, find_delegate
 
@@ -184,17 +184,12 @@ def _equal_parts(channels: int) -> list[int]:
 
 def shipped() -> list[str]:
     """Return the names of msd's own device descriptions."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return shipped_names(FOLDER)
 
 
 def find_device(name_or_path: str) -> Device:
     """Return the device of that name, or described in that file; raises BadConfig listing the names."""
-    if name_or_path in shipped():
-        return read_device(FOLDER / f"{name_or_path}.toml")
-    if name_or_path.endswith(".toml") or Path(name_or_path).exists():
-        return read_device(Path(name_or_path))
-    names = ", ".join(shipped())
-    raise BadConfig(f"no device is called {name_or_path!r}; there are {names}, or give a .toml file")
+    return read_device(find_config(name_or_path, FOLDER, "device"))
 
 
 def read_device(path: Path) -> Device:

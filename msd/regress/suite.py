@@ -24,7 +24,7 @@ from typing import Any
 from msd.bundle import ImageDefaults
 from msd.errors import BadConfig
 from msd.files import bounded
-from msd.files.configs import CONFIGS
+from msd.files.configs import CONFIGS, find_config, shipped_names
 from msd.files.fingerprint import fingerprint
 from msd.files.toml_keys import require_known_keys
 from msd.runtime.request import Request
@@ -118,18 +118,12 @@ class Suite:
 
 def shipped() -> list[str]:
     """Return the names of msd's own suites."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return shipped_names(FOLDER)
 
 
 def find_suite(name_or_path: str) -> Path:
     """Return the file of the suite of that name, or the path itself; raises BadConfig listing the names."""
-    if name_or_path in shipped():
-        return FOLDER / f"{name_or_path}.toml"
-    if name_or_path.endswith(".toml") or Path(name_or_path).is_file():
-        return Path(name_or_path)
-    raise BadConfig(
-        f"no suite is called {name_or_path!r}; there are {', '.join(shipped())}, or give a .toml file"
-    )
+    return find_config(name_or_path, FOLDER, "suite")
 
 
 def read_suite(path: Path, images: ImageDefaults | None = None) -> Suite:

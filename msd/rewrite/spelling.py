@@ -15,7 +15,7 @@ from typing import Any
 
 from msd.errors import BadConfig
 from msd.files import bounded
-from msd.files.configs import CONFIGS
+from msd.files.configs import CONFIGS, find_config, shipped_names
 
 FOLDER = CONFIGS / "spellings"
 """The folder of msd's own spellings, in a checkout or inside the installed package."""
@@ -24,14 +24,23 @@ DEFAULT = "standard"
 
 FORMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "group_mean": ("mean", "average_pool", "depthwise", "groups_first"),
+        "group_mean": (
+            "mean",
+            "rows_first",
+            "large_rows_first",
+            "average_pool",
+            "depthwise",
+            "groups_first",
+        ),
+        "group_filter": ("two", "square"),
         "group_variance": ("squares", "squared_difference"),
         "layer_norm": ("scaled", "plain"),
         "gelu": ("clipped", "clipped_slope", "builtin"),
         "gated_layer": ("separate", "split"),
         "attention_heads": ("batched", "in_turn"),
         "attention_key": ("transposed", "adj_y"),
-        "projections": ("merged", "separate"),
+        "projections": ("merged", "across_layers", "separate"),
+        "vector_projections": ("separate", "merged"),
     }
 )
 """The forms of each construct, the standard one first."""
@@ -51,10 +60,9 @@ class Spelling:
         """Return the form of a construct; raises KeyError for a construct that does not exist."""
         return dict(self.forms).get(construct, FORMS[construct][0])
 
-    def with_form(self, construct: str, form: str) -> Spelling:
-        """Return the spelling with another form of a construct, without a name of its own."""
-        forms = {**dict(self.forms), construct: form}
-        return spelling_of("", forms)
+    def with_forms(self, forms: Mapping[str, str]) -> Spelling:
+        """Return the spelling with other forms of some constructs, without a name of its own."""
+        return spelling_of("", {**dict(self.forms), **forms})
 
 
 def spelling_of(name: str, forms: Mapping[str, str]) -> Spelling:
@@ -70,17 +78,12 @@ def spelling_of(name: str, forms: Mapping[str, str]) -> Spelling:
 
 def shipped() -> list[str]:
     """Return the names of msd's own spellings."""
-    return sorted(path.stem for path in FOLDER.glob("*.toml"))
+    return shipped_names(FOLDER)
 
 
 def find_spelling(name_or_path: str) -> Spelling:
     """Return the spelling of that name, or in that file; raises BadConfig listing the names."""
-    if name_or_path in shipped():
-        return read_spelling(FOLDER / f"{name_or_path}.toml")
-    if name_or_path.endswith(".toml") or Path(name_or_path).exists():
-        return read_spelling(Path(name_or_path))
-    names = ", ".join(shipped())
-    raise BadConfig(f"no spelling is called {name_or_path!r}; there are {names}, or give a .toml file")
+    return read_spelling(find_config(name_or_path, FOLDER, "spelling"))
 
 
 def read_spelling(path: Path) -> Spelling:

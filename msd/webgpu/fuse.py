@@ -19,9 +19,24 @@ from msd.webgpu.fusion.fuse_vector import fuse_vector
 from msd.webgpu.fusion.make_convolution import make_convolution, make_product
 from msd.webgpu.fusion.merge_vectors import merge_vectors
 from msd.webgpu.fusion.recognise_attention import recognise_attention
-from msd.webgpu.fusion.recognise_gelu import recognise_clipped_gelu, recognise_quick_gelu
-from msd.webgpu.fusion.recognise_group_norm import add_shift, fuse_silu, recognise_group_norm
-from msd.webgpu.fusion.recognise_layer_norm import recognise_layer_norm, scale_layer_norm, shift_layer_norm
+from msd.webgpu.fusion.recognise_gelu import (
+    recognise_clipped_gelu,
+    recognise_gelu_of_clipped_slope,
+    recognise_quick_gelu,
+)
+from msd.webgpu.fusion.recognise_group_norm import (
+    add_shift,
+    fuse_silu,
+    join_means,
+    recognise_group_norm,
+    square_one_difference,
+)
+from msd.webgpu.fusion.recognise_layer_norm import (
+    recognise_layer_norm,
+    recognise_plain_layer_norm,
+    scale_layer_norm,
+    shift_layer_norm,
+)
 from msd.webgpu.fusion.recognise_silu import recognise_silu
 from msd.webgpu.fusion.use_stored_weights import use_stored_weights
 
@@ -60,8 +75,9 @@ def fuse(graph: Graph, switches: Switches) -> Ledger:
         merge_vectors,
     ]
     if switches.norms:
-        rules += [recognise_group_norm, add_shift, fuse_silu]
-        rules += [recognise_layer_norm, scale_layer_norm, shift_layer_norm]
+        rules += [join_means, square_one_difference, recognise_group_norm, add_shift, fuse_silu]
+        rules += [recognise_layer_norm, recognise_plain_layer_norm, scale_layer_norm, shift_layer_norm]
     if switches.gelu:
-        rules += [recognise_clipped_gelu, recognise_quick_gelu, fuse_gelu, fuse_gate]
+        rules += [recognise_clipped_gelu, recognise_gelu_of_clipped_slope, recognise_quick_gelu]
+        rules += [fuse_gelu, fuse_gate]
     return apply(graph, rules)

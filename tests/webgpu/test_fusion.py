@@ -7,10 +7,15 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from graph_rewrites.clip_gelu import clip_gelu
-from graph_rewrites.lower_normalization import lower_group_norm, lower_layer_norm
+from graph_rewrites.clip_gelu import clip_gelu, clip_gelu_slope
+from graph_rewrites.lower_normalization import (
+    lower_group_norm,
+    lower_layer_norm,
+    lower_plain_layer_norm,
+)
 from msd.ir import Build, Graph, Op, Tensor
-from msd.rewrite import Rewrite, apply
+from msd.rewrite import Rewrite, Target, apply
+from msd.rewrite.spelling import FORMS, spelling_of
 from msd.webgpu.fuse import Switches, fuse
 from tests.harness import Spell, build, normal
 from tests.rewrites.test_lower_normalization import group_norm, layer_norm
@@ -19,10 +24,14 @@ OFF = Switches(norms=False, gelu=False)
 
 
 def fused(
-    spell: Spell, *lowered: Rewrite, switches: Switches | None = None, **inputs: tuple[int, ...]
+    spell: Spell,
+    *lowered: Rewrite,
+    switches: Switches | None = None,
+    forms: dict[str, str] | None = None,
+    **inputs: tuple[int, ...],
 ) -> Graph:
     graph = build(spell, **inputs)
-    apply(graph, lowered)
+    apply(graph, lowered, Target(spelling=spelling_of("", forms or {})))
     fuse(graph, switches or Switches())
     graph.verify()
     return graph
@@ -50,12 +59,16 @@ def convolution(new: Build, x: Tensor, outputs: int, kernel: int = 1, **attrs: o
 
 @pytest.mark.parametrize("epsilon", [1e-5, 1e-6])
 @pytest.mark.parametrize(("groups", "channels"), [(2, 6), (4, 4), (1, 8)])
+@pytest.mark.parametrize("mean", ["mean", "rows_first"])
+@pytest.mark.parametrize("variance", FORMS["group_variance"])
 def test_group_norm_has_the_epsilon_and_scale_it_was_lowered_from(
-    groups: int, channels: int, epsilon: float
+    groups: int, channels: int, epsilon: float, mean: str, variance: str
 ) -> None:
     gamma, beta = normal(channels), normal(channels, seed=1)
     spell = group_norm(groups, gamma, beta, epsilon)
-    graph = fused(spell, lower_group_norm, x=(2, 3, 5, channels))
+    forms = {"group_mean": mean, "group_variance": variance}
+    graph = fused(spell, lower_group_norm, forms=forms, x=(2, 3, 5, channels))
+    assert kinds(graph) == {"GROUP_NORM": 1}
     norm = only(graph, "GROUP_NORM")
     assert norm.attrs["groups"] == groups
     assert norm.attrs["epsilon"] == pytest.approx(epsilon, rel=1e-4)
@@ -73,9 +86,12 @@ def test_silu_behind_a_group_norm_is_its_activation() -> None:
     assert graph.ops[0].attrs["activation"] == "SILU"
 
 
-def test_a_layer_norm_takes_its_scale_and_shift() -> None:
+@pytest.mark.parametrize("form", FORMS["layer_norm"])
+def test_a_layer_norm_takes_its_scale_and_shift(form: str) -> None:
     gamma, beta = normal(6), normal(6, seed=1)
-    graph = fused(layer_norm(gamma, beta, 1e-5), lower_layer_norm, x=(1, 3, 5, 6))
+    forms, rules = {"layer_norm": form}, (lower_layer_norm, lower_plain_layer_norm)
+    graph = fused(layer_norm(gamma, beta, 1e-5), *rules, forms=forms, x=(1, 3, 5, 6))
+    assert kinds(graph) == {"LAYER_NORM": 1}
     norm = only(graph, "LAYER_NORM")
     assert norm.attrs["epsilon"] == pytest.approx(1e-5, rel=1e-5)
     np.testing.assert_array_equal(constant(norm, 1), gamma)
@@ -103,12 +119,14 @@ def test_averages_over_other_channels_than_groups_are_no_group_norm() -> None:
     assert "GROUP_NORM" not in kinds(fused(spell, x=(1, 3, 5, 2)))
 
 
-def test_gelu_and_its_gate_are_one_convolution() -> None:
+@pytest.mark.parametrize("form", FORMS["gelu"])
+def test_gelu_and_its_gate_are_one_convolution(form: str) -> None:
     def spell(new: Build, x: Tensor) -> Tensor:
         value, gate = convolution(new, x, 8), convolution(new, x, 8)
         return new.MUL(value, new.GELU(gate, approximate=True))
 
-    assert kinds(fused(spell, clip_gelu, x=(1, 3, 5, 4))) == {"CONVOLUTION": 1}
+    graph = fused(spell, clip_gelu, clip_gelu_slope, forms={"gelu": form}, x=(1, 3, 5, 4))
+    assert kinds(graph) == {"CONVOLUTION": 1}
 
 
 @pytest.mark.parametrize("outputs", [6, 8])
@@ -118,6 +136,22 @@ def test_a_gate_of_other_columns_than_fours_stays_a_product(outputs: int) -> Non
         return new.MUL(value, new.GELU(gate, approximate=True))
 
     assert kinds(fused(spell, clip_gelu, x=(1, 3, 5, 4)))["MUL"] == (outputs == 6)
+
+
+@pytest.mark.parametrize("factors", [(0.125, 0.25), (0.0, 0.0)])
+def test_other_factors_on_the_value_and_the_mean_are_no_group_norm(factors: tuple[float, float]) -> None:
+    def spell(new: Build, x: Tensor) -> Tensor:
+        def pointwise(y: Tensor, outputs: int, value: float) -> Tensor:
+            filters = np.full((outputs, 1, 1, y.shape[3]), value, np.float32)
+            weights, bias = new.const(filters), new.const(np.full(outputs, 1 - value, np.float32))
+            return new.CONV_2D(y, weights, bias, padding="VALID", stride_h=1, stride_w=1)
+
+        mean = pointwise(pointwise(new.MEAN(x, [1, 2], keep_dims=True), 1, 0.5), 2, 1)
+        squares = new.SQUARED_DIFFERENCE(new.MUL(x, factors[0]), new.MUL(mean, factors[1]))
+        variance = pointwise(new.MEAN(squares, [1, 2], keep_dims=True), 1, 0.5)
+        return new.MUL(new.SUB(x, mean), pointwise(new.RSQRT(variance), 2, 1))
+
+    assert kinds(fused(spell, x=(1, 3, 5, 2)))["SQUARED_DIFFERENCE"] == 1
 
 
 def test_quick_gelu_goes_into_its_convolution() -> None:

@@ -15,16 +15,28 @@ SLOPE = op.ADD(op.MUL(op.MUL(CLIPPED, CLIPPED), const("cubic")), const("linear")
 def recognise_clipped_gelu(
     new: Build, x: Tensor, inverse: Tensor, c: Tensor, cubic: Tensor, linear: Tensor
 ) -> Tensor | Skip:
-    """x * sigmoid(c*(a*M + b*c^2)), c = clip(x/M, -1, 1)  =>  GELU(x), the kernels' own clipped form
+    """x * sigmoid(c*(a*M + b*c^2)), c = clip(x/M, -1, 1)  =>  GELU(x), the kernels' own clipped form"""
+    return _gelu(new, x, inverse, cubic, linear, slope_of_c=True)
 
-    The kernels clip at 10, so M must be so large that the sigmoid is 0 or 1 in float32 beyond it.
-    """
+
+@rule("canonicalize", op.MUL(var("x"), op.LOGISTIC(op.MUL(var("x"), SLOPE))))
+def recognise_gelu_of_clipped_slope(
+    new: Build, x: Tensor, inverse: Tensor, c: Tensor, cubic: Tensor, linear: Tensor
+) -> Tensor | Skip:
+    """x * sigmoid(x*(a + b*c^2)), c = clip(x/M, -1, 1)  =>  GELU(x), the kernels' own clipped form"""
+    return _gelu(new, x, inverse, cubic, linear, slope_of_c=False)
+
+
+def _gelu(
+    new: Build, x: Tensor, inverse: Tensor, cubic: Tensor, linear: Tensor, slope_of_c: bool
+) -> Tensor | Skip:
+    """Return GELU; the kernels clip at 10, so M must be where the sigmoid is 0 or 1 in float32."""
     if max(inverse.size, cubic.size, linear.size) > 1:
         return skip("the clip is not the same for all elements")
     m = 1 / float(inverse.values().reshape(-1)[0])
-    a = 2 * sqrt(2 / pi)
+    a, unit = 2 * sqrt(2 / pi), m if slope_of_c else 1
     found = [float(t.values().reshape(-1)[0]) for t in (linear, cubic)]
-    if not np.allclose(found, [a * m, 0.044715 * a * m**3], rtol=1e-5) or not 6 <= m <= 16:
+    if not np.allclose(found, [a * unit, 0.044715 * a * m**2 * unit], rtol=1e-5) or not 6 <= m <= 16:
         return skip("the polynomial is not that of GELU's tanh form")
     return new.GELU(x, approximate=True)
 

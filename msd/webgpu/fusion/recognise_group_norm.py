@@ -15,10 +15,51 @@ def _pointwise(x: Pat, name: str) -> Pat:
 X = var("x")
 MEANS = _pointwise(_pointwise(op.MEAN(X, [1, 2], keep_dims=True), "average"), "spread")
 SMALL = op.MUL(op.SUB(X, MEANS), const("factor")).named("small")
-VARIANCES = _pointwise(op.MEAN(op.MUL(SMALL, SMALL), [1, 2], keep_dims=True), "average2")
 
 
-@rule("canonicalize", op.MUL(SMALL, _pointwise(op.RSQRT(VARIANCES), "gain")))
+def _gain(squares: Pat) -> Pat:
+    """Return the pattern of each channel's factor, of the mean of `squares` over its group."""
+    variances = _pointwise(op.MEAN(squares, [1, 2], keep_dims=True), "average2")
+    return _pointwise(op.RSQRT(variances), "gain")
+
+
+@rule("canonicalize", op.MEAN(op.MEAN(X, [2], keep_dims=True), [1], keep_dims=True))
+def join_means(new: Build, x: Tensor) -> Tensor:
+    """MEAN over the width, then over the height  =>  MEAN over both"""
+    return new.MEAN(x, [1, 2], keep_dims=True)
+
+
+MEAN = var("mean")
+DIFFERENCE = op.SUB(X, MEAN).named("difference")
+SQUARES = op.SQUARED_DIFFERENCE(op.MUL(X, const("factor")), op.MUL(MEAN, const("factor2")))
+
+
+@rule("canonicalize", op.MUL(DIFFERENCE, _gain(SQUARES)))
+def square_one_difference(
+    new: Build,
+    x: Tensor,
+    mean: Tensor,
+    difference: Tensor,
+    factor: Tensor,
+    factor2: Tensor,
+    average2_filter: Tensor,
+    average2_bias: Tensor,
+    gain_filter: Tensor,
+    gain_bias: Tensor,
+) -> Tensor | Skip:
+    """(x - m) * gain of SQUARED_DIFFERENCE(f*x, f*m)  =>  s * (gain / f) of s * s, with s = (x - m) * f"""
+    f = reals(factor).reshape(-1)
+    if factor.size != 1 or factor2.size != 1 or f[0] == 0 or f[0] != reals(factor2).reshape(-1)[0]:
+        return skip("the value and the mean are not made smaller by one factor")
+    small = new.MUL(difference, factor)
+    squares = new.MEAN(new.MUL(small, small), [1, 2], keep_dims=True)
+    plain = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
+    deviation = new.RSQRT(new.CONV_2D(squares, average2_filter, average2_bias, **plain))
+    gain = new.const(reals(gain_filter) / f[0])
+    return new.MUL(small, new.CONV_2D(deviation, gain, gain_bias, **plain))
+
+
+@rule("canonicalize", op.MUL(SMALL, _gain(op.MUL(SMALL, SMALL))))
 def recognise_group_norm(
     new: Build,
     x: Tensor,

@@ -1,26 +1,52 @@
 """Layer normalisation as graph_rewrites/lower_normalization.py writes it."""
 
-from msd.rewrite import Build, Skip, Tensor, any_op, const, op, rule, skip, var
+import numpy as np
+
+from msd.rewrite import Build, Pat, Skip, Tensor, any_op, const, op, rule, skip, var
 from msd.webgpu.fusion.constants import per_channel, reals
 
 X = var("x")
-SMALL = op.MUL(op.SUB(X, op.MEAN(X, const("axis"), keep_dims=True)), const("factor")).named("small")
-VARIANCE = op.MEAN(op.MUL(SMALL, SMALL), const("axis2"), keep_dims=True)
+DIFFERENCE = op.SUB(X, op.MEAN(X, const("axis"), keep_dims=True)).named("difference")
+SMALL = op.MUL(DIFFERENCE, const("factor")).named("small")
 
 
-@rule("canonicalize", op.MUL(SMALL, op.RSQRT(op.ADD(VARIANCE, const("epsilon")))))
+def _unit(difference: Pat) -> Pat:
+    variance = op.MEAN(op.MUL(difference, difference), const("axis2"), keep_dims=True)
+    return op.MUL(difference, op.RSQRT(op.ADD(variance, const("epsilon"))))
+
+
+@rule("canonicalize", _unit(SMALL))
 def recognise_layer_norm(
-    new: Build, x: Tensor, axis: Tensor, factor: Tensor, small: Tensor, axis2: Tensor, epsilon: Tensor
+    new: Build,
+    x: Tensor,
+    axis: Tensor,
+    difference: Tensor,
+    factor: Tensor,
+    small: Tensor,
+    axis2: Tensor,
+    epsilon: Tensor,
 ) -> Tensor | Skip:
     """s * rsqrt(mean(s^2) + e), s = (x - m) * f, over the last axis  =>  LAYER_NORM(x), epsilon e / f^2"""
+    if factor.size != 1 or not np.any(reals(factor)):
+        return skip("the factor is zero, or not one number")
+    return _norm(new, x, [axis, axis2], epsilon, float(reals(factor).reshape(-1)[0]))
+
+
+@rule("canonicalize", _unit(DIFFERENCE))
+def recognise_plain_layer_norm(
+    new: Build, x: Tensor, axis: Tensor, difference: Tensor, axis2: Tensor, epsilon: Tensor
+) -> Tensor | Skip:
+    """d * rsqrt(mean(d^2) + e), d = x - m, over the last axis  =>  LAYER_NORM(x), epsilon e"""
+    return _norm(new, x, [axis, axis2], epsilon, 1)
+
+
+def _norm(new: Build, x: Tensor, axes: list[Tensor], epsilon: Tensor, factor: float) -> Tensor | Skip:
     last = {len(x.shape) - 1, -1}
-    axes = [*axis.values().reshape(-1), *axis2.values().reshape(-1)]
-    if len(axes) != 2 or not set(map(int, axes)) <= last or factor.size != 1 or epsilon.size != 1:
+    if any(axis.size != 1 or int(axis.values().reshape(-1)[0]) not in last for axis in axes):
         return skip("the mean is not over the last axis")
-    f = float(reals(factor).reshape(-1)[0])
-    if f == 0:
-        return skip("the factor is zero")
-    return new.LAYER_NORM(x, None, None, epsilon=float(reals(epsilon).reshape(-1)[0]) / f**2)
+    if epsilon.size != 1:
+        return skip("epsilon is not one number")
+    return new.LAYER_NORM(x, None, None, epsilon=float(reals(epsilon).reshape(-1)[0]) / factor**2)
 
 
 @rule("canonicalize", op.MUL(any_op("LAYER_NORM", name="normal"), const("scale")))
