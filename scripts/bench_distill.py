@@ -17,6 +17,8 @@ import json
 import platform
 import tempfile
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -36,7 +38,8 @@ from msd.distill.distill import Announcement, Observer, distill
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.distill.training import TrainingProgress
 from scripts.full_size_training import measure_full_size
-from scripts.recovered_demo import NAME, measure_recovered
+from scripts.measured import machine
+from scripts.recovered_demo import CALIBRATED_ON, NAME, STUDENT, compare_recovered, train_recovered
 
 GUIDANCE = ScaleRange(7.5, 7.5)
 STUDENTS = {"one pass": Goal(GUIDANCE), "8 steps": Goal(GUIDANCE, 8), "4 steps": Goal(GUIDANCE, 4)}
@@ -117,9 +120,19 @@ def measure_demo(work: Path, out: Path, count: int, trajectories: int, training:
         for column in columns:
             say(f"{name}: {json.dumps(column)}")
         contact_sheet(comparison).save(out / f"distill-{name.replace(' ', '-')}.png", optimize=True)
-    result[NAME] = measure_recovered(work, settings, held_back, train_student)
+    result[NAME] = train_recovered(work, settings, train_student)
     write("distill-demo", result, out)
-    say(f"{NAME}: {json.dumps(result[NAME])}")
+    add_recovered(work, work / STUDENT, held_back, out)
+
+
+def add_recovered(work: Path, student: Path, held_back: Sequence[str], out: Path) -> None:
+    """Add to the figures in `out` those of a recovered student's file, a refitted and a merely pruned one."""
+    path = out / "distill-demo.json"
+    figures = json.loads(path.read_text("utf-8"))
+    prompts = [*dict.fromkeys(captions("train", CALIBRATED_ON, 1))]
+    figures[NAME] |= {"compared_on": machine(), **compare_recovered(work, student, prompts, held_back)}
+    path.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    say(f"{NAME}: {json.dumps(figures[NAME])}")
 
 
 def write(name: str, figures: dict[str, Any], out: Path) -> None:
@@ -138,13 +151,26 @@ def main() -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--captions", "count", default=240, help="Held-back captions to compare images of.")
 @click.option("--trajectories", default=2048)
+@click.option("--work", type=click.Path(path_type=Path), help="A folder for students, which is kept.")
 @click.option("--smoke", is_flag=True, help="A few updates and images, to try the code on a CPU.")
-def demo(output: Path, count: int, trajectories: int, smoke: bool) -> None:
+def demo(output: Path, count: int, trajectories: int, work: Path | None, smoke: bool) -> None:
     """Train students of the demo checkpoint and compare them with it."""
     if smoke:
         count, trajectories = 2, 4
+    with ExitStack() as stack:
+        folder = work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder.mkdir(parents=True, exist_ok=True)
+        measure_demo(folder, output, count, trajectories, SMOKE if smoke else TRAINING)
+
+
+@main.command("recovered")
+@click.argument("student", type=click.Path(path_type=Path, exists=True))
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option("--captions", "count", default=240, help="Held-back captions to compare images of.")
+def recovered(student: Path, output: Path, count: int) -> None:
+    """Compare a recovered STUDENT that `demo` has trained, on another machine perhaps."""
     with tempfile.TemporaryDirectory() as work:
-        measure_demo(Path(work), output, count, trajectories, SMOKE if smoke else TRAINING)
+        add_recovered(Path(work), student, [*captions("held-back", count, 0)], output)
 
 
 @main.command("full-size")

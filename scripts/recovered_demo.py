@@ -26,26 +26,33 @@ store = "int8"
 budget = "25%"
 """
 NAME = "25 % pruned, int8"
+STUDENT = "recovered"
+"""The student's folder."""
+
 CALIBRATED_ON = 24
 """The captions of the refit's calibration, as many as for docs/pruning.md."""
 
 Train = Callable[[str, Goal, DistillationSettings, Path], dict[str, Any]]
 
 
-def measure_recovered(
-    work: Path, settings: DistillationSettings, held_back: Sequence[str], train: Train
+def train_recovered(work: Path, settings: DistillationSettings, train: Train) -> dict[str, Any]:
+    """Recover the demo checkpoint to `work`; return the seconds and losses. `train` distils it for a goal."""
+    recipe = work / "quarter.toml"
+    recipe.write_text(RECIPE, "utf-8")
+    goal = Goal(recover=str(recipe))
+    return train(NAME, goal, replace(settings, rules=graph_rewrites.load()), work / STUDENT)
+
+
+def compare_recovered(
+    work: Path, student: Path, prompts: Sequence[str], held_back: Sequence[str]
 ) -> dict[str, Any]:
     """Return the figures of three conversions beside the whole model: pruned, refitted, and recovered.
 
-    Converted files run on the CPU. `train` distils the demo checkpoint for a goal to a folder.
+    Converted files run on the CPU; the refit is calibrated on the first of `prompts`.
     """
-    recipe, prompts, student = work / "quarter.toml", settings.data.prompts, work / "recovered"
-    assert prompts is not None
+    recipe, captions = work / "quarter.toml", work / "calibration.txt"
     recipe.write_text(RECIPE, "utf-8")
-    goal = Goal(recover=str(recipe))
-    trained = train(NAME, goal, replace(settings, rules=graph_rewrites.load()), student)
-    captions = work / "calibration.txt"
-    captions.write_text("\n".join(prompts.read_text("utf-8").splitlines()[:CALIBRATED_ON]), "utf-8")
+    captions.write_text("\n".join(prompts[:CALIBRATED_ON]), "utf-8")
     made = {
         "pruned": api.convert(CHECKPOINT, work / "pruned", recipe=str(recipe)),
         "refitted": api.convert(CHECKPOINT, work / "refitted", recipe=str(recipe), calibration=captions),
@@ -53,7 +60,7 @@ def measure_recovered(
     }
     bytes_of = {name: bundle.component("unet").bytes for name, bundle in made.items()}
     columns = {name: _column(bundle.folder, held_back) for name, bundle in made.items()}
-    return {**trained, "unet_bytes": bytes_of, "columns": columns}
+    return {"captions": len(held_back), "unet_bytes": bytes_of, "columns": columns}
 
 
 def _column(folder: Path, held_back: Sequence[str]) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
 from msd.distill.passes import PointSource
 from msd.distill.recovery import RecoveryPlan, plan_recovery
+from msd.distill.refit import refit_narrow
 from msd.distill.result import DistilledCheckpoint, scheduler_of, write_lora, write_result
 from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
 from msd.distill.saving import says_unwritable
@@ -27,12 +28,23 @@ from msd.distill.settings import TEACHER_STEPS, DistillationSettings
 from msd.distill.source import plan_source
 from msd.distill.stages import DistillationStage, plan_stages
 from msd.distill.student import Student, new_student
-from msd.distill.training import LOG, StageRun, TrainingProgress, least_bytes, remove_states, train
+from msd.distill.training import (
+    LOG,
+    StageRun,
+    TrainingProgress,
+    least_bytes,
+    remove_states,
+    says_no_memory,
+    train,
+)
 from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
 from msd.pytorch.narrowing import Narrowing
 
 STUDENT = "student.safetensors"
+REFITTED = "refitted.safetensors"
+"""What a recovery begins with, kept until it ends."""
+
 FEW_STEPS = 4
 """The usual number of steps of latent consistency models."""
 
@@ -150,6 +162,13 @@ def start(settings: DistillationSettings) -> Accelerator:
     return accelerator
 
 
+def _save(unet: Any, path: Path) -> None:
+    """Write the weights of a U-Net; raises OutputUnwritable."""
+    state = {name: tensor.contiguous() for name, tensor in unet.state_dict().items()}
+    with atomic_write(path) as temporary, says_unwritable(path):
+        save_file(state, temporary)
+
+
 @dataclass(frozen=True)
 class _Run:
     """What all stages share."""
@@ -180,14 +199,29 @@ class _Run:
         if path.exists():
             unet.load_state_dict(load_file(path))
         else:
-            loss = self._loss(stage, self._frozen(before))
+            whole = self._frozen(before)
+            loss = self._loss(stage, whole)
             run, on_progress = self._stage_run(stage), self.observer.on_progress
             if recovery:
+                if recovery.narrowing.kept:
+                    self._refit(unet, whole.unet, stage, recovery.narrowing)
                 quantize_layers(unet, recovery.integers)
             unet = train(run, unet, loss, self.accelerator, on_progress, self._sampler(stage))
             release_layers(unet)
             self._keep(unet, path)
         return Student(unet, stage.prediction)
+
+    def _refit(self, unet: Any, whole: Any, stage: DistillationStage, narrowing: Narrowing) -> None:
+        """Let a narrow network begin with refitted layers, which one process computes and keeps."""
+        path = self.settings.state / stage.folder / REFITTED
+        if self.accelerator.is_main_process and not path.exists():
+            draw = points_of(self.source, stage.steps, self.settings.goal.both_passes)
+            seed = self.settings.data.seed
+            with self.accelerator.autocast(), says_no_memory(stage.name):
+                refit_narrow(unet, self.teacher, whole, narrowing, draw, seed, path.parent)
+            _save(unet, path)
+        self.accelerator.wait_for_everyone()
+        unet.load_state_dict(load_file(path))
 
     def _frozen(self, before: Student) -> Student:
         """Return what a stage learns from, frozen in the precision of passes; no other is on the GPU."""
@@ -235,10 +269,9 @@ class _Run:
     def _keep(self, unet: Any, path: Path) -> None:
         """Write what a stage has learnt, and delete its state, which is no longer needed."""
         if self.accelerator.is_main_process:
-            state = {name: tensor.contiguous() for name, tensor in unet.state_dict().items()}
-            with atomic_write(path) as temporary, says_unwritable(path):
-                save_file(state, temporary)
+            _save(unet, path)
             remove_states(path.parent)
+            (path.parent / REFITTED).unlink(missing_ok=True)
         self.accelerator.wait_for_everyone()
 
     @property

@@ -25,6 +25,9 @@ from msd.pruning.settings import Pruning, parse_pruning
 from msd.pytorch.narrowing import Narrowing, job_of, narrowing_of
 from msd.rewrite import Rewrite, apply
 
+BEGINS = "refitted"
+"""What the student of a recovery begins as; an earlier version began with the pruned weights as they are."""
+
 PLAIN_RECIPE = "float32"
 """The recipe beside a prune report, which does not say how weights are stored."""
 
@@ -41,7 +44,7 @@ class RecoveryPlan:
     def key(self) -> str:
         """A fingerprint of the plan."""
         lines = {name: asdict(line) for name, line in self.integers.items()}
-        return fingerprint([self.record and asdict(self.record), lines])
+        return fingerprint([self.record and asdict(self.record), lines, BEGINS])
 
     @property
     def pruned(self) -> dict[str, Any]:

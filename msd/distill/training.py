@@ -90,7 +90,7 @@ def train(
     for update in range(first, training.updates):
         for group in optimizer.param_groups:
             group["lr"] = rate_at(training, update)
-        with _says_no_memory(stage):
+        with says_no_memory(stage.name):
             mean = _update(stage, update, model, optimizer, loss, accelerator)
         done = update + 1
         log.add(mean, done)
@@ -104,12 +104,13 @@ def train(
 
 
 @contextmanager
-def _says_no_memory(stage: StageRun) -> Iterator[None]:
+def says_no_memory(stage: str) -> Iterator[None]:
+    """Raise NoMemory, which names what helps, where the `with` block exceeds the GPU's memory."""
     try:
         yield
     except torch.OutOfMemoryError as problem:
         raise NoMemory(
-            f"{stage.name} does not fit into the GPU's memory; give a smaller --batch, a larger --accumulate,"
+            f"{stage} does not fit into the GPU's memory; give a smaller --batch, a larger --accumulate,"
             " --gradient-checkpointing, or --optimizer adamw8bit"
         ) from problem
 

@@ -144,9 +144,13 @@ class Spool:
     counts: list[int] = field(default_factory=list)
     widths: tuple[int, int] = (0, 0)
 
+    def positions(self, count: int) -> Array:
+        """Return which of the `count` samples of the next run are kept: as many as a run may have."""
+        return _some(count, math.ceil(SAMPLES / self.runs), len(self.counts))
+
     def add(self, inputs: Array, outputs: Array) -> None:
         """Add a run: inputs (n, inputs) and outputs (n, outputs), or as many of them as a run may have."""
-        chosen = _some(len(inputs), math.ceil(SAMPLES / self.runs), len(self.counts))
+        chosen = self.positions(len(inputs))
         parts = inputs[chosen], np.ones((len(chosen), 1)), outputs[chosen]
         with self.path.open("ab") as file:
             file.write(np.concatenate(parts, axis=1, dtype=np.float32).data)
