@@ -19,9 +19,6 @@ LARGE = 64 * 64
 STEP = 8
 """The most places a side that one depthwise convolution averages; its filters have that squared a channel."""
 
-WIDEST = 1280
-"""The most channels of a square filter, which has as many weights as they have squared."""
-
 X = var("x")
 GROUPED = op.RESHAPE(X, const("grouping"), new_shape=ANY).named("grouped")
 
@@ -48,13 +45,6 @@ def _spread(channels: int, groups: int, gain: float = 1) -> Weights:
     return Weights.of((member * np.float32(gain)).reshape(channels, 1, 1, groups))
 
 
-@cache
-def _square(channels: int, groups: int, gain: float = 1) -> Weights:
-    """Return the filter (channels, 1, 1, channels) of the average of each channel's group, times `gain`."""
-    average = _average(channels, groups, gain).load().reshape(groups, channels)
-    return Weights.of(average.repeat(channels // groups, axis=0).reshape(channels, 1, 1, channels))
-
-
 def _pointwise(new: Build, x: Tensor, weights: Weights, bias: float = 0.0) -> Tensor:
     constant = np.full(weights.shape[0], bias, np.float32)
     return new.CONV_2D(x, new.const(weights), new.const(constant), padding="VALID", stride_h=1, stride_w=1)
@@ -77,7 +67,7 @@ def _squares(new: Build, x: Tensor, center: Tensor, small: Tensor | None) -> Ten
 
 
 def _group_mean(new: Build, x: Tensor, average: Weights, form: str, bias: float = 0.0) -> Tensor:
-    """Return the means of groups of channels plus `bias`, of shape (B, 1, 1, outputs of `average`)."""
+    """Return the means of groups of channels plus `bias`, of shape (B, 1, 1, groups)."""
     if form == "groups_first":
         return new.MEAN(_pointwise(new, x, average, bias), [1, 2], keep_dims=True)
     return _pointwise(new, PLACE_MEANS[form](new, x), average, bias)
@@ -159,39 +149,17 @@ def lower_group_norm(
     if not _per_channel(grouped.shape[3:], gamma, beta) or eps.size != 1:
         return skip("gamma or beta is not one number per channel, or epsilon is not one number")
     mean_of = partial(_group_mean, new, form=target.spelling["group_mean"])
-    square = _has_square_filter(target, channels)
-    average = _square if square else _average
-    center = mean_of(x, average(channels, groups))
-    center = center if square else _pointwise(new, center, _spread(channels, groups))
+    center = _pointwise(new, mean_of(x, _average(channels, groups)), _spread(channels, groups))
     small = _small_difference(new, x, center) if target.spelling["group_variance"] == "squares" else None
     epsilon = float(eps.values().reshape(-1)[0]) * (SCALE * GAIN) ** 2
     squares = _squares(new, x, center, small)
-    deviation = new.RSQRT(mean_of(squares, average(channels, groups, GAIN**2), bias=epsilon))
-    scaled = _channel_factor if square else _factor
-    column = gamma.weights.reshape((channels, 1, 1, 1))
-    factor = scaled(new, deviation, column, groups, GAIN if small else GAIN * SCALE)
+    deviation = new.RSQRT(mean_of(squares, _average(channels, groups, GAIN**2), bias=epsilon))
+    spread = _spread(channels, groups, GAIN if small else GAIN * SCALE)
+    scaled = spread.combine("* gamma", np.multiply, gamma.weights.reshape((channels, 1, 1, 1)))
+    factor = _pointwise(new, deviation, scaled.as_exact())
     normal = new.MUL(small or new.SUB(x, center), factor)
     shifted = new.ADD(normal, new.const(beta.weights.reshape((1, 1, 1, channels)), beta.name))
     return shifted if x.shape == y.shape else new.RESHAPE(shifted, list(y.shape))
-
-
-def _has_square_filter(target: Target, channels: int) -> bool:
-    """Whether one filter averages a group's channels and spreads the mean; never at each place of x."""
-    fits = channels <= WIDEST and target.spelling["group_mean"] != "groups_first"
-    return fits and target.spelling["group_filter"] == "square"
-
-
-def _factor(new: Build, deviation: Tensor, gamma: Weights, groups: int, gain: float) -> Tensor:
-    """Return the deviations of `groups` times `gain` and gamma, which is of shape (channels, 1, 1, 1)."""
-    channels = gamma.size
-    scaled = _spread(channels, groups, gain).combine("* gamma", np.multiply, gamma)
-    return _pointwise(new, deviation, scaled.as_exact())
-
-
-def _channel_factor(new: Build, deviation: Tensor, gamma: Weights, groups: int, gain: float) -> Tensor:
-    """Return the deviations, which there are for each channel already, times `gain` and gamma."""
-    scaled = gamma.reshape((1, 1, 1, gamma.size)).map("* gain", lambda values: values * np.float32(gain))
-    return new.MUL(deviation, new.const(scaled))
 
 
 @rule("fuse", _normalized(X).named("y"), spells=("layer_norm", "scaled"))

@@ -31,23 +31,8 @@ def merge_projections(graph: Graph, target: Target) -> int:
 
     Merges as many into one convolution as the target's textures and `LARGEST` allow.
     """
-    return _merge(graph, target, 2)
-
-
-@graph_pass("cleanup", spells=("projections", "across_layers"))
-def merge_projections_across_layers(graph: Graph, target: Target) -> int:
-    """CONV_2D(x, k1), CONV_2D(x, v1), CONV_2D(x, k2) …  =>  SPLIT of CONV_2D(x, [k1 v1 k2 …])
-
-    As `merge_projections`, but for sources with more projections than the three of one attention: a prompt,
-    which every layer reads.
-    """
-    return _merge(graph, target, 4)
-
-
-def _merge(graph: Graph, target: Target, least: int) -> int:
-    """Merge the projections of each source that has at least `least`; return into how many convolutions."""
     merged = 0
-    for branches in _groups(graph, target, least):
+    for branches in _groups(graph, target):
         new = Build(f"{branches[0].conv.outputs[0].name}~merged.")
         results = _merged(new, branches)
         graph.insert_before(min((b.conv for b in branches), key=graph.ops.index), new.ops)
@@ -58,15 +43,15 @@ def _merge(graph: Graph, target: Target, least: int) -> int:
     return merged
 
 
-def _groups(graph: Graph, target: Target, least: int) -> Iterator[list[Branch]]:
-    """Yield groups that can be merged: branches with equal shapes of one source that has at least `least`."""
+def _groups(graph: Graph, target: Target) -> Iterator[list[Branch]]:
+    """Yield groups that can be merged: two or more branches of one source with equal shapes."""
     groups: dict[tuple[object, ...], list[Branch]] = defaultdict(list)
     for o in graph.ops:
         branch = _branch(graph, o)
         if branch:
             key = (id(o.operands[0]), branch.heads.shape, o.attrs["fused_activation_function"])
             groups[key].append(branch)
-    for branches in (group for group in groups.values() if len(group) >= least):
+    for branches in groups.values():
         step = _most(branches, target)
         chunks = [branches[i : i + step] for i in range(0, len(branches), step)]
         yield from (chunk for chunk in chunks if len(chunk) > 1)

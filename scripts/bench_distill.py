@@ -88,8 +88,8 @@ def train_student(name: str, goal: Goal, settings: DistillationSettings, folder:
 
 
 def row(column: Column) -> dict[str, Any]:
-    """Return what the table says of a column of a comparison."""
-    return {name: value for name, value in asdict(column).items() if name != "images"}
+    """Return what the table says of a column of a comparison, without the place of its model."""
+    return {name: value for name, value in asdict(column).items() if name not in ("images", "model")}
 
 
 def measure_demo(work: Path, out: Path, count: int, trajectories: int, training: Training) -> None:

@@ -67,4 +67,4 @@ def _column(folder: Path, held_back: Sequence[str]) -> dict[str, Any]:
     """Return what the table says of a converted model beside the whole checkpoint."""
     pair = ComparedModel(CHECKPOINT), ComparedModel(folder)
     last = compare(*pair, held_back, batch=4, perceptual=False).result.columns[-1]
-    return {name: value for name, value in asdict(last).items() if name != "images"}
+    return {name: value for name, value in asdict(last).items() if name not in ("images", "model")}

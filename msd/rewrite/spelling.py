@@ -32,15 +32,13 @@ FORMS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "depthwise",
             "groups_first",
         ),
-        "group_filter": ("two", "square"),
         "group_variance": ("squares", "squared_difference"),
         "layer_norm": ("scaled", "plain"),
         "gelu": ("clipped", "clipped_slope", "builtin"),
         "gated_layer": ("separate", "split"),
         "attention_heads": ("batched", "in_turn"),
         "attention_key": ("transposed", "adj_y"),
-        "projections": ("merged", "across_layers", "separate"),
-        "vector_projections": ("separate", "merged"),
+        "projections": ("merged", "separate"),
     }
 )
 """The forms of each construct, the standard one first."""

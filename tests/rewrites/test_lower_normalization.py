@@ -231,57 +231,42 @@ def test_not_when_the_mean_is_also_an_output() -> None:
 
 MEANS = pytest.mark.parametrize("mean", FORMS["group_mean"])
 VARIANCES = pytest.mark.parametrize("variance", FORMS["group_variance"])
-FILTERS = pytest.mark.parametrize("filters", FORMS["group_filter"])
 
 
 @MEANS
 @VARIANCES
-@FILTERS
 @pytest.mark.parametrize(
     "shape", [(2, 3, 5, 12), (1, 16, 24, 8), (2, 1, 1, 12), (1, 11, 26, 20), (1, 64, 6, 4)], ids=str
 )
-def test_every_form_of_group_norm_equals_torch(
-    mean: str, variance: str, filters: str, shape: tuple[int, ...]
-) -> None:
+def test_every_form_of_group_norm_equals_torch(mean: str, variance: str, shape: tuple[int, ...]) -> None:
     """Sides that eight divides, that are prime, that are one."""
     x, (gamma, beta) = normal(*shape) * 3 + 1, constants(shape[3])
-    forms = {"group_mean": mean, "group_variance": variance, "group_filter": filters}
+    forms = {"group_mean": mean, "group_variance": variance}
     got = lowered(lower_group_norm, group_norm(4, gamma, beta), x, **forms)
     np.testing.assert_allclose(got, torch_group_norm(x, 4, gamma, beta, 1e-5), atol=1e-5)
 
 
 @MEANS
 @VARIANCES
-@FILTERS
 @pytest.mark.parametrize("eps", [1e-6, 1e-3])
-def test_every_form_keeps_epsilon(mean: str, variance: str, filters: str, eps: float) -> None:
+def test_every_form_keeps_epsilon(mean: str, variance: str, eps: float) -> None:
     x, (gamma, beta) = normal(2, 3, 5, 12) * 1e-2, constants(12)
-    forms = {"group_mean": mean, "group_variance": variance, "group_filter": filters}
+    forms = {"group_mean": mean, "group_variance": variance}
     got = lowered(lower_group_norm, group_norm(4, gamma, beta, eps), x, **forms)
     np.testing.assert_allclose(got, torch_group_norm(x, 4, gamma, beta, eps), atol=1e-5)
 
 
 @VARIANCES
-@FILTERS
 @pytest.mark.parametrize("mean", ["mean", "rows_first", "groups_first"])
-def test_float16_holds_every_form(mean: str, variance: str, filters: str) -> None:
+def test_float16_holds_every_form(mean: str, variance: str) -> None:
     x, (gamma, beta) = np.clip(600 * normal(2, 8, 6, 32), -1000, 1000), constants(32)
     graph = build(group_norm(4, gamma, beta), x=x.shape)
-    forms = {"group_mean": mean, "group_variance": variance, "group_filter": filters}
+    forms = {"group_mean": mean, "group_variance": variance}
     apply(graph, [lower_group_norm], Target(spelling=spelling_of("", forms)))
     found = in_half(graph, {"x": x})
     assert overflowed(found) == []
     want = torch_group_norm(x, 4, gamma, beta, 1e-5)
     np.testing.assert_allclose(found[graph.outputs[0]], want, atol=0.02)
-
-
-def test_a_square_filter_has_at_most_its_widest_channels(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graph_rewrites.lower_normalization.WIDEST", 12)
-    target = Target(spelling=spelling_of("", {"group_filter": "square"}))
-    for channels, convolutions in ((12, 2), (16, 4)):
-        graph = build(group_norm(4, *constants(channels)), x=(1, 3, 5, channels))
-        apply(graph, [lower_group_norm], target)
-        assert sum(o.kind == "CONV_2D" for o in graph.ops) == convolutions
 
 
 def test_depthwise_steps_are_small() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graph_rewrites.merge_projections import merge_projections, merge_projections_across_layers
+from graph_rewrites.merge_projections import merge_projections
 from msd.ir import Build, Tensor
 from msd.prediction.device import Device
 from msd.rewrite import Target
@@ -183,25 +183,3 @@ def test_projections_stay_apart_where_the_spelling_has_them_so() -> None:
 
     target = Target(spelling=spelling_of("", {"projections": "separate"}))
     check_untouched([merge_projections], before, target=target, x=(2, 1, PLACES, 7))
-
-
-ACROSS = Target(spelling=spelling_of("", {"projections": "across_layers"}))
-
-
-def test_across_layers_what_every_layer_reads_is_merged() -> None:
-    """Two layers' keys and values of one prompt become one convolution."""
-
-    def before(new: Build, x: Tensor) -> tuple[Tensor, ...]:
-        return tuple(new.NEG(heads(new, x, seed, perm)) for seed, perm in enumerate([KEYS, SPLIT_HEADS] * 2))
-
-    def after(new: Build, x: Tensor) -> tuple[Tensor, ...]:
-        return tuple(new.NEG(part) for part in merged(new, x, [KEYS, SPLIT_HEADS] * 2))
-
-    check_rewrite([merge_projections_across_layers], before, after, target=ACROSS, x=(1, 1, PLACES, 7))
-
-
-def test_across_layers_the_projections_of_one_attention_stay() -> None:
-    def before(new: Build, x: Tensor) -> Tensor:
-        return attention(new, *(heads(new, x, seed, perm) for seed, perm in enumerate(QKV)))
-
-    check_untouched([merge_projections_across_layers], before, target=ACROSS, x=(1, 1, PLACES, 7))
