@@ -69,9 +69,9 @@ class ConversionOptions(ModelOptions, total=False):
 
     `height` and `width` are in pixels, and `sizes` take their place; `prune` is a budget such as "15%" or
     "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights around
-    pruned units as they are; `spelling` is a name of configs/spellings/ or a TOML file;
-    `jobs` threads read and quantise weights, one per core by default; `force` replaces what the output folder
-    holds.
+    pruned units as they are; `spelling` is a name of configs/spellings/ or a TOML file; `attention` is
+    "products" or "composite", LiteRT's own operator; `jobs` threads read and quantise weights, one per core
+    by default; `force` replaces what the output folder holds.
     """
 
     recipe: str
@@ -84,6 +84,7 @@ class ConversionOptions(ModelOptions, total=False):
     device: str | None
     gelu_clip: float
     spelling: str
+    attention: str
     without: Sequence[str]
     prediction_type: str | None
     networks: str
@@ -221,6 +222,7 @@ def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
         prediction_type=options.get("prediction_type"),
         force=options.get("force", False),
         jobs=options.get("jobs"),
+        attention=options.get("attention", "products"),
         networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,

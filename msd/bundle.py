@@ -110,8 +110,8 @@ class Configuration:
     `networks`: "msd" for our own, "keras-cv" for keras-cv's. `prompt_chunks`: how many outputs of the text
     encoder the denoiser takes, one after the other along the tokens. `sizes` lists all image sizes where
     there are several; `height` and `width` are those of the first. `spelling` is the name of the spelling
-    where it is not the standard one. In the file, each component's settings stand under its name beside the
-    other keys.
+    where it is not the standard one, and `attention` is "composite" where it is LiteRT's composite. In the
+    file, each component's settings stand under its name beside the other keys.
     """
 
     height: int
@@ -123,6 +123,7 @@ class Configuration:
     components: dict[str, dict[str, Any]] = field(default_factory=dict, metadata=schema.INLINE)
     sizes: tuple[ImageSize, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
     spelling: str = field(default="", metadata=schema.UNLESS_EMPTY)
+    attention: str = field(default="", metadata=schema.UNLESS_EMPTY)
 
     @property
     def all_sizes(self) -> tuple[ImageSize, ...]:

@@ -123,6 +123,13 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
     help="The forms of the graph's constructs: a name of configs/spellings/, or a .toml file like those.",
 )
 @click.option(
+    "--attention",
+    type=click.Choice(["products", "composite"]),
+    default="products",
+    show_default=True,
+    help="composite: LiteRT's own operator, for phones; no phone has run it, and LiteRT on Linux crashes.",
+)
+@click.option(
     "--without",
     multiple=True,
     callback=_rewrites,
@@ -167,6 +174,7 @@ def convert(
     gelu_clip: float,
     device: str | None,
     spelling: str,
+    attention: str,
     without: tuple[str, ...],
     prune: str | None,
     calibration: Path | None,
@@ -206,6 +214,7 @@ def convert(
         device=device,
         gelu_clip=gelu_clip,
         spelling=spelling,
+        attention=attention,
         without=without,
         **model,
         prediction_type=prediction_type,

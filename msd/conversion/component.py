@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msd import tflite
 from msd.bundle import ConvertedFile, RunsOn
+from msd.conversion.composite_attention import compose_attention
 from msd.conversion.job import Job
 from msd.conversion.manifest import describe_file, image_sizes
 from msd.conversion.prune import PrunedModels
@@ -84,6 +85,9 @@ def _prepare_size(
     settings = job.settings
     on_stage("rewriting", 0, 1)
     ledger = apply(model.main, settings.active_rules, settings.effective_target)
+    if settings.attention == "composite":
+        before = ops_by_kind(model.main)
+        ledger.enter("compose_attention", compose_attention(model), before, model.main)
     stopwatch.lap("rewriting")
     rounding = changes.roundings.get(name)
     rounder = partial(rounding.apply, on_layer=partial(on_stage, "rounding")) if rounding else nothing_rounded

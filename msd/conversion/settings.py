@@ -29,7 +29,8 @@ class Settings:
     takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the checkpoint's;
     `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
     recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
-    "auto" for our own. `jobs` threads read and quantise weights, one for each core if None.
+    "auto" for our own. `attention`: "composite" for LiteRT's own composite operator, which phones may have
+    kernels for. `jobs` threads read and quantise weights, one for each core if None.
     """
 
     rules: Sequence[Rewrite]
@@ -56,6 +57,19 @@ class Settings:
     calibration: Calibration | None = None
     sizes: tuple[ImageSize, ...] = ()
     jobs: int | None = None
+    attention: str = "products"
+
+    def __post_init__(self) -> None:
+        """Raise BadConfig where composites were asked for, and something else cannot have them."""
+        if self.attention != "composite":
+            return
+        if self.recipe.delegate == "tflite-gpu":
+            raise BadConfig(
+                f"the recipe {self.recipe.name} is for TensorFlow Lite's GPU delegate, which has no composite"
+                " attention; leave out --attention composite, or take a recipe for LiteRT"
+            )
+        if len(self.sizes) > 1:
+            raise BadConfig("composite attention and several sizes in one file are not possible together")
 
     @property
     def active_rules(self) -> list[Rewrite]:

@@ -30,6 +30,9 @@ REDUCTIONS = frozenset(
 )
 """Operators that look at each element of their operand once."""
 
+ATTENTION = "odml.scaled_dot_product_attention"
+"""LiteRT's composite for attention."""
+
 SOFTMAX_STEPS = 4
 """Steps for each element of a softmax: maximum, exponential of a difference, sum, quotient."""
 
@@ -50,7 +53,23 @@ def arithmetic(op: Op) -> int:
         return results * SOFTMAX_STEPS
     if op.kind == "RESIZE_BILINEAR":
         return results * BILINEAR_STEPS
+    if op.kind == "STABLEHLO_COMPOSITE" and composite_name(op) == ATTENTION:
+        return _attention(op, results)
     return 2 * products if (products := _products(op, results)) else results
+
+
+def composite_name(op: Op) -> str:
+    """Return the name of a STABLEHLO_COMPOSITE."""
+    name = op.attrs["name"]
+    return name.decode(errors="replace") if isinstance(name, bytes) else str(name)
+
+
+def _attention(op: Op, results: int) -> int:
+    """Return the steps of queries (B, T, heads, width) with S keys: two products and a softmax of S a row."""
+    keys = op.operands[1].shape if len(op.operands) > 1 else ()
+    if len(keys) < 3 or not keys[-1]:
+        return results
+    return results * keys[-3] * 4 + results // keys[-1] * keys[-3] * SOFTMAX_STEPS
 
 
 def _products(op: Op, results: int) -> int:

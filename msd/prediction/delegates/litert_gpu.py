@@ -29,6 +29,7 @@ from msd.prediction.rules.checks import (
     runtime,
     version,
 )
+from msd.prediction.rules.composites import attention_misshapen, composite_unknown, composite_unproved
 from msd.prediction.rules.data_movement import (
     axes_exist,
     bitcast_shapes,
@@ -259,10 +260,20 @@ REDUCTIONS: dict[str, Row] = {
     "TOPK_V2": (version(1), runtime(1), results(2), is_constant(1, "count")),
 }
 
+COMPOSITES: dict[str, Row] = {
+    "STABLEHLO_COMPOSITE": (
+        Check("no-rule", composite_unknown, "unknown", source=f"{SOURCE}: NewOperationParser"),
+        arity(3, 4),
+        results(1),
+        Check("shape", attention_misshapen),
+        Check("unproved", composite_unproved, "unknown"),
+    ),
+}
+
 UNJUDGED = frozenset(
     {
         *("LSTM", "STABLEHLO_BROADCAST_IN_DIM", "STABLEHLO_CBRT", "STABLEHLO_CLAMP"),
-        *("STABLEHLO_COMPOSITE", "STABLEHLO_REMAINDER", "CUSTOM:custom_call.GroupNorm"),
+        *("STABLEHLO_REMAINDER", "CUSTOM:custom_call.GroupNorm"),
         *("CUSTOM:custom_call.LayerNorm", "CUSTOM:custom_call.PixelShuffle", "CUSTOM:custom_call.RmsNorm"),
         *("CUSTOM:custom_call.absolute_positional_embedding", "CUSTOM:Convolution2DTransposeBias"),
         *("CUSTOM:custom_call.rotary_positional_embedding", "CUSTOM:MaxPoolingWithArgmax2D"),
@@ -274,7 +285,7 @@ UNJUDGED = frozenset(
 RULES = RuleSet(
     name="litert-gpu",
     release="ai-edge-litert 2.3.0",
-    rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS},
+    rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS, **COMPOSITES},
     every=(LIMIT, runtime_types(litert_types).at(f"{SOURCE}: GetOpsToReplaceWithOptions")),
     miscomputed=LITERT_MISCOMPUTED,
     unjudged=UNJUDGED.__contains__,
