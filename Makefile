@@ -61,7 +61,7 @@ bench-kernels: .venv/ready-for-tests ## measure the GPU's kernels beside LiteRT'
 	PYTHONPATH=. $(BIN)/python -m scripts.judge_full_size trace build/structures sd21-base sd15
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_engine build/structures sd21-base sd15 --ablation -o docs/results
 
-bench-distill: .venv/ready-for-tests ## train students of the demo checkpoint, and a full-size U-Net: a GPU, twenty minutes
+bench-distill: .venv/ready-for-tests ## train students of the demo checkpoint, and a full-size U-Net: a GPU, half an hour and more
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill demo -o docs/results
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill full-size -o docs/results
 
