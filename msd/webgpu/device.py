@@ -7,6 +7,7 @@ before it opens a device; `msd.runners.adapter` finds one that works.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from msd.errors import BadConfig, NoDelegate
@@ -24,6 +25,8 @@ LIMITS = (
 
 MANY, BALANCE = 264, 11.0
 """The workgroups and the balance of a discrete GPU: an H100's, with 132 processors, 37 TFLOPS, 3.3 TB/s."""
+
+BACKENDS = ("Vulkan", "Metal", "DX12")
 
 FEATURES = ("shader-f16", "subgroup", "timestamp-query")
 
@@ -44,10 +47,7 @@ def open_device(half: bool = True) -> OpenDevice:
 
     Raises BadConfig where wgpu is not installed, NoDelegate where it finds no adapter.
     """
-    try:
-        import wgpu
-    except ImportError:
-        raise BadConfig("the package wgpu is not installed; the backend webgpu needs it") from None
+    wgpu = _wgpu()
     try:
         adapter = wgpu.gpu.request_adapter_sync(power_preference="high-performance")
     except RuntimeError as problem:
@@ -65,6 +65,21 @@ def open_device(half: bool = True) -> OpenDevice:
         software=info["adapter_type"] == "CPU",
         timestamps="timestamp-query" in wanted,
     )
+
+
+@cache
+def _wgpu() -> Any:
+    """Return the package, set to look for adapters of Vulkan, Metal and Direct3D alone.
+
+    OpenGL's drivers bring a copy of LLVM into the process, which crashes when TensorFlow is there too.
+    """
+    try:
+        import wgpu
+        from wgpu.backends.wgpu_native import extras
+    except ImportError:
+        raise BadConfig("the package wgpu is not installed; the backend webgpu needs it") from None
+    extras.set_instance_extras(backends=BACKENDS)
+    return wgpu
 
 
 def _properties(features: list[str], limits: dict[str, int], discrete: bool) -> Gpu:
