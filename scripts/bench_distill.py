@@ -6,7 +6,7 @@
 
 `demo` trains students of one pass at 20, 8 and 4 steps and compares their images of held-back captions with
 the teacher's. Then it recovers a network of which a quarter was pruned: seven minutes on an H100 until there.
-Last it runs that student's file, a refitted one and a merely pruned one on the CPU, 40 minutes on 2 cores;
+Last it runs that student's file, a refitted one and a merely pruned one on the CPU, 37 minutes on 2 cores;
 `recovered` does that for a student from elsewhere. `full-size` trains Stable Diffusion 2.1's U-Net, with
 random weights, for a few updates of each objective: updates a second, and the allocator's peak.
 """

@@ -37,9 +37,7 @@ Train = Callable[[str, Goal, DistillationSettings, Path], dict[str, Any]]
 
 def train_recovered(work: Path, settings: DistillationSettings, train: Train) -> dict[str, Any]:
     """Recover the demo checkpoint to `work`; return the seconds and losses. `train` distils it for a goal."""
-    recipe = work / "quarter.toml"
-    recipe.write_text(RECIPE, "utf-8")
-    goal = Goal(recover=str(recipe))
+    goal = Goal(recover=_recipe(work))
     return train(NAME, goal, replace(settings, rules=graph_rewrites.load()), work / STUDENT)
 
 
@@ -50,17 +48,23 @@ def compare_recovered(
 
     Converted files run on the CPU; the refit is calibrated on the first of `prompts`.
     """
-    recipe, captions = work / "quarter.toml", work / "calibration.txt"
-    recipe.write_text(RECIPE, "utf-8")
+    recipe, captions = _recipe(work), work / "calibration.txt"
     captions.write_text("\n".join(prompts[:CALIBRATED_ON]), "utf-8")
     made = {
-        "pruned": api.convert(CHECKPOINT, work / "pruned", recipe=str(recipe)),
-        "refitted": api.convert(CHECKPOINT, work / "refitted", recipe=str(recipe), calibration=captions),
-        "recovered": api.convert(student, work / "recovered-files", recipe=str(recipe)),
+        "pruned": api.convert(CHECKPOINT, work / "pruned", recipe=recipe),
+        "refitted": api.convert(CHECKPOINT, work / "refitted", recipe=recipe, calibration=captions),
+        "recovered": api.convert(student, work / "recovered-files", recipe=recipe),
     }
     bytes_of = {name: bundle.component("unet").bytes for name, bundle in made.items()}
     columns = {name: _column(bundle.folder, held_back) for name, bundle in made.items()}
     return {"captions": len(held_back), "unet_bytes": bytes_of, "columns": columns}
+
+
+def _recipe(work: Path) -> str:
+    """Write the recipe into a folder and return its path."""
+    path = work / "quarter.toml"
+    path.write_text(RECIPE, "utf-8")
+    return str(path)
 
 
 def _column(folder: Path, held_back: Sequence[str]) -> dict[str, Any]:

@@ -18,13 +18,13 @@ import graph_rewrites
 import msd
 from msd import tflite
 from msd.cli.convert import convert
-from msd.conversion.composite_attention import NAME, compose_attention
+from msd.conversion.composite_attention import compose_attention
 from msd.errors import BadConfig
 from msd.ir import Build, Model, Op, Tensor
 from msd.ir.executed_graphs import executed_graphs
 from msd.judging import judge
 from msd.parity import psnr
-from msd.prediction.arithmetic import arithmetic
+from msd.prediction.arithmetic import ATTENTION, arithmetic
 from msd.prediction.rules import predict
 from msd.rewrite import apply
 from msd.runners.interpreter import Interpreter
@@ -90,7 +90,7 @@ def test_the_file_is_what_the_gpus_parser_reads(networks: dict[str, Traced], tmp
         assert keys == values
         assert (queries[0], *queries[2:]) == (keys[0], *keys[2:])
         assert op.outputs[0].shape == queries
-        assert op.attrs["name"] in (NAME, NAME.encode())
+        assert op.attrs["name"] in (ATTENTION, ATTENTION.encode())
         assert (op.attrs["version"], op.attrs["composite_attributes_format"]) == (1, 0)
         assert flexbuffers.Loads(bytes(bytearray(op.attrs["composite_attributes"]))) == {"scale": 1.0}
         decomposition = model.graphs[op.attrs["decomposition_subgraph_index"]]
@@ -210,7 +210,7 @@ def test_what_the_composite_cannot_say_stays(case: str) -> None:
 def test_a_composite_of_other_shapes_is_refused(shapes: list[tuple[int, ...]], words: str) -> None:
     inputs = [Tensor(f"in{i}", shape) for i, shape in enumerate(shapes)]
     result = Tensor("out", shapes[0])
-    attrs = {"name": NAME, "decomposition_subgraph_index": 1}
+    attrs = {"name": ATTENTION, "decomposition_subgraph_index": 1}
     graph = build(lambda new, x: new.NEG(x), x=(1, 2))
     graph.inputs, graph.outputs, graph.signatures = inputs, [result], []
     graph.ops = [Op("STABLEHLO_COMPOSITE", inputs, [result], attrs)]

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from flatbuffers import flexbuffers
 
 from msd.ir import Build, Graph, Model, Op, Tensor
-
-NAME = "odml.scaled_dot_product_attention"
+from msd.prediction.arithmetic import ATTENTION
 
 HEADS_SECOND = (0, 2, 1, 3)
 """From (B, tokens, heads, width) to (B, heads, tokens, width), and back."""
@@ -100,7 +99,7 @@ class _Composer:
         operands = [self._transposed(new, tensor, order) for tensor, order in attention.operands]
         composite = Tensor(f"{result.name}~composite", operands[0].shape, result.dtype)
         attributes = {
-            "name": NAME,
+            "name": ATTENTION,
             "version": 1,
             "decomposition_subgraph_index": self._decomposition(operands),
             "composite_attributes": tuple(flexbuffers.Dumps({"scale": 1.0})),
@@ -136,7 +135,7 @@ class _Composer:
         shapes = tuple(tensor.shape for tensor in operands)
         if shapes not in self.decompositions:
             self.decompositions[shapes] = len(self.model.graphs)
-            self.model.graphs.append(_decomposition(shapes, f"{NAME}.{len(self.decompositions)}"))
+            self.model.graphs.append(_decomposition(shapes, f"{ATTENTION}.{len(self.decompositions)}"))
         return self.decompositions[shapes]
 
 

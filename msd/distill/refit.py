@@ -138,7 +138,7 @@ def _refit(layer: Any, spool: Spool) -> tuple[float, float]:
     samples, outputs = spool.samples(), len(layer.weight)
     bias = np.zeros((outputs, 1), np.float32) if layer.bias is None else _array(layer.bias).reshape(-1, 1)
     weights = np.concatenate([_array(layer.weight).reshape(outputs, -1), bias], axis=1)
-    before = samples.error(samples.residuals(weights)[samples.judged])
+    before = samples.error_of(weights)
     change, after = samples.refit(weights, layer.bias is not None)
     with torch.no_grad():
         layer.weight += torch.from_numpy(change[:, :-1]).reshape(layer.weight.shape).to(layer.weight)

@@ -102,6 +102,10 @@ class Samples:
         energy = _squares(self.outputs[self.judged])
         return _squares(residuals) / energy if energy else 0.0
 
+    def error_of(self, weights: Array) -> float:
+        """Return the error of `weights` (outputs, inputs + 1), the bias last."""
+        return self.error(self.residuals(weights)[self.judged])
+
     def refit(self, weights: Array, bias: bool) -> tuple[Array, float]:
         """Return the change of `weights` (outputs, inputs + 1), the bias last, and the remaining error.
 

@@ -79,7 +79,7 @@ def _refit(block: RefitBlock, path: Path, wanted: bool) -> Errors:
     block.spool.path.unlink()
     described = matrix(block.op)
     weights = np.concatenate([described.load(), _own_bias(block.op)], axis=1)
-    before = samples.error(samples.residuals(weights)[samples.judged])
+    before = samples.error_of(weights)
     if not wanted:
         return before, None
     bias = _bias(block.op)
