@@ -62,7 +62,9 @@ bench-kernels: .venv/ready-for-tests ## measure the GPU's kernels beside LiteRT'
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_engine build/structures sd21-base sd15 --ablation -o docs/results
 
 bench-distill: .venv/ready-for-tests ## train students of the demo checkpoint, and a full-size U-Net: a GPU, half an hour and more
-	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill demo -o docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill students -o docs/results --work build/students
+	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill recovered build/students/recovered -o docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill killed -o docs/results
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill full-size -o docs/results
 
 structures: .venv/ready-for-tests ## trace the structures that ship with msd again: three minutes

@@ -1,14 +1,16 @@
 """Measure `msd distill`: students of the demo checkpoint beside their teacher, and full-size training.
 
-    python -m scripts.bench_distill demo -o docs/results
+    python -m scripts.bench_distill students -o docs/results
+    python -m scripts.bench_distill recovered work/recovered -o docs/results
+    python -m scripts.bench_distill killed -o docs/results
     python -m scripts.bench_distill full-size -o docs/results
     accelerate launch --num_processes 2 -m scripts.bench_distill full-size -o docs/results
 
-`demo` trains students of one pass at 20, 8 and 4 steps and compares their images of held-back captions with
-the teacher's. Then it recovers a network of which a quarter was pruned: seven minutes on an H100 until there.
-Last it runs that student's file, a refitted one and a merely pruned one on the CPU, 37 minutes on 2 cores;
-`recovered` does that for a student from elsewhere. `full-size` trains Stable Diffusion 2.1's U-Net, with
-random weights, for a few updates of each objective: updates a second, and the allocator's peak.
+`students` trains students of one pass, of fewer steps, and one of which a quarter was pruned, and compares
+their images of held-back captions with the teacher's: ten minutes on an H100. `recovered` runs the pruned
+one's file on the CPU beside a refitted and a merely pruned one: 37 minutes on 2 cores. `killed` kills a
+distillation at random moments and compares what it ends with. `full-size` trains Stable Diffusion 2.1's
+U-Net, with random weights, for a few updates of each objective: updates a second, and the allocator's peak.
 """
 
 from __future__ import annotations
@@ -26,8 +28,9 @@ from typing import Any
 
 import click
 import torch
-from accelerate import Accelerator
+from accelerate import PartialState
 
+import graph_rewrites
 from msd.comparison.compare import compare
 from msd.comparison.model import ComparedModel
 from msd.comparison.result import Column
@@ -37,14 +40,32 @@ from msd.demo.captions import captions
 from msd.distill.distill import Announcement, Observer, distill
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.distill.training import TrainingProgress
-from scripts.full_size_training import measure_full_size
+from scripts.full_size_training import measure_full_size, write_checkpoint
+from scripts.fused_lora import fuse_lora
+from scripts.killed_distillation import kill_and_compare
 from scripts.measured import machine
-from scripts.recovered_demo import CALIBRATED_ON, NAME, STUDENT, compare_recovered, train_recovered
+from scripts.recovered_demo import CALIBRATED_ON, compare_recovered, write_recipe
 
 GUIDANCE = ScaleRange(7.5, 7.5)
-STUDENTS = {"one pass": Goal(GUIDANCE), "8 steps": Goal(GUIDANCE, 8), "4 steps": Goal(GUIDANCE, 4)}
+RECOVERED = "recovered"
+LORA = "lcm-lora"
+STUDENTS = {
+    "one-pass": Goal(GUIDANCE),
+    "8-steps": Goal(GUIDANCE, 8),
+    "4-steps": Goal(GUIDANCE, 4),
+    "2-steps": Goal(GUIDANCE, 2),
+    "scale-as-input": Goal(ScaleRange(2, 14)),
+    "lcm": Goal(GUIDANCE, 4, lcm=True),
+    LORA: Goal(GUIDANCE, 4, lcm=True),
+    RECOVERED: Goal(recover=""),
+}
+LORA_RANK = 16
 TRAINING = Training(updates=250, batch=256, rate=6e-4, warmup=25)
 SMOKE = Training(updates=2, batch=2, rate=1e-4, warmup=1)
+
+out_folder = click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+count_option = click.option("--captions", "count", default=240, help="Held-back captions to compare.")
+name_option = click.option("--name", default="demo", help="Figures are in distill-NAME.json.")
 
 
 def say(text: str) -> None:
@@ -64,8 +85,10 @@ def conditions() -> dict[str, Any]:
     }
 
 
-def train_student(name: str, goal: Goal, settings: DistillationSettings, folder: Path) -> dict[str, Any]:
-    """Distil the demo checkpoint to `folder`; return the seconds and the last loss of each stage trained."""
+def train_student(
+    name: str, checkpoint: Path, settings: DistillationSettings, folder: Path
+) -> dict[str, Any]:
+    """Distil a checkpoint to `folder`; return the seconds and the last loss of each stage trained."""
     stages: dict[str, Any] = {}
 
     def on_plan(announced: Announcement) -> None:
@@ -83,7 +106,7 @@ def train_student(name: str, goal: Goal, settings: DistillationSettings, folder:
 
     observer = Observer(on_plan, lambda done, total: None, on_progress)
     begun = time.monotonic()
-    distill(CHECKPOINT, folder, replace(settings, goal=goal), observer)
+    distill(checkpoint, folder, settings, observer)
     return {"seconds": time.monotonic() - begun, "stages": stages}
 
 
@@ -92,52 +115,50 @@ def row(column: Column) -> dict[str, Any]:
     return {name: value for name, value in asdict(column).items() if name not in ("images", "model")}
 
 
-def measure_demo(work: Path, out: Path, count: int, trajectories: int, training: Training) -> None:
-    """Train every student, compare its images with the teacher's, and write what is known by then."""
-    prompts = work / "prompts.txt"
+def settings_of(name: str, work: Path, trajectories: int, training: Training) -> DistillationSettings:
+    """Return how a student is trained; all of a folder share their trajectories and stages."""
+    prompts, goal = work / "prompts.txt", STUDENTS[name]
     prompts.write_text("\n".join(dict.fromkeys(captions("train", trajectories, 1))), "utf-8")
-    settings = DistillationSettings(
+    if name == RECOVERED:
+        goal = replace(goal, recover=write_recipe(work))
+    if name == LORA:
+        training = replace(training, lora=LORA_RANK)
+    return DistillationSettings(
         data=TeacherData(prompts, trajectories),
-        goal=Goal(GUIDANCE),
+        goal=goal,
         state=work / "state",
         training=training,
-        save_every=training.updates,
+        rules=graph_rewrites.load(),
+        save_every=500,
     )
-    held_back = [*captions("held-back", count, 0)]
-    result: dict[str, Any] = {"training": asdict(training), "trajectories": trajectories, "captions": count}
-    for name, goal in STUDENTS.items():
-        trained = train_student(name, goal, settings, work / name.replace(" ", "-"))
-        comparison = compare(
-            ComparedModel(CHECKPOINT),
-            ComparedModel(work / name.replace(" ", "-")),
-            held_back,
-            batch=256 if torch.cuda.is_available() else 4,
-            perceptual=False,
-        )
-        columns = [row(column) for column in comparison.result.columns]
-        result[name] = {**trained, "columns": columns}
-        write("distill-demo", result, out)
-        for column in columns:
-            say(f"{name}: {json.dumps(column)}")
-        contact_sheet(comparison).save(out / f"distill-{name.replace(' ', '-')}.png", optimize=True)
-    result[NAME] = train_recovered(work, settings, train_student)
-    write("distill-demo", result, out)
-    add_recovered(work, work / STUDENT, held_back, out)
 
 
-def add_recovered(work: Path, student: Path, held_back: Sequence[str], out: Path) -> None:
-    """Add to the figures in `out` those of a recovered student's file, a refitted and a merely pruned one."""
-    path = out / "distill-demo.json"
-    figures = json.loads(path.read_text("utf-8"))
-    prompts = [*dict.fromkeys(captions("train", CALIBRATED_ON, 1))]
-    figures[NAME] |= {"compared_on": machine(), **compare_recovered(work, student, prompts, held_back)}
-    path.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
-    say(f"{NAME}: {json.dumps(figures[NAME])}")
+def measure_student(
+    name: str,
+    checkpoint: Path,
+    settings: DistillationSettings,
+    work: Path,
+    held_back: Sequence[str],
+    out: Path,
+) -> dict[str, Any]:
+    """Train one student, and return how its images compare with its teacher's; their sheet is kept."""
+    student = work / name
+    trained = train_student(name, checkpoint, settings, student)
+    if name == LORA:
+        student = fuse_lora(checkpoint, student, work / f"{LORA}-fused")
+    pair = ComparedModel(checkpoint), ComparedModel(student)
+    batch = 256 if torch.cuda.is_available() else 4
+    comparison = compare(*pair, held_back, batch=batch, perceptual=False)
+    columns = [row(column) for column in comparison.result.columns]
+    for column in columns:
+        say(f"{name}: {json.dumps(column)}")
+    contact_sheet(comparison).save(out / f"distill-{name}.png", optimize=True)
+    return {**trained, "columns": columns}
 
 
 def write(name: str, figures: dict[str, Any], out: Path) -> None:
     """Write the figures and what they depend on."""
-    path = out / f"{name}.json"
+    path = out / f"distill-{name}.json"
     path.write_text(json.dumps({**conditions(), **figures}, indent=2) + "\n", "utf-8")
     say(f"wrote {path}")
 
@@ -147,42 +168,87 @@ def main() -> None:
     """Measure msd distill."""
 
 
-@main.command("demo")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--captions", "count", default=240, help="Held-back captions to compare images of.")
+@main.command("students")
+@out_folder
+@name_option
+@count_option
+@click.option("--checkpoint", type=click.Path(path_type=Path), default=CHECKPOINT, help="Another teacher.")
+@click.option("--only", type=click.Choice([*STUDENTS]), multiple=True, help="Not all students, but these.")
+@click.option("--updates", default=TRAINING.updates, help="Of each stage, of which a tenth is warm-up.")
+@click.option("--batch", default=TRAINING.batch)
 @click.option("--trajectories", default=2048)
 @click.option("--work", type=click.Path(path_type=Path), help="A folder for students, which is kept.")
 @click.option("--smoke", is_flag=True, help="A few updates and images, to try the code on a CPU.")
-def demo(output: Path, count: int, trajectories: int, work: Path | None, smoke: bool) -> None:
-    """Train students of the demo checkpoint and compare them with it."""
+def students(
+    output: Path,
+    name: str,
+    count: int,
+    checkpoint: Path,
+    only: Sequence[str],
+    updates: int,
+    batch: int,
+    trajectories: int,
+    work: Path | None,
+    smoke: bool,
+) -> None:
+    """Train students of the demo checkpoint, or another of its scenes, and compare them with it."""
+    training = replace(TRAINING, updates=updates, batch=batch, warmup=updates // 10)
     if smoke:
-        count, trajectories = 2, 4
+        count, trajectories, training = 2, 4, SMOKE
+    held_back = [*captions("held-back", count, 0)]
+    figures: dict[str, Any] = {"training": asdict(training), "trajectories": trajectories, "captions": count}
     with ExitStack() as stack:
         folder = work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
-        measure_demo(folder, output, count, trajectories, SMOKE if smoke else TRAINING)
+        for student in only or STUDENTS:
+            settings = settings_of(student, folder, trajectories, training)
+            figures[student] = measure_student(student, checkpoint, settings, folder, held_back, output)
+            write(name, figures, output)
 
 
 @main.command("recovered")
 @click.argument("student", type=click.Path(path_type=Path, exists=True))
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option("--captions", "count", default=240, help="Held-back captions to compare images of.")
-def recovered(student: Path, output: Path, count: int) -> None:
-    """Compare a recovered STUDENT that `demo` has trained, on another machine perhaps."""
+@out_folder
+@name_option
+@count_option
+def recovered(student: Path, output: Path, name: str, count: int) -> None:
+    """Add to the figures of NAME those of the files of a recovered STUDENT that `students` has trained."""
+    path = output / f"distill-{name}.json"
+    figures = json.loads(path.read_text("utf-8"))
+    prompts = [*dict.fromkeys(captions("train", CALIBRATED_ON, 1))]
     with tempfile.TemporaryDirectory() as work:
-        add_recovered(Path(work), student, [*captions("held-back", count, 0)], output)
+        compared = compare_recovered(Path(work), student, prompts, [*captions("held-back", count, 0)])
+    figures[RECOVERED]["files"] = {"compared_on": machine(), **compared}
+    path.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
+    say(json.dumps(figures[RECOVERED]["files"]))
+
+
+@main.command("killed")
+@out_folder
+@click.option("--kills", default=5)
+@click.option("--smoke", is_flag=True, help="A few updates, to try the code on a CPU.")
+def killed(output: Path, kills: int, smoke: bool) -> None:
+    """Kill a distillation of the demo checkpoint at random moments, and compare what it ends with."""
+    with tempfile.TemporaryDirectory() as work:
+        write("killed", kill_and_compare(Path(work), kills, smoke, say), output)
 
 
 @main.command("full-size")
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@out_folder
 @click.option("--updates", default=20)
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Keeps the random checkpoint.")
 @click.option("--smoke", is_flag=True, help="The demo's U-Net in place of the large one, to try the code.")
-def full_size(output: Path, updates: int, smoke: bool) -> None:
+def full_size(output: Path, updates: int, checkpoint: Path | None, smoke: bool) -> None:
     """Train Stable Diffusion 2.1's U-Net for a few updates of each objective."""
+    processes = PartialState(cpu=not torch.cuda.is_available())
     with tempfile.TemporaryDirectory() as work:
-        figures = measure_full_size(Path(work), updates, smoke, say)
-    if Accelerator().is_main_process:
-        write(f"distill-full-size-{Accelerator().num_processes}", figures, output)
+        large = checkpoint or Path(work) / "checkpoint"
+        with processes.main_process_first():
+            if not smoke and not large.exists():
+                write_checkpoint(large)
+        figures = measure_full_size(None if smoke else large, Path(work), updates, say)
+    if processes.is_main_process:
+        write(f"full-size-{processes.num_processes}", figures, output)
 
 
 if __name__ == "__main__":

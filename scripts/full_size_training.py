@@ -1,36 +1,41 @@
 """Updates a second and memory of each objective of `msd distill`, on a U-Net with random weights.
 
-Weights decide neither, so none are read: the networks are made on the GPU, from a seed.
+Weights decide neither: the checkpoint is scripts/make_random_checkpoint.py's, written first and then read.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import diffusers
 import torch
-from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
+import graph_rewrites
 from msd.demo import CHECKPOINT
+from msd.distill.blocks import points_of, recovery_loss
+from msd.distill.consistency import consistency_loss
 from msd.distill.distill import DTYPES, start
-from msd.distill.levels import CLEAN, Levels
-from msd.distill.networks import Networks, frozen
+from msd.distill.fake_quantization import quantize_layers
+from msd.distill.levels import CLEAN
+from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
+from msd.distill.recovery import RecoveryPlan, plan_recovery
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.distill.student import Student, new_student
 from msd.distill.training import LOG, StageRun, least_bytes, train
 from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
-from msd.runtime.diffusion import Diffusion
-from msd.sources.checkpoint import SCHEDULER
-from scripts.make_random_checkpoint import read_config
+from scripts.make_random_checkpoint import Random, read_config, write_diffusers
+from scripts.recovered_demo import write_recipe
 
 MODEL = "sd21-base"
 GOAL = Goal(ScaleRange(7.5, 7.5), 1)
 PROMPTS = "a red circle", "two blue stars", "three green hearts", "one white moon"
+OBJECTIVES = "guidance", "halving", "consistency", "recovery"
+LORA_RANK = 64
 
 
 @dataclass(frozen=True)
@@ -42,108 +47,112 @@ class TrainingCase:
 
 
 def cases(processes: int, updates: int) -> list[TrainingCase]:
-    """Return what is measured on so many GPUs; the batch grows with them."""
+    """Return what is measured on so many GPUs; the batch grows with them.
+
+    On one: each objective as it is, and as it fits a smaller GPU.
+    """
     plain = Training(updates=updates, batch=8 * processes, warmup=1)
-    small = Training(updates=updates, batch=4 * processes, warmup=1, gradient_checkpointing=True)
-    light = Training(
-        updates=updates, batch=4 * processes, warmup=1, gradient_checkpointing=True, optimizer="adamw8bit"
-    )
-    both = [TrainingCase("guidance", plain), TrainingCase("halving", plain)]
-    return (
-        [*both, TrainingCase("guidance", small), TrainingCase("guidance", light)] if processes == 1 else both
-    )
+    lora = TrainingCase("consistency", replace(plain, lora=LORA_RANK))
+    large = [*(TrainingCase(objective, plain) for objective in OBJECTIVES), lora]
+    if processes > 1:
+        return large
+    less = replace(plain, batch=4, gradient_checkpointing=True)
+    small = [TrainingCase(objective, less) for objective in OBJECTIVES]
+    if find_spec("bitsandbytes"):
+        small.append(TrainingCase("guidance", replace(less, optimizer="adamw8bit")))
+    return large + small
 
 
-def measure_full_size(work: Path, updates: int, smoke: bool, say: Callable[[str], None]) -> dict[str, Any]:
-    """Return the figures of every case; `smoke`: with the demo's U-Net. Every process calls this."""
+def write_checkpoint(folder: Path) -> None:
+    """Write the random checkpoint to a new folder."""
+    write_diffusers(folder, read_config(MODEL), Random(0, "float16"))
+
+
+@dataclass(frozen=True)
+class FullSizeBench:
+    """What all cases share."""
+
+    teacher: Networks
+    recovery: RecoveryPlan
+    accelerator: Any
+    settings: DistillationSettings
+    work: Path
+
+    def measure(self, case: TrainingCase, folder: Path) -> dict[str, Any]:
+        """Train a case and return its speed, without the first update, and its peak of memory."""
+        teacher, accelerator = self.teacher, self.accelerator
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        student = new_student(teacher.unet, False, case.training)
+        if case.objective == "recovery":
+            student = self.recovery.narrowing.narrow(student)
+            quantize_layers(student, self.recovery.integers)
+        dtype = DTYPES[self.settings.precision]
+        before = Student(torch.nn.Module.to(frozen(teacher.unet), dtype), "epsilon")
+        loss = self._loss(before, case.objective, folder)
+        run = StageRun(case.objective, folder, case.training, 0, save_every=10**9, sample_every=0)
+        train(run, student, loss, accelerator, lambda progress: None, lambda unet, update: None)
+        return seen_in(folder / LOG, case.training.batch) if accelerator.is_main_process else {}
+
+    def _loss(self, before: Student, objective: str, folder: Path) -> Loss:
+        """Return a case's loss on a few short trajectories of this process."""
+        plan = TrajectoryPlan.of(self.teacher, PROMPTS, Goal(GOAL.guidance), TeacherData(folder, 8))
+        plan = replace(plan, timesteps=[plan.timesteps[0], plan.timesteps[len(plan.timesteps) // 2], CLEAN])
+        made = folder / f"trajectories-{self.accelerator.process_index}"
+        with self.accelerator.autocast():
+            make_trajectories(self.teacher, plan, made, (0, 1), lambda done, total: None)
+        trajectories = Trajectories(plan, made, self.teacher.levels, self.teacher.device)
+        if objective == "guidance":
+            return guidance_loss(self.teacher, trajectories, "epsilon")
+        if objective == "consistency":
+            return consistency_loss(self.teacher, trajectories, "epsilon")
+        if objective == "recovery":
+            return recovery_loss(self.teacher, before.unet, points_of(trajectories, None, both_passes=True))
+        return halving_loss(self.teacher, before, trajectories, 1, "v_prediction")
+
+
+def seen_in(log: Path, batch: int) -> dict[str, Any]:
+    """Return what the log of a training says of its speed and memory."""
+    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+    first, last = lines[0], lines[-1]
+    speed = (last["update"] - first["update"]) / (last["seconds"] - first["seconds"])
+    return {
+        "updates_per_second": speed,
+        "points_per_second": speed * batch,
+        "peak_bytes": last["peak_bytes"],
+        "loss": last["loss"],
+    }
+
+
+def measure_full_size(
+    checkpoint: Path | None, work: Path, updates: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Return the figures of every case on a checkpoint, None: the demo's. Every process calls this."""
     settings = DistillationSettings(
-        TeacherData(work / "prompts.txt", 8), GOAL, work / "state", precision="no" if smoke else "bf16"
+        TeacherData(work / "prompts.txt", 8), GOAL, work / "state", precision="bf16" if checkpoint else "no"
     )
     accelerator = start(settings)
-    config = _demo_config() if smoke else read_config(MODEL)
-    teacher = random_networks(config, str(accelerator.device))
+    teacher = open_networks(checkpoint or CHECKPOINT, str(accelerator.device))
+    recovery = plan_recovery(teacher, write_recipe(work), graph_rewrites.load())
+    bench = FullSizeBench(
+        teacher=teacher, recovery=recovery, accelerator=accelerator, settings=settings, work=work
+    )
     parameters = sum(weight.numel() for weight in teacher.unet.parameters())
     figures = []
     for number, case in enumerate(cases(accelerator.num_processes, updates)):
-        seen = _measure(teacher, case, work / str(number), accelerator, settings.precision)
+        seen = bench.measure(case, work / str(number))
         least = least_bytes(parameters, case.training, settings.precision)
         figures.append(
             {"objective": case.objective, "training": asdict(case.training), "least_bytes": least, **seen}
         )
         say(json.dumps(figures[-1]))
     return {
-        "model": "demo" if smoke else MODEL,
+        "model": MODEL if checkpoint else "demo",
         "parameters": parameters,
         "latents": teacher.latent_shape,
         "precision": settings.precision,
+        "recovered": recovery.summary,
         "processes": accelerator.num_processes,
         "cases": figures,
     }
-
-
-def _measure(
-    teacher: Networks, case: TrainingCase, work: Path, accelerator: Any, precision: Any
-) -> dict[str, Any]:
-    """Train a case and return its speed, without the first update, and its peak of memory."""
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-    student = new_student(teacher.unet, False, case.training)
-    before = Student(frozen(teacher.unet).to(DTYPES[precision]), "epsilon")
-    loss = _loss(teacher, before, case.objective, work, accelerator)
-    run = StageRun(case.objective, work, case.training, 0, save_every=10**9, sample_every=0)
-    train(run, student, loss, accelerator, lambda progress: None, lambda unet, update: None)
-    if not accelerator.is_main_process:
-        return {}
-    lines = [json.loads(line) for line in (work / LOG).read_text("utf-8").splitlines()]
-    first, last = lines[0], lines[-1]
-    speed = (last["update"] - first["update"]) / (last["seconds"] - first["seconds"])
-    return {
-        "updates_per_second": speed,
-        "points_per_second": speed * case.training.batch,
-        "peak_bytes": last["peak_bytes"],
-        "loss": last["loss"],
-    }
-
-
-def _loss(teacher: Networks, before: Student, objective: str, work: Path, accelerator: Any) -> Loss:
-    """Return a case's loss on a few short trajectories of this process."""
-    plan = TrajectoryPlan.of(teacher, PROMPTS, Goal(GOAL.guidance), TeacherData(work, trajectories=8))
-    plan = replace(plan, timesteps=[plan.timesteps[0], plan.timesteps[len(plan.timesteps) // 2], CLEAN])
-    made = work / f"trajectories-{accelerator.process_index}"
-    with accelerator.autocast():
-        make_trajectories(teacher, plan, made, (0, 1), lambda done, total: None)
-    trajectories = Trajectories(plan, made, teacher.levels, teacher.device)
-    if objective == "guidance":
-        return guidance_loss(teacher, trajectories, "epsilon")
-    return halving_loss(teacher, before, trajectories, 1, "v_prediction")
-
-
-def random_networks(config: Mapping[str, Mapping[str, Any]], device: str) -> Networks:
-    """Return networks of diffusers' and transformers' configurations with random weights on a device."""
-    torch.manual_seed(0)
-    diffusion = Diffusion.from_config(SCHEDULER)
-    with torch.device(device):
-        text_encoder = CLIPTextModel(CLIPTextConfig(**config["text_encoder"]))
-        unet = diffusers.UNet2DConditionModel(**_plain(config["unet"]))
-        vae = diffusers.AutoencoderKL(**_plain(config["vae"]))
-    return Networks(
-        checkpoint=cast(Any, None),
-        folder=Path(),
-        device=device,
-        diffusion=diffusion,
-        levels=Levels.of(diffusion, device),
-        tokenizer=CLIPTokenizer.from_pretrained(CHECKPOINT / "tokenizer"),
-        text_encoder=frozen(text_encoder),
-        unet=unet.to(memory_format=torch.channels_last),
-        vae=frozen(vae),
-    )
-
-
-def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in config.items() if not name.startswith("_")}
-
-
-def _demo_config() -> dict[str, dict[str, Any]]:
-    folders = "text_encoder", "unet", "vae"
-    return {name: json.loads((CHECKPOINT / name / "config.json").read_text("utf-8")) for name in folders}

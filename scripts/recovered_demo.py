@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import graph_rewrites
 from msd import api
 from msd.comparison.compare import compare
 from msd.comparison.model import ComparedModel
 from msd.demo import CHECKPOINT
-from msd.distill.settings import DistillationSettings, Goal
 
 RECIPE = """
 description = "gpu-w8, a quarter of the U-Net pruned"
@@ -25,20 +23,8 @@ store = "int8"
 [prune]
 budget = "25%"
 """
-NAME = "25 % pruned, int8"
-STUDENT = "recovered"
-"""The student's folder."""
-
 CALIBRATED_ON = 24
 """The captions of the refit's calibration, as many as for docs/pruning.md."""
-
-Train = Callable[[str, Goal, DistillationSettings, Path], dict[str, Any]]
-
-
-def train_recovered(work: Path, settings: DistillationSettings, train: Train) -> dict[str, Any]:
-    """Recover the demo checkpoint to `work`; return the seconds and losses. `train` distils it for a goal."""
-    goal = Goal(recover=_recipe(work))
-    return train(NAME, goal, replace(settings, rules=graph_rewrites.load()), work / STUDENT)
 
 
 def compare_recovered(
@@ -48,7 +34,7 @@ def compare_recovered(
 
     Converted files run on the CPU; the refit is calibrated on the first of `prompts`.
     """
-    recipe, captions = _recipe(work), work / "calibration.txt"
+    recipe, captions = write_recipe(work), work / "calibration.txt"
     captions.write_text("\n".join(prompts[:CALIBRATED_ON]), "utf-8")
     made = {
         "pruned": api.convert(CHECKPOINT, work / "pruned", recipe=recipe),
@@ -60,7 +46,7 @@ def compare_recovered(
     return {"captions": len(held_back), "unet_bytes": bytes_of, "columns": columns}
 
 
-def _recipe(work: Path) -> str:
+def write_recipe(work: Path) -> str:
     """Write the recipe into a folder and return its path."""
     path = work / "quarter.toml"
     path.write_text(RECIPE, "utf-8")

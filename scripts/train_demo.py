@@ -83,43 +83,48 @@ def first_stage(
 
 
 def second_stage(
-    first: dict[str, Any], described: data.Captioned, folder: Path, recipe: TrainingRecipe, run: TrainingRun
-) -> tuple[Any, float]:
-    """Return the trained U-Net and text encoder, and the seconds they took."""
-    words = data.vocabulary()
+    parts: Any,
+    scheduler: Any,
+    latents: Any,
+    described: data.Captioned,
+    folder: Path,
+    recipe: TrainingRecipe,
+    run: TrainingRun,
+) -> float:
+    """Train U-Net and text encoder on scaled latents (N, 4, 16, 16); return the seconds that it took.
+
+    `folder` has the tokenizer.
+    """
     texts = [text for several in described.captions for text in several]
-    ids = (
-        torch.from_numpy(data.token_ids(texts, folder))
-        .view(recipe.scenes, -1, vocabulary.LENGTH)
-        .to(run.device)
-    )
+    ids = torch.from_numpy(data.token_ids(texts, folder)).view(recipe.scenes, -1, vocabulary.LENGTH)
     empty = torch.from_numpy(data.token_ids([""], folder))[0].to(run.device)
-    torch.manual_seed(recipe.seed)
-    parts = torch.nn.ModuleDict(
-        {"unet": architecture.unet(), "text_encoder": architecture.text_encoder(len(words.tokens))}
-    )
-    alphas = architecture.scheduler().alphas_cumprod
-    latents = first["latents"] * first["scaling"]
-    return parts, denoising.fit(parts, latents, ids, empty, alphas, recipe, run)
+    return denoising.fit(parts, latents, ids.to(run.device), empty, scheduler, recipe, run)
 
 
 def make(recipe: TrainingRecipe, out: Path, run: TrainingRun) -> None:
     """Run both stages and write the checkpoint to `out`."""
     run.folder.mkdir(parents=True, exist_ok=True)
     tokenizer = run.folder / "tokenizer"
-    vocabulary.write(data.vocabulary(), tokenizer)
+    words = data.vocabulary()
+    vocabulary.write(words, tokenizer)
     described = data.describe(recipe)
     torch.manual_seed(recipe.seed)
     vae = architecture.autoencoder()
     first = first_stage(vae, described, recipe, run)
-    parts, seconds = second_stage(first, described, tokenizer, recipe, run)
+    torch.manual_seed(recipe.seed)
+    parts = torch.nn.ModuleDict(
+        {"unet": architecture.unet(), "text_encoder": architecture.text_encoder(len(words.tokens))}
+    )
+    latents, scheduler = first["latents"] * first["scaling"], architecture.scheduler()
+    seconds = second_stage(parts, scheduler, latents, described, tokenizer, recipe, run)
     record = {
         "recipe": asdict(recipe),
         "autoencoder": first["figures"],
         "denoiser": {"seconds": round(seconds)},
         "versions": versions(run.device),
     }
-    export.write({"vae": vae, **dict(parts.items())}, first["scaling"], tokenizer, record, out)
+    vae.register_to_config(scaling_factor=first["scaling"])
+    export.write({"vae": vae, **dict(parts.items())}, scheduler, tokenizer, record, out)
 
 
 @click.command(help=__doc__)

@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +82,8 @@ def test_the_guided_output_is_that_of_diffusers_pipeline(checkpoint: Path) -> No
     networks = open_networks(checkpoint, "cpu")
     ids, empty = networks.token_ids(["red", "reed"]), networks.token_ids([""])
     latents = torch.randn(2, *networks.latent_shape, generator=torch.Generator().manual_seed(1))
-    points = Points(latents, torch.tensor([999, 40]), ids, torch.tensor([3.0, 5.0]))
+    scales = torch.tensor([3.0, 5.0])
+    points = Points(latents=latents, timesteps=torch.tensor([999, 40]), ids=ids, scales=scales)
     with torch.no_grad():
         clean, noise = guided_output(networks, points, empty)
         away = output_of(networks.unet, points, networks.context(empty).expand(2, -1, -1))
@@ -108,10 +104,10 @@ def test_a_scale_is_embedded_as_diffusers_embeds_it() -> None:
 def test_a_student_begins_as_its_teacher_whether_it_takes_the_scale_or_not(checkpoint: Path) -> None:
     networks = open_networks(checkpoint, "cpu")
     points = Points(
-        torch.randn(2, *networks.latent_shape),
-        torch.tensor([3, 700]),
-        networks.token_ids(["red", "reed"]),
-        torch.tensor([3.0, 9.0]),
+        latents=torch.randn(2, *networks.latent_shape),
+        timesteps=torch.tensor([3, 700]),
+        ids=networks.token_ids(["red", "reed"]),
+        scales=torch.tensor([3.0, 9.0]),
     )
     context = networks.context(points.ids)
     with torch.no_grad():
@@ -221,42 +217,6 @@ def test_a_second_run_repeats_nothing_and_gives_the_same_weights(
         assert (tmp_path / "one" / "unet" / "diffusion_pytorch_model.safetensors").read_bytes() == (
             tmp_path / other / "unet" / "diffusion_pytorch_model.safetensors"
         ).read_bytes()
-
-
-SCRIPT = """
-import sys
-from pathlib import Path
-from tests.test_distill import observer
-from msd.distill.distill import distill
-from msd.distill.settings import *
-folder, out, state, prompts, updates = sys.argv[1:]
-training = Training(updates=int(updates), batch=2, rate=1e-3, warmup=1)
-goal = Goal(ScaleRange(3, 3), 10)
-distill(Path(folder), Path(out), DistillationSettings(
-    data=TeacherData(Path(prompts), 6, seed=3), goal=goal, state=Path(state), training=training, save_every=3
-), observer())
-"""
-
-
-def test_a_killed_run_goes_on_and_ends_as_if_it_had_not_been_killed(
-    tmp_path: Path, checkpoint: Path, settings: DistillationSettings
-) -> None:
-    whole = replace(settings, training=replace(TRAINING, updates=14), save_every=3)
-    distill(checkpoint, tmp_path / "whole", whole, observer())
-    state = tmp_path / "killed.state"
-    arguments = [checkpoint, tmp_path / "killed", state, settings.data.prompts, "14"]
-    command = [sys.executable, "-c", SCRIPT, *map(str, arguments)]
-    for stage, update in (("guidance", 3), ("guidance", 9), ("steps-10", 6)):
-        process = subprocess.Popen(command, cwd=Path(__file__).parent.parent)
-        while not [*state.glob(f"{stage}-*/update-{update:08}")] and process.poll() is None:
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        assert not (tmp_path / "killed").exists()
-    assert subprocess.run(command, cwd=Path(__file__).parent.parent).returncode == 0
-    assert weights(tmp_path / "killed").keys() == weights(tmp_path / "whole").keys()
-    for name, tensor in weights(tmp_path / "whole").items():
-        assert torch.equal(tensor, weights(tmp_path / "killed")[name]), name
 
 
 def test_parts_of_an_update_give_about_the_update(
@@ -374,18 +334,3 @@ def test_an_output_that_exists_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputExists):
         require_free(tmp_path / "file")
     require_free(tmp_path / "new")
-
-
-def test_two_processes_share_a_batch(
-    tmp_path: Path, checkpoint: Path, settings: DistillationSettings
-) -> None:
-    arguments = [checkpoint, tmp_path / "student", tmp_path / "shared", settings.data.prompts, "3"]
-    script = tmp_path / "run.py"
-    script.write_text(SCRIPT)
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
-    root = Path(__file__).parent.parent
-    environment = {**os.environ, "PYTHONPATH": str(root), "OMP_NUM_THREADS": "1"}
-    command = [*launch, str(script), *map(str, arguments)]
-    done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert weights(tmp_path / "student").keys() == weights(checkpoint).keys()

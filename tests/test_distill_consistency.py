@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,7 +18,7 @@ from hypothesis import strategies as st
 from msd.bundle import ImageDefaults
 from msd.distill.consistency import SOLVER_STEPS, boundary, consistency_loss, end_of, lcm_scheduler
 from msd.distill.networks import Networks, open_networks
-from msd.distill.passes import Points, output_of
+from msd.distill.passes import Points, guided_output, output_of
 from msd.distill.result import DistilledCheckpoint, write_lora
 from msd.distill.settings import Goal, ScaleRange, TeacherData, Training
 from msd.distill.student import new_student
@@ -42,7 +46,8 @@ def points_at(networks: Networks, *timesteps: int) -> Points:
     random = torch.Generator().manual_seed(1)
     latents = torch.randn(len(timesteps), *networks.latent_shape, generator=random)
     ids = networks.token_ids(["red"] * len(timesteps))
-    return Points(latents, torch.tensor(timesteps), ids, torch.full((len(timesteps),), 3.0))
+    scales = torch.full((len(timesteps),), 3.0)
+    return Points(latents=latents, timesteps=torch.tensor(timesteps), ids=ids, scales=scales)
 
 
 @given(timestep=st.integers(0, 999))
@@ -76,11 +81,53 @@ def test_the_end_of_clean_latents_are_these(networks: Networks) -> None:
     assert torch.allclose(said, points.latents, atol=1e-5)
 
 
+class WithoutEnds(Trajectories):
+    """Trajectories of which, as of pictures, it is not known where they lead."""
+
+    def anywhere(self, random: Any, size: int, among: Sequence[int] | None = None) -> Points:
+        return replace(super().anywhere(random, size, among), ends=None)
+
+
+def test_points_of_trajectories_know_their_ends(tmp_path: Path, networks: Networks) -> None:
+    source = trajectories(networks, tmp_path, ScaleRange(5, 5))
+    first, step = source.on_grid(torch.Generator().manual_seed(4), 9, 1)
+    assert first.timesteps.tolist() == [999] * 9
+    latents = first.latents
+    with torch.no_grad():
+        for now, after in pairwise(source.timesteps):
+            at = torch.full((9,), now)
+            clean, noise = guided_output(networks, first.moved(latents, at), source.ids[-1:])
+            latents = networks.levels.at(torch.full_like(at, after), clean, noise)
+    assert torch.allclose(first.ends, latents, rtol=2e-2, atol=2e-2 * float(latents.abs().max()))
+    last = source.anywhere(torch.Generator().manual_seed(4), 9, [0])
+    assert float((last.latents - last.ends).abs().max()) < 0.2 * float(last.ends.abs().max())
+    assert step.tolist() == [0] * 9
+
+
+def test_a_student_that_says_the_ends_has_no_loss(tmp_path: Path, networks: Networks) -> None:
+    source = trajectories(networks, tmp_path, ScaleRange(5, 5))
+    ends = iter([source.anywhere(torch.Generator().manual_seed(2), 8, range(19, 1000, 20))])
+
+    def knows(latents: Any, timesteps: Any, context: Any, **rest: Any) -> Any:
+        points = next(ends)
+        skip, out = boundary(timesteps)
+        clean = (points.ends - skip * latents) / out
+        return (networks.levels.output(networks.prediction, timesteps, latents, clean),)
+
+    knows.config = networks.unet.config  # type: ignore[attr-defined]
+    loss = consistency_loss(networks, source, networks.prediction)
+    assert float(loss(knows, torch.Generator().manual_seed(2), 8)) < 1e-3
+
+
 @pytest.mark.parametrize("scale", [ScaleRange(30, 30), ScaleRange(5, 30)], ids=["one scale", "a range"])
+@pytest.mark.parametrize("known", [True, False], ids=["known ends", "unknown ends"])
 def test_training_lowers_the_loss_at_points_that_it_is_judged_at(
-    tmp_path: Path, networks: Networks, scale: ScaleRange
+    tmp_path: Path, networks: Networks, scale: ScaleRange, known: bool
 ) -> None:
-    loss = consistency_loss(networks, trajectories(networks, tmp_path, scale), networks.prediction)
+    source = trajectories(networks, tmp_path, scale)
+    if not known:
+        source = WithoutEnds(source.plan, tmp_path / "made", networks.levels, "cpu")
+    loss = consistency_loss(networks, source, networks.prediction)
     student = new_student(networks.unet, scale.is_range, Training())
 
     def judged() -> float:

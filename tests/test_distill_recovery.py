@@ -273,7 +273,8 @@ def test_a_student_learns_to_say_what_the_whole_network_says(checkpoint: Path, r
 def noise(teacher: Any, random: Any, size: int) -> Points:
     latents = torch.randn(size, *teacher.latent_shape, generator=random)
     timesteps = torch.randint(1000, (size,), generator=random)
-    return Points(latents, timesteps, teacher.token_ids(["red"] * size), torch.ones(size))
+    ids = teacher.token_ids(["red"] * size)
+    return Points(latents=latents, timesteps=timesteps, ids=ids, scales=torch.ones(size))
 
 
 def test_blocks_are_those_of_the_unet(checkpoint: Path) -> None:
@@ -295,7 +296,8 @@ class _Numbered:
     ids, timesteps = torch.arange(8).reshape(4, 2), [999, -1]
 
     def anywhere(self, random: Any, size: int, among: Any = None) -> Points:
-        return Points(torch.zeros(size), torch.zeros(size), self.ids[:1].expand(size, 2), torch.ones(size))
+        nothing, ids = torch.zeros(size), self.ids[:1].expand(size, 2)
+        return Points(latents=nothing, timesteps=nothing, ids=ids, scales=torch.ones(size))
 
     def on_grid(self, random: Any, size: int, steps: int) -> tuple[Points, Any]:
         return replace(self.anywhere(random, size), timesteps=torch.full((size,), steps)), None

@@ -1,7 +1,8 @@
 """Latent consistency: a student that says the same of all points of a trajectory, namely where it ends.
 
-Luo et al. (2023, arXiv 2310.04378), algorithm 1, with the numbers of diffusers'
-`train_lcm_distill_lora_sd_wds.py`, which takes the student itself as the target, without an average.
+Luo et al. (2023, arXiv 2310.04378), with the numbers of diffusers' `train_lcm_distill_lora_sd_wds.py`, which
+takes the student itself as the target, without an average (algorithm 1). That serves pictures with fresh
+noise; trajectories on the disk have their ends, and students need not find them step by step.
 """
 
 from __future__ import annotations
@@ -27,23 +28,35 @@ HUBER = 1e-3
 
 
 def consistency_loss(teacher: Networks, source: PointSource, prediction: str) -> Loss:
-    """Return the loss of a student that says of a point what it says one step of the guided teacher later."""
-    levels, total = teacher.levels, teacher.diffusion.num_train_timesteps
+    """Return the loss of a student that says where the guided teacher leads from a point.
+
+    A trajectory of the teacher's has this end, which is what consistency asks for (Luhman and Luhman 2021,
+    arXiv 2101.02388, learn it of the first points). Where ends are not known, it is what the student says
+    itself one step of the teacher later.
+    """
+    total = teacher.diffusion.num_train_timesteps
     stride = total // SOLVER_STEPS
     starts = range(stride - 1, total, stride)
 
     def loss(student: Any, random: Any, size: int) -> Any:
         points = source.anywhere(random, size, starts)
         context = teacher.context(points.ids)
-        said = end_of(student, levels, prediction, points, context)
+        said = end_of(student, teacher.levels, prediction, points, context)
         with torch.no_grad():
-            clean, noise = guided_output(teacher, points, source.ids[-1:])
-            later = (points.timesteps - stride).clamp(min=0)
-            moved = points.moved(levels.at(later, clean, noise), later)
-            wanted = end_of(student, levels, prediction, moved, context)
+            wanted = points.ends
+            if wanted is None:
+                later = _later(teacher, source, points, stride)
+                wanted = end_of(student, teacher.levels, prediction, later, context)
         return (((said - wanted).square() + HUBER**2).sqrt() - HUBER).mean()
 
     return loss
+
+
+def _later(teacher: Networks, source: PointSource, points: Points, stride: int) -> Points:
+    """Return where one step of the guided teacher, over `stride` timesteps, leads from points."""
+    clean, noise = guided_output(teacher, points, source.ids[-1:])
+    later = (points.timesteps - stride).clamp(min=0)
+    return points.moved(teacher.levels.at(later, clean, noise), later)
 
 
 def end_of(unet: Any, levels: Levels, prediction: str, points: Points, context: Any) -> Any:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
-from accelerate import Accelerator, PartialState
+from accelerate import Accelerator, InitProcessGroupKwargs, PartialState
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
@@ -47,6 +48,9 @@ REFITTED = "refitted.safetensors"
 
 FEW_STEPS = 4
 """The usual number of steps of latent consistency models."""
+
+LONGEST_WAIT = timedelta(days=2)
+"""How long processes wait for the one that refits or encodes pictures; by default they give up in minutes."""
 
 DTYPES = {"no": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -152,7 +156,9 @@ def start(settings: DistillationSettings) -> Accelerator:
     torch.backends.cuda.matmul.allow_tf32 = True
     training = settings.training
     accelerator = Accelerator(
-        mixed_precision=settings.precision, gradient_accumulation_steps=training.accumulate
+        mixed_precision=settings.precision,
+        gradient_accumulation_steps=training.accumulate,
+        kwargs_handlers=[InitProcessGroupKwargs(timeout=LONGEST_WAIT)],
     )
     if training.batch % (training.accumulate * accelerator.num_processes):
         raise BadConfig(

@@ -16,12 +16,16 @@ from msd.runtime.timestep import frequencies
 
 @dataclass(frozen=True)
 class Points:
-    """Latents (B, C, H, W) at timesteps (B,), ids (B, tokens) of prompts and scales (B,) of guidance."""
+    """Latents (B, C, H, W) at timesteps (B,), ids (B, tokens) of prompts and scales (B,) of guidance.
+
+    `ends` (B, C, H, W) are the clean latents to which the guided teacher leads from there, if they are known.
+    """
 
     latents: Any
     timesteps: Any
     ids: Any
     scales: Any
+    ends: Any = None
 
     def moved(self, latents: Any, timesteps: Any) -> Points:
         """Return other latents at other timesteps of the same prompts."""

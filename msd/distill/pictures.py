@@ -83,7 +83,8 @@ class Pictures:
         at = at.to(self.device)
         latents = self.levels.at(at, clean.to(self.device), noise.to(self.device))
         scales = (least + share * (most - least)).to(self.device)
-        return Points(latents, at, self.ids[which].to(self.device), scales)
+        ids = self.ids[which].to(self.device)
+        return Points(latents=latents, timesteps=at, ids=ids, scales=scales)
 
 
 def read_captioned(folder: Path) -> CaptionedImages:

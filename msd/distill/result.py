@@ -143,7 +143,7 @@ def _save_unet(teacher: Networks, result: DistilledCheckpoint, folder: Path) -> 
     whole = UNet2DConditionModel.from_config(result.unet.config)
     whole.load_state_dict(result.narrowing.widen(result.unet.state_dict(), shapes))
     with says_unwritable(folder):
-        whole.to(stored).save_pretrained(folder)
+        torch.nn.Module.to(whole, stored).save_pretrained(folder)
 
 
 def _index(teacher: Networks, scheduler: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,8 @@ def sample(networks: Networks, student: Student, ids: Any, scale: float, steps: 
     noise = [np.random.default_rng(seed).standard_normal(shape, np.float32) for seed in range(len(ids))]
     at = torch.zeros(len(ids), dtype=torch.long, device=device)
     scales = torch.full((len(ids),), scale, device=device)
-    points = Points(torch.from_numpy(np.stack(noise)).to(device), at, ids, scales)
+    latents = torch.from_numpy(np.stack(noise)).to(device)
+    points = Points(latents=latents, timesteps=at, ids=ids, scales=scales)
     context = networks.context(ids)
     with torch.no_grad():
         for now, after in pairwise(timesteps(networks.diffusion, steps)):

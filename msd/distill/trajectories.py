@@ -137,7 +137,13 @@ class Trajectories:
 
     def _points(self, which: Any, latents: Any, at: Any) -> Points:
         ids, scales = self.plan.ids[self._prompts[which]], self._scales[which]
-        return Points(latents, at.to(self.device), ids.to(self.device), scales.to(self.device))
+        return Points(
+            latents=latents,
+            timesteps=at.to(self.device),
+            ids=ids.to(self.device),
+            scales=scales.to(self.device),
+            ends=self._latents(which, torch.full_like(which, len(self.timesteps) - 1)),
+        )
 
     def _latents(self, which: Any, steps: Any) -> Any:
         each = self.plan.per_part
@@ -171,7 +177,8 @@ def _trajectories(networks: Networks, plan: TrajectoryPlan, part: range) -> Any:
     with torch.no_grad():
         for now, after in pairwise(plan.timesteps):
             at = torch.full((len(part),), now, device=networks.device)
-            clean, noise = guided_output(networks, Points(latents, at, ids, scales), plan.ids[-1:])
+            points = Points(latents=latents, timesteps=at, ids=ids, scales=scales)
+            clean, noise = guided_output(networks, points, plan.ids[-1:])
             latents = networks.levels.at(torch.full_like(at, after), clean, noise)
             found.append(latents)
     return torch.stack(found, 1).cpu().numpy().astype(np.float16)

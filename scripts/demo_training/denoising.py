@@ -1,4 +1,4 @@
-"""The second stage: U-Net and text encoder, trained together to predict the noise in latents."""
+"""The second stage: U-Net and text encoder, trained together to predict the noise in latents, or v."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from scripts.demo_training.loop import TrainingRun, train
 from scripts.demo_training.recipe import TrainingRecipe
 
 
-def _loss(parts: Any, noisy: Any, noise: Any, timesteps: Any, ids: Any, weight: Any) -> Any:
+def _loss(parts: Any, noisy: Any, wanted: Any, timesteps: Any, ids: Any, weight: Any) -> Any:
     with torch.autocast("cuda", torch.bfloat16, enabled=noisy.is_cuda):
         states = parts["text_encoder"](ids).last_hidden_state
         predicted = parts["unet"](noisy, timesteps, states, return_dict=False)[0]
-    return (weight * ((predicted.float() - noise) ** 2).mean((1, 2, 3))).mean()
+    return (weight * ((predicted.float() - wanted) ** 2).mean((1, 2, 3))).mean()
 
 
 def _timesteps(batch: int, generator: Any, device: str) -> Any:
@@ -27,17 +27,18 @@ def _timesteps(batch: int, generator: Any, device: str) -> Any:
 
 
 def fit(
-    parts: Any, latents: Any, ids: Any, empty: Any, alphas: Any, recipe: TrainingRecipe, run: TrainingRun
+    parts: Any, latents: Any, ids: Any, empty: Any, scheduler: Any, recipe: TrainingRecipe, run: TrainingRun
 ) -> float:
     """Train `parts` (a ModuleDict of "unet" and "text_encoder") and return the seconds it took.
 
     `latents` are scaled, (N, 4, 16, 16); `ids` the captions of each, (N, K, 77); `empty` the empty caption's
-    ids, (77,); `alphas` the scheduler's cumulative products. The loss is weighted by min(SNR, γ) / SNR.
+    ids, (77,). `scheduler` says how latents become noisy, and whether noise or v is predicted. The loss is
+    that of clean latents, weighted by min(SNR, γ).
     """
     parts.to(run.device, memory_format=torch.channels_last)
     loss = torch.compile(_loss, dynamic=False) if run.compiles else _loss
     batch, device = recipe.denoiser.batch, run.device
-    alphas = alphas.to(device)
+    alphas, says_v = scheduler.alphas_cumprod.to(device), scheduler.config.prediction_type == "v_prediction"
 
     def at(step: int) -> Any:
         random = run.generator(recipe.seed + 1, step)
@@ -47,15 +48,14 @@ def fit(
         captions = torch.where(dropped[:, None], empty, ids[chosen, which]).long()
         timesteps = _timesteps(batch, random, device)
         noise = torch.randn((batch, *latents.shape[1:]), generator=random, device=device)
-        signal = alphas[timesteps]
-        noisy = (
-            signal.sqrt()[:, None, None, None] * latents[chosen]
-            + (1 - signal).sqrt()[:, None, None, None] * noise
-        )
-        ratio = signal / (1 - signal)
-        weight = ratio.clamp(max=recipe.snr_limit) / ratio
+        squares = alphas[timesteps]
+        signal, sigma = squares.sqrt()[:, None, None, None], (1 - squares).sqrt()[:, None, None, None]
+        noisy = signal * latents[chosen] + sigma * noise
+        wanted = signal * noise - sigma * latents[chosen] if says_v else noise
+        ratio = squares / (1 - squares)
+        weight = ratio.clamp(max=recipe.snr_limit) / (ratio + says_v)
         return loss(
-            parts, noisy.contiguous(memory_format=torch.channels_last), noise, timesteps, captions, weight
+            parts, noisy.contiguous(memory_format=torch.channels_last), wanted, timesteps, captions, weight
         )
 
     return train("denoiser", parts, at, recipe.denoiser, run)

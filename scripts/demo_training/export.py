@@ -11,8 +11,6 @@ import diffusers
 import torch
 from safetensors.torch import save_file
 
-from scripts.demo_training import architecture
-
 _INDEX = {
     "_class_name": "StableDiffusionPipeline",
     "_diffusers_version": diffusers.__version__,
@@ -53,17 +51,13 @@ def _write_model(model: Any, folder: Path) -> None:
 
 
 def write(
-    parts: dict[str, Any], scaling: float, tokenizer: Path, record: dict[str, Any], folder: Path
+    parts: dict[str, Any], scheduler: Any, tokenizer: Path, record: dict[str, Any], folder: Path
 ) -> None:
-    """Write `parts` ("vae", "unet", "text_encoder"), the tokenizer's files and the training record.
-
-    `scaling` is the factor that brings the latents to unit variance; it goes into the VAE's configuration.
-    """
-    parts["vae"].register_to_config(scaling_factor=scaling)
+    """Write `parts` ("vae", "unet", "text_encoder"), a scheduler, the tokenizer's files and the record."""
     _write_model(parts["vae"], folder / "vae")
     _write_model(parts["unet"], folder / "unet")
     _write_text_encoder(parts["text_encoder"], folder / "text_encoder")
-    architecture.scheduler().save_config(folder / "scheduler")
+    scheduler.save_config(folder / "scheduler")
     shutil.copytree(tokenizer, folder / "tokenizer", dirs_exist_ok=True)
     (folder / "model_index.json").write_text(json.dumps(_INDEX, indent=2) + "\n")
     (folder / "training.json").write_text(json.dumps(record, indent=2) + "\n")
