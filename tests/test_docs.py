@@ -20,6 +20,7 @@ README_WORDS = 900
 QUICKLY = {
     "delegation-report": "--no-run",
     "generate": "--steps 2",
+    "distill": "--updates 2 --batch 2 --warmup 1 --trajectories 2 --sample-every 0",
     "bench": "--repeats 1 --warmups 0 --min-seconds 0 --draw 0",
 }
 """Options that make commands of the README take seconds."""
@@ -91,6 +92,7 @@ def test_the_commands_of_the_readme_run(
     Path("path/to").mkdir(parents=True)
     Path("path/to/stable-diffusion-2-1").symlink_to(CHECKPOINT)
     Path("suite.toml").write_text(SUITE)
+    Path("prompts.txt").write_text("a red circle\ntwo blue stars\n")
     shutil.copytree(demo_int8, "sd21")
     ran = set()
     for line, complete in commands(Page.read(ROOT, "README.md")):
@@ -103,7 +105,8 @@ def test_the_commands_of_the_readme_run(
         assert result.exit_code == 0, f"{line}\n{result.output}"
         ran.add(name)
     exports = {"export-android", "export-web"}
-    assert ran == {"msd-convert", "delegation-report", "generate", "bench", "regress", *exports}
+    assert ran == {"msd-convert", "distill", "delegation-report", "generate", "bench", "regress", *exports}
+    assert Path("sd21-4-steps/model_index.json").exists()
     assert Path("astronaut.png").exists()
     assert Path("report/index.html").exists()
     assert Path("sd21-android/README.md").exists()
