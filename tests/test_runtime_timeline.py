@@ -63,7 +63,7 @@ def test_memory_of_this_process_and_of_its_children_is_sampled() -> None:
     most = max(sample.process for sample in memory)
     assert 0.95 * MEGABYTES <= most - first <= 1.3 * MEGABYTES
     assert memory[-1].process - first <= 0.3 * MEGABYTES
-    assert MEGABYTES <= max(sample.children for sample in memory) - others <= 1.3 * MEGABYTES
+    assert 0.9 * MEGABYTES <= max(sample.children for sample in memory) - others <= 1.3 * MEGABYTES
     assert recorder.timeline.peak == max(sample.process + sample.children for sample in memory)
     assert [sample.at for sample in memory] == sorted(sample.at for sample in memory)
 

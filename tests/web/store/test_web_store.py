@@ -230,6 +230,13 @@ def test_a_cancelled_fetch_goes_on_the_next_time(
     require_whole(tab, *files.values())
 
 
+def test_a_fetch_cancelled_before_its_first_request_says_so(tab: Tab, host: WebHost, a: File) -> None:
+    refused = tab.refusal("fetchUntilTold", [a], 1)
+    assert refused.args == ("cancelled", "It was cancelled.")
+    assert host.ranges(A) == []
+    assert tab.ask("missing", [a]) == ["a.bin"]
+
+
 def test_a_fetch_between_two_tries_can_be_cancelled(tab: Tab, host: WebHost, a: File) -> None:
     host.plan(A, BUSY)
     fetching = tab.begin("fetch", [a], {"pause": 1_000_000})

@@ -25,6 +25,12 @@ const CALLS = {
     await fetching.fetch(files, new URL('model/', base), { signal: stop.signal, onProgress });
     return told;
   },
+  /** Fetches, and cancels as soon as so many calls of onProgress have come. */
+  async fetchUntilTold(id, files, times) {
+    const stop = new AbortController();
+    const onProgress = () => --times === 0 && stop.abort();
+    await (await tested).fetch(files, new URL('model/', location.href), { signal: stop.signal, onProgress });
+  },
   async cancel(id, other) {
     stops.get(other).abort();
   },

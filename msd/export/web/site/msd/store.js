@@ -1,5 +1,5 @@
 import { Arrival, sum } from './arrival.js';
-import { MsdError } from './errors.js';
+import { MsdError, checkCancelled } from './errors.js';
 import { PATIENCE, fetchFile } from './fetch-file.js';
 import { ifUnlocked, withLock } from './locks.js';
 import { sha256 } from './sha256.js';
@@ -177,6 +177,7 @@ export class Store {
     };
     await Promise.all(Array.from({ length: AT_ONCE }, work));
     if (problems.length > 0) throw problems[0];
+    checkCancelled(signal);
   }
 
   /**
