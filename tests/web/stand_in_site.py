@@ -95,7 +95,9 @@ class StandInSite:
     def change(self, **settings: Any) -> None:
         """Change what the stand-in does from its next question on."""
         self.settings |= settings
-        (self._folder / "stand-in.json").write_text(json.dumps(self.settings), "utf-8")
+        written = self._folder / "stand-in.json.new"
+        written.write_text(json.dumps(self.settings), "utf-8")
+        written.replace(self._folder / "stand-in.json")  # the page may be reading it
 
     def change_inspection(self, **facts: Any) -> None:
         """Change what the stand-in tells of the model and the device; `model` is changed in part."""

@@ -19,10 +19,11 @@ self.addEventListener('message', ({ data }) => {
 });
 
 async function answer({ id, call, args }) {
-  const settings = await (await fetch('stand-in.json')).json();
   const cancelled = new Promise((resolve) => running.set(id, resolve)).then(() =>
     fault('cancelled', 'It was cancelled.'),
   );
+  cancelled.catch(() => {});
+  let settings;
   const tell = async (progress) => {
     self.postMessage({ id, progress });
     const held =
@@ -34,12 +35,12 @@ async function answer({ id, call, args }) {
     ]);
   };
   try {
+    settings = await (await fetch('stand-in.json')).json();
     if (settings.fail?.[call]) fault(settings.fail[call], `The stand-in fails with ${settings.fail[call]}.`);
     self.postMessage({ id, result: await CALLS[call](settings, args, tell) });
   } catch (problem) {
     self.postMessage({ id, error: { code: problem.code ?? 'failed', message: problem.message } });
   }
-  cancelled.catch(() => {});
 }
 
 function fault(code, sentence) {
