@@ -271,11 +271,10 @@ class Graph:
         """Raise InvalidGraph, naming the operator at fault, if the graph is not well formed."""
         ready, ops = set(self.inputs), set(self.ops)
         for n, op in enumerate(self.ops):
-            where = f"op {n} {op!r}"
-            for i, tensor in enumerate(op.inputs):
-                _verify_use(op, i, tensor, ready, where)
-            _verify_results(op, ready, where)
-            _verify_shapes(op, where)
+            try:
+                _verify_op(op, ready)
+            except InvalidGraph as problem:
+                raise InvalidGraph(f"op {n} {op!r}: {problem}") from None
             ready.update(op.outputs)
         for tensor in self.tensors():
             if stray := next((op for op, _ in tensor.uses if op not in ops), None):
@@ -298,24 +297,31 @@ class Graph:
         return "\n".join([f"{self.name}({ins}) -> {outs}", *(f"  {op!r}" for op in self.ops)])
 
 
-def _verify_use(op: Op, i: int, tensor: Tensor | None, ready: set[Tensor], where: str) -> None:
+def _verify_op(op: Op, ready: set[Tensor]) -> None:
+    for i, tensor in enumerate(op.inputs):
+        _verify_use(op, i, tensor, ready)
+    _verify_results(op, ready)
+    _verify_shapes(op)
+
+
+def _verify_use(op: Op, i: int, tensor: Tensor | None, ready: set[Tensor]) -> None:
     if tensor is None:
         return
     if (op, i) not in tensor.uses:
-        raise InvalidGraph(f"{where}: input {i} does not list this op among its uses")
+        raise InvalidGraph(f"input {i} does not list this op among its uses")
     if tensor.data is None and tensor not in ready and not tensor.is_variable:
-        raise InvalidGraph(f"{where}: reads {tensor.name} before it is produced")
+        raise InvalidGraph(f"reads {tensor.name} before it is produced")
 
 
-def _verify_results(op: Op, ready: set[Tensor], where: str) -> None:
+def _verify_results(op: Op, ready: set[Tensor]) -> None:
     for tensor in op.outputs:
         if tensor.producer is not op:
-            raise InvalidGraph(f"{where}: {tensor.name} names another producer")
+            raise InvalidGraph(f"{tensor.name} names another producer")
         if tensor in ready or tensor.data is not None:
-            raise InvalidGraph(f"{where}: {tensor.name} has its value already")
+            raise InvalidGraph(f"{tensor.name} has its value already")
 
 
-def _verify_shapes(op: Op, where: str) -> None:
+def _verify_shapes(op: Op) -> None:
     infer = opset.spec(op.kind).infer
     if infer is None or any(t.shape_signature is not None for t in (*op.operands, *op.outputs)):
         return
@@ -324,9 +330,9 @@ def _verify_shapes(op: Op, where: str) -> None:
     except NotConstant:
         return
     except (ValueError, IndexError, ZeroDivisionError) as problem:
-        raise InvalidGraph(f"{where}: {problem}") from None
+        raise InvalidGraph(f"{problem}") from None
     if want != [t.shape for t in op.outputs]:
-        raise InvalidGraph(f"{where}: result should be {want}")
+        raise InvalidGraph(f"result should be {want}")
 
 
 @dataclass

@@ -275,8 +275,8 @@ class _Driver:
         return changes > 0
 
     def _visit(self, o: Op) -> bool:
-        rules = self.rules_of.get(o.kind, ())
-        return any(self.graph.is_needed(o) and self._try(r, o) for r in rules)
+        is_needed = self.graph.is_needed
+        return any(is_needed(o) and self._try(r, o) for r in self.rules_of.get(o.kind, ()))
 
     def _try(self, r: Rule, root: Op) -> bool:
         for old in filter(self.graph.is_used, root.outputs):
@@ -342,9 +342,12 @@ class _Driver:
 
 def _unfit(matched: Match) -> str | None:
     """Return why rules, which expect floats of fixed shape, cannot handle a match; None if they can."""
-    for t in (t for o in matched.ops for t in (*o.operands, *o.outputs) if t.data is None):
-        if t.quant and t.quant.scale.size:
-            return f"{t.name} is quantised"
-        if any(n < 0 for n in t.shape_signature or ()):
-            return f"the shape of {t.name} is not fixed"
+    for o in matched.ops:
+        for t in (*o.inputs, *o.outputs):
+            if t is None or t.data is not None:
+                continue
+            if t.quant and t.quant.scale.size:
+                return f"{t.name} is quantised"
+            if t.shape_signature and any(n < 0 for n in t.shape_signature):
+                return f"the shape of {t.name} is not fixed"
     return None

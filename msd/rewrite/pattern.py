@@ -6,8 +6,9 @@ tensor. An attribute must have the schema's default unless the pattern gives a v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,12 @@ class Pat:
     values: tuple[int, ...] | None = None
     constant: bool = False
     output: int = 0
+
+    @cached_property
+    def wanted(self) -> dict[str, list[tuple[str, Any]]]:
+        """The attributes that an operator must have, and their values, by its kind."""
+        values = {kind: {**opset.spec(kind).attrs, **self.attrs} for kind in self.kinds}
+        return {kind: [(k, v) for k, v in each.items() if v is not ANY] for kind, each in values.items()}
 
     def named(self, name: str) -> Pat:
         """Return the same pattern with its tensor bound to `name`."""
@@ -126,17 +133,17 @@ def match(pat: Pat, tensor: Tensor | None, bound: Match | None = None) -> Iterat
     maker = tensor.producer
     if maker is None or maker.kind not in pat.kinds:
         return
+    args, inputs = pat.args, maker.inputs
+    if args is not None and not (len(inputs) == len(args) and _result_fits(pat, tensor, maker)):
+        return
     covered = bound.ops if maker in bound.ops else (*bound.ops, maker)
     here = _bind(pat, tensor, Match(bound.tensors, covered))
-    if pat.args is None:
+    if args is None:
         yield here
-    elif maker.outputs.index(tensor) == pat.output and _attrs_fit(pat, maker):
-        orders = [maker.inputs]
-        if opset.spec(maker.kind).commutes:
-            orders.append(maker.inputs[::-1])
-        for inputs in orders:
-            if len(inputs) == len(pat.args):
-                yield from _match_all(list(zip(pat.args, inputs, strict=True)), here)
+        return
+    yield from _match_all(args, inputs, here)
+    if opset.spec(maker.kind).commutes:
+        yield from _match_all(args, inputs[::-1], here)
 
 
 def _leaf_fits(pat: Pat, tensor: Tensor, bound: Match) -> bool:
@@ -165,15 +172,16 @@ def _bind(pat: Pat, tensor: Tensor, bound: Match) -> Match:
     return Match({**bound.tensors, pat.name: tensor}, bound.ops) if pat.name else bound
 
 
-def _attrs_fit(pat: Pat, maker: Op) -> bool:
-    want = {**opset.spec(maker.kind).attrs, **pat.attrs}
-    return all(v is ANY or v == maker.attrs[k] for k, v in want.items())
+def _result_fits(pat: Pat, tensor: Tensor, maker: Op) -> bool:
+    if maker.outputs.index(tensor) != pat.output:
+        return False
+    attrs = maker.attrs
+    return all(value == attrs[name] for name, value in pat.wanted[maker.kind])
 
 
-def _match_all(pairs: list[tuple[Pat, Tensor | None]], bound: Match) -> Iterator[Match]:
-    if not pairs:
+def _match_all(pats: Sequence[Pat], tensors: Sequence[Tensor | None], bound: Match) -> Iterator[Match]:
+    if not pats:
         yield bound
         return
-    (pat, tensor), *rest = pairs
-    for matched in match(pat, tensor, bound):
-        yield from _match_all(rest, matched)
+    for matched in match(pats[0], tensors[0], bound):
+        yield from _match_all(pats[1:], tensors[1:], matched)
