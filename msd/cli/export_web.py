@@ -93,12 +93,20 @@ def export_web(
 
 
 def _print(web: WebManifest, output: Path, licence: str | None, as_json: bool) -> None:
+    from msd.export.web.litert import ABORTED, OPENED
+
     if as_json:
         facts = {"output": str(output), "runtime": web.runtime, "model": web.model, "bytes": web.fetched}
         say_json(json.dumps(facts))
         return
     for precision, size in web.fetched.items():
         say(f"a visitor fetches {size / 1e6:.0f} MB for {precision}", err=True)
+    if web.largest_model > OPENED:
+        say(
+            f"LiteRT.js was seen to open files of up to {OPENED / 1e6:.0f} MB, and to abort at one of"
+            f" {ABORTED / 1e6:.0f}; the largest here has {web.largest_model / 1e6:.0f}: use --runtime msd",
+            err=True,
+        )
     if licence is None:
         say("the licence of the weights is unknown; --licence puts it on the page", err=True)
     say(f"{output}: msd serve {output} shows it, and README.md says how to publish it", err=True)

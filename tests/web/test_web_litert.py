@@ -12,15 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from msd import tflite
+from msd.bundle import open_bundle
+from msd.cli import msd
 from msd.errors import BadConfig
 from msd.export.web import litert, litert_packages
+from msd.export.web.expected import expected_inputs
 from msd.export.web.litert import FOLDER, PARTS, copy_litert_js, require_litert_js, write_shards
 from msd.export.web.litert_packages import CORE, INTEGRITY, UTILS, VERSION, fetched_packages
 from msd.export.web.server import HEADERS
 from msd.ir import Model
 from msd.parity import psnr
+from msd.runners.interpreter import Interpreter
 from tests.harness import build
 from tests.web.browser import PATIENCE, launched
 from tests.web.networks import ROLES, NetworkSite, cpu_inputs, cpu_output, tiny_bundle, write_site
@@ -58,7 +63,8 @@ async function work({ litert, network, inputs }) {
 }
 """
 ASK = """(message) => {
-  globalThis.worker ??= new Worker('worker.js', { type: 'module' });
+  const workers = (globalThis.workers ??= {});
+  const worker = (workers[message.worker] ??= new Worker(message.worker, { type: 'module' }));
   return new Promise((resolve, reject) => {
     worker.onmessage = ({ data }) => resolve(data);
     worker.onerror = ({ message }) => reject(new Error(message));
@@ -95,11 +101,20 @@ def page(site: NetworkSite) -> Iterator[Page]:
         yield page
 
 
-def ask(page: Page, site: NetworkSite, role: str, operations: int, path: Path, inputs: Any) -> Any:
+def ask(
+    page: Page,
+    site: NetworkSite,
+    role: str,
+    operations: int,
+    path: Path,
+    inputs: Any,
+    worker: str = "worker.js",
+) -> Any:
+    """Return what the page's worker answers, which is the same for all questions to it."""
     shards = write_shards(path, site.folder / "model")
     network = {"role": role, "operations": operations, "model": [{"file": shard.file} for shard in shards]}
     facts = {"module": "../litert/litert.js", "wasm": "../litert/wasm/"}
-    return page.evaluate(ASK, {"litert": facts, "network": network, "inputs": inputs})
+    return page.evaluate(ASK, {"litert": facts, "network": network, "inputs": inputs, "worker": worker})
 
 
 @pytest.mark.parametrize("role", ROLES)
@@ -151,6 +166,48 @@ def test_inputs_that_do_not_fit(site: NetworkSite, page: Page) -> None:
         "bad-request",
         "text_encoder takes 77 numbers of int32 for tokens.",
     ]
+
+
+HALF = """
+const { get } = Object.getOwnPropertyDescriptor(GPUDevice.prototype, 'features');
+Object.defineProperty(GPUDevice.prototype, 'features', {
+  get() { return new Set([...get.call(this), 'shader-f16']); },
+});
+"""
+
+
+def test_a_network_that_webgpu_refuses_in_float16_runs_in_float32(
+    site: NetworkSite, page: Page, demo_int8: Path
+) -> None:
+    """The demo's decoder has convolutions for which LiteRT.js 2.5.3 makes shaders of float16 that lack
+    `enable f16`, wherever a device says that it has shader-f16. It notices nothing: the image is noise."""
+    part = open_bundle(demo_int8).component("vae_decoder")
+    path = demo_int8 / part.file
+    with Interpreter(path, float_weights=True) as cpu:
+        inputs = expected_inputs(part.inputs, 0, 1)
+        ((name, wanted),) = cpu.run(inputs).items()
+    (site.folder / "half.js").write_text(HALF + WORKER, "utf-8")
+    given = {key: [array.dtype.name, array.reshape(-1).tolist()] for key, array in inputs.items()}
+    answer = ask(page, site, "vae_decoder", part.operations, path, given, "half.js")
+    assert "error" not in answer, answer["error"]
+    facts = answer["result"]["facts"]
+    assert facts["precision"] == "fp32"
+    (said,) = (line for line in facts["log"] if line.startswith("msd: not in float16: "))
+    assert "'f16' type used without 'f16' extension enabled" in said
+    assert psnr(wanted.reshape(-1), np.asarray(answer["result"]["first"][name], np.float32)) >= 90
+
+
+def test_a_network_larger_than_any_that_opened_is_told_of(
+    packages: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["export-web", str(tiny_bundle(tmp_path_factory).folder), "--runtime", "litert", "--no-expected"]
+    words += ["--litert-js", str(packages), "-o"]
+    quiet = CliRunner().invoke(msd, [*words, str(tmp_path / "small")])
+    monkeypatch.setattr(litert, "OPENED", 1000)
+    told = CliRunner().invoke(msd, [*words, str(tmp_path / "large")])
+    assert (quiet.exit_code, told.exit_code) == (0, 0), told.output
+    assert "was seen to open" not in quiet.output
+    assert "LiteRT.js was seen to open files of up to 0 MB, and to abort at one of 884" in told.output
 
 
 def test_only_what_a_browser_loads_is_copied(packages: Path, tmp_path: Path) -> None:

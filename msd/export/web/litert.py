@@ -27,6 +27,11 @@ NOTICE = b"// Changed by msd: loaded as a module, from beside the page.\n"
 LICENCE = "LICENSE"
 
 
+OPENED, ABORTED = 344_732_800, 884_268_912
+"""The bytes of the largest file that LiteRT.js was seen to open in Chromium, and of one at which its
+WebAssembly ran out of memory: SD 2.1's text encoder and U-Net in int8, on an H100 (docs/web.md)."""
+
+
 @dataclass(frozen=True)
 class LiteRtFile:
     """A file of LiteRT.js: its package and path there, its SHA-256, its path in `FOLDER`, and what changes.

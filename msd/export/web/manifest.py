@@ -28,7 +28,7 @@ class WebFile:
 
 @dataclass(frozen=True)
 class WebProgram:
-    """A network compiled by msd.webgpu for one precision.
+    """A network compiled by msd.webgpu for one kind of GPU.
 
     `program` is JSON (msd.webgpu.store), whose shards are `shards`. `limits`: the least values of WebGPU's
     limits that it needs, by WebGPU's names, where they exceed the standard's defaults. `memory`: the bytes of
@@ -58,7 +58,8 @@ class ExpectedOutputs:
 class WebNetwork:
     """A network by its role in sd-manifest.json, and the operations of its .tflite file.
 
-    `programs`, by precision, are for the runtime "msd"; `model`, the .tflite file in shards, is for "litert".
+    `programs` are for the runtime "msd", by kind: a precision, alone or with "-discrete" for GPUs with many
+    processors. `model`, the .tflite file in shards, is for "litert".
     """
 
     role: str
@@ -94,6 +95,11 @@ class WebManifest:
     networks: tuple[WebNetwork, ...]
     litert: LiteRtJs | None = None
     format: int = FORMAT
+
+    @property
+    def largest_model(self) -> int:
+        """The bytes of the largest .tflite file for LiteRT.js."""
+        return max((sum(file.bytes for file in network.model) for network in self.networks), default=0)
 
     @property
     def fetched(self) -> dict[str, int]:

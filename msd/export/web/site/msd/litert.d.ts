@@ -1,6 +1,7 @@
 /**
  * Opens a network on LiteRT.js's GPU accelerator, and nowhere else: what the GPU does not take whole is
- * refused.
+ * refused. A network whose shaders WebGPU refuses in float16 is compiled again in float32: some of LiteRT.js
+ * 2.5.3 lack `enable f16`.
  *
  * @param {{ module: string, wasm: string }} place where LiteRT.js is, from `baseUrl`
  * @param {string | URL} baseUrl

@@ -27,12 +27,20 @@ import { readLiteRtLog } from './litert-log.js';
  */
 const log = [];
 
+/**
+ * What WebGPU has refused of LiteRT.js since it was loaded: LiteRT.js does not ask, and computes on.
+ *
+ * @type {string[]}
+ */
+const refused = [];
+
 /** @type {Promise<LiteRt> | null} */
 let loaded = null;
 
 /**
  * Opens a network on LiteRT.js's GPU accelerator, and nowhere else: what the GPU does not take whole is
- * refused.
+ * refused. A network whose shaders WebGPU refuses in float16 is compiled again in float32: some of LiteRT.js
+ * 2.5.3 lack `enable f16`.
  *
  * @param {{ module: string, wasm: string }} place where LiteRT.js is, from `baseUrl`
  * @param {string | URL} baseUrl
@@ -45,15 +53,52 @@ export async function openLiteRt(place, baseUrl, readModel, network) {
   const liteRt = await (loaded ??= load(place, baseUrl));
   const device = liteRt.getWebGpuDevice();
   if (!device) throw new MsdError('no-webgpu', 'LiteRT.js finds no GPU that the browser lets it use.');
-  const precision = device.features.has('shader-f16') ? 'fp16' : 'fp32';
   const bytes = await readModel();
   const begin = log.length;
-  const model = await compile(liteRt, bytes, precision, network.role);
+  const open = (/** @type {'fp16' | 'fp32'} */ precision) => opened(liteRt, bytes, precision, network, begin);
+  if (!device.features.has('shader-f16')) return open('fp32');
+  try {
+    const half = await open('fp16');
+    await half.tryOut();
+    return half;
+  } catch (problem) {
+    if (!(problem instanceof RefusedShader)) throw problem;
+    log.push(`msd: not in float16: ${problem.message}`);
+    return open('fp32');
+  }
+}
+
+/**
+ * @param {LiteRt} liteRt
+ * @param {Uint8Array} bytes
+ * @param {'fp16' | 'fp32'} precision
+ * @param {{ role: string, operations: number }} network
+ * @param {number} begin of what was logged for it
+ */
+async function opened(liteRt, bytes, precision, { role, operations }, begin) {
+  const model = await compile(liteRt, bytes, precision, role);
   const lines = log.slice(begin).filter((line) => line.trim());
-  const { operations } = network;
   /** @type {import('./network.js').NetworkFacts} */
   const facts = { precision, operations, delegated: operations, partitions: 1, log: lines };
-  return new LiteRtNetwork(liteRt, device, model, network.role, facts);
+  return new LiteRtNetwork(liteRt, liteRt.getWebGpuDevice(), model, role, facts);
+}
+
+/** WebGPU refuses something that LiteRT.js asked of it. */
+class RefusedShader extends MsdError {}
+
+/**
+ * Throws where WebGPU has refused something of a network; what it refuses it tells before the GPU has
+ * finished.
+ *
+ * @param {string} role
+ * @throws {RefusedShader}
+ */
+function requireNothingRefused(role) {
+  const [first, ...more] = refused.splice(0);
+  if (first === undefined) return;
+  const words = first.split('\n', 1)[0].trim();
+  const others = more.length ? `, and ${more.length} more` : '';
+  throw new RefusedShader('failed', `WebGPU refuses what LiteRT.js makes of ${role}: ${words}${others}.`);
 }
 
 /**
@@ -122,7 +167,9 @@ class LiteRtNetwork {
       const outputs = await this.#model.run(given);
       try {
         const read = Object.entries(outputs).map(async ([name, tensor]) => [name, await tensor.data()]);
-        return Object.fromEntries(await Promise.all(read));
+        const result = Object.fromEntries(await Promise.all(read));
+        requireNothingRefused(this.#role);
+        return result;
       } finally {
         free(outputs);
       }
@@ -142,6 +189,24 @@ class LiteRtNetwork {
     }, inputs);
   }
 
+  /**
+   * Runs once, and closes where WebGPU refuses something of it.
+   *
+   * @throws {RefusedShader}
+   */
+  async tryOut() {
+    const zeros = this.#model.getInputDetails().map(({ name, shape, dtype }) => {
+      const size = shape.reduce((product, n) => product * n, 1);
+      return [name, dtype === 'int32' ? new Int32Array(size) : new Float32Array(size)];
+    });
+    try {
+      await this.time(Object.fromEntries(zeros), 1);
+    } catch (problem) {
+      this.close();
+      throw problem;
+    }
+  }
+
   close() {
     this.#model.delete();
   }
@@ -152,7 +217,9 @@ class LiteRtNetwork {
     const start = performance.now();
     free(await this.#model.run(given));
     await finished(this.#device);
-    return performance.now() - start;
+    const milliseconds = performance.now() - start;
+    requireNothingRefused(this.#role);
+    return milliseconds;
   }
 
   /**
@@ -216,7 +283,9 @@ async function load(place, baseUrl) {
     /** @type {LiteRt} */
     const liteRt = await import(new URL(place.module, baseUrl).href);
     await liteRt.loadLiteRt(wasm);
-    void liteRt.getWebGpuDevice()?.lost.then(() => forget(liteRt));
+    const device = liteRt.getWebGpuDevice();
+    device?.addEventListener('uncapturederror', ({ error }) => refused.push(error.message));
+    void device?.lost.then(() => forget(liteRt));
     return liteRt;
   } catch (problem) {
     loaded = null;
@@ -251,8 +320,13 @@ async function explained(device, role, action) {
     return await awaited(device, role, action());
   } catch (problem) {
     const cause = problem instanceof MsdError ? problem.cause : problem;
-    if (!/memory|OOM|allocat/i.test(wordsOf(cause))) throw problem;
-    const sentence = `LiteRT.js has too little memory for ${role}. Reload the page to try again.`;
-    throw new MsdError('out-of-memory', sentence, cause);
+    const words = wordsOf(cause);
+    if (/memory|OOM|allocat/i.test(words)) {
+      const sentence = `LiteRT.js has too little memory for ${role}. Reload the page to try again.`;
+      throw new MsdError('out-of-memory', sentence, cause);
+    }
+    if (!words.startsWith('Aborted(')) throw problem;
+    const why = 'which it does where its WebAssembly has too little memory for a network';
+    throw new MsdError('out-of-memory', `LiteRT.js gave up ${role}, ${why}. Reload the page to try again.`, cause);
   }
 }
