@@ -42,10 +42,11 @@ def check(file: WebFile, folder: Path) -> bytes:
 @pytest.mark.parametrize("role", ROLES)
 def test_all_that_is_written_is_what_the_records_say(role: str, site: NetworkSite) -> None:
     model, network = site.folder / "model", site.networks[role]
-    for precision, program in network.programs.items():
+    assert list(network.programs) == ["fp16", "fp32", "fp16-discrete", "fp32-discrete"]
+    for kind, program in network.programs.items():
         stored = schema.read(StoredProgram, json.loads(check(program.program, model)), "program")
-        assert stored.half == (precision == "fp16")
-        assert program.program.file == f"programs/{role}.{precision}.json"
+        assert stored.half == kind.startswith("fp16")
+        assert program.program.file == f"programs/{role}.{kind}.json"
         assert [f"weights/{shard.file}" for shard in stored.shards] == [f.file for f in program.shards]
         assert [shard.sha256 for shard in stored.shards] == [f.sha256 for f in program.shards]
         assert program.memory == sum(stored.buffers)
@@ -56,9 +57,9 @@ def test_all_that_is_written_is_what_the_records_say(role: str, site: NetworkSit
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_both_precisions_have_the_same_weights(role: str, site: NetworkSite) -> None:
+def test_all_programs_have_the_same_weights(role: str, site: NetworkSite) -> None:
     found = site.networks[role].programs
-    assert found["fp16"].shards == found["fp32"].shards
+    assert {program.shards for program in found.values()} == {found["fp16"].shards}
     assert found["fp16"].program != found["fp32"].program
 
 
@@ -119,15 +120,15 @@ def test_larger_bindings_are_used_only_where_they_must_be(
     site: NetworkSite, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = site.bundle.path("vae_decoder")
-    largest = max(place.bytes for step in compile_for_page(path, False).steps for place in step.places)
+    largest = max(place.bytes for step in compile_for_page(path, Gpu()).steps for place in step.places)
     half = 1 << (largest - 1).bit_length() - 1
     assert half < largest
     monkeypatch.setattr(programs, "BINDINGS", (half // 2, half, 2 * half, 4 * half))
-    bound = [place.bytes for step in compile_for_page(path, False).steps for place in step.places]
+    bound = [place.bytes for step in compile_for_page(path, Gpu()).steps for place in step.places]
     assert half < max(bound) <= 2 * half
     monkeypatch.setattr(programs, "BINDINGS", (half // 2, half))
     with pytest.raises(DelegateFailed, match=f"this GPU binds at most {half}"):
-        compile_for_page(path, False)
+        compile_for_page(path, Gpu())
 
 
 def test_a_file_that_has_no_program_is_refused(tmp_path: Path) -> None:

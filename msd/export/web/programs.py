@@ -1,14 +1,16 @@
 """Networks compiled by msd.webgpu for the page, in the model's folder.
 
-    programs/unet.fp16.json     msd.webgpu.store's description of the program
-    weights/3f0c….bin           its shards, named after their content
+    programs/unet.fp16.json              msd.webgpu.store's description of the program
+    programs/unet.fp16-discrete.json     that of the program for a discrete GPU
+    weights/3f0c….bin                    their shards, named after their content
 
-Weights have the same bytes in both precisions, so that the second costs only its description.
+Weights have the same bytes in all programs of a network, so that another one costs only its description.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 from msd.errors import DelegateFailed
@@ -16,14 +18,23 @@ from msd.export.web.manifest import WebFile, WebProgram
 from msd.export.web.web_file import web_file
 from msd.files import schema
 from msd.webgpu.compile import compile_file
+from msd.webgpu.device import BALANCE, MANY
 from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.program import Program
 from msd.webgpu.store import StoredProgram, store_program
 
 PROGRAMS, WEIGHTS = "programs", "weights"
-PRECISIONS = {"fp16": True, "fp32": False}
-"""The precisions of programs, and whether they need the feature shader-f16."""
+PHONE, DISCRETE = Gpu(), Gpu(enough_workgroups=MANY, balance=BALANCE)
+"""What programs are compiled for: how many processors a GPU has, which WebGPU does not tell."""
+
+KINDS = {
+    "fp16": replace(PHONE, half=True),
+    "fp32": PHONE,
+    "fp16-discrete": replace(DISCRETE, half=True),
+    "fp32-discrete": DISCRETE,
+}
+"""The programs of a network, and the GPU that each is for."""
 
 BINDINGS = tuple(Gpu.binding_bytes << doubled for doubled in range(5))
 """The largest bindings that are tried: the standard's default first, which every WebGPU has."""
@@ -32,24 +43,24 @@ FETCHED = Switches(kept_transforms=False)
 
 
 def write_programs(path: Path, role: str, folder: Path) -> dict[str, WebProgram]:
-    """Compile a .tflite file for each precision into the model's folder; return the programs by precision.
+    """Compile a .tflite file for each of KINDS into the model's folder; return the programs by kind.
 
     A buffer of weights is in memory at a time. Raises BadModelFile for a file that is no model,
     DelegateFailed for one that has operators without kernels, or needs larger bindings than any in BINDINGS.
     """
     for name in (PROGRAMS, WEIGHTS):
         (folder / name).mkdir(exist_ok=True)
-    return {precision: _write(path, role, precision, folder) for precision in PRECISIONS}
+    return {kind: _write(path, role, kind, folder) for kind in KINDS}
 
 
-def compile_for_page(path: Path, half: bool) -> Program:
-    """Return a file's program for any WebGPU, of a phone's profile, in as small buffers as may be.
+def compile_for_page(path: Path, profile: Gpu) -> Program:
+    """Return a file's program for any WebGPU in as small buffers as may be.
 
     Raises as `write_programs` does.
     """
     refusals: list[DelegateFailed] = []
     for largest in BINDINGS:
-        gpu = Gpu(half=half, binding_bytes=largest, buffer_bytes=max(largest, Gpu.buffer_bytes))
+        gpu = replace(profile, binding_bytes=largest, buffer_bytes=max(largest, Gpu.buffer_bytes))
         try:
             return compile_file(path, gpu, FETCHED)
         except DelegateFailed as refusal:
@@ -57,11 +68,10 @@ def compile_for_page(path: Path, half: bool) -> Program:
     raise refusals[-1]
 
 
-def _write(path: Path, role: str, precision: str, folder: Path) -> WebProgram:
-    half = PRECISIONS[precision]
-    program = compile_for_page(path, half)
-    stored = store_program(program, folder / WEIGHTS, half)
-    description = folder / PROGRAMS / f"{role}.{precision}.json"
+def _write(path: Path, role: str, kind: str, folder: Path) -> WebProgram:
+    program = compile_for_page(path, KINDS[kind])
+    stored = store_program(program, folder / WEIGHTS, KINDS[kind].half)
+    description = folder / PROGRAMS / f"{role}.{kind}.json"
     description.write_text(json.dumps(schema.to_json(stored), separators=(",", ":")) + "\n", "utf-8")
     return WebProgram(
         program=web_file(description, folder),

@@ -1,6 +1,5 @@
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
- * @typedef {import('./web-manifest.js').Precision} Precision
  * @typedef {import('./manifest.js').WebFile} WebFile
  * @typedef {import('./manifest.js').WebManifest} WebManifest
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
@@ -27,12 +26,12 @@ export function factsOf(app: AppManifest): {
     } | null | undefined;
 };
 /**
- * Returns the files that generating with a precision needs.
+ * Returns the files that generating needs, with programs of a kind (Gpu.kind).
  *
  * @param {WebManifest} web
- * @param {Precision} precision
+ * @param {string} kind
  */
-export function filesOf(web: WebManifest, precision: Precision): import("./web-manifest.js").WebFile[];
+export function filesOf(web: WebManifest, kind: string): import("./web-manifest.js").WebFile[];
 /**
  * Returns the bytes of files, of each content once.
  *
@@ -44,11 +43,10 @@ export function bytesOf(files: WebFile[]): number;
  * unknown.
  *
  * @param {WebManifest} web
- * @param {Precision} precision
+ * @param {string} kind of programs
  */
-export function peakOf(web: WebManifest, precision: Precision): number;
+export function peakOf(web: WebManifest, kind: string): number;
 export type AppManifest = import("./manifest.js").AppManifest;
-export type Precision = import("./web-manifest.js").Precision;
 export type WebFile = import("./manifest.js").WebFile;
 export type WebManifest = import("./manifest.js").WebManifest;
 export type WebNetwork = import("./manifest.js").WebNetwork;

@@ -3,7 +3,6 @@ import { UNET } from './pipeline.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
- * @typedef {import('./web-manifest.js').Precision} Precision
  * @typedef {import('./manifest.js').WebFile} WebFile
  * @typedef {import('./manifest.js').WebManifest} WebManifest
  * @typedef {import('./manifest.js').WebNetwork} WebNetwork
@@ -31,13 +30,13 @@ export function factsOf(app) {
 }
 
 /**
- * Returns the files that generating with a precision needs.
+ * Returns the files that generating needs, with programs of a kind (Gpu.kind).
  *
  * @param {WebManifest} web
- * @param {Precision} precision
+ * @param {string} kind
  */
-export function filesOf(web, precision) {
-  return [web.vocabulary, web.merges, ...web.networks.flatMap((network) => networkFiles(network, precision))];
+export function filesOf(web, kind) {
+  return [web.vocabulary, web.merges, ...web.networks.flatMap((network) => networkFiles(network, kind))];
 }
 
 /**
@@ -55,22 +54,22 @@ export function bytesOf(files) {
  * unknown.
  *
  * @param {WebManifest} web
- * @param {Precision} precision
+ * @param {string} kind of programs
  */
-export function peakOf(web, precision) {
+export function peakOf(web, kind) {
   const memory = (/** @type {boolean} */ isUnet) =>
     web.networks
       .filter((network) => (network.role === UNET) === isUnet)
-      .map((network) => network.programs[precision]?.memory ?? 0);
+      .map((network) => network.programs[kind]?.memory ?? 0);
   return Math.max(0, ...memory(true)) + Math.max(0, ...memory(false));
 }
 
 /**
  * @param {WebNetwork} network
- * @param {Precision} precision
+ * @param {string} kind of programs
  */
-function networkFiles(network, precision) {
-  const program = network.programs[precision];
+function networkFiles(network, kind) {
+  const program = network.programs[kind];
   return program ? [program.program, ...program.shards] : network.model;
 }
 

@@ -35,6 +35,10 @@ export type Gpu = {
      */
     precision: "fp16" | "fp32";
     /**
+     * which of the model's programs it runs
+     */
+    kind: string;
+    /**
      * the limits beyond WebGPU's defaults that the model's programs need
      */
     needs: Record<string, number>;

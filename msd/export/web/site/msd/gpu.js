@@ -10,6 +10,7 @@ import { MsdError } from './errors.js';
  * @property {string[]} features
  * @property {Record<string, number>} limits
  * @property {'fp16' | 'fp32'} precision fp16 where it has shader-f16
+ * @property {string} kind which of the model's programs it runs
  * @property {Record<string, number>} needs the limits beyond WebGPU's defaults that the model's programs need
  * @property {string[]} problems sentences: what keeps the model from running here; empty where nothing does
  */
@@ -30,6 +31,11 @@ const NO_ADAPTER =
   "graphics driver may help; Chrome's page chrome://gpu says why.";
 
 /**
+ * Vendors whose GPUs run the programs for discrete ones: WebGPU does not say how many processors a GPU has.
+ */
+const DISCRETE = ['nvidia'];
+
+/**
  * Looks for a GPU; never throws.
  *
  * @param {Needs} [manifest] of the model that should run on it
@@ -45,12 +51,13 @@ export async function findGpu(manifest, wanted) {
   const half = features.includes('shader-f16');
   const precision = wanted ?? (half ? 'fp16' : 'fp32');
   const limits = numbers(adapter.limits);
-  const needs = needsOf(manifest, precision);
+  const info = infoOf(adapter.info);
+  const kind = kindOf(manifest, precision, info.vendor);
+  const needs = needsOf(manifest, kind);
   const problems = shortfalls(limits, needs);
   if (precision === 'fp16' && !half) problems.unshift(NO_HALF);
-  const info = infoOf(adapter.info);
   const name = [...new Set([info.vendor, info.architecture, info.device])].filter(Boolean).join(' ') || 'GPU';
-  return { name, info, features, limits, precision, needs, problems };
+  return { name, info, features, limits, precision, kind, needs, problems };
 }
 
 /**
@@ -92,7 +99,8 @@ async function requestAdapter() {
  * @returns {Gpu}
  */
 function none(problem) {
-  return { name: '', info: {}, features: [], limits: {}, precision: 'fp32', needs: {}, problems: [problem] };
+  const unknown = { info: {}, features: [], limits: {}, needs: {} };
+  return { ...unknown, name: '', precision: 'fp32', kind: 'fp32', problems: [problem] };
 }
 
 /** @param {GPUAdapterInfo | undefined} info */
@@ -118,12 +126,23 @@ function numbers(limits) {
 /**
  * @param {Needs | undefined} manifest
  * @param {string} precision
+ * @param {string} vendor
  */
-function needsOf(manifest, precision) {
+function kindOf(manifest, precision, vendor) {
+  const discrete = `${precision}-discrete`;
+  const there = manifest?.networks.every(({ programs }) => discrete in programs);
+  return there && DISCRETE.includes(vendor) ? discrete : precision;
+}
+
+/**
+ * @param {Needs | undefined} manifest
+ * @param {string} kind of programs
+ */
+function needsOf(manifest, kind) {
   /** @type {Record<string, number>} */
   const needs = {};
   for (const network of manifest?.networks ?? []) {
-    for (const [name, least] of Object.entries(network.programs[precision]?.limits ?? {})) {
+    for (const [name, least] of Object.entries(network.programs[kind]?.limits ?? {})) {
       needs[name] = Math.max(needs[name] ?? 0, least);
     }
   }

@@ -78,7 +78,7 @@ export class Model {
       model: factsOf(this.#app),
       runtime: this.#web.runtime,
       bytes: { total: bytesOf(files), there: await this.#store.arrived(files) },
-      memory: peakOf(this.#web, this.#gpu.precision),
+      memory: peakOf(this.#web, this.#gpu.kind),
       gpu: { name: this.#gpu.name, precision: this.#gpu.precision, problems: this.#gpu.problems },
       space: await this.#store.space(),
     };
@@ -191,14 +191,17 @@ export class Model {
    * @param {AbortSignal} [signal]
    */
   async #openProgram(network, signal) {
-    const compiled = network.programs[this.#gpu.precision];
-    const what = `${this.#gpu.precision} program of ${network.role}`;
+    const compiled = network.programs[this.#gpu.kind];
+    const what = `${this.#gpu.kind} program of ${network.role}`;
     if (!compiled) throw new MsdError('bad-manifest', `The page has no ${what}.`);
     const { program, shards } = compiled;
     const description = JSON.parse(new TextDecoder().decode(await this.#store.read(program)));
     const device = await (this.#device ??= openDevice(this.#gpu));
     checkCancelled(signal);
-    return openProgram(device, description, (index) => this.#store.read(shards[index]), signal);
+    // The store has compared what it reads with the same hashes.
+    const verified = shards.every(({ sha256 }, i) => description.shards?.[i]?.sha256 === sha256);
+    const read = (/** @type {number} */ index) => this.#store.read(shards[index]);
+    return openProgram(device, description, read, signal, verified);
   }
 
   /** @param {WebNetwork} network */
@@ -229,7 +232,7 @@ export class Model {
 
   /** Returns the files that generating needs on this GPU. */
   #files() {
-    return filesOf(this.#web, this.#gpu.precision);
+    return filesOf(this.#web, this.#gpu.kind);
   }
 }
 

@@ -17,7 +17,14 @@ export function outputPlaces(program: ProgramDescription): {
     start: number;
 }[];
 /**
- * Compares a shard with its SHA-256, and puts it into its buffer.
+ * Compares a shard with its SHA-256.
+ *
+ * @param {Shard} shard
+ * @param {ArrayBuffer} content
+ */
+export function checkShard(shard: Shard, content: ArrayBuffer): Promise<void>;
+/**
+ * Puts a shard into its buffer.
  *
  * @param {GPUDevice} device
  * @param {Shard} shard

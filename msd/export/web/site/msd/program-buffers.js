@@ -1,5 +1,6 @@
 import { checked, finished } from './gpu-errors.js';
 import { damaged } from './program-description.js';
+import { sha256 } from './sha256.js';
 
 /**
  * @typedef {import('./program-description.js').ProgramDescription} ProgramDescription
@@ -61,7 +62,17 @@ export function outputPlaces(program) {
 }
 
 /**
- * Compares a shard with its SHA-256, and puts it into its buffer.
+ * Compares a shard with its SHA-256.
+ *
+ * @param {Shard} shard
+ * @param {ArrayBuffer} content
+ */
+export async function checkShard(shard, content) {
+  if ((await sha256(content)) !== shard.sha256) throw damaged(`${shard.file} has another size or SHA-256`);
+}
+
+/**
+ * Puts a shard into its buffer.
  *
  * @param {GPUDevice} device
  * @param {Shard} shard
@@ -70,11 +81,7 @@ export function outputPlaces(program) {
  */
 export async function writeShard(device, shard, buffers, content) {
   const { buffer, offset, bytes } = shard.place;
-  const digest = new Uint8Array(await crypto.subtle.digest('SHA-256', content));
-  const sha256 = Array.from(digest, (byte) => byte.toString(16).padStart(2, '0')).join('');
-  if (content.byteLength !== bytes || sha256 !== shard.sha256) {
-    throw damaged(`${shard.file} has another size or SHA-256`);
-  }
+  if (content.byteLength !== bytes) throw damaged(`${shard.file} has another size or SHA-256`);
   await checked(device, 'the weights', () => device.queue.writeBuffer(buffers[buffer], offset, content));
   await finished(device);
 }

@@ -1,7 +1,7 @@
 import { checkCancelled } from './errors.js';
 import { awaited, checked, finished } from './gpu-errors.js';
 import { checkInputs, decode, encode } from './ports.js';
-import { PARAMS, createBuffers, outputPlaces, writeShard } from './program-buffers.js';
+import { PARAMS, checkShard, createBuffers, outputPlaces, writeShard } from './program-buffers.js';
 import { checkDescription, paramsOf } from './program-description.js';
 import { createDispatches } from './program-dispatches.js';
 import { requireLimits } from './program-limits.js';
@@ -24,10 +24,11 @@ const PIECE = 64;
  * @param {unknown} description the parsed JSON of the program
  * @param {(index: number) => Promise<ArrayBuffer>} readShard
  * @param {AbortSignal} [signal]
+ * @param {boolean} [verified] whether readShard compares what it reads with the SHA-256 in the description
  * @returns {Promise<Network>}
  * @throws {MsdError} damaged, too-small, out-of-memory, device-lost, cancelled, failed
  */
-export async function openProgram(device, description, readShard, signal) {
+export async function openProgram(device, description, readShard, signal, verified = false) {
   const program = checkDescription(description);
   const params = paramsOf(program);
   requireLimits(device, program);
@@ -37,7 +38,9 @@ export async function openProgram(device, description, readShard, signal) {
     const dispatches = await createDispatches(device, program, buffers, signal);
     for (const index of program.shards.keys()) {
       checkCancelled(signal);
-      await writeShard(device, program.shards[index], buffers, await readShard(index));
+      const content = await readShard(index);
+      if (!verified) await checkShard(program.shards[index], content);
+      await writeShard(device, program.shards[index], buffers, content);
     }
     checkCancelled(signal);
     return new ProgramNetwork(device, program, buffers, dispatches);

@@ -21,7 +21,7 @@ export type WebFile = {
     sha256: string;
 };
 /**
- * A network compiled for one precision: its program, JSON, and the shards of its weights.
+ * A network compiled for one kind of GPU: its program, JSON, and the shards of its weights.
  *
  * `limits` are the least values of WebGPU's limits, by WebGPU's names, where they exceed the standard's
  * defaults; `memory` are the bytes of all its buffers on the GPU.
@@ -43,14 +43,14 @@ export type ExpectedOutputs = {
     outputs: Record<string, WebFile>;
 };
 /**
- * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` by precision
- * for the runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
+ * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` for the
+ * runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
  */
 export type WebNetwork = {
     role: string;
     operations: number;
     /**
-     * by precision, 'fp16' or 'fp32'
+     * by kind: 'fp16', 'fp32', 'fp16-discrete', 'fp32-discrete'
      */
     programs: Record<string, WebProgram>;
     model: WebFile[];

@@ -15,7 +15,7 @@ const FORMAT = 1;
  */
 
 /**
- * A network compiled for one precision: its program, JSON, and the shards of its weights.
+ * A network compiled for one kind of GPU: its program, JSON, and the shards of its weights.
  *
  * `limits` are the least values of WebGPU's limits, by WebGPU's names, where they exceed the standard's
  * defaults; `memory` are the bytes of all its buffers on the GPU.
@@ -39,13 +39,13 @@ const FORMAT = 1;
  */
 
 /**
- * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` by precision
- * for the runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
+ * A network by its role in sd-manifest.json, and the operations of its .tflite file; `programs` for the
+ * runtime 'msd', `model`, the .tflite file in shards, for 'litert'.
  *
  * @typedef {object} WebNetwork
  * @property {string} role
  * @property {number} operations
- * @property {Record<string, WebProgram>} programs by precision, 'fp16' or 'fp32'
+ * @property {Record<string, WebProgram>} programs by kind: 'fp16', 'fp32', 'fp16-discrete', 'fp32-discrete'
  * @property {WebFile[]} model
  * @property {ExpectedOutputs | null} [expected]
  */
