@@ -1,7 +1,6 @@
-"""Make a bundle from structures, with random weights, on a machine without TensorFlow.
+"""Make a bundle with random weights of a model that msd ships the structures of; it needs no TensorFlow.
 
-    python scripts/judge_full_size.py trace build sd21-base            # needs TensorFlow; less than 1 MB
-    python scripts/make_random_bundle.py build sd21-base build/sd21-random --recipe gpu-w8
+    python -m scripts.make_random_bundle sd21-base build/sd21-random --recipe gpu-w8
 
 It generates noise at the cost of Stable Diffusion. The tokenizer is CLIP's.
 """
@@ -32,7 +31,9 @@ from msd.conversion.trace import with_weights
 from msd.encoding.encode import encode
 from msd.encoding.recipe import find_recipe
 from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
-from msd.models.structure import load_structure
+from msd.models.networks import networks, read_configs, size_of
+from msd.models.structure import Structure
+from msd.models.structure_cache import structure_of
 from msd.rewrite import apply
 from msd.sources.clip_tokenizer import clip_tokenizer
 from scripts.full_size_structures import drawn
@@ -45,12 +46,14 @@ SCHEDULER = """{
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, exists=True))
 @click.argument("model")
 @click.argument("out", type=click.Path(path_type=Path))
 @click.option("--recipe", default="gpu-w8", show_default=True)
-def main(folder: Path, model: str, out: Path, recipe: str) -> None:
-    """Convert the structures of MODEL in FOLDER with random weights, to OUT."""
+def main(model: str, out: Path, recipe: str) -> None:
+    """Convert MODEL, which configs/models/ describes, with random weights, to OUT."""
+    public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
+    configs = read_configs(STABLE_DIFFUSION, public)
+    every = networks(STABLE_DIFFUSION, configs, size_of(STABLE_DIFFUSION, configs))
     (out / "tokenizer").mkdir(parents=True)
     (out / "scheduler").mkdir()
     for name, read in clip_tokenizer("!").items():
@@ -58,11 +61,10 @@ def main(folder: Path, model: str, out: Path, recipe: str) -> None:
     (out / "scheduler" / "scheduler_config.json").write_text(SCHEDULER)
     with ProcessPoolExecutor(len(STABLE_DIFFUSION.required)) as pool:
         tasks = {
-            n: pool.submit(write, folder / model / f"{n}.zip", out, n, recipe)
-            for n in STABLE_DIFFUSION.required
+            name: pool.submit(write, structure_of(every[name]), out, name, recipe)
+            for name in STABLE_DIFFUSION.required
         }
         parts = {name: task.result() for name, task in tasks.items()}
-    public = tomllib.loads(Path(f"configs/models/{model}.toml").read_text())
     settings = Configuration(
         height=512,
         width=512,
@@ -85,9 +87,9 @@ def main(folder: Path, model: str, out: Path, recipe: str) -> None:
     (out / MANIFEST).write_text(dump_manifest(manifest))
 
 
-def write(structure: Path, out: Path, name: str, recipe: str) -> ConvertedFile:
+def write(loaded: Structure, out: Path, name: str, recipe: str) -> ConvertedFile:
     """Write a component and return its manifest entry."""
-    loaded, chosen = load_structure(structure), find_recipe(recipe)
+    chosen = find_recipe(recipe)
     made = with_weights(loaded, drawn(loaded))
     apply(made.main, [rule for rule in graph_rewrites.load() if rule.name not in chosen.without])
     encode(made.main, chosen, name)
