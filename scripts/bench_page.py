@@ -22,7 +22,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -38,8 +38,8 @@ from msd.parity import psnr
 from msd.runners.machine import this_machine
 from msd.runners.memory_sampler import descendants, resident
 from scripts.ablate_gpu import gpu_name
-from scripts.devtools import ADAPTERS, BrowserFailed, Chromium, Page
-from scripts.gpu_memory import GpuMemory
+from scripts.devtools import ADAPTERS, BrowserFailed, BrowserPage, Chromium
+from scripts.gpu_memory import SampledGpu
 from tests.web.server import running, served
 
 ROLES = "text_encoder", "unet", "vae_decoder"
@@ -113,10 +113,10 @@ def begun(output: Path) -> Row:
     result: Row = json.loads(output.read_text()) if output.exists() else {"commands": [], "models": {}}
     words = [Path(word).name if "/" in word else word for word in sys.argv[1:]]
     result["commands"].append("python -m scripts.bench_page " + " ".join(words))
-    return result | {"machine": machine(), "gpu": gpu_name(), "msd": package.__version__}
+    return result | {"machine": processor(), "gpu": gpu_name(), "msd": package.__version__}
 
 
-def machine() -> str:
+def processor() -> str:
     """Return the processor and its cores."""
     found = this_machine()
     return f"{found.processor}, {found.cores} cores"
@@ -138,10 +138,15 @@ def sites_served(sites: dict[str, Path]) -> Iterator[str]:
             yield address
 
 
-def measure_network(launch: Launch, address: str, role: str, runtimes: tuple[str, ...], repeats: int) -> Row:
-    """Return what opening a network with each runtime took, and running it, in a new browser."""
+def measure_network(
+    launch: Launch, address: str, role: str, runtimes: tuple[str, ...], repeats: int | None
+) -> Row:
+    """Return what opening a network with each runtime took, and running it, in a new browser.
+
+    It runs once, and `repeats` times in turn; None: not at all.
+    """
     row: Row = {}
-    memory = GpuMemory()
+    memory = SampledGpu()
     before = memory.level()
     try:
         with launch() as browser:
@@ -164,7 +169,9 @@ def measure_network(launch: Launch, address: str, role: str, runtimes: tuple[str
     return row
 
 
-def opened(browser: Chromium, page: Page, memory: GpuMemory, runtime: str, role: str, runs: bool) -> Row:
+def opened(
+    browser: Chromium, page: BrowserPage, memory: SampledGpu, runtime: str, role: str, runs: bool
+) -> Row:
     """Return what opening a network took, and its first run; the GPU's bytes are those it added."""
     row: Row = {}
     level, host = memory.level(), host_bytes(browser)
@@ -194,7 +201,7 @@ def host_bytes(browser: Chromium) -> int:
     return sum(map(resident, (browser.pid, *descendants(browser.pid))))
 
 
-def in_turn(page: Page, runtimes: list[str], repeats: int) -> Row:
+def in_turn(page: BrowserPage, runtimes: list[str], repeats: int) -> Row:
     """Return the times of runs in turn, their medians, and msd's in parts of LiteRT.js's."""
     page.call("bench.turns", runtimes, 2)
     times: dict[str, list[float]] = page.call("bench.turns", runtimes, repeats)
@@ -210,7 +217,7 @@ def measure_picture(
 ) -> Row:
     """Return what fetching took, and three pictures of one prompt, by the page's own worker and server."""
     row: Row = {}
-    memory = GpuMemory()
+    memory = SampledGpu()
     before = memory.level()
     try:
         server = open_server(site, 0)
@@ -225,14 +232,12 @@ def measure_picture(
                 row["shown"] = shown(page, browser, server.address, steps, screenshot)
     except BrowserFailed as failure:
         row["failure"] = str(failure)
-        with suppress(NameError, BrowserFailed):
-            row["console"] = page.said()[-5:]
     finally:
         memory.close()
     return row
 
 
-def picture(page: Page, wishes: Row, expect: Path | None) -> Row:
+def picture(page: BrowserPage, wishes: Row, expect: Path | None) -> Row:
     """Return the milliseconds of a picture and its parts, and its distance from what was expected."""
     made = page.call("bench.picture", wishes)
     stages = [(part["stage"], part.get("network"), round(part["at"], 1)) for part in made["progress"]]
@@ -251,8 +256,8 @@ def pixels(file: Path | io.BytesIO) -> np.ndarray:
         return np.asarray(image.convert("RGB")).astype(float)
 
 
-def shown(page: Page, browser: Chromium, address: str, steps: int, screenshot: Path) -> Row:
-    """Type the prompt into the page, press Generate, and write a screenshot; return the adapter it names."""
+def shown(page: BrowserPage, browser: Chromium, address: str, steps: int, screenshot: Path) -> Row:
+    """Type the prompt into the page, press Generate, and write a screenshot; return the caption."""
     visit = browser.open(address)
     visit.wait("!document.querySelector('#generate').disabled", 60)
     fields = {"#prompt": PROMPT, "#seed": str(SEED), "#steps": str(steps)}

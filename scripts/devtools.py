@@ -107,13 +107,13 @@ class Chromium:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def open(self, address: str, width: int = 1280, height: int = 800) -> Page:
+    def open(self, address: str, width: int = 1280, height: int = 800) -> BrowserPage:
         """Return a new page that has loaded `address`."""
         target = self.command(
             "Target.createTarget", url="about:blank", width=width, height=height, newWindow=True
         )
         attached = self.command("Target.attachToTarget", targetId=target["targetId"], flatten=True)
-        page = Page(self, attached["sessionId"])
+        page = BrowserPage(self, attached["sessionId"])
         for domain in ("Page", "Runtime", "Inspector"):
             page.command(f"{domain}.enable")
         page.command("Page.navigate", url=address)
@@ -136,7 +136,7 @@ class Chromium:
         return parsed
 
 
-class Page:
+class BrowserPage:
     """A page of a browser."""
 
     def __init__(self, browser: Chromium, session: str) -> None:

@@ -13,7 +13,7 @@ SETTLED = 0.3
 """Seconds after which a sample tells of what went before."""
 
 
-class GpuMemory:
+class SampledGpu:
     """Samples until `close`; without nvidia-smi there are none, and every figure is None."""
 
     def __init__(self) -> None:
