@@ -185,6 +185,27 @@ def test_what_cannot_run_is_refused_in_a_sentence(site: NetworkSite, page: Page)
         assert message.endswith("."), f"{name}: {message}"
 
 
+def test_a_shard_that_its_reader_has_verified_is_not_hashed_again(site: NetworkSite, page: Page) -> None:
+    script = """
+    const device = await openDevice(await findGpu());
+    const program = await described(given);
+    const { digest } = SubtleCrypto.prototype;
+    const counts = [];
+    try {
+      for (const verified of [false, true]) {
+        let count = 0;
+        SubtleCrypto.prototype.digest = function (...args) { count += 1; return digest.apply(this, args); };
+        (await openProgram(device, program, shardOf(given), undefined, verified)).close();
+        counts.push(count);
+      }
+    } finally { SubtleCrypto.prototype.digest = digest; }
+    return [program.shards.length, ...counts];
+    """
+    shards, hashed, again = evaluate(page, script, facts_of(site)["text_encoder"])
+    assert (hashed, again) == (shards, 0)
+    assert shards > 0
+
+
 def test_a_device_that_is_lost(site: NetworkSite, page: Page) -> None:
     script = """
     const device = await openDevice(await findGpu());

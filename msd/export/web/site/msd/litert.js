@@ -327,6 +327,7 @@ async function explained(device, role, action) {
     }
     if (!words.startsWith('Aborted(')) throw problem;
     const why = 'which it does where its WebAssembly has too little memory for a network';
-    throw new MsdError('out-of-memory', `LiteRT.js gave up ${role}, ${why}. Reload the page to try again.`, cause);
+    const sentence = `LiteRT.js gave up ${role}, ${why}. Reload the page to try again.`;
+    throw new MsdError('out-of-memory', sentence, cause);
   }
 }
