@@ -47,6 +47,7 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "W8": ("--recipe", "gpu-w8"),
     "W8, no trunk": ("--recipe", "w8-plain.toml"),
     "W8, calibrated": ("--recipe", "gpu-w8", *ROUNDED),
+    "W8, calibrated on random words": ("--recipe", "gpu-w8", "--calibration", "random-words"),
     "mixed int4 and int8": ("--recipe", "gpu-mixed"),
     "mixed int4 and int8, calibrated": ("--recipe", "gpu-mixed", *ROUNDED),
     "W4": ("--recipe", "gpu-w4"),

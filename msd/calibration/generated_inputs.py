@@ -15,6 +15,7 @@ from msd.bundle import Bundle, ConvertedFile, ImageDefaults, file_facts
 from msd.calibration.image_inputs import image_inputs, image_port
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.calibration.prompt_file import read_prompts
+from msd.calibration.random_words import PROMPTS, RANDOM_WORDS, random_prompts
 from msd.demo.captions import captions
 from msd.errors import BadCalibration
 from msd.ir.interface import Interface
@@ -25,6 +26,7 @@ from msd.runtime.needs import files_in_order
 from msd.runtime.pipeline import OnStep, Pipeline
 from msd.runtime.preview import Preview, preview_decoder
 from msd.runtime.request import Request
+from msd.runtime.tokenizer import open_tokenizer
 
 CAPTIONS = 4
 """The number of the demo's held-back captions that replace missing prompts."""
@@ -37,7 +39,8 @@ OnRun = Callable[[str, Inputs], None]
 class Calibration:
     """The origin of inputs: a file of prompts, a folder of inputs, or with None the demo's captions.
 
-    Images of prompts have `steps` denoising steps, of which `kept` are recorded, this `guidance`, and seeds
+    The name `RANDOM_WORDS` is that of no file: prompts are random words of the bundle's tokenizer, drawn from
+    `seed`. Images of prompts have `steps` denoising steps, of which `kept` are recorded, this `guidance`, and seeds
     from `seed` upwards. Without `steps` or `guidance`, the bundle's manifest decides.
     """
 
@@ -53,7 +56,14 @@ class Calibration:
         settings = f"{kept}, guidance {images.guidance:g}, seed {self.seed}"
         if self.given is None:
             return f"{CAPTIONS} captions of the demo, {settings}"
+        if self.is_random:
+            return f"{PROMPTS} prompts of random words, {settings}"
         return self.given.name if self.given.is_dir() else f"{self.given.name}, {settings}"
+
+    @property
+    def is_random(self) -> bool:
+        """Whether prompts are random words."""
+        return self.given is not None and str(self.given) == RANDOM_WORDS and not self.given.exists()
 
     def completed(self, images: ImageDefaults) -> Calibration:
         """Return this calibration with the steps and the guidance that it lacks."""
@@ -69,6 +79,8 @@ class Calibration:
         settings: list[object] = [self.steps, self.kept, self.guidance, self.seed]
         if self.given is None:
             return settings
+        if self.is_random:
+            return [*settings, RANDOM_WORDS, PROMPTS]
         files = sorted(self.given.rglob("*.np[yz]")) if self.given.is_dir() else [self.given]
         try:
             return [*settings, [(path.name, file_facts(path).sha256) for path in files]]
@@ -86,7 +98,7 @@ class Calibration:
             paths = {name: bundle.path(name) for name in components}
             inputs = {name: Interface.of(tflite.read(path), path).inputs for name, path in paths.items()}
             return {name: open_folder(self.given, name, inputs[name]) for name in components}
-        prompts = captions("held-back", CAPTIONS, 0) if self.given is None else read_prompts(self.given)
+        prompts = self._prompts(bundle)
         images = bundle.manifest.images.unless(self.steps, self.guidance)
         requests = [
             Request(prompt, seed=self.seed + i, steps=images.steps, guidance=images.guidance)
@@ -94,6 +106,13 @@ class Calibration:
         ]
         recorded = record_inputs(bundle, requests, folder, self.kept, on_step)
         return {name: recorded[name] for name in components}
+
+    def _prompts(self, bundle: Bundle) -> Sequence[str]:
+        if self.given is None:
+            return captions("held-back", CAPTIONS, 0)
+        if self.is_random:
+            return random_prompts(open_tokenizer(bundle.folder / "tokenizer").vocabulary, self.seed)
+        return read_prompts(self.given)
 
 
 class ObservedRunner:

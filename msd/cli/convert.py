@@ -140,9 +140,9 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 @click.option(
     "--calibration",
     type=click.Path(path_type=Path),
-    metavar="PROMPTS.txt|FOLDER",
-    help="Round so that errors compensate, and refit after pruning, on prompts (one per line) or a folder of"
-    " .npz inputs.",
+    metavar="PROMPTS.txt|FOLDER|random-words",
+    help="Round so that errors compensate, and refit after pruning, on prompts (one per line), a folder of"
+    " .npz inputs, or, without data, prompts of random words.",
 )
 @click.option("--no-refit", is_flag=True, help="Do not refit the layers that read pruned units.")
 @click.option(
@@ -196,6 +196,7 @@ def convert(
     Examples:
         msd-convert stable-diffusion-2-1-base -o sd21 --explain
         msd-convert stable-diffusion-2-1-base -o sd21-half --recipe float16
+        msd-convert stable-diffusion-2-1-base -o sd21-near --calibration prompts.txt
         msd-convert stable-diffusion-2-1-base -o sd21-images --also vae_encoder
         msd-convert stable-diffusion-2-1-base -o sd21-two --size 512x512 --size 384x640
         msd-convert v2-1_512-ema-pruned.safetensors -o sd21 --prediction-type epsilon

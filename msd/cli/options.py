@@ -223,8 +223,8 @@ calibration = together(
         "--calibration",
         "given",
         type=click.Path(path_type=Path),
-        metavar="PROMPTS.txt|FOLDER",
-        help="Prompts, one per line, or a folder of .npz inputs.  [default: the demo's captions]",
+        metavar="PROMPTS.txt|FOLDER|random-words",
+        help="Prompts, one per line, a folder of .npz inputs, or random words.  [default: the demo's captions]",
     ),
     steps(help="Denoising steps of an image."),
     click.option(

@@ -149,7 +149,7 @@ def open_job(path: Path, settings: Settings) -> Job:
     if settings.recipe.needs_calibration and settings.calibration is None:
         raise BadConfig(
             f"the recipe {settings.recipe.name} rounds by gptq, which needs a calibration: give"
-            " --calibration PROMPTS.txt or a folder of inputs"
+            " --calibration PROMPTS.txt, a folder of inputs, or random-words"
         )
     if settings.steps is not None:
         make_scheduler(checkpoint.scheduler).table(settings.steps)
