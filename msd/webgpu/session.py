@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from msd.errors import DelegateFailed
+from msd.tflite.ahead import in_order
 from msd.webgpu.device import OpenDevice
-from msd.webgpu.program import ComputePipeline, Place, Port, Program, ProgramStep
+from msd.webgpu.program import ComputePipeline, Constant, Place, Port, Program, ProgramStep
 
 if TYPE_CHECKING:
     from msd.ir.weights import Array
 
 NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
+THREADS = min(os.cpu_count() or 1, 8)
+"""The threads that compile pipelines, and as many that pack constants while others are uploaded."""
+ROOM = 256 << 20
+"""The bytes of constants that are packed ahead of their upload."""
 PIECE = 64
 """The dispatches of one command buffer: the next is encoded while the GPU runs the last."""
 
@@ -31,8 +39,10 @@ class Session:
         self._timestamps = device.timestamps
         try:
             self._buffers = [self._buffer(i, size) for i, size in enumerate(program.buffers)]
-            self._fill()
-            pipelines = [self._pipeline(pipeline) for pipeline in program.pipelines]
+            with ThreadPoolExecutor(THREADS) as pool:
+                making = [pool.submit(self._pipeline, pipeline) for pipeline in program.pipelines]
+                self._fill()
+                pipelines = [made.result() for made in making]
             self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
         except Exception as problem:
             raise _refusal(problem) from problem
@@ -107,10 +117,9 @@ class Session:
         queue, last = self._device.queue, -1
         if self.program.params:
             queue.write_buffer(self._buffers[1], 0, self.program.params)
-        for constant in self.program.constants:
-            content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
-            if content.size % 4:
-                content = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
+        constants = self.program.constants
+        tasks = [(2 * constant.place.bytes, partial(_content, constant)) for constant in constants]
+        for constant, content in zip(constants, in_order(tasks, THREADS, ROOM), strict=True):
             if constant.place.buffer != last:
                 self.wait()
                 last = constant.place.buffer
@@ -166,6 +175,12 @@ class Session:
     ) -> None:
         for buffer in self._buffers:
             buffer.destroy()
+
+
+def _content(constant: Constant) -> Array:
+    """Return a constant's bytes, whole words of them."""
+    content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
+    return np.concatenate([content, np.zeros(-content.size % 4, np.uint8)]) if content.size % 4 else content
 
 
 def _pieces(steps: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
