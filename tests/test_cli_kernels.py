@@ -232,7 +232,7 @@ def test_all_stages_of_an_ablation_run(pointwise: Path) -> None:
     assert result.exit_code == 0, result.output
     (made,) = json.loads(result.stdout)["ablations"]
     assert (made["device"], made["software"]) == ("adreno-740", True)
-    assert [len(row["run_seconds"]) for row in made["rows"]] == [2] * 5
+    assert [len(row["run_seconds"]) for row in made["rows"]] == [2] * 6
     values = 5 * 3 * 8
     for row in made["rows"]:
         assert row["bytes"] == 8 * 4 * values

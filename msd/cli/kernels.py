@@ -50,7 +50,7 @@ Examples:
     type=click.Choice(["fp16", "fp32"]),
     default="fp16",
     show_default=True,
-    help="Arithmetic, where the GPU has shader-f16; sums are always fp32.",
+    help="Arithmetic, where the GPU has shader-f16; long sums are always fp32.",
 )
 @click.option(
     "--repeats",

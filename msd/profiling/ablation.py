@@ -34,6 +34,9 @@ ADDED: dict[str, tuple[str, ...]] = {
 }
 """The rows of Table 1, and the switches of msd.webgpu.fuse that each adds."""
 
+WITHOUT_SHORT_SUMS = "all, sums in float32 alone"
+"""A further row: what the last one takes without the short sums in float16 that all rows before have."""
+
 
 ENOUGH_WORKGROUPS = 16
 """How many workgroups fill a phone's GPU: an assumption, as it has about a dozen processors."""
@@ -78,7 +81,7 @@ def stages() -> dict[str, tuple[str, ...]]:
     for name, switches in ADDED.items():
         off = [switch for switch in off if switch not in switches]
         rows[name] = tuple(off)
-    return rows
+    return rows | {WITHOUT_SHORT_SUMS: ("short_sums",)}
 
 
 def count(file: NetworkFile, without: Sequence[str], device: Device, roofline: Roofline) -> Counted:

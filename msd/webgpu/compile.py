@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from msd import tflite
@@ -36,6 +37,7 @@ def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> P
     switches = switches or Switches()
     fuse(graph, switches)
     inputs, outputs = _interface(graph)
+    gpu = replace(gpu, short_sums=switches.short_sums)
     dispatches, memory = lower(graph, gpu, switches)
     named = [{name: _named(t, memory) for name, t in side.items()} for side in (inputs, outputs)]
     needed = _needed(dispatches, [each.value for each in named[1].values()])

@@ -43,12 +43,13 @@ from msd.webgpu.fusion.use_stored_weights import use_stored_weights
 
 @dataclass(frozen=True)
 class Switches:
-    """The optimisations of "Speed Is All You Need" (arXiv 2304.11267), each of which may be switched off.
+    """The optimisations of "Speed Is All You Need" (arXiv 2304.11267) and of msd, each of which may be off.
 
     `norms`: group and layer norm in one or two dispatches. `gelu`: GELU in one, with the product of its gate.
     `softmax`: only its row statistics in a dispatch of their own. `flash`: FlashAttention. `winograd`:
     Winograd's convolutions. `kept_transforms`: Winograd's transforms of filters may be constants, which no
-    program to be fetched should have: they are eight times as large as int8 weights.
+    program to be fetched should have: they are eight times as large as int8 weights. `short_sums`: where
+    operands are bounded, 16 products are summed in float16 before they join a float32 sum.
     """
 
     norms: bool = True
@@ -57,6 +58,7 @@ class Switches:
     flash: bool = True
     winograd: bool = True
     kept_transforms: bool = True
+    short_sums: bool = True
 
 
 def fuse(graph: Graph, switches: Switches) -> Ledger:

@@ -21,6 +21,7 @@ class Gpu:
 
     What WebGPU does not tell, about: `enough_workgroups` of 256 fill the GPU, and it adds and multiplies
     `balance` times while memory moves a byte. The defaults are those of a phone: some 3 TFLOPS, 60 GB/s.
+    `short_sums` is a wish: a few products may be summed in f16 before they join a f32 sum.
     """
 
     half: bool = False
@@ -32,9 +33,10 @@ class Gpu:
     binding_bytes: int = 128 << 20
     workgroups: int = 65535
     enough_workgroups: int = 16
+    short_sums: bool = False
     balance: float = 50.0
 
     @property
     def real(self) -> Element:
-        """The type of activations: f16 where the GPU has it, else f32. Sums are always f32."""
+        """The type of activations: f16 where the GPU has it, else f32."""
         return "f16" if self.half else "f32"

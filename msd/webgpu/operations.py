@@ -29,7 +29,8 @@ class Filter:
     `values` holds the rows one after another, each padded with zeros to whole words: a u32 has four int8
     (lowest byte first) or eight int4 (lowest bits first) of consecutive columns; rows of f16 and f32 are
     padded to four columns. f16 values are a f16 array where the GPU has shader-f16, else u32 with two each.
-    `scale`, f32 of `columns`, is the factor of each column; None for floats, and where it is one.
+    `scale`, f32 of `columns`, is the factor of each column; None for floats, and where it is one. Floats may
+    be stored times `shrunk`, a power of two, by which none is larger than 1/32; 1 where they are as they are.
     """
 
     values: Value
@@ -37,6 +38,7 @@ class Filter:
     rows: int
     columns: int
     scale: Value | None = None
+    shrunk: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ class Conv2D:
     """A convolution, correlation as TFLite has it: y = epilogue(x * filter).
 
     `height`, `width` and `channels` are the input's as it lies in memory; it is read as if each pixel were
-    repeated `upsample` times in both directions. `pad` is (top, left); what lies outside is zero.
+    repeated `upsample` times in both directions. `pad` is (top, left); what lies outside is zero. A pixel of
+    the result begins at y_at + its number * y_row, None for its channels; others are multiples of four.
     """
 
     x: Value
@@ -81,6 +84,8 @@ class Conv2D:
     dilation: tuple[int, int] = (1, 1)
     upsample: int = 1
     epilogue: Epilogue = Epilogue()
+    y_at: int = 0
+    y_row: int | None = None
 
     @property
     def outputs(self) -> int:
@@ -155,6 +160,18 @@ class GroupNorm:
     epsilon: float
     scale: Value | None = None
     shift: Value | None = None
+    activation: Activation = "NONE"
+
+
+@dataclass(frozen=True)
+class Normalised:
+    """An image that is read as activation(x * factor + shift): a group norm whose result is never stored.
+
+    `factors` is f32 of batch x 2 x channels: for each image all factors, then all shifts.
+    """
+
+    x: Value
+    factors: Value
     activation: Activation = "NONE"
 
 

@@ -133,6 +133,20 @@ def test_what_moves_elements() -> None:
     check_program(spell, least=300, x=(2, 3, 5, 6))
 
 
+def test_convolutions_write_into_a_concatenation() -> None:
+    """All but the one that something else reads too, and the one that is an output."""
+
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, ...]:
+        first, second, third = (convolution(new, x, n) for n in (8, 4, 12))
+        joined = new.CONCATENATION(first, second, third, axis=3)
+        return new.RELU(joined), new.ABS(second), third
+
+    kernels = ["CONV_2D 1x1"] * 3 + ["CONCATENATION"] * 2 + ["RELU", "ABS"]
+    program = check_program(spell, x=(2, 3, 5, 4))
+    found = [step.operation.split(",")[0] for step in program.steps]
+    assert sorted(found) == sorted(kernels)
+
+
 def test_what_an_operator_reads_twice() -> None:
     """WebGPU binds a value once to a dispatch that may write to its buffer."""
 

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from msd.webgpu.gpu import Gpu
+from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.tile import Tile
 from msd.webgpu.kernels.tiled_convolution import tiled_convolution
 from msd.webgpu.operations import Stored
+from msd.webgpu.value import Value
 from tests.webgpu.convolutions import Case, case, snr
 from tests.webgpu_device import run
 
@@ -84,3 +89,19 @@ def test_a_gate_needs_eight_columns_a_thread() -> None:
     made = case((1, 2, 2, 8), 16, extras="gate")
     with pytest.raises(ValueError, match="threads of eight columns"):
         tiled_convolution(made.op, Gpu(), SMALL)
+
+
+@pytest.mark.parametrize(("splits", "outputs", "pixels"), [(1, 20, (7, 9)), (3, 20, (7, 9)), (1, 4, (2, 1))])
+def test_a_result_among_others(splits: int, outputs: int, pixels: tuple[int, int]) -> None:
+    """It lies in its part of each pixel, as a concatenation wants it; the rest is left alone."""
+    made = case((2, *pixels, 24), outputs, extras="scale bias")
+    rows = made.op.pixels
+    y = Value("y", "f32", rows * 40)
+    op = replace(made.op, y=y, y_at=8, y_row=40)
+    before = np.arange(rows * 40, dtype=np.float32)
+    dispatches = convolve(op, Gpu()) if splits == 1 else tiled_convolution(op, Gpu(), SMALL, splits)
+    (got,) = run(dispatches, made.inputs | {y: before}, [y])
+    found, kept = got.reshape(rows, 40), before.reshape(rows, 40)
+    assert snr(made.expected, found[:, 8 : 8 + outputs].reshape(-1)) > 100
+    assert (found[:, :8] == kept[:, :8]).all()
+    assert (found[:, 8 + outputs :] == kept[:, 8 + outputs :]).all()

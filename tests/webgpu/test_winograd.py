@@ -9,15 +9,16 @@ from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.winograd import (
     choose_winograd,
-    filter_dispatch,
+    filter_of_run,
     transform_filter,
     transformed_filter,
     winograd,
     winograd_bytes,
 )
 from msd.webgpu.kernels.winograd_matrices import as_array, winograd_matrices
-from msd.webgpu.operations import Stored
-from tests.webgpu.convolutions import Case, case, snr
+from msd.webgpu.operations import Normalised, Stored
+from msd.webgpu.value import Value
+from tests.webgpu.convolutions import Case, activate, case, snr
 from tests.webgpu_device import run
 
 TILES = [2, 4, 6, 8]
@@ -91,8 +92,8 @@ def test_epilogue(outputs: int) -> None:
 @pytest.mark.parametrize(("tile", "stored"), [(2, "int8"), (4, "int8"), (4, "int4"), (4, "f16")])
 def test_filters_transformed_on_the_gpu(tile: int, stored: Stored) -> None:
     made = case((1, 6, 9, 12), 20, (3, 3), pad=(1, 1, 1, 1), stored=stored, extras="scale bias")
-    dispatch, filter_ = filter_dispatch(made.op, tile, Gpu())
-    (got,) = run([dispatch, *winograd(made.op, filter_, tile, Gpu())], made.inputs, [made.op.y])
+    dispatches = winograd(made.op, filter_of_run(made.op, tile, Gpu()), tile, Gpu())
+    (got,) = run(dispatches, made.inputs, [made.op.y])
     assert snr(made.expected, got) > LEAST_DB[tile]
 
 
@@ -133,3 +134,23 @@ def test_refusals() -> None:
         winograd_matrices(3)
     with pytest.raises(ValueError, match="are 3x3"):
         transform_filter(np.zeros((4, 1, 1, 8)), 4)
+
+
+@pytest.mark.parametrize("activation", ["NONE", "SILU"])
+@pytest.mark.parametrize(("batch", "pad", "upsample"), [(1, (1, 1, 1, 1), 1), (2, (0, 1, 1, 0), 2)])
+def test_a_norm_is_applied_before_padding(
+    activation: str, batch: int, pad: tuple[int, int, int, int], upsample: int
+) -> None:
+    size, rng = (batch, 7, 5, 12), np.random.default_rng(1)
+    made = case(size, 20, (3, 3), pad=pad, upsample=upsample, extras="scale bias")
+    raw, pairs = rng.standard_normal(size), rng.uniform(0.5, 2, (2, batch, 12)).astype(np.float32)
+    raw = raw.astype(np.float32)
+    read = activate(raw * pairs[0][:, None, None] + pairs[1][:, None, None], activation)
+    (x,) = made.inputs
+    plain = winograd(made.op, filter_of_run(made.op, 4, Gpu()), 4, Gpu())
+    (expected,) = run(plain, {x: read.astype(np.float32)}, [made.op.y])
+    factors = Value("factors", "f32", pairs.size)
+    norm = Normalised(x, factors, activation)  # type: ignore[arg-type]
+    dispatches = winograd(made.op, filter_of_run(made.op, 4, Gpu()), 4, Gpu(), norm=norm)
+    (got,) = run(dispatches, {x: raw, factors: pairs.swapaxes(0, 1)}, [made.op.y])
+    assert snr(expected, got) > 100

@@ -7,6 +7,7 @@ from msd.webgpu.kernels.few_columns import few_columns, fits_few_columns
 from msd.webgpu.kernels.few_rows import few_rows, fits_few_rows
 from msd.webgpu.kernels.tile_choice import choose_tile
 from msd.webgpu.kernels.tiled_convolution import tiled_convolution
+from msd.webgpu.kernels.widening import is_bounded
 from msd.webgpu.operations import Conv2D
 from msd.webgpu.value import Dispatch
 
@@ -21,5 +22,5 @@ def convolve(op: Conv2D, gpu: Gpu, step: str = "") -> list[Dispatch]:
     if fits_few_columns(op):
         return [few_columns(op, gpu, step)]
     columns, depth = op.filter.columns, op.filter.rows
-    choice = choose_tile(op.pixels, columns, depth, gpu, gate=op.epilogue.gate)
+    choice = choose_tile(op.pixels, columns, depth, gpu, gate=op.epilogue.gate, bounded=is_bounded(op.filter))
     return tiled_convolution(op, gpu, choice.tile, choice.splits, step)

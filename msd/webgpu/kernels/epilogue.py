@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from msd.webgpu.activation import activation_function
-from msd.webgpu.operations import Conv2D
+from msd.webgpu.operations import Conv2D, Filter
 from msd.webgpu.value import Value
 from msd.webgpu.wgsl import fill
 
@@ -18,7 +18,7 @@ fn put(row: u32, column: u32, sums: vec4<f32>) {
     $residual
     $write
 }
-fn factor(column: u32) -> vec4<f32> { return $factor; }
+$factor
 fn shift(column: u32) -> vec4<f32> { return $shift; }
 """
 
@@ -52,8 +52,11 @@ class Finish:
     params: dict[str, int]
 
 
-def finish(op: Conv2D) -> Finish:
-    """Return the end of a convolution; raises ValueError for a gate of columns not in pairs of fours."""
+def finish(op: Conv2D, factor: float = 1.0) -> Finish:
+    """Return the end of a convolution; raises ValueError for a gate of columns not in pairs of fours.
+
+    `factor` multiplies each sum, with the column's scale.
+    """
     after = op.epilogue
     if after.gate and (op.filter.columns % 8 or after.activation != "NONE" or after.vector):
         raise ValueError(
@@ -71,7 +74,7 @@ def finish(op: Conv2D) -> Finish:
         vector=f" + {_read_vector(far)}" if after.vector else "",
         residual=f"v += {_read(op, 'residual', 'row', wide)};" if after.residual else "",
         write=_write(op, wide),
-        factor="scale[column]" if op.filter.scale else "vec4<f32>(1.0)",
+        factor=factor_function(op.filter, factor),
         shift="bias[column]" if after.bias else "vec4<f32>(0.0)",
     )
     return Finish(
@@ -86,8 +89,15 @@ def finish(op: Conv2D) -> Finish:
             "image_pixels": op.out_height * op.out_width,
             "vector_at": after.vector_at // far,
             "vector_row": step // far,
-        },
+        }
+        | ({} if op.y_row is None else {"y_at4": op.y_at // 4, "y_row4": op.y_row // 4}),
     )
+
+
+def factor_function(filter_: Filter, factor: float) -> str:
+    """Return the WGSL of factor(column): the column's scale, four of them, times `factor`."""
+    scale = "scale[column]" if filter_.scale else "vec4<f32>(1.0)"
+    return f"fn factor(column: u32) -> vec4<f32> {{ return {scale} * {factor!r}; }}\n"
 
 
 def _read(op: Conv2D, name: str, row: str, wide: int) -> str:
@@ -112,6 +122,8 @@ def _read_vector(wide: int) -> str:
 def _write(op: Conv2D, wide: int) -> str:
     kind = op.y.element
     if wide == 4:
+        if op.y_row is not None:
+            return f"y[p.y_at4 + row * p.y_row4 + column] = vec4<{kind}>(v);"
         return f"y[row * p.out_columns4 + column] = vec4<{kind}>(v);"
     lines = ["let first = row * p.out_columns + column * 4u;"]
     for i, part in enumerate("xyzw"):

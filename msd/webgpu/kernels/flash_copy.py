@@ -15,6 +15,7 @@ class RowCopy:
 
     Neighbouring invocations have `block` neighbouring rows, then the next vectors of them. `row` is the WGSL
     of the row number `$r` in the value; `place` that of vector `$c` of row `$r` in workgroup memory.
+    `factor` multiplies each number on the way.
     """
 
     name: str
@@ -24,6 +25,7 @@ class RowCopy:
     block: int
     row: str
     place: str
+    factor: str = ""
 
     @property
     def each(self) -> int:
@@ -42,7 +44,7 @@ class RowCopy:
         for n in range(self.each):
             at = f"(t + {n * self.invocations}u)"
             guard = f"if ({at} < {total}u) " if (n + 1) * self.invocations > total else ""
-            yield f"{guard}{{ {self._filled(self.place, at)} = T({prefix}{n}); }}"
+            yield f"{guard}{{ {self._filled(self.place, at)} = {self._stored(f'{prefix}{n}')}; }}"
 
     def at_once(self) -> Iterator[str]:
         """Yield lines that read and write, one vector after another where there are many."""
@@ -51,8 +53,11 @@ class RowCopy:
             yield from self.store(f"{self.name}_read")
             return
         yield f"for (var i = t; i < {self.rows * self.vectors}u; i += {self.invocations}u) {{"
-        yield f"  {self._filled(self.place, 'i')} = T({self._loaded('i')});"
+        yield f"  {self._filled(self.place, 'i')} = {self._stored(self._loaded('i'))};"
         yield "}"
+
+    def _stored(self, vector: str) -> str:
+        return f"T(vec4<f32>({vector}) * {self.factor})" if self.factor else f"T({vector})"
 
     def _loaded(self, at: str) -> str:
         row, vector = self._filled(self.row, at), self._filled("$c", at)

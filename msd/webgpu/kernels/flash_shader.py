@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import log2
 
 from msd.webgpu.kernels.flash_copy import AT_ONCE, RowCopy, block_of
 from msd.webgpu.kernels.flash_tile import KEYS_EACH, FlashTile
 from msd.webgpu.wgsl import fill
 
 LOWEST = "-3.4028234e38"
+HEADROOM = 16.0
+"""What queries are divided by where scores are short sums in f16, so that scores up to a million fit."""
+SHARES = 32
+"""What probabilities are divided by where f16 sums them: 20 of them times values then stay in range."""
 
 LOADS = {
     4: "fn load_$name(base: u32, i: u32) -> vec4<$element> { return $array[base + i]; }\n",
@@ -143,9 +148,11 @@ def _copies(tile: FlashTile, depth: int, columns: int) -> dict[str, str]:
         block=block_of(tile.queries),
         row=row.format("first", "queries"),
         place=q_place,
+        factor=f"p.scale * {1 / HEADROOM}" if tile.short_sums else "",
     )
     first = replace(
         queries,
+        factor="",
         name="k",
         rows=tile.keys,
         block=block_of(tile.keys),
@@ -167,7 +174,7 @@ def _copies(tile: FlashTile, depth: int, columns: int) -> dict[str, str]:
 
 def _unrolled(count: int) -> int:
     """Return how many rounds of a loop become one: compilers cannot unroll loops that WebGPU bounds."""
-    return next(n for n in (4, 2, 1) if count % n == 0)
+    return next(n for n in (4, 5, 2, 1) if count % n == 0)
 
 
 def _lines(depth: int, lines: Iterator[str]) -> str:
@@ -239,7 +246,7 @@ def _joined(tile: FlashTile, row: int) -> str:
 def _scale(tile: FlashTile, masked: bool) -> Iterator[str]:
     """Scores become exponents of two; keys past the last are lower than whatever a mask makes of others."""
     for i, j in _scores(tile):
-        yield f"s{i}_{j} *= p.scale;"
+        yield f"s{i}_{j} *= {HEADROOM if tile.short_sums else 'p.scale'};"
         if masked:
             row = f"min(first + ty + {i * tile.down}u, p.queries - 1u)"
             key = f"min(start + tx + {j * tile.across}u, p.keys - 1u)"
@@ -258,7 +265,7 @@ def _softmax(tile: FlashTile, vectors: int) -> Iterator[str]:
         yield f"let new{i} = {_joined(tile, i)};"
         scores = ", ".join(f"s{i}_{j}" for j in range(KEYS_EACH))
         yield f"let shrink{i} = exp2(maximum{i} - new{i});"
-        yield f"let e{i} = exp2(vec4<f32>({scores}) - new{i});"
+        yield f"let e{i} = exp2(vec4<f32>({scores}) - (new{i} + {log2(SHARES) if tile.short_sums else 0.0}));"
         yield f"maximum{i} = new{i};"
         yield f"sum{i} = sum{i} * shrink{i} + (e{i}.x + e{i}.y) + (e{i}.z + e{i}.w);"
         yield from (f"o{i}_{c} *= shrink{i};" for c in range(vectors))

@@ -17,7 +17,8 @@ class FlashTile:
     Of the scores an invocation computes `rows` (1, 2, 4 or 8) x 4, of the result `rows` rows of every
     `across`-th vector of four. Queries, keys, values and probabilities are in workgroup memory as `stored`.
     With `ahead`, invocations read values while they compute scores, and the next keys while they sum results.
-    With `short_sums`, up to 16 neighbouring products are summed as `stored` before they join the f32 sum.
+    With `short_sums`, up to 20 neighbouring products are summed as `stored` before they join the f32 sum;
+    queries and probabilities are smaller then, so that these sums stay in range.
     """
 
     across: int

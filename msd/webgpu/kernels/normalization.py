@@ -19,7 +19,7 @@ from msd.webgpu.operations import Activation, GroupNorm, LayerNorm
 from msd.webgpu.value import Dispatch, Kernel, Value
 from msd.webgpu.wgsl import fill, groups_for, header
 
-SMALL = 16384
+SMALL = 20480
 """The elements of a group up to which one workgroup measures and normalises it, in one dispatch."""
 NEIGHBOURS = 64
 """The channels that a workgroup reads side by side where an image is in slabs: whole lines of the cache."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from msd.webgpu.gpu import Element
 from msd.webgpu.kernels.tile import Tile, TileOperand, swizzle
-from msd.webgpu.kernels.widening import raw_type
+from msd.webgpu.kernels.widening import raw_type, widen_name
 from msd.webgpu.operations import Filter
 
 
@@ -24,7 +24,7 @@ def block_operand(
     A thread reads four elements along K of each of four lines, transposes them, and writes four vectors along
     the lines. For block `name`, `setup(name)` may use `{name}_line`, the first line within the tile, and
     `{name}_k`, the first k within the slice; `fetch(name)` assigns line i's vector to `{name}_{i}`, i from
-    0 to 3, and `widen(name, i)` is that vector as f32.
+    0 to 3, and `widen(name, i)` is that vector as T4, of the tile's `stored`.
     """
     extent = tile.rows if array == "left" else tile.columns
     steps = tile.depth // 4
@@ -49,8 +49,8 @@ def block_operand(
 
 
 def plain(name: str, line: int) -> str:
-    """Return a line's vector as f32."""
-    return f"vec4<f32>({name}_{line})"
+    """Return a line's vector as workgroup memory has it."""
+    return f"T4({name}_{line})"
 
 
 def vector_operand(
@@ -65,7 +65,7 @@ def vector_operand(
 
     For vector `name`, `setup(name)` may use `{name}_k`, its row within the slice, and `{name}_column`, the
     number of its vector within the tile; `fetch(name)` assigns to `{name}_0`, of type `element`, and
-    `widen(name)` is that as f32. With `pairs`, neighbouring vectors lie where one thread finds both.
+    `widen(name)` is that as T4. With `pairs`, neighbouring vectors lie where one thread finds both.
     """
     columns4 = tile.columns // 4
     vectors = columns4 * tile.depth
@@ -89,7 +89,7 @@ def vector_operand(
 def filter_operand(tile: Tile, filter_: Filter, pairs: bool = False, base: str = "0u") -> TileOperand:
     """Return the right operand that is a filter, read from its word `base` on.
 
-    Parameters: `depth`, `columns4` and `filter_words`, the words of a row. Needs `widening.widening`.
+    Parameters: `depth`, `columns4` and `filter_words`, the words of a row. Needs `widening.tile_widening`.
     """
     whole = filter_.rows % tile.depth == 0
 
@@ -102,7 +102,8 @@ def filter_operand(tile: Tile, filter_: Filter, pairs: bool = False, base: str =
             return read
         return f"{name}_0 = {raw_type(filter_)}();\nif (k + {name}_k < p.depth) {{ {read} }}\n"
 
-    return vector_operand(tile, raw_type(filter_), setup, fetch, lambda name: f"widen({name}_0)", pairs)
+    widen = widen_name(tile)
+    return vector_operand(tile, raw_type(filter_), setup, fetch, lambda name: f"{widen}({name}_0)", pairs)
 
 
 def _where(always: bool, condition: str, text: str) -> str:
@@ -116,5 +117,5 @@ def _transposed(tile: Tile, array: str, name: str, extent: int, widen: Callable[
     )
     for z, part in enumerate("xyzw"):
         parts = ", ".join(f"wide{i}.{part}" for i in range(4))
-        lines.append(f"{array}[to + {z * (extent // 4)}u] = vec4<f32>({parts});")
+        lines.append(f"{array}[to + {z * (extent // 4)}u] = T4({parts});")
     return "{\n" + "\n".join(lines) + "\n}\n"

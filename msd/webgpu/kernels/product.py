@@ -22,7 +22,9 @@ def multiply(op: Product, gpu: Gpu, step: str = "") -> list[Dispatch]:
     probabilities are never stored: the second half of the partially fused softmax of arXiv 2304.11267,
     section 3.3.
     """
-    tile = choose_tile(op.rows, op.columns, op.depth, gpu, op.batch, split=False).tile
+    # Shares of a row sum up to one, so that their sums with values are bounded.
+    bounded = op.stats is not None
+    tile = choose_tile(op.rows, op.columns, op.depth, gpu, op.batch, split=False, bounded=bounded).tile
     return tiled_product(op, gpu, tile, step)
 
 
@@ -140,7 +142,7 @@ def _blocks(op: Product, tile: Tile, array: str, along: bool) -> TileOperand:
 
     def probability(name: str, i: int) -> str:
         shifted = f"vec4<f32>({name}_{i}) - vec4<f32>({name}_stats{i}.x)"
-        return f"exp({shifted}) * {name}_share{i}"
+        return f"T4(exp({shifted}) * {name}_share{i})"
 
     widen = probability if stats else plain
     return replace(block_operand(tile, array, kind, setup, fetch, widen=widen), early=along)
@@ -159,7 +161,7 @@ def _vectors(op: Product, tile: Tile) -> TileOperand:
             return read
         return f"{name}_0 = {kind}();\nif (k + {name}_k < p.depth) {{ {read} }}\n"
 
-    return vector_operand(tile, kind, setup, fetch, lambda name: f"vec4<f32>({name}_0)")
+    return vector_operand(tile, kind, setup, fetch, lambda name: f"T4({name}_0)")
 
 
 def _keep(op: Product, wide: bool) -> str:

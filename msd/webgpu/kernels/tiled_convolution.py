@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.epilogue import Finish, finish
+from dataclasses import replace
+
+from msd.webgpu.gpu import Element, Gpu
+from msd.webgpu.kernels.epilogue import Finish, factor_function, finish
 from msd.webgpu.kernels.images import image_operand, image_params, image_width
 from msd.webgpu.kernels.operands import filter_operand
 from msd.webgpu.kernels.shader import shader_dispatch
 from msd.webgpu.kernels.tile import Tile, each_sum, tiled
-from msd.webgpu.kernels.widening import filter_words, raw_width, widening
+from msd.webgpu.kernels.widening import filter_words, raw_width, tile_shrink, tile_widening
 from msd.webgpu.operations import Conv2D
 from msd.webgpu.value import Dispatch, Value
 from msd.webgpu.wgsl import fill, groups_for
@@ -17,10 +19,11 @@ from msd.webgpu.wgsl import fill, groups_for
 def tiled_convolution(op: Conv2D, gpu: Gpu, tile: Tile, splits: int = 1, step: str = "") -> list[Dispatch]:
     """Return the dispatches of a convolution in tiles.
 
-    With `splits`, that many workgroups share a tile: each sums a part of K into f32 of a scratch value, and a
-    second dispatch adds the parts. Raises ValueError where a gate needs threads with eight columns.
+    With `splits`, that many workgroups share a tile: each sums a part of K, times the column's scale, into a
+    scratch value that is stored as the result is, and a second dispatch adds the parts. Raises
+    ValueError where a gate needs threads with eight columns.
     """
-    end = finish(op)
+    end = finish(op, 1 / tile_shrink(op.filter, tile))
     if op.epilogue.gate and tile.thread_columns != 8:
         raise ValueError(f"a gate needs threads of eight columns; {tile} has {tile.thread_columns}")
     if splits > 1:
@@ -42,7 +45,7 @@ def _whole(op: Conv2D, gpu: Gpu, tile: Tile, end: Finish, step: str) -> Dispatch
         filter_operand(tile, op.filter, gate),
         "let begin = 0u;\nlet end = p.depth;",
         _finishing(tile, gate),
-        widening(op.filter) + end.functions,
+        tile_widening(op.filter, tile) + end.functions,
     )
     params = _params(op, tile) | end.params
     return shader_dispatch(
@@ -77,19 +80,23 @@ def _finishing(tile: Tile, gate: bool) -> str:
 _PARTIAL = """
 fn keep(slice: u32, row: u32, column: u32, sums: vec4<f32>) {
     if (row < p.rows && column < p.columns4) {
-        partial[(slice * p.rows + row) * p.columns4 + column] = sums;
+        let at = (slice * p.rows + row) * p.columns4 + column;
+        partial[at] = vec4<$element>(sums * factor(column) * $least);
     }
 }
 """
+
+LEAST = 1 / 16
+"""The factor of partial sums, which may be that much larger than a result in f16 without an overflow."""
 
 _ADD = """
 $functions
 fn total(row: u32, column: u32) -> vec4<f32> {
     var sums = vec4<f32>(0.0);
     for (var slice = 0u; slice < p.slices; slice++) {
-        sums += partial[(slice * p.rows + row) * p.columns4 + column];
+        sums += vec4<f32>(partial[(slice * p.rows + row) * p.columns4 + column]);
     }
-    return sums;
+    return sums * $most;
 }
 @compute @workgroup_size(64)
 fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
@@ -108,28 +115,35 @@ def _split(op: Conv2D, gpu: Gpu, tile: Tile, splits: int, end: Finish, step: str
     part = -(-steps // splits) * tile.depth
     slices = -(-op.filter.rows // part)
     columns4 = end.params["columns4"]
-    sums = Value(f"{op.y.name}.partial", "f32", slices * op.pixels * columns4 * 4)
+    sums = Value(f"{op.y.name}.partial", op.y.element, slices * op.pixels * columns4 * 4)
     body = tiled(
         tile,
         image_operand(op, tile),
         filter_operand(tile, op.filter),
         "let begin = group.z * p.part;\nlet end = min(begin + p.part, p.depth);",
         each_sum(tile, False, lambda row, column, s: f"keep(group.z, {row}, {column}, {s[0]});"),
-        widening(op.filter) + _PARTIAL,
+        _partial(op, tile, sums.element),
     )
     params = _params(op, tile) | end.params | {"part": part}
     across, down, _ = groups_for(params["tiles"], gpu.workgroups)
     first = shader_dispatch(
         f"convolution {tile} split",
         body,
-        _reads(op),
+        _reads(op) | {name: bound for name, bound in end.reads.items() if name == "scale"},
         {"partial": (sums, 4)},
         params,
         (across, down, slices),
         op.flops,
         step,
     )
-    return [first, _added(gpu, sums, slices, end, op.epilogue.gate, step)]
+    scaled = finish(replace(op, filter=replace(op.filter, scale=None)))
+    return [first, _added(gpu, sums, slices, scaled, op.epilogue.gate, step)]
+
+
+def _partial(op: Conv2D, tile: Tile, element: Element) -> str:
+    """Return the functions that keep a partial sum."""
+    functions = tile_widening(op.filter, tile) + factor_function(op.filter, 1 / tile_shrink(op.filter, tile))
+    return functions + fill(_PARTIAL, element=element, least=LEAST)
 
 
 def _added(gpu: Gpu, sums: Value, slices: int, end: Finish, gate: bool, step: str) -> Dispatch:
@@ -139,7 +153,7 @@ def _added(gpu: Gpu, sums: Value, slices: int, end: Finish, gate: bool, step: st
     vectors = end.params["rows"] * end.params["out_columns4"]
     return shader_dispatch(
         "convolution add",
-        fill(_ADD, functions=end.functions, finish=call),
+        fill(_ADD, functions=end.functions, finish=call, most=1 / LEAST),
         {"partial": (sums, 4)} | end.reads,
         end.writes,
         end.params | {"slices": slices},

@@ -11,11 +11,12 @@ Error to float64 of normal numbers under a 3x3 filter of 64 channels, simulated 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from msd.webgpu.gpu import BYTES, Gpu
+from msd.webgpu.gpu import BYTES, Element, Gpu
 from msd.webgpu.kernels.epilogue import finish
 from msd.webgpu.kernels.filters import padded_columns
 from msd.webgpu.kernels.operands import block_operand, filter_operand
@@ -23,10 +24,24 @@ from msd.webgpu.kernels.shader import shader_dispatch
 from msd.webgpu.kernels.tile import Tile, TileOperand, each_sum, tiled
 from msd.webgpu.kernels.tile_choice import choose_tile
 from msd.webgpu.kernels.tiled_convolution import tile_counts
-from msd.webgpu.kernels.widening import filter_words, raw_width, widening
+from msd.webgpu.kernels.widening import (
+    filter_words,
+    is_bounded,
+    raw_width,
+    shrunk_by,
+    tile_shrink,
+    tile_widening,
+    widening,
+)
 from msd.webgpu.kernels.winograd_matrices import as_array, winograd_matrices
-from msd.webgpu.kernels.winograd_transforms import filter_transform, input_transform, output_transform
-from msd.webgpu.operations import Conv2D, Filter, Stored
+from msd.webgpu.kernels.winograd_transforms import (
+    INPUT_ALONE,
+    INPUT_AND_FILTER,
+    filter_transform,
+    input_transform,
+    output_transform,
+)
+from msd.webgpu.operations import Conv2D, Filter, Normalised, Stored
 from msd.webgpu.value import Dispatch, Value
 from msd.webgpu.wgsl import groups_for
 
@@ -86,52 +101,62 @@ def transform_filter(weights: Array, tile: int) -> Array:
 
 
 def transformed_filter(
-    load: Callable[[], Array], outputs: int, channels: int, tile: int, gpu: Gpu, name: str
+    load: Callable[[], Array],
+    outputs: int,
+    channels: int,
+    tile: int,
+    gpu: Gpu,
+    name: str,
+    stored: Stored = "f32",
 ) -> Filter:
     """Return a filter that is transformed when it is uploaded, f16 where the GPU has it, else f32.
 
     `load()` returns OHWI weights: integers without their scale, which `winograd` takes from the operation.
+    Those of a file that has them `stored` as integers are `shrunk`: rows of G sum up to one at most.
     """
+    shrunk = shrunk_by(stored)
     columns = padded_columns("f16", outputs)
 
     def packed() -> Array:
         result = np.zeros(((tile + 2) ** 2, channels, columns), np.float16 if gpu.half else np.float32)
-        result[..., :outputs] = transform_filter(load(), tile)
+        result[..., :outputs] = transform_filter(load(), tile) * np.float32(shrunk)
         return result
 
     rows = (tile + 2) ** 2 * channels
-    return Filter(Value(name, gpu.real, rows * columns, packed), _stored(gpu), rows, outputs)
+    value = Value(name, gpu.real, rows * columns, packed)
+    return Filter(value, _stored(gpu), rows, outputs, shrunk=shrunk)
 
 
-def filter_dispatch(op: Conv2D, tile: int, gpu: Gpu, step: str = "") -> tuple[Dispatch, Filter]:
-    """Return the dispatch that transforms an operation's packed filter on the GPU, and the filter that it
-    writes.
+def filter_of_run(op: Conv2D, tile: int, gpu: Gpu) -> Filter:
+    """Return the transform of an operation's packed filter that each run makes.
 
     The weights can then stay packed in memory, and their transform lives for one operation only.
     """
     rows, columns4 = (tile + 2) ** 2 * op.channels, -(-op.filter.columns // 4)
     value = Value(f"{op.filter.values.name}.winograd", gpu.real, rows * columns4 * 4)
-    dispatch = shader_dispatch(
-        f"winograd {tile} filter",
-        filter_transform(winograd_matrices(tile).filter, widening(op.filter), gpu.real),
-        {"weights": (op.filter.values, raw_width(op.filter))},
-        {"u": (value, 4)},
-        {"channels": op.channels, "columns4": columns4, "filter_words": filter_words(op.filter)},
-        groups_for(-(-op.channels * columns4 // 64), gpu.workgroups),
-        0,
-        step,
-    )
-    return dispatch, Filter(value, _stored(gpu), rows, op.filter.columns)
+    return Filter(value, _stored(gpu), rows, op.filter.columns, shrunk=shrunk_by(op.filter.stored))
 
 
 def _stored(gpu: Gpu) -> Stored:
     return "f16" if gpu.half else "f32"
 
 
-def winograd(op: Conv2D, filter_: Filter, tile: int, gpu: Gpu, step: str = "") -> list[Dispatch]:
+def winograd(
+    op: Conv2D,
+    filter_: Filter,
+    tile: int,
+    gpu: Gpu,
+    step: str = "",
+    size: Tile | None = None,
+    norm: Normalised | None = None,
+) -> list[Dispatch]:
     """Return the three dispatches of a 3x3 convolution with a transformed filter, whose scale is op.filter's.
 
-    Raises ValueError for operations that `fits_winograd` refuses, and for filters of another tile.
+    The filter is a constant, or that of `filter_of_run`, which is transformed beside the input.
+
+    `size` is the tile of the products; the best for the GPU where it is None. With `norm`, its image is read
+    instead of op.x. Raises ValueError for operations that `fits_winograd` refuses, and for filters of another
+    tile.
     """
     if not fits_winograd(op):
         raise ValueError(
@@ -143,8 +168,8 @@ def winograd(op: Conv2D, filter_: Filter, tile: int, gpu: Gpu, step: str = "") -
     v = Value(f"{op.y.name}.tiles", gpu.real, sizes * op.channels)
     m = Value(f"{op.y.name}.products", gpu.real, sizes * padded_columns("f16", op.filter.columns))
     return [
-        _input(op, v, tile, gpu, step),
-        _products(op, v, m, filter_, tile, gpu, step),
+        _input(op, v, filter_, tile, gpu, step, norm),
+        _products(op, v, m, filter_, tile, size, gpu, step),
         _output(op, m, tile, gpu, step),
     ]
 
@@ -155,9 +180,34 @@ def _tile_params(op: Conv2D, tile: int) -> dict[str, int]:
     return {"tiles": op.batch * tiles, "image_tiles": tiles, "tiles_across": across}
 
 
-def _input(op: Conv2D, v: Value, tile: int, gpu: Gpu, step: str) -> Dispatch:
+def _input(
+    op: Conv2D, v: Value, filter_: Filter, tile: int, gpu: Gpu, step: str, norm: Normalised | None
+) -> Dispatch:
     width = WIDTH[tile]
-    params = _tile_params(op, tile) | {
+    params = _input_params(op, tile, width)
+    matrix, activation = winograd_matrices(tile).input, norm.activation if norm else None
+    body = input_transform(matrix, tile, op.upsample, width, v.element, activation)
+    groups = -(-params["tiles"] * params["vectors"] // 64)
+    reads, writes = {"x": (norm.x if norm else op.x, width)}, {"v": (v, width)}
+    reads |= {"factors": (norm.factors, width)} if norm else {}
+    name = f"winograd {tile} input" + ", norm" * bool(norm)
+    if filter_.values.load is None:
+        columns4 = -(-op.filter.columns // 4)
+        params |= {"channels": op.channels, "columns4": columns4, "filter_words": filter_words(op.filter)}
+        params["input_groups"] = groups
+        body += _filter_transform(op, tile, v.element) + INPUT_AND_FILTER
+        reads["weights"], writes["u"] = (op.filter.values, raw_width(op.filter)), (filter_.values, 4)
+        groups += -(-op.channels * columns4 // 64)
+        name += " and filter"
+    else:
+        body += INPUT_ALONE
+    computed = transform_flops(tile, tile + 2) * params["tiles"] * op.channels
+    sizes = groups_for(groups, gpu.workgroups)
+    return shader_dispatch(name, body, reads, writes, params, sizes, 0, step, computed)
+
+
+def _input_params(op: Conv2D, tile: int, width: int) -> dict[str, int]:
+    return _tile_params(op, tile) | {
         "vectors": op.channels // width,
         "height": op.height * op.upsample,
         "width": op.width * op.upsample,
@@ -166,11 +216,11 @@ def _input(op: Conv2D, v: Value, tile: int, gpu: Gpu, step: str) -> Dispatch:
         "pad_y": op.pad[0],
         "pad_x": op.pad[1],
     }
-    body = input_transform(winograd_matrices(tile).input, tile, op.upsample, width, v.element)
-    groups = groups_for(-(-params["tiles"] * params["vectors"] // 64), gpu.workgroups)
-    reads, writes = {"x": (op.x, width)}, {"v": (v, width)}
-    computed = transform_flops(tile, tile + 2) * params["tiles"] * op.channels
-    return shader_dispatch(f"winograd {tile} input", body, reads, writes, params, groups, 0, step, computed)
+
+
+def _filter_transform(op: Conv2D, tile: int, element: Element) -> str:
+    shrunk = shrunk_by(op.filter.stored)
+    return filter_transform(winograd_matrices(tile).filter, widening(op.filter), element, shrunk)
 
 
 _KEEP = """
@@ -182,19 +232,23 @@ fn keep(n: u32, row: u32, column: u32, sums: vec4<f32>) {
 """
 
 
-def _products(op: Conv2D, v: Value, m: Value, filter_: Filter, tile: int, gpu: Gpu, step: str) -> Dispatch:
+def _products(
+    op: Conv2D, v: Value, m: Value, filter_: Filter, tile: int, size: Tile | None, gpu: Gpu, step: str
+) -> Dispatch:
     """Return the product of each element of the tiles over the channels; sums get their scale here.
 
     Without it, products with integers could be too large for f16.
     """
     rows, columns = tile_count(op, tile), op.filter.columns
-    size = choose_tile(rows, columns, op.channels, gpu, (tile + 2) ** 2).tile
-    one = Filter(filter_.values, filter_.stored, op.channels, columns)
-    scale = op.filter.scale
+    one = replace(filter_, rows=op.channels, columns=columns)
+    if size is None:
+        bounded = is_bounded(filter_)
+        size = choose_tile(rows, columns, op.channels, gpu, (tile + 2) ** 2, bounded=bounded).tile
+    scale, grow = op.filter.scale, 1 / (filter_.shrunk * tile_shrink(filter_, size))
 
     def use(row: str, column: str, sums: list[str]) -> str:
         factor = f" * scale[min({column}, p.columns4 - 1u)]" if scale else ""
-        return f"keep(group.z, {row}, {column}, {sums[0]}{factor});"
+        return f"keep(group.z, {row}, {column}, {sums[0]} * {grow!r}{factor});"
 
     body = tiled(
         size,
@@ -202,7 +256,7 @@ def _products(op: Conv2D, v: Value, m: Value, filter_: Filter, tile: int, gpu: G
         filter_operand(size, one, base="base"),
         "let begin = 0u;\nlet end = p.depth;\nlet base = group.z * p.depth * p.filter_words;",
         each_sum(size, False, use),
-        widening(one) + _KEEP % m.element,
+        tile_widening(one, size) + _KEEP % m.element,
     )
     params = tile_counts(rows, columns, size) | {
         "rows": rows,

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 
+from msd.webgpu.activation import activation_function
 from msd.webgpu.kernels.winograd_matrices import Rows
+from msd.webgpu.operations import Activation
 from msd.webgpu.wgsl import fill
 
 INPUT = """
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
-    let number = (group.x + group.y * groups.x) * 64u + thread;
+fn transform_input(number: u32) {
     let c = number % p.vectors;
     let tile = number / p.vectors;
     if (tile >= p.tiles) { return; }
@@ -21,16 +20,19 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     let start = i32(tile % p.tiles_across * ${tile}u) - i32(p.pad_x);
     $rows
     $columns
+    $norm
     $transform
 }
 """
 
+NORM = """
+let factor = factors[2u * image * p.vectors + c];
+let shift = factors[(2u * image + 1u) * p.vectors + c];
+"""
+
 FILTER = """
 $functions
-@compute @workgroup_size(64)
-fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
-        @builtin(local_invocation_index) thread: u32) {
-    let number = (group.x + group.y * groups.x) * 64u + thread;
+fn transform_filter(number: u32) {
     let column = number % p.columns4;
     let channel = number / p.columns4;
     if (channel >= p.channels) { return; }
@@ -38,6 +40,27 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     $transform
 }
 """
+
+MAIN = """
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups: vec3<u32>,
+        @builtin(local_invocation_index) thread: u32) {
+    let number = group.x + group.y * groups.x;
+    $body
+}
+"""
+
+INPUT_ALONE = fill(MAIN, body="transform_input(number * 64u + thread);")
+
+INPUT_AND_FILTER = fill(
+    MAIN,
+    body="""if (number < p.input_groups) {
+        transform_input(number * 64u + thread);
+    } else {
+        transform_filter((number - p.input_groups) * 64u + thread);
+    }""",
+)
+"""Two transforms that do not depend on each other, side by side in one dispatch."""
 
 OUTPUT = """
 $functions
@@ -69,10 +92,13 @@ let within$i = x$i < p.width;
 """
 
 
-def input_transform(matrix: Rows, tile: int, upsample: int, width: int, element: str) -> str:
-    """Return the WGSL of B^T d B for a tile of d and `width` channels a thread.
+def input_transform(
+    matrix: Rows, tile: int, upsample: int, width: int, element: str, activation: Activation | None = None
+) -> str:
+    """Return transform_input, the WGSL of B^T d B for a tile of d and `width` channels a thread.
 
-    A negative coordinate is a large one when it is unsigned; outside of the image d is zero.
+    A negative coordinate is a large one when it is unsigned; outside of the image d is zero. With an
+    `activation`, d is that of each pixel times a factor plus a shift (msd.webgpu.operations.Normalised).
     """
     size = range(tile + 2)
     kind = "f32" if width == 1 else f"vec{width}<f32>"
@@ -80,13 +106,17 @@ def input_transform(matrix: Rows, tile: int, upsample: int, width: int, element:
 
     def read(i: int, j: int) -> str:
         pixel = f"{kind}(x[(row{i} + pixel{j}) * p.vectors + c])"
+        if activation is not None:
+            pixel = f"activate(fma({pixel}, factor, shift))"
         return f"select({kind}(0.0), {pixel}, inside{i} && within{j})"
 
     def write(i: int, j: int, value: str) -> str:
         return f"v[({(tile + 2) * i + j}u * p.tiles + tile) * p.vectors + c] = {stored}({value});"
 
-    return fill(
+    function = "" if activation is None else activation_function(activation, width)
+    return function + fill(
         INPUT,
+        norm="" if activation is None else NORM,
         tile=tile,
         rows="".join(fill(_ROW, i=i, upsample=upsample) for i in size),
         columns="".join(fill(_COLUMN, i=i, upsample=upsample) for i in size),
@@ -94,9 +124,11 @@ def input_transform(matrix: Rows, tile: int, upsample: int, width: int, element:
     )
 
 
-def filter_transform(matrix: Rows, functions: str, element: str) -> str:
-    """Return the WGSL of G g G^T for a channel and four columns a thread; `functions` read and widen
-    weights."""
+def filter_transform(matrix: Rows, functions: str, element: str, factor: float = 1.0) -> str:
+    """Return transform_filter, the WGSL of G g G^T times `factor` for a channel and four columns a thread.
+
+    `functions` read and widen weights.
+    """
     size = len(matrix)
     read = "\n".join(
         f"let g{i}_{j} = widen(raw_weights(0u, {3 * i + j}u * p.channels + channel, column));"
@@ -106,7 +138,8 @@ def filter_transform(matrix: Rows, functions: str, element: str) -> str:
 
     def write(i: int, j: int, value: str) -> str:
         return (
-            f"u[({size * i + j}u * p.channels + channel) * p.columns4 + column] = vec4<{element}>({value});"
+            f"u[({size * i + j}u * p.channels + channel) * p.columns4 + column] = "
+            f"vec4<{element}>(({value}) * {factor!r});"
         )
 
     transform = both_sides(matrix, 3, "vec4<f32>", lambda i, j: f"g{i}_{j}", write)

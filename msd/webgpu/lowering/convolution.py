@@ -14,21 +14,28 @@ from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.filters import interleave, pack_filter, vector_value
 from msd.webgpu.kernels.winograd import (
     choose_winograd,
-    filter_dispatch,
+    filter_of_run,
     tile_count,
     transformed_filter,
     winograd,
+    winograd_bytes,
 )
 from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VECTOR
 from msd.webgpu.lowering.memory import Memory
+from msd.webgpu.lowering.movement import place_in_concatenation
+from msd.webgpu.lowering.norms import lower_statistics
 from msd.webgpu.lowering.weights import FileWeights, stored_weights
-from msd.webgpu.operations import Conv2D, Epilogue, Filter
+from msd.webgpu.operations import Conv2D, Epilogue, Filter, Normalised
 from msd.webgpu.value import Dispatch
 
 KEEPS_TRANSFORM = 1024
 """The fewest tiles of an image for which every GPU keeps Winograd's transform of a filter, which is eight
 times as large as its int8 weights. For fewer, where filters are large, one with fast memory transforms it in
 each run."""
+
+MOST_TRANSFORM = 64 << 20
+"""The most bytes of a transformed filter that lives for one run: a larger one would be the arena's largest
+value, and reading it takes longer than the products save."""
 
 SLOW_MEMORY = 30.0
 """The balance from which a GPU keeps all transforms: writing them again would cost more than their space."""
@@ -43,19 +50,37 @@ def lower_convolution(op: Op, memory: Memory) -> list[Dispatch]:
         bias = _paired_bias(bias, _bias(op.inputs[GATE_BIAS]), op.outputs[0].shape[3])
     convolution = _described(op, weights, bias, memory)
     tile = choose_winograd(convolution, memory.gpu) if memory.switches.winograd else None
+    if tile is not None and not _keeps(convolution, tile, memory):
+        tile = tile if winograd_bytes(convolution, tile, memory.gpu)[1] <= MOST_TRANSFORM else None
     if tile is None:
         return convolve(convolution, memory.gpu, _step(convolution))
-    return _by_winograd(convolution, weights, tile, memory)
+    before, norm = _norm(op, memory)
+    return before + _by_winograd(convolution, weights, tile, memory, norm)
+
+
+def _norm(op: Op, memory: Memory) -> tuple[list[Dispatch], Normalised | None]:
+    """Return a group norm before the operator that nothing else reads: its statistics, and how to read it.
+
+    The dispatches that store its result are then not needed (msd.webgpu.compile).
+    """
+    maker = op.operands[0].producer
+    if maker is None or maker.kind != "GROUP_NORM" or len(op.operands[0].uses) > 1:
+        return [], None
+    return lower_statistics(maker, memory)
 
 
 def _described(op: Op, weights: FileWeights, bias: Array | None, memory: Memory) -> Conv2D:
     x, y, gated = op.operands[0], op.outputs[0], op.inputs[GATE_FILTER] is not None
     batch, height, width, channels = x.shape
     vector, residual = op.inputs[VECTOR], op.inputs[RESIDUAL]
+    joined = place_in_concatenation(y, memory)
+    result, at = joined or (y, 0)
     return Conv2D(
         x=memory.value(x),
         filter=_packed(weights, memory, _present(op, FILTER).name),
-        y=memory.value(y),
+        y=memory.value(result),
+        y_at=at,
+        y_row=result.shape[3] if joined else None,
         batch=batch,
         height=height,
         width=width,
@@ -77,15 +102,23 @@ def _described(op: Op, weights: FileWeights, bias: Array | None, memory: Memory)
     )
 
 
-def _by_winograd(convolution: Conv2D, weights: FileWeights, tile: int, memory: Memory) -> list[Dispatch]:
+def _by_winograd(
+    convolution: Conv2D, weights: FileWeights, tile: int, memory: Memory, norm: Normalised | None
+) -> list[Dispatch]:
     gpu, step = memory.gpu, _step(convolution)
-    worthwhile = gpu.balance >= SLOW_MEMORY or tile_count(convolution, tile) >= KEEPS_TRANSFORM
-    if not (worthwhile and memory.switches.kept_transforms):
-        dispatch, transformed = filter_dispatch(convolution, tile, gpu, step)
-        return [dispatch, *winograd(convolution, transformed, tile, gpu, step)]
+    if not _keeps(convolution, tile, memory):
+        transformed = filter_of_run(convolution, tile, gpu)
+        return winograd(convolution, transformed, tile, gpu, step, norm=norm)
     name = f"{convolution.y.name}.winograd"
-    transformed = transformed_filter(weights.load, convolution.outputs, convolution.channels, tile, gpu, name)
-    return winograd(convolution, transformed, tile, gpu, step)
+    sizes = (convolution.outputs, convolution.channels, tile)
+    transformed = transformed_filter(weights.load, *sizes, gpu, name, weights.stored)
+    return winograd(convolution, transformed, tile, gpu, step, norm=norm)
+
+
+def _keeps(convolution: Conv2D, tile: int, memory: Memory) -> bool:
+    """Return whether the transform of a filter is a constant."""
+    worthwhile = memory.gpu.balance >= SLOW_MEMORY or tile_count(convolution, tile) >= KEEPS_TRANSFORM
+    return worthwhile and memory.switches.kept_transforms
 
 
 def _step(convolution: Conv2D) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -20,11 +20,12 @@ FLOATS = ("FLOAT32", "FLOAT16")
 class Memory:
     """The value of each tensor, created once; a tensor that rearranges another may share its value.
 
-    Raises DelegateFailed, a clause, for tensors of types without kernels.
+    `outputs` are the graph's, which callers read. Raises DelegateFailed, a clause, for tensors of types
+    without kernels.
     """
 
-    def __init__(self, gpu: Gpu, switches: Switches) -> None:
-        self.gpu, self.switches = gpu, switches
+    def __init__(self, gpu: Gpu, switches: Switches, outputs: Iterable[Tensor] = ()) -> None:
+        self.gpu, self.switches, self.outputs = gpu, switches, frozenset(outputs)
         self._values: dict[Tensor, Value] = {}
         self._constants: dict[Tensor, Value] = {}
 

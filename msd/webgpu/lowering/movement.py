@@ -22,17 +22,36 @@ def lower_rearrangement(op: Op, memory: Memory) -> list[Dispatch]:
     return [each for y in op.outputs for each in copy_view(view(y), y, memory, op.kind)]
 
 
+def place_in_concatenation(tensor: Tensor, memory: Memory) -> tuple[Tensor, int] | None:
+    """Return the concatenation of channels that a convolution writes its result into, and where; else None.
+
+    Nothing else reads such a result, and vectors of four stay whole.
+    """
+    maker, uses = tensor.producer, list(tensor.uses)
+    if maker is None or maker.kind != "CONVOLUTION" or len(uses) != 1 or tensor in memory.outputs:
+        return None
+    if uses[0][0].kind != "CONCATENATION":
+        return None
+    joined = uses[0][0]
+    y, widths = joined.outputs[0], [x.shape[-1] for x in joined.operands]
+    plain = joined.attrs["fused_activation_function"] == "NONE" and joined.attrs["axis"] % len(y.shape) == 3
+    if not plain or any(width % 4 for width in widths):
+        return None
+    return y, sum(widths[: joined.operands.index(tensor)])
+
+
 def lower_concatenation(op: Op, memory: Memory) -> list[Dispatch]:
-    """Return a copy of each input into its part of the result."""
+    """Return a copy of each input into its part of the result, where that is not written there at once."""
     y = op.outputs[0]
     if op.attrs["fused_activation_function"] != "NONE":
         raise DelegateFailed("has a fused activation, which kernels do not")
     axis, strides = op.attrs["axis"] % len(y.shape), contiguous_strides(y.shape)
     dispatches, start = list[Dispatch](), 0
     for x in op.operands:
-        source = Strided(memory.value(x), contiguous_strides(x.shape))
-        part = Strided(memory.value(y), strides, start * strides[axis])
-        dispatches += compute(IDENTITY, [source], part, x.shape, memory.gpu, step=op.kind)
+        if place_in_concatenation(x, memory) is None:
+            source = Strided(memory.value(x), contiguous_strides(x.shape))
+            part = Strided(memory.value(y), strides, start * strides[axis])
+            dispatches += compute(IDENTITY, [source], part, x.shape, memory.gpu, step=op.kind)
         start += x.shape[axis]
     return dispatches
 

@@ -5,18 +5,29 @@ from __future__ import annotations
 from math import prod
 
 from msd.ir import Op, Tensor
-from msd.webgpu.kernels.normalization import normalize_groups, normalize_layers
+from msd.webgpu.kernels.normalization import group_statistics, normalize_groups, normalize_layers
 from msd.webgpu.kernels.softmax import softmax
 from msd.webgpu.lowering.memory import Memory
-from msd.webgpu.operations import GroupNorm, LayerNorm, Softmax
+from msd.webgpu.operations import GroupNorm, LayerNorm, Normalised, Softmax
 from msd.webgpu.value import Dispatch, Value
 
 
 def lower_group_norm(op: Op, memory: Memory) -> list[Dispatch]:
     """Return the dispatches of a group norm with its activation."""
+    return normalize_groups(_group_norm(op, memory), memory.gpu, op.kind)
+
+
+def lower_statistics(op: Op, memory: Memory) -> tuple[list[Dispatch], Normalised]:
+    """Return the dispatches of a group norm's statistics, and how to read its result."""
+    norm = _group_norm(op, memory)
+    dispatches, factors = group_statistics(norm, memory.gpu, op.kind)
+    return dispatches, Normalised(norm.x, factors, norm.activation)
+
+
+def _group_norm(op: Op, memory: Memory) -> GroupNorm:
     _, scale, shift = op.inputs
     batch, *pixels, channels = op.outputs[0].shape
-    norm = GroupNorm(
+    return GroupNorm(
         x=memory.value(op.operands[0]),
         y=memory.value(op.outputs[0]),
         batch=batch,
@@ -28,7 +39,6 @@ def lower_group_norm(op: Op, memory: Memory) -> list[Dispatch]:
         shift=_optional(shift, memory),
         activation=op.attrs["activation"],
     )
-    return normalize_groups(norm, memory.gpu, op.kind)
 
 
 def lower_layer_norm(op: Op, memory: Memory) -> list[Dispatch]:
