@@ -278,7 +278,7 @@ def killed(output: Path, kills: int, smoke: bool) -> None:
 
 @main.command("full-size")
 @out_folder
-@click.option("--updates", default=20)
+@click.option("--updates", default=40)
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Keeps the random checkpoint.")
 @click.option("--smoke", is_flag=True, help="The demo's U-Net in place of the large one, to try the code.")
 def full_size(output: Path, updates: int, checkpoint: Path | None, smoke: bool) -> None:

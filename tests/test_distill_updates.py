@@ -11,13 +11,15 @@ from typing import Any
 import pytest
 import torch
 from accelerate import Accelerator
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from msd.distill import training as training_module
 from msd.distill.distill import distill
+from msd.distill.objectives import Loss
 from msd.distill.passes import Points, sent
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, Training
 from msd.distill.training import keep_rates, make_optimizer, set_rates
-from msd.distill.updates import WARM_UP, RecordedUpdate, Work, can_record
+from msd.distill.updates import WARM_UP, RecordedUpdate, Work, can_record, make_update
 from tests.test_distill import TRAINING, checkpoint, observer, settings, weights
 
 __all__ = ["checkpoint", "settings"]
@@ -48,12 +50,38 @@ class RecorderOnCpu:
         return repeat
 
 
+WAITING = "_local_scalar_dense", "nonzero", "lift_fresh"
+"""What reads a tensor's values on the CPU, or makes a tensor of Python's numbers: a GPU cannot record it."""
+
+
+class Watched(TorchDispatchMode):  # type: ignore[misc]
+    """Refuses what a GPU cannot record."""
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        name = function.name().removeprefix("aten::").partition(".")[0]
+        assert name not in WAITING, f"{name} cannot be recorded"
+        return function(*args, **(kwargs or {}))
+
+
+def watched(loss: Loss) -> Loss:
+    def of(student: Any, points: Points) -> Any:
+        with Watched():
+            return loss.of(student, points)
+
+    return Loss(loss.draw, of)
+
+
 @pytest.fixture
 def recorders(monkeypatch: pytest.MonkeyPatch) -> list[RecorderOnCpu]:
     """All recorders of a test, in which updates are recorded on the CPU."""
     RecorderOnCpu.made = []
     monkeypatch.setattr(training_module, "can_record", lambda training, accelerator: True)
     monkeypatch.setattr(training_module, "CudaRecorder", RecorderOnCpu)
+    monkeypatch.setattr(
+        training_module,
+        "make_update",
+        lambda model, by, loss, here: make_update(model, by, watched(loss), here),
+    )
     return RecorderOnCpu.made
 
 
@@ -135,3 +163,12 @@ def test_rates_are_set_where_they_are() -> None:
 def test_what_is_sent_to_the_cpu_stays_as_it_is() -> None:
     tensor = torch.arange(3)
     assert torch.equal(sent(tensor, "cpu"), tensor)
+
+
+@pytest.mark.parametrize(
+    "waits", [lambda x: float(x.sum()), lambda x: x * torch.tensor([2.0])], ids=["a value", "a new tensor"]
+)
+def test_what_cannot_be_recorded_is_seen(waits: Any) -> None:
+    points = Points(latents=torch.ones(2), timesteps=None, ids=None, scales=None)
+    with pytest.raises(AssertionError, match="cannot be recorded"):
+        watched(Loss(lambda random, size: points, lambda student, at: waits(at.latents))).of(None, points)
