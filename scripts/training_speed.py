@@ -18,6 +18,7 @@ from msd.distill.blocks import points_of, recovery_loss
 from msd.distill.distill import DTYPES, start
 from msd.distill.fake_quantization import quantize_layers
 from msd.distill.networks import frozen, open_networks
+from msd.distill.objectives import Loss
 from msd.distill.recovery import plan_recovery
 from msd.distill.settings import DistillationSettings, Goal, Precision, ScaleRange, TeacherData, Training
 from msd.distill.student import new_student
@@ -49,14 +50,35 @@ def measure_speed(
     whole = frozen(new_student(teacher.unet, False, training)).to(dtype=DTYPES[precision])
     with accelerator.autocast():
         loss = recovery_loss(teacher, whole, points_of(source, None, both_passes=True))
-    cases = {}
-    for name, recorded in (("plain", False), ("recorded", True)):
+
+    def case(name: str, recorded: bool) -> dict[str, Any]:
         student = recovery.narrowing.narrow(new_student(teacher.unet, False, training))
         quantize_layers(student, recovery.integers)
-        run = StageRun("recover", work / name, training, 0, 10**9, 0, cuda_graph=recorded)
-        student = train(run, student, loss, accelerator, lambda progress: None, lambda unet, update: None)
-        cases[name] = {**speed_in(work / name / LOG), "weights_sha256": _hash(student)}
-        say(f"{name}, {precision}: {json.dumps(cases[name])}")
+        seen = _trained(work / name, training, student, loss, accelerator, recorded)
+        say(f"{name}, {precision}: {json.dumps(seen)}")
+        return seen
+
+    return _compared(training, precision, {"plain": case("plain", False), "recorded": case("recorded", True)})
+
+
+def _trained(
+    folder: Path, training: Training, student: Any, loss: Loss, accelerator: Any, recorded: bool
+) -> dict[str, Any]:
+    """Train a student and return the speed and what it has become."""
+    run = StageRun(
+        name="recover",
+        folder=folder,
+        training=training,
+        seed=0,
+        save_every=10**9,
+        sample_every=0,
+        cuda_graph=recorded,
+    )
+    student = train(run, student, loss, accelerator, lambda progress: None, lambda unet, update: None)
+    return {**speed_in(folder / LOG), "weights_sha256": _hash(student)}
+
+
+def _compared(training: Training, precision: Precision, cases: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {
         "training": asdict(training),
         "precision": precision,

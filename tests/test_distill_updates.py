@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from msd.distill.objectives import Loss
 from msd.distill.passes import Points, sent
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, Training
 from msd.distill.training import keep_rates, make_optimizer, set_rates
-from msd.distill.updates import WARM_UP, RecordedUpdate, Work, can_record, make_update
+from msd.distill.updates import WARM_UP, RecordedUpdate, Take, Work, can_record, make_update
 from tests.test_distill import TRAINING, checkpoint, observer, settings, weights
 
 __all__ = ["checkpoint", "settings"]
@@ -33,6 +34,11 @@ class RecorderOnCpu:
     def __init__(self) -> None:
         self.asides, self.recordings, self.repeats = 0, 0, 0
         RecorderOnCpu.made.append(self)
+
+    @staticmethod
+    def is_recorded(number: int) -> bool:
+        """Return whether the recorder of this number has begun to record."""
+        return number < len(RecorderOnCpu.made) and RecorderOnCpu.made[number].recordings > 0
 
     def aside(self, work: Work) -> Any:
         assert self.recordings == 0
@@ -63,9 +69,11 @@ class Watched(TorchDispatchMode):  # type: ignore[misc]
         return function(*args, **(kwargs or {}))
 
 
-def watched(loss: Loss) -> Loss:
+def watched(loss: Loss, is_recorded: Callable[[], bool]) -> Loss:
+    """Return a loss that refuses what cannot be recorded, once it is."""
+
     def of(student: Any, points: Points) -> Any:
-        with Watched():
+        with Watched() if is_recorded() else nullcontext():
             return loss.of(student, points)
 
     return Loss(loss.draw, of)
@@ -77,11 +85,13 @@ def recorders(monkeypatch: pytest.MonkeyPatch) -> list[RecorderOnCpu]:
     RecorderOnCpu.made = []
     monkeypatch.setattr(training_module, "can_record", lambda training, accelerator: True)
     monkeypatch.setattr(training_module, "CudaRecorder", RecorderOnCpu)
-    monkeypatch.setattr(
-        training_module,
-        "make_update",
-        lambda model, by, loss, here: make_update(model, by, watched(loss), here),
-    )
+
+    def make(model: Any, optimizer: Any, loss: Loss, accelerator: Accelerator) -> Take:
+        last = len(RecorderOnCpu.made)
+        watching = watched(loss, lambda: RecorderOnCpu.is_recorded(last))
+        return make_update(model, optimizer, watching, accelerator)
+
+    monkeypatch.setattr(training_module, "make_update", make)
     return RecorderOnCpu.made
 
 
@@ -170,5 +180,6 @@ def test_what_is_sent_to_the_cpu_stays_as_it_is() -> None:
 )
 def test_what_cannot_be_recorded_is_seen(waits: Any) -> None:
     points = Points(latents=torch.ones(2), timesteps=None, ids=None, scales=None)
+    loss = Loss(lambda random, size: points, lambda student, at: waits(at.latents))
     with pytest.raises(AssertionError, match="cannot be recorded"):
-        watched(Loss(lambda random, size: points, lambda student, at: waits(at.latents))).of(None, points)
+        watched(loss, lambda: True).of(None, points)
