@@ -2,13 +2,15 @@
 
     python -m scripts.bench_distill students -o docs/results
     python -m scripts.bench_distill recovered work/recovered -o docs/results
+    python -m scripts.bench_distill speed -o docs/results
     python -m scripts.bench_distill killed -o docs/results
     python -m scripts.bench_distill full-size -o docs/results
     accelerate launch --num_processes 2 -m scripts.bench_distill full-size -o docs/results
 
 `students` trains students of one pass, of fewer steps, and one of which a quarter was pruned, and compares
 their images of held-back captions with the teacher's: ten minutes on an H100. `recovered` runs the pruned
-one's file on the CPU beside a refitted and a merely pruned one: 37 minutes on 2 cores. `killed` kills a
+one's file on the CPU beside a refitted and a merely pruned one: 37 minutes on 2 cores. `speed` trains that
+one with and without recorded updates. `killed` kills a
 distillation at random moments and compares what it ends with. `full-size` trains Stable Diffusion 2.1's
 U-Net, with random weights, for a few updates of each objective: updates a second, and the allocator's peak.
 """
@@ -38,13 +40,21 @@ from msd.comparison.sheet import contact_sheet
 from msd.demo import CHECKPOINT
 from msd.demo.captions import captions
 from msd.distill.distill import Announcement, Observer, distill
-from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
+from msd.distill.settings import (
+    DistillationSettings,
+    Goal,
+    Precision,
+    ScaleRange,
+    TeacherData,
+    Training,
+)
 from msd.distill.training import TrainingProgress
 from scripts.full_size_training import measure_full_size, write_checkpoint
 from scripts.fused_lora import fuse_lora
 from scripts.killed_distillation import kill_and_compare
 from scripts.measured import machine
-from scripts.recovered_demo import CALIBRATED_ON, compare_recovered, write_recipe
+from scripts.recovered_demo import CALIBRATED_ON, MADE, compare_recovered, write_recipe
+from scripts.training_speed import measure_speed
 
 GUIDANCE = ScaleRange(7.5, 7.5)
 RECOVERED = "recovered"
@@ -65,6 +75,9 @@ SMOKE = Training(updates=2, batch=2, rate=1e-4, warmup=1)
 
 out_folder = click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 count_option = click.option("--captions", "count", default=240, help="Held-back captions to compare.")
+precision_option = click.option(
+    "--precision", type=click.Choice(["no", "bf16"]), default="no", show_default=True
+)
 name_option = click.option("--name", default="demo", help="Figures are in distill-NAME.json.")
 
 
@@ -115,7 +128,9 @@ def row(column: Column) -> dict[str, Any]:
     return {name: value for name, value in asdict(column).items() if name not in ("images", "model")}
 
 
-def settings_of(name: str, work: Path, trajectories: int, training: Training) -> DistillationSettings:
+def settings_of(
+    name: str, work: Path, trajectories: int, training: Training, precision: Precision
+) -> DistillationSettings:
     """Return how a student is trained; all of a folder share their trajectories and stages."""
     prompts, goal = work / "prompts.txt", STUDENTS[name]
     prompts.write_text("\n".join(dict.fromkeys(captions("train", trajectories, 1))), "utf-8")
@@ -128,6 +143,7 @@ def settings_of(name: str, work: Path, trajectories: int, training: Training) ->
         goal=goal,
         state=work / "state",
         training=training,
+        precision=precision,
         rules=graph_rewrites.load(),
         save_every=500,
     )
@@ -177,6 +193,8 @@ def main() -> None:
 @click.option("--updates", default=TRAINING.updates, help="Of each stage, of which a tenth is warm-up.")
 @click.option("--batch", default=TRAINING.batch)
 @click.option("--trajectories", default=2048)
+@precision_option
+@click.option("--cuda-graph/--no-cuda-graph", default=True, help="Record updates, or not.")
 @click.option("--work", type=click.Path(path_type=Path), help="A folder for students, which is kept.")
 @click.option("--smoke", is_flag=True, help="A few updates and images, to try the code on a CPU.")
 def students(
@@ -188,6 +206,8 @@ def students(
     updates: int,
     batch: int,
     trajectories: int,
+    precision: Precision,
+    cuda_graph: bool,
     work: Path | None,
     smoke: bool,
 ) -> None:
@@ -196,12 +216,18 @@ def students(
     if smoke:
         count, trajectories, training = 2, 4, SMOKE
     held_back = [*captions("held-back", count, 0)]
-    figures: dict[str, Any] = {"training": asdict(training), "trajectories": trajectories, "captions": count}
+    figures: dict[str, Any] = {
+        "training": asdict(training),
+        "precision": precision,
+        "trajectories": trajectories,
+        "captions": count,
+    }
     with ExitStack() as stack:
         folder = work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
         for student in only or STUDENTS:
-            settings = settings_of(student, folder, trajectories, training)
+            settings = settings_of(student, folder, trajectories, training, precision)
+            settings = replace(settings, cuda_graph=cuda_graph)
             figures[student] = measure_student(student, checkpoint, settings, folder, held_back, output)
             write(name, figures, output)
 
@@ -211,16 +237,33 @@ def students(
 @out_folder
 @name_option
 @count_option
-def recovered(student: Path, output: Path, name: str, count: int) -> None:
+@click.option("--only", type=click.Choice(MADE), multiple=True, help="Not all files, but these.")
+def recovered(student: Path, output: Path, name: str, count: int, only: Sequence[str]) -> None:
     """Add to the figures of NAME those of the files of a recovered STUDENT that `students` has trained."""
     path = output / f"distill-{name}.json"
     figures = json.loads(path.read_text("utf-8"))
     prompts = [*dict.fromkeys(captions("train", CALIBRATED_ON, 1))]
     with tempfile.TemporaryDirectory() as work:
-        compared = compare_recovered(Path(work), student, prompts, [*captions("held-back", count, 0)])
+        compared = compare_recovered(
+            Path(work), student, prompts, [*captions("held-back", count, 0)], only or MADE
+        )
     figures[RECOVERED]["files"] = {"compared_on": machine(), **compared}
     path.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
     say(json.dumps(figures[RECOVERED]["files"]))
+
+
+@main.command("speed")
+@out_folder
+@click.option("--updates", default=80)
+@precision_option
+@click.option("--batch", default=TRAINING.batch)
+@click.option("--smoke", is_flag=True, help="A few updates, to try the code on a CPU.")
+def speed(output: Path, updates: int, precision: Precision, batch: int, smoke: bool) -> None:
+    """Train a pruned network for a few updates, plain and recorded: speed, and whether weights are equal."""
+    training = SMOKE if smoke else replace(TRAINING, updates=updates, batch=batch)
+    with tempfile.TemporaryDirectory() as work:
+        figures = measure_speed(Path(work), training, precision, 4 if smoke else 256, say)
+    write(f"speed-{precision}", figures, output)
 
 
 @main.command("killed")
@@ -235,7 +278,7 @@ def killed(output: Path, kills: int, smoke: bool) -> None:
 
 @main.command("full-size")
 @out_folder
-@click.option("--updates", default=20)
+@click.option("--updates", default=40)
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Keeps the random checkpoint.")
 @click.option("--smoke", is_flag=True, help="The demo's U-Net in place of the large one, to try the code.")
 def full_size(output: Path, updates: int, checkpoint: Path | None, smoke: bool) -> None:

@@ -30,6 +30,7 @@ from msd.distill.training import LOG, StageRun, least_bytes, train
 from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from scripts.make_random_checkpoint import Random, read_config, write_diffusers
 from scripts.recovered_demo import write_recipe
+from scripts.training_speed import speed_in
 
 MODEL = "sd21-base"
 GOAL = Goal(ScaleRange(7.5, 7.5), 1)
@@ -79,7 +80,7 @@ class FullSizeBench:
     work: Path
 
     def measure(self, case: TrainingCase, folder: Path) -> dict[str, Any]:
-        """Train a case and return its speed, without the first update, and its peak of memory."""
+        """Train a case and return its speed, without the first updates, and its peak of memory."""
         teacher, accelerator = self.teacher, self.accelerator
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
@@ -114,15 +115,8 @@ class FullSizeBench:
 
 def seen_in(log: Path, batch: int) -> dict[str, Any]:
     """Return what the log of a training says of its speed and memory."""
-    lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
-    first, last = lines[0], lines[-1]
-    speed = (last["update"] - first["update"]) / (last["seconds"] - first["seconds"])
-    return {
-        "updates_per_second": speed,
-        "points_per_second": speed * batch,
-        "peak_bytes": last["peak_bytes"],
-        "loss": last["loss"],
-    }
+    seen = speed_in(log)
+    return {**seen, "points_per_second": seen["updates_per_second"] * batch}
 
 
 def measure_full_size(

@@ -23,23 +23,30 @@ store = "int8"
 [prune]
 budget = "25%"
 """
+MADE = "pruned", "refitted", "recovered"
 CALIBRATED_ON = 24
 """The captions of the refit's calibration, as many as for docs/pruning.md."""
 
 
 def compare_recovered(
-    work: Path, student: Path, prompts: Sequence[str], held_back: Sequence[str]
+    work: Path, student: Path, prompts: Sequence[str], held_back: Sequence[str], only: Sequence[str] = MADE
 ) -> dict[str, Any]:
-    """Return the figures of three conversions beside the whole model: pruned, refitted, and recovered.
+    """Return the figures of conversions beside the whole model, `only` these of `MADE`.
 
     Converted files run on the CPU; the refit is calibrated on the first of `prompts`.
     """
     recipe, captions = write_recipe(work), work / "calibration.txt"
     captions.write_text("\n".join(prompts[:CALIBRATED_ON]), "utf-8")
+    source = {"recovered": student}
+    calibrated = {"refitted": captions}
     made = {
-        "pruned": api.convert(CHECKPOINT, work / "pruned", recipe=recipe),
-        "refitted": api.convert(CHECKPOINT, work / "refitted", recipe=recipe, calibration=captions),
-        "recovered": api.convert(student, work / "recovered-files", recipe=recipe),
+        name: api.convert(
+            source.get(name, CHECKPOINT),
+            work / f"{name}-files",
+            recipe=recipe,
+            calibration=calibrated.get(name),
+        )
+        for name in only
     }
     bytes_of = {name: bundle.component("unet").bytes for name, bundle in made.items()}
     columns = {name: _column(bundle.folder, held_back) for name, bundle in made.items()}

@@ -18,7 +18,7 @@ from msd.bundle import ImageDefaults
 from msd.conversion.schedule import image_defaults
 from msd.distill.distill import Announcement, Observer, distill
 from msd.distill.networks import Networks, open_networks
-from msd.distill.objectives import guidance_loss, halving_loss
+from msd.distill.objectives import Loss, guidance_loss, halving_loss
 from msd.distill.passes import Points, guided_output, output_of, scale_embedding
 from msd.distill.result import DistilledCheckpoint, require_free, write_result
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
@@ -80,14 +80,19 @@ def weights(folder: Path) -> dict[str, Any]:
 
 def test_the_guided_output_is_that_of_diffusers_pipeline(checkpoint: Path) -> None:
     networks = open_networks(checkpoint, "cpu")
-    ids, empty = networks.token_ids(["red", "reed"]), networks.token_ids([""])
+    context, empty = (
+        networks.context(networks.token_ids(["red", "reed"])),
+        networks.context(networks.token_ids([""])),
+    )
     latents = torch.randn(2, *networks.latent_shape, generator=torch.Generator().manual_seed(1))
     scales = torch.tensor([3.0, 5.0])
-    points = Points(latents=latents, timesteps=torch.tensor([999, 40]), ids=ids, scales=scales)
+    points = Points(
+        latents=latents, timesteps=torch.tensor([999, 40]), ids=None, scales=scales, context=context
+    )
     with torch.no_grad():
         clean, noise = guided_output(networks, points, empty)
-        away = output_of(networks.unet, points, networks.context(empty).expand(2, -1, -1))
-        towards = output_of(networks.unet, points, networks.context(ids))
+        away = output_of(networks.unet, points, empty.expand(2, -1, -1))
+        towards = output_of(networks.unet, points, context)
     wanted = away + points.scales.view(-1, 1, 1, 1) * (towards - away)
     said = networks.levels.output(networks.prediction, points.timesteps, latents, clean)
     assert torch.allclose(said, wanted, atol=1e-3)
@@ -273,9 +278,10 @@ def test_a_result_on_a_full_disk_is_an_error(
 
 
 def test_training_that_does_not_fit_into_memory_is_refused(tmp_path: Path, checkpoint: Path) -> None:
-    def loss(student: Any, random: Any, size: int) -> Any:
+    def full(random: Any, size: int) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
+    loss = Loss(full, lambda student, points: None)
     student = new_student(open_networks(checkpoint, "cpu").unet, False, TRAINING)
     run = StageRun("guidance", tmp_path / "stage", TRAINING, seed=0, save_every=9, sample_every=0)
     with pytest.raises(NoMemory, match=r"guidance does not fit .* give a smaller --batch"):

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from msd.bundle import ImageDefaults
 from msd.distill.consistency import SOLVER_STEPS, boundary, consistency_loss, end_of, lcm_scheduler
 from msd.distill.networks import Networks, open_networks
+from msd.distill.objectives import encoded
 from msd.distill.passes import Points, guided_output, output_of
 from msd.distill.result import DistilledCheckpoint, write_lora
 from msd.distill.settings import Goal, ScaleRange, TeacherData, Training
@@ -92,11 +93,11 @@ def test_points_of_trajectories_know_their_ends(tmp_path: Path, networks: Networ
     source = trajectories(networks, tmp_path, ScaleRange(5, 5))
     first, step = source.on_grid(torch.Generator().manual_seed(4), 9, 1)
     assert first.timesteps.tolist() == [999] * 9
-    latents = first.latents
+    latents, first, empty = first.latents, encoded(networks, first), networks.context(source.ids[-1:])
     with torch.no_grad():
         for now, after in pairwise(source.timesteps):
             at = torch.full((9,), now)
-            clean, noise = guided_output(networks, first.moved(latents, at), source.ids[-1:])
+            clean, noise = guided_output(networks, first.moved(latents, at), empty)
             latents = networks.levels.at(torch.full_like(at, after), clean, noise)
     assert torch.allclose(first.ends, latents, rtol=2e-2, atol=2e-2 * float(latents.abs().max()))
     last = source.anywhere(torch.Generator().manual_seed(4), 9, [0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -11,11 +11,8 @@ from typing import Any
 import torch
 
 from msd.distill.networks import Networks
-from msd.distill.objectives import Loss
-from msd.distill.passes import Points, PointSource, output_of
-
-Draw = Callable[[Any, int], Points]
-"""Returns so many random points, of a generator of random numbers."""
+from msd.distill.objectives import Draw, Loss, encoded
+from msd.distill.passes import Points, PointSource, output_of, sent
 
 
 def recovery_loss(teacher: Networks, whole: Any, draw: Draw) -> Loss:
@@ -26,13 +23,11 @@ def recovery_loss(teacher: Networks, whole: Any, draw: Draw) -> Loss:
     whose blocks count by their size. A block whose output was pruned itself does not count.
     """
 
-    def loss(student: Any, random: Any, size: int) -> Any:
-        points = draw(random, size)
-        context = teacher.context(points.ids)
+    def loss(student: Any, points: Points) -> Any:
         with torch.no_grad(), block_outputs(whole) as wanted:
-            output = output_of(whole, points, context)
+            output = output_of(whole, points, points.context)
         with block_outputs(student) as found:
-            said = output_of(student, points, context)
+            said = output_of(student, points, points.context)
         errors = [
             _relative(found[name], block)
             for name, block in wanted.items()
@@ -40,7 +35,7 @@ def recovery_loss(teacher: Networks, whole: Any, draw: Draw) -> Loss:
         ]
         return torch.nn.functional.mse_loss(said, output) + torch.stack(errors).mean()
 
-    return loss
+    return Loss(lambda random, size: encoded(teacher, draw(random, size)), loss)
 
 
 def points_of(source: PointSource, steps: int | None, both_passes: bool) -> Draw:
@@ -53,8 +48,9 @@ def points_of(source: PointSource, steps: int | None, both_passes: bool) -> Draw
         points = source.on_grid(random, size, steps)[0] if steps else source.anywhere(random, size)
         if not both_passes:
             return points
-        prompted = (torch.rand(size, 1, generator=random) < 0.5).to(points.ids.device)
-        return replace(points, ids=torch.where(prompted, points.ids, source.ids[-1].to(points.ids)))
+        prompted = sent(torch.rand(size, 1, generator=random) < 0.5, points.ids.device)
+        empty = sent(source.ids[-1], points.ids.device)
+        return replace(points, ids=torch.where(prompted, points.ids, empty))
 
     return draw
 

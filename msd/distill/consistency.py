@@ -14,7 +14,7 @@ import torch
 
 from msd.distill.levels import Levels
 from msd.distill.networks import Networks
-from msd.distill.objectives import Loss
+from msd.distill.objectives import Loss, encoded
 from msd.distill.passes import Points, PointSource, found, guided_output, output_of
 
 SOLVER_STEPS = 50
@@ -38,23 +38,26 @@ def consistency_loss(teacher: Networks, source: PointSource, prediction: str) ->
     stride = total // SOLVER_STEPS
     starts = range(stride - 1, total, stride)
 
-    def loss(student: Any, random: Any, size: int) -> Any:
-        points = source.anywhere(random, size, starts)
-        context = teacher.context(points.ids)
-        said = end_of(student, teacher.levels, prediction, points, context)
+    empty = teacher.context(source.ids[-1:])
+
+    def draw(random: Any, size: int) -> Points:
+        return encoded(teacher, source.anywhere(random, size, starts))
+
+    def loss(student: Any, points: Points) -> Any:
+        said = end_of(student, teacher.levels, prediction, points, points.context)
         with torch.no_grad():
             wanted = points.ends
             if wanted is None:
-                later = _later(teacher, source, points, stride)
-                wanted = end_of(student, teacher.levels, prediction, later, context)
+                later = _later(teacher, points, empty, stride)
+                wanted = end_of(student, teacher.levels, prediction, later, points.context)
         return (((said - wanted).square() + HUBER**2).sqrt() - HUBER).mean()
 
-    return loss
+    return Loss(draw, loss)
 
 
-def _later(teacher: Networks, source: PointSource, points: Points, stride: int) -> Points:
+def _later(teacher: Networks, points: Points, empty: Any, stride: int) -> Points:
     """Return where one step of the guided teacher, over `stride` timesteps, leads from points."""
-    clean, noise = guided_output(teacher, points, source.ids[-1:])
+    clean, noise = guided_output(teacher, points, empty)
     later = (points.timesteps - stride).clamp(min=0)
     return points.moved(teacher.levels.at(later, clean, noise), later)
 

@@ -206,7 +206,8 @@ class _Run:
             unet.load_state_dict(load_file(path))
         else:
             whole = self._frozen(before)
-            loss = self._loss(stage, whole)
+            with self.accelerator.autocast():
+                loss = self._loss(stage, whole)
             run, on_progress = self._stage_run(stage), self.observer.on_progress
             if recovery:
                 if recovery.narrowing.kept:
@@ -257,6 +258,7 @@ class _Run:
             seed=settings.data.seed,
             save_every=settings.save_every,
             sample_every=settings.sample_every,
+            cuda_graph=settings.cuda_graph,
         )
 
     def _sampler(self, stage: DistillationStage) -> Callable[[Any, int], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
@@ -10,11 +11,31 @@ import torch
 
 from msd.distill.levels import Levels
 from msd.distill.networks import Networks
-from msd.distill.passes import PointSource, found, guided_output, output_of
+from msd.distill.passes import Points, PointSource, found, guided_output, output_of
 from msd.distill.student import Student
 
-Loss = Callable[[Any, Any, int], Any]
-"""Returns a scalar: of a student, a generator of random numbers on the CPU, and a number of points."""
+Draw = Callable[[Any, int], Points]
+"""Returns so many random points, of a generator of random numbers on the CPU."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What draws the points of an update, with all that Python decides, and a student's loss there, a scalar.
+
+    `of` neither waits for the GPU nor copies from the CPU, so that a GPU can record it.
+    """
+
+    draw: Draw
+    of: Callable[[Any, Points], Any]
+
+    def __call__(self, student: Any, random: Any, size: int) -> Any:
+        """Return the loss of a student at so many random points."""
+        return self.of(student, self.draw(random, size))
+
+
+def encoded(teacher: Networks, points: Points) -> Points:
+    """Return points with the context of their prompts."""
+    return replace(points, context=teacher.context(points.ids))
 
 
 def guidance_loss(teacher: Networks, source: PointSource, prediction: str) -> Loss:
@@ -24,15 +45,19 @@ def guidance_loss(teacher: Networks, source: PointSource, prediction: str) -> Lo
     what the student predicts, its `prediction`. At all timesteps, so that any schedule serves the student.
     """
 
-    def loss(student: Any, random: Any, size: int) -> Any:
-        points = source.anywhere(random, size)
+    empty = teacher.context(source.ids[-1:])
+
+    def draw(random: Any, size: int) -> Points:
+        return encoded(teacher, source.anywhere(random, size))
+
+    def loss(student: Any, points: Points) -> Any:
         with torch.no_grad():
-            clean, _ = guided_output(teacher, points, source.ids[-1:])
+            clean, _ = guided_output(teacher, points, empty)
             wanted = teacher.levels.output(prediction, points.timesteps, points.latents, clean)
-        said = output_of(student, points, teacher.context(points.ids))
+        said = output_of(student, points, points.context)
         return torch.nn.functional.mse_loss(said, wanted)
 
-    return loss
+    return Loss(draw, loss)
 
 
 def halving_loss(teacher: Networks, half: Student, source: PointSource, steps: int, prediction: str) -> Loss:
@@ -45,18 +70,21 @@ def halving_loss(teacher: Networks, half: Student, source: PointSource, steps: i
     grid = whole[:: len(whole) // (2 * steps)]
     triples = torch.tensor([*zip(grid[0::2], grid[1::2], grid[2::2], strict=False)], device=teacher.device)
 
-    def loss(student: Any, random: Any, size: int) -> Any:
+    def draw(random: Any, size: int) -> Points:
         points, step = source.on_grid(random, size, steps)
-        context, here, at = teacher.context(points.ids), points, triples[step].T
+        return replace(encoded(teacher, points), step=step)
+
+    def loss(student: Any, points: Points) -> Any:
+        here, at = points, triples[points.step].T
         with torch.no_grad():
             for now, after in pairwise(at):
                 here = here.moved(here.latents, now)
-                output = output_of(half.unet, here, context)
+                output = output_of(half.unet, here, points.context)
                 here = here.moved(levels.at(after, *found(levels, half.prediction, here, output)), after)
             clean = levels.aim((points.latents, here.latents), (at[0], at[2]))
-        return _distance(levels, prediction, points, output_of(student, points, context), clean)
+        return _distance(levels, prediction, points, output_of(student, points, points.context), clean)
 
-    return loss
+    return Loss(draw, loss)
 
 
 def _distance(levels: Levels, prediction: str, points: Any, said: Any, clean: Any) -> Any:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
@@ -18,7 +19,8 @@ from msd.runtime.timestep import frequencies
 class Points:
     """Latents (B, C, H, W) at timesteps (B,), ids (B, tokens) of prompts and scales (B,) of guidance.
 
-    `ends` (B, C, H, W) are the clean latents to which the guided teacher leads from there, if they are known.
+    Where they are known: `ends` (B, C, H, W) are the clean latents to which the guided teacher leads from
+    there, `context` (B, tokens, width) is what the text encoder says, and `step` (B,) each one's step.
     """
 
     latents: Any
@@ -26,6 +28,17 @@ class Points:
     ids: Any
     scales: Any
     ends: Any = None
+    context: Any = None
+    step: Any = None
+
+    @property
+    def tensors(self) -> dict[str, Any]:
+        """All that is known of the points, by name."""
+        return {name: tensor for name, tensor in vars(self).items() if tensor is not None}
+
+    def each(self, change: Callable[[Any], Any]) -> Points:
+        """Return the points with every tensor changed."""
+        return replace(self, **{name: change(tensor) for name, tensor in self.tensors.items()})
 
     def moved(self, latents: Any, timesteps: Any) -> Points:
         """Return other latents at other timesteps of the same prompts."""
@@ -63,18 +76,24 @@ def output_of(unet: Any, points: Points, context: Any) -> Any:
 def guided_output(networks: Networks, points: Points, empty: Any) -> tuple[Any, Any]:
     """Return the clean latents and the noise that the guided U-Net finds at points, (B, C, H, W) each.
 
-    Ho and Salimans (2022, arXiv 2207.12598); `empty` are the ids of the empty prompt (1, tokens), for the
-    pass that is made where a scale is not 1.
+    Ho and Salimans (2022, arXiv 2207.12598); points have their context, and `empty` is that of the empty
+    prompt (1, tokens, width). None: one pass, without guidance.
     """
-    ids, scales = points.ids, points.scales
-    if bool((scales == 1).all()):
-        output = output_of(networks.unet, points, networks.context(ids))
+    if empty is None:
+        output = output_of(networks.unet, points, points.context)
     else:
         twice = points.moved(points.latents.repeat(2, 1, 1, 1), points.timesteps.repeat(2))
-        context = networks.context(torch.cat([empty.to(ids).expand_as(ids), ids]))
+        context = torch.cat([empty.expand_as(points.context), points.context])
         away, towards = output_of(networks.unet, twice, context).chunk(2)
-        output = away + scales.view(-1, 1, 1, 1) * (towards - away)
+        output = away + points.scales.view(-1, 1, 1, 1) * (towards - away)
     return found(networks.levels, networks.prediction, points, output)
+
+
+def sent(tensor: Any, device: str) -> Any:
+    """Return a tensor of the CPU on a device; a GPU copies it when it comes to it, and nobody waits."""
+    if torch.device(device).type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def found(levels: Levels, prediction: str, points: Points, output: Any) -> tuple[Any, Any]:
@@ -88,9 +107,14 @@ def scale_embedding(scales: Any, width: int) -> Any:
 
     Diffusers' `get_guidance_scale_embedding`, for scales of (B,).
     """
-    rates = torch.from_numpy(frequencies(width, shift=1)).to(scales.device)
-    angles = EMBEDDING_FACTOR * (scales.float() - 1)[:, None] * rates
+    angles = EMBEDDING_FACTOR * (scales.float() - 1)[:, None] * _rates(width, scales.device)
     return torch.nn.functional.pad(torch.cat([angles.sin(), angles.cos()], 1), (0, width % 2))
+
+
+@lru_cache
+def _rates(width: int, device: Any) -> Any:
+    """Return the frequencies of a scale's embedding, which stay on a device: copies cannot be recorded."""
+    return torch.from_numpy(frequencies(width, shift=1)).to(device)
 
 
 def _config(unet: Any) -> Any:

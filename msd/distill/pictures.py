@@ -16,7 +16,7 @@ import torch
 from msd.bundle import file_facts
 from msd.distill.levels import Levels
 from msd.distill.networks import Networks
-from msd.distill.passes import Points
+from msd.distill.passes import Points, sent
 from msd.distill.settings import ScaleRange
 from msd.distill.trajectories import UNPROMPTED
 from msd.errors import BadCalibration, BadCheckpoint
@@ -64,7 +64,7 @@ class Pictures:
         """Return random points at the timesteps of `steps` steps, and the number of each one's step (B,)."""
         stride = (len(self.timesteps) - 1) // steps
         step = torch.randint(steps, (size,), generator=random)
-        return self._points(random, torch.tensor(self.timesteps)[step * stride]), step.to(self.device)
+        return self._points(random, torch.tensor(self.timesteps)[step * stride]), sent(step, self.device)
 
     def anywhere(self, random: Any, size: int, among: Sequence[int] | None = None) -> Points:
         """Return random points at any timesteps, or `among` these."""
@@ -80,10 +80,10 @@ class Pictures:
         least, most = (self.guidance.least, self.guidance.most) if self.guidance else (1.0, 1.0)
         if self.guidance is None:
             which = torch.where(left_out, len(self.ids) - 1, which)
-        at = at.to(self.device)
-        latents = self.levels.at(at, clean.to(self.device), noise.to(self.device))
-        scales = (least + share * (most - least)).to(self.device)
-        ids = self.ids[which].to(self.device)
+        at = sent(at, self.device)
+        latents = self.levels.at(at, sent(clean, self.device), sent(noise, self.device))
+        scales = sent(least + share * (most - least), self.device)
+        ids = sent(self.ids[which], self.device)
         return Points(latents=latents, timesteps=at, ids=ids, scales=scales)
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from msd.distill.blocks import Draw
 from msd.distill.networks import Networks
+from msd.distill.objectives import Draw
 from msd.distill.passes import output_of
 from msd.files.unwritable import raises_unwritable
 from msd.ir.weights import Array

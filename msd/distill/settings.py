@@ -123,3 +123,5 @@ class DistillationSettings:
     """The rewrites of a conversion, which decide what of a recovered network becomes integers."""
     save_every: int = 200
     sample_every: int = 0
+    cuda_graph: bool = True
+    """Whether one GPU records an update and repeats it; it decides the speed and no number."""

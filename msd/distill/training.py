@@ -16,8 +16,10 @@ import torch
 from accelerate import Accelerator
 
 from msd.distill.objectives import Loss
+from msd.distill.passes import Points
 from msd.distill.saving import says_unwritable
 from msd.distill.settings import Precision, Training
+from msd.distill.updates import CudaRecorder, RecordedUpdate, can_record, make_update
 from msd.errors import BadConfig, NoMemory, NotFinite
 from msd.files.fingerprint import fingerprint
 
@@ -62,6 +64,8 @@ class StageRun:
     seed: int
     save_every: int
     sample_every: int
+    cuda_graph: bool = True
+    """Whether a GPU that can record updates does."""
 
     def random(self, update: int, part: int, process: int) -> Any:
         """Return the random numbers of a part of an update, the same ones after an interruption."""
@@ -80,18 +84,22 @@ def train(
     """Train `student` to the end of a stage and return it.
 
     After an interruption the same call goes on from the last state in the stage's folder. Raises NotFinite
-    where the loss is not, NoMemory, and OutputUnwritable where a state cannot be saved.
+    where the loss is not, NoMemory, OutputUnwritable where a state cannot be saved, and BadConfig where a GPU
+    cannot record an update.
     """
     training = stage.training
     optimizer = make_optimizer(student, training)
     model, optimizer = accelerator.prepare(student, optimizer)
     first = _resume(stage, accelerator)
+    keep_rates(optimizer, accelerator)
+    take = make_update(model, optimizer, loss, accelerator)
+    if stage.cuda_graph and can_record(training, accelerator):
+        take = RecordedUpdate(take, CudaRecorder())
     log = Log(stage, first, accelerator, on_progress)
     for update in range(first, training.updates):
-        for group in optimizer.param_groups:
-            group["lr"] = rate_at(training, update)
+        set_rates(optimizer, rate_at(training, update))
         with says_no_memory(stage.name):
-            mean = _update(stage, update, model, optimizer, loss, accelerator)
+            mean = take(_points(stage, update, loss, accelerator))
         done = update + 1
         log.add(mean, done)
         if done % stage.save_every == 0 and done < training.updates:
@@ -111,7 +119,7 @@ def says_no_memory(stage: str) -> Iterator[None]:
     except torch.OutOfMemoryError as problem:
         raise NoMemory(
             f"{stage} does not fit into the GPU's memory; give a smaller --batch, a larger --accumulate,"
-            " --gradient-checkpointing, or --optimizer adamw8bit"
+            " --gradient-checkpointing, --no-cuda-graph, or --optimizer adamw8bit"
         ) from problem
 
 
@@ -120,6 +128,23 @@ def rate_at(training: Training, update: int) -> float:
     rise = (update + 1) / max(1, training.warmup)
     fall = (training.updates - update) / max(1, training.updates - training.warmup)
     return training.rate * min(1.0, rise, fall)
+
+
+def keep_rates(optimizer: Any, accelerator: Accelerator) -> None:
+    """Keep an optimizer's learning rates on the GPU, if there is one, where recorded updates read them."""
+    if accelerator.device.type == "cuda" and isinstance(optimizer.optimizer, torch.optim.AdamW):
+        for group in optimizer.param_groups:
+            group["lr"] = torch.tensor(float(group["lr"]), device=accelerator.device)
+            group["capturable"] = True
+
+
+def set_rates(optimizer: Any, rate: float) -> None:
+    """Set an optimizer's learning rates, wherever they are."""
+    for group in optimizer.param_groups:
+        if torch.is_tensor(group["lr"]):
+            group["lr"].fill_(rate)
+        else:
+            group["lr"] = rate
 
 
 def chosen_precision(name: str) -> Precision:
@@ -150,24 +175,14 @@ def make_optimizer(student: Any, training: Training) -> Any:
     return torch.optim.AdamW(weights, lr=training.rate, weight_decay=0.0, fused=weights[0].is_cuda)
 
 
-def _update(
-    stage: StageRun, update: int, model: Any, optimizer: Any, loss: Loss, accelerator: Accelerator
-) -> Any:
-    """Take one step down the gradient; return the mean loss of this process."""
-    training, total = stage.training, 0.0
-    size = training.batch // training.accumulate // accelerator.num_processes
-    for part in range(training.accumulate):
-        with accelerator.accumulate(model):
-            random = stage.random(update, part, accelerator.process_index)
-            with accelerator.autocast():
-                value = loss(model, random, size)
-            accelerator.backward(value)
-            if accelerator.sync_gradients:
-                accelerator.clip_grad_norm_(model.parameters(), 1.0)
-            optimizer.step()
-            optimizer.zero_grad()
-        total = total + value.detach() / training.accumulate
-    return total
+def _points(stage: StageRun, update: int, loss: Loss, accelerator: Accelerator) -> list[Points]:
+    """Return the points of each part of this process's update."""
+    parts = stage.training.accumulate
+    size = stage.training.batch // parts // accelerator.num_processes
+    with accelerator.autocast():
+        return [
+            loss.draw(stage.random(update, part, accelerator.process_index), size) for part in range(parts)
+        ]
 
 
 class Log:

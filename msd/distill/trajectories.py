@@ -18,7 +18,7 @@ import torch
 
 from msd.distill.levels import Levels, timesteps
 from msd.distill.networks import Networks
-from msd.distill.passes import Points, guided_output
+from msd.distill.passes import Points, guided_output, sent
 from msd.distill.settings import Goal, ScaleRange, TeacherData
 from msd.files.atomic import atomic_write
 from msd.files.fingerprint import fingerprint
@@ -82,6 +82,11 @@ class TrajectoryPlan:
         """The size of all files, in float16."""
         return 2 * self.count * len(self.timesteps) * math.prod(self.shape)
 
+    @property
+    def is_guided(self) -> bool:
+        """Whether the teacher makes a second pass, for guidance."""
+        return self.guidance is not None and self.guidance.most != 1
+
     def prompt(self, trajectory: int) -> int:
         """Return the row of `ids` of a trajectory's prompt; the last row is the empty prompt."""
         if self.guidance is None and trajectory % UNPROMPTED == UNPROMPTED - 1:
@@ -121,7 +126,7 @@ class Trajectories:
         step = torch.randint(steps, (size,), generator=random)
         grid = torch.tensor(self.plan.timesteps)
         points = self._points(which, self._latents(which, step * stride), grid[step * stride])
-        return points, step.to(self.device)
+        return points, sent(step, self.device)
 
     def anywhere(self, random: Any, size: int, among: Sequence[int] | None = None) -> Points:
         """Return random points at any timesteps, or `among` these; others than steps lie on DDIM's line."""
@@ -131,17 +136,17 @@ class Trajectories:
         wanted = choice[torch.randint(len(choice), (size,), generator=random)]
         step = (grid[None] >= wanted[:, None]).sum(1) - 1
         ends = self._latents(which, step), self._latents(which, step + 1)
-        ends_at = grid[step].to(self.device), grid[step + 1].to(self.device)
-        latents = self._levels.between(ends, ends_at, wanted.to(self.device))
+        ends_at = sent(grid[step], self.device), sent(grid[step + 1], self.device)
+        latents = self._levels.between(ends, ends_at, sent(wanted, self.device))
         return self._points(which, latents, wanted)
 
     def _points(self, which: Any, latents: Any, at: Any) -> Points:
         ids, scales = self.plan.ids[self._prompts[which]], self._scales[which]
         return Points(
             latents=latents,
-            timesteps=at.to(self.device),
-            ids=ids.to(self.device),
-            scales=scales.to(self.device),
+            timesteps=sent(at, self.device),
+            ids=sent(ids, self.device),
+            scales=sent(scales, self.device),
             ends=self._latents(which, torch.full_like(which, len(self.timesteps) - 1)),
         )
 
@@ -149,7 +154,7 @@ class Trajectories:
         each = self.plan.per_part
         pairs = zip(which.tolist(), steps.tolist(), strict=True)
         rows = [self._parts[i // each][i % each, step] for i, step in pairs]
-        return torch.from_numpy(np.stack(rows)).to(self.device).float()
+        return sent(torch.from_numpy(np.stack(rows)), self.device).float()
 
 
 def make_trajectories(
@@ -172,13 +177,15 @@ def _trajectories(networks: Networks, plan: TrajectoryPlan, part: range) -> Any:
     """Return float16 (trajectories, steps + 1, C, H, W) of the teacher."""
     latents = torch.stack([plan.noise(i) for i in part]).to(networks.device)
     ids = plan.ids[[plan.prompt(i) for i in part]]
+    context = networks.context(ids)
+    empty = networks.context(plan.ids[-1:]) if plan.is_guided else None
     scales = torch.tensor([plan.scale(i) for i in part], device=networks.device)
     found = [latents]
     with torch.no_grad():
         for now, after in pairwise(plan.timesteps):
             at = torch.full((len(part),), now, device=networks.device)
-            points = Points(latents=latents, timesteps=at, ids=ids, scales=scales)
-            clean, noise = guided_output(networks, points, plan.ids[-1:])
+            points = Points(latents=latents, timesteps=at, ids=ids, scales=scales, context=context)
+            clean, noise = guided_output(networks, points, empty)
             latents = networks.levels.at(torch.full_like(at, after), clean, noise)
             found.append(latents)
     return torch.stack(found, 1).cpu().numpy().astype(np.float16)
