@@ -13,7 +13,16 @@ from msd.demo import CHECKPOINT
 from msd.errors import BadCalibration
 from msd.runtime.tokenizer import open_tokenizer
 
-VOCABULARY = {"a": 0, "circle</w>": 1, "red</w>": 2, "1</w>": 3, "é</w>": 4, "</w>": 5, "over</w>": 6, "ov": 7}
+VOCABULARY = {
+    "a": 0,
+    "circle</w>": 1,
+    "red</w>": 2,
+    "1</w>": 3,
+    "é</w>": 4,
+    "</w>": 5,
+    "over</w>": 6,
+    "ov": 7,
+}
 
 
 def test_prompts_have_whole_words_only() -> None:

@@ -40,8 +40,8 @@ class Calibration:
     """The origin of inputs: a file of prompts, a folder of inputs, or with None the demo's captions.
 
     The name `RANDOM_WORDS` is that of no file: prompts are random words of the bundle's tokenizer, drawn from
-    `seed`. Images of prompts have `steps` denoising steps, of which `kept` are recorded, this `guidance`, and seeds
-    from `seed` upwards. Without `steps` or `guidance`, the bundle's manifest decides.
+    `seed`. Images of prompts have `steps` denoising steps, of which `kept` are recorded, this `guidance`,
+    and seeds from `seed` upwards. Without `steps` or `guidance`, the bundle's manifest decides.
     """
 
     given: Path | None = None

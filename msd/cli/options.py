@@ -224,7 +224,8 @@ calibration = together(
         "given",
         type=click.Path(path_type=Path),
         metavar="PROMPTS.txt|FOLDER|random-words",
-        help="Prompts, one per line, a folder of .npz inputs, or random words.  [default: the demo's captions]",
+        help="Prompts, one per line, a folder of .npz inputs, or random words."
+        "  [default: the demo's captions]",
     ),
     steps(help="Denoising steps of an image."),
     click.option(
