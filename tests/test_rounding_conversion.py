@@ -132,8 +132,8 @@ def test_gptq_without_a_calibration_is_refused(tmp_path: Path) -> None:
     recipe = tmp_path / "mine.toml"
     recipe.write_text('[[line]]\nstore = "int8"\nalgorithm = "gptq"\n')
     words = (
-        "the recipe mine rounds by gptq, which needs a calibration: give --calibration PROMPTS.txt, a folder of"
-        " inputs, or random-words"
+        "the recipe mine rounds by gptq, which needs a calibration: give --calibration PROMPTS.txt, a folder"
+        " of inputs, or random-words"
     )
     result = CliRunner().invoke(command, ["-o", str(tmp_path / "out"), "--recipe", str(recipe)])
     assert result.exit_code == 1
