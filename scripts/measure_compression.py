@@ -119,7 +119,7 @@ def record(folder: Path) -> None:
     record_inputs(open_bundle(folder / place("W8")), requests, folder / ROUNDED[1], KEPT)
 
 
-@main.command()
+@main.command("draw")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--captions", "count", default=200, show_default=True)
 @click.option("--variant", "names", multiple=True, type=click.Choice(list(VARIANTS)), default=VARIANTS)
