@@ -59,9 +59,13 @@ class WebHost(ThreadingHTTPServer):
         """Answer the next requests for a file so, and later ones well."""
         self.planned[name] += answers
 
+    def headers(self, name: str) -> list[Message]:
+        """Return the headers of each request for a file; a page asks for others too, such as its icon."""
+        return [headers for asked, headers in self.asked if asked == name]
+
     def ranges(self, name: str) -> list[str | None]:
         """Return the Range of each request for a file."""
-        return [headers["Range"] for asked, headers in self.asked if asked == name]
+        return [headers["Range"] for headers in self.headers(name)]
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing: clients that go away are what is tested."""

@@ -41,7 +41,7 @@ def test_all_files_are_fetched_once_and_progress_is_told(
 def test_after_a_cut_only_the_rest_is_asked_for(tab: Tab, host: WebHost, a: File) -> None:
     tab.cut(host, a)
     assert host.ranges(A) == [None, f"bytes={CUT}-"]
-    assert host.asked[-1][1]["If-Range"] == '"one"'
+    assert host.headers(A)[-1]["If-Range"] == '"one"'
     assert host.sent[A] == SIZE
     require_whole(tab, a)
 
@@ -86,7 +86,7 @@ def test_another_version_on_the_server_starts_over(tab: Tab, host: WebHost, a: F
     host.plan(A, *[Answer(etag='"two"')] * 2)
     tab.cut(host, a)
     assert host.ranges(A) == [None, f"bytes={CUT}-"]
-    assert host.asked[-1][1]["If-Range"] == '"one"'
+    assert host.headers(A)[-1]["If-Range"] == '"one"'
     assert host.sent[A] == CUT + SIZE
     require_whole(tab, a)
 
@@ -101,7 +101,7 @@ def test_without_a_tag_that_can_be_trusted_the_sha_256_decides(
     host.release.set()
     tab.result(fetching)
     assert host.ranges(A) == [None, f"bytes={CUT}-"]
-    assert host.asked[-1][1]["If-Range"] is None
+    assert host.headers(A)[-1]["If-Range"] is None
     require_whole(tab, a)
 
 
