@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -46,6 +44,7 @@ from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.worker import LoadOnGpu, RunModel
 from scripts.full_size_structures import drawn
 from scripts.measured import machine
+from scripts.nvidia_smi import gpu_name, gpu_used
 
 MODEL = "sd21-base"
 PEER = "sd15-litert-torch"
@@ -336,22 +335,6 @@ def values(name: str, shape: tuple[int, ...], dtype: str) -> Array:
     """Return numbers that depend on the name alone, in the given shape."""
     rng = np.random.default_rng(sum(name.encode()))
     return rng.standard_normal(shape).astype(dtype)
-
-
-def gpu_used() -> int:
-    """Return the bytes of GPU memory in use, 0 without nvidia-smi."""
-    if not shutil.which("nvidia-smi"):
-        return 0
-    query = ["nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits"]
-    return int(subprocess.run(query, capture_output=True, text=True, check=True).stdout.split()[0]) << 20
-
-
-def gpu_name() -> str | None:
-    """Return the GPU's name and its driver's version, None without nvidia-smi."""
-    if not shutil.which("nvidia-smi"):
-        return None
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    return subprocess.run(query, capture_output=True, text=True, check=True).stdout.strip()
 
 
 def say(row: Row) -> None:

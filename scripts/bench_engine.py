@@ -42,9 +42,9 @@ from msd.runners.process_runner import ProcessRunner
 from msd.runners.random_inputs import random_inputs
 from msd.runners.runner import Conditions
 from msd.runners.timings import Effort, interleaved
-from scripts.ablate_gpu import gpu_name, gpu_used
 from scripts.judge_full_size import write_random
 from scripts.measured import machine
+from scripts.nvidia_smi import gpu_name, gpu_used
 
 COMPONENTS = ("unet", "vae_decoder", "text_encoder")
 WARMUPS = 3

@@ -37,9 +37,8 @@ from msd.export.web.server import HEADERS, open_server
 from msd.parity import psnr
 from msd.runners.machine import this_machine
 from msd.runners.memory_sampler import descendants, resident
-from scripts.ablate_gpu import gpu_name
 from scripts.devtools import ADAPTERS, BrowserFailed, BrowserPage, Chromium
-from scripts.gpu_memory import SampledGpu
+from scripts.nvidia_smi import SampledGpu, gpu_name
 from tests.web.server import running, served
 
 ROLES = "text_encoder", "unet", "vae_decoder"

@@ -55,9 +55,9 @@ from msd.runners.random_inputs import random_inputs
 from msd.runners.runner import Conditions
 from msd.runners.timings import Effort, interleaved
 from msd.sources.formats import open_checkpoint
-from scripts.ablate_gpu import gpu_name
 from scripts.judge_full_size import random_model
 from scripts.measured import machine
+from scripts.nvidia_smi import gpu_name
 from scripts.spelling_search import EVERY, Compare, Search, SpellingTrial
 
 KEEP = {"time": 0.995, "bytes": 0.9999}

@@ -1,4 +1,4 @@
-"""The GPU's memory in use, sampled by `nvidia-smi` while something runs."""
+"""What `nvidia-smi` says: the GPU's name, and its memory in use, once or sampled while something runs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,26 @@ import subprocess
 import threading
 import time
 
+COMMAND = "nvidia-smi"
+MEMORY = (COMMAND, "--query-gpu=memory.used", "--format=csv,noheader,nounits")
+NAME = (COMMAND, "--query-gpu=name,driver_version", "--format=csv,noheader")
 PERIOD_MS = 20
-QUERY = ("nvidia-smi", "--query-gpu=memory.used", "--format=csv,noheader,nounits", f"--loop-ms={PERIOD_MS}")
 SETTLED = 0.3
 """Seconds after which a sample tells of what went before."""
+
+
+def gpu_used() -> int:
+    """Return the bytes of GPU memory in use, 0 without nvidia-smi."""
+    return int(_said(MEMORY).split()[0]) << 20 if shutil.which(COMMAND) else 0
+
+
+def gpu_name() -> str | None:
+    """Return the GPU's name and its driver's version, None without nvidia-smi."""
+    return _said(NAME).strip() if shutil.which(COMMAND) else None
+
+
+def _said(query: tuple[str, ...]) -> str:
+    return subprocess.run(query, capture_output=True, text=True, check=True).stdout
 
 
 class SampledGpu:
@@ -21,8 +37,9 @@ class SampledGpu:
         self._last: int | None = None
         self._most: int | None = None
         self._process: subprocess.Popen[str] | None = None
-        if shutil.which(QUERY[0]):
-            self._process = subprocess.Popen(QUERY, stdout=subprocess.PIPE, text=True)
+        if shutil.which(COMMAND):
+            query = (*MEMORY, f"--loop-ms={PERIOD_MS}")
+            self._process = subprocess.Popen(query, stdout=subprocess.PIPE, text=True)
             threading.Thread(target=self._sample, args=(self._process,), daemon=True).start()
 
     def level(self) -> int | None:
