@@ -64,6 +64,8 @@ bench-kernels: .venv/ready-for-tests ## measure the GPU's kernels beside LiteRT'
 bench-distill: .venv/ready-for-tests ## train students of the demo checkpoint, and a full-size U-Net: a GPU, half an hour and more
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill students -o docs/results --work build/students
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill recovered build/students/recovered -o docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill students --only recovered --updates 3900 --trajectories 8192 -o docs/results --work build/longer --name 8192
+	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill recovered build/longer/recovered -o docs/results --name 8192 --only recovered
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill killed -o docs/results
 	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill full-size -o docs/results
 
