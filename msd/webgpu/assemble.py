@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING
 from msd.errors import DelegateFailed
 from msd.prediction.memory_plan import Lifetime, live_bytes, places
 from msd.webgpu.gpu import Gpu
-from msd.webgpu.program import ComputePipeline, Constant, Place, Port, Program, ProgramStep
+from msd.webgpu.program import (
+    ARENA,
+    FIRST_CONSTANTS,
+    PARAMS,
+    ComputePipeline,
+    Constant,
+    Place,
+    Port,
+    Program,
+    ProgramStep,
+)
 from msd.webgpu.value import ALIGNMENT, Dispatch, Value
 
 if TYPE_CHECKING:
     from msd.ir.weights import Array
 
-ARENA, PARAMS, FIRST_CONSTANTS = range(3)
 CONSTANT_BYTES = 64 << 20
 """The bytes after which constants go into another buffer; a larger constant has a buffer of its own."""
 

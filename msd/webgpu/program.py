@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from msd.ir.weights import Array
 
 
+ARENA, PARAMS, FIRST_CONSTANTS = range(3)
+"""The numbers of a program's first buffers."""
+
+
 @dataclass(frozen=True)
 class Place:
     """A binding: `bytes` at `offset` of the buffer number `buffer`."""

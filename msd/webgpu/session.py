@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +15,8 @@ import numpy as np
 from msd.errors import DelegateFailed
 from msd.tflite.ahead import in_order
 from msd.webgpu.device import OpenDevice
-from msd.webgpu.program import ComputePipeline, Constant, Place, Port, Program, ProgramStep
+from msd.webgpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
+from msd.webgpu.value import ALIGNMENT
 
 if TYPE_CHECKING:
     from msd.ir.weights import Array
@@ -38,12 +40,13 @@ class Session:
         self.program, self._device = program, device.wgpu
         self._timestamps = device.timestamps
         try:
-            self._buffers = [self._buffer(i, size) for i, size in enumerate(program.buffers)]
+            self._places = self._allocated()
             with ThreadPoolExecutor(THREADS) as pool:
                 making = [pool.submit(self._pipeline, pipeline) for pipeline in program.pipelines]
                 self._fill()
                 pipelines = [made.result() for made in making]
             self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
+            self._ready = self._buffer(sum(_bytes_read(program)), "COPY_DST", "MAP_READ")
         except Exception as problem:
             raise _refusal(problem) from problem
 
@@ -52,7 +55,7 @@ class Session:
         try:
             self.write(inputs)
             self.submit()
-            return {name: self._read(port) for name, port in self.program.outputs.items()}
+            return self._results()
         except Exception as problem:
             raise _refusal(problem) from problem
 
@@ -70,7 +73,7 @@ class Session:
 
     def wait(self) -> None:
         """Wait until everything submitted has run."""
-        self._device.queue.read_buffer(self._buffers[1], 0, 4)
+        self._device.queue.read_buffer(self._places[PARAMS][0], 0, 4)
 
     def time(self, inputs: Mapping[str, Array]) -> list[float]:
         """Run once, each dispatch in a pass of its own, and return the seconds of each.
@@ -108,22 +111,41 @@ class Session:
         results.destroy()
         return [float(end - begin) * 1e-9 for begin, end in ticks.astype(np.float64)]
 
-    def _buffer(self, number: int, size: int) -> Any:
-        names = ["COPY_SRC", "COPY_DST", "UNIFORM" if number == 1 else "STORAGE"]
-        return self._device.create_buffer(size=-(-size // 16) * 16, usage=_usage(*names))
+    def _allocated(self) -> list[tuple[Any, int]]:
+        """Return the GPU's buffer and the offset in it of each of the program's buffers.
+
+        Constants are side by side in as few buffers as the GPU's limit allows: an allocator takes memory in
+        blocks of up to 256 MB, which buffers of 64 MB fill badly, and gives a large buffer its own block.
+        """
+        constants, limit = self.program.constant_buffers, self._device.limits["max-buffer-size"]
+        places: dict[int, tuple[Any, int]] = {}
+        for numbers in _together(constants, self.program.buffers, limit):
+            sizes = [_aligned(self.program.buffers[number]) for number in numbers]
+            buffer = self._buffer(sum(sizes), "COPY_DST", "STORAGE")
+            starts = accumulate(sizes[:-1], initial=0)
+            places |= {number: (buffer, start) for number, start in zip(numbers, starts, strict=True)}
+        for number, size in enumerate(self.program.buffers):
+            if number not in places:
+                usage = "UNIFORM" if number == PARAMS else "STORAGE"
+                places[number] = self._buffer(size, "COPY_SRC", "COPY_DST", usage), 0
+        return [places[number] for number in sorted(places)]
+
+    def _buffer(self, size: int, *usage: str) -> Any:
+        return self._device.create_buffer(size=-(-size // 16) * 16, usage=_usage(*usage))
 
     def _fill(self) -> None:
         """Write parameters and constants; waits after each buffer, so that copies on the way are freed."""
         queue, last = self._device.queue, -1
         if self.program.params:
-            queue.write_buffer(self._buffers[1], 0, self.program.params)
+            queue.write_buffer(self._places[PARAMS][0], 0, self.program.params)
         constants = self.program.constants
         tasks = [(2 * constant.place.bytes, partial(_content, constant)) for constant in constants]
         for constant, content in zip(constants, in_order(tasks, THREADS, ROOM), strict=True):
             if constant.place.buffer != last:
                 self.wait()
                 last = constant.place.buffer
-            queue.write_buffer(self._buffers[last], constant.place.offset, content)
+            buffer, start = self._places[last]
+            queue.write_buffer(buffer, start + constant.place.offset, content)
 
     def _pipeline(self, pipeline: ComputePipeline) -> tuple[Any, Any]:
         entries = [
@@ -140,13 +162,11 @@ class Session:
         return made, layout
 
     def _bound(self, step: ProgramStep, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
-        entries = [
-            {
-                "binding": i,
-                "resource": {"buffer": self._buffers[p.buffer], "offset": p.offset, "size": p.bytes},
-            }
-            for i, p in enumerate(step.places)
-        ]
+        entries = []
+        for i, place in enumerate(step.places):
+            buffer, start = self._places[place.buffer]
+            resource = {"buffer": buffer, "offset": start + place.offset, "size": place.bytes}
+            entries.append({"binding": i, "resource": resource})
         return pipeline, self._device.create_bind_group(layout=layout, entries=entries), step.groups
 
     def write(self, inputs: Mapping[str, Array]) -> None:
@@ -155,17 +175,33 @@ class Session:
             content = np.ascontiguousarray(inputs[name].astype(NUMPY[port.element])).reshape(-1)
             content = content.view(np.uint8)
             padded = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
-            self._device.queue.write_buffer(self._buffers[port.place.buffer], port.place.offset, padded)
+            buffer, start = self._places[port.place.buffer]
+            self._device.queue.write_buffer(buffer, start + port.place.offset, padded)
 
-    def _read(self, port: Port) -> Array:
-        content = self.read(port.place)
-        values = content.view(NUMPY[port.element])[: int(np.prod(port.shape))]
-        return values.reshape(port.shape).astype(port.dtype)
+    def _results(self) -> dict[str, Array]:
+        """Return the outputs, of which all are copied to memory that a processor reads, in one command."""
+        ports, sizes = self.program.outputs, _bytes_read(self.program)
+        starts = dict(zip(ports, accumulate(sizes[:-1], initial=0), strict=True))
+        encoder = self._device.create_command_encoder()
+        for name, port in ports.items():
+            buffer, start = self._places[port.place.buffer]
+            source = buffer, start + port.place.offset
+            encoder.copy_buffer_to_buffer(*source, self._ready, starts[name], port.place.bytes)
+        self._device.queue.submit([encoder.finish()])
+        self._ready.map_sync("READ")
+        try:
+            return {
+                name: _array(port, self._ready.read_mapped(starts[name], port.place.bytes, copy=False))
+                for name, port in ports.items()
+            }
+        finally:
+            self._ready.unmap()
 
     def read(self, place: Place) -> Array:
-        """Return the bytes at a place."""
-        buffer = self._buffers[place.buffer]
-        return np.frombuffer(self._device.queue.read_buffer(buffer, place.offset, place.bytes), np.uint8)
+        """Return the bytes at a place of an activation."""
+        buffer, start = self._places[place.buffer]
+        content = self._device.queue.read_buffer(buffer, start + place.offset, place.bytes)
+        return np.frombuffer(content, np.uint8)
 
     def __enter__(self) -> Self:
         return self
@@ -173,14 +209,42 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for buffer in self._buffers:
+        for buffer in {id(buffer): buffer for buffer, _ in self._places}.values():
             buffer.destroy()
+        self._ready.destroy()
 
 
 def _content(constant: Constant) -> Array:
     """Return a constant's bytes, whole words of them."""
     content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
     return np.concatenate([content, np.zeros(-content.size % 4, np.uint8)]) if content.size % 4 else content
+
+
+def _array(port: Port, content: Any) -> Array:
+    """Return a copy of an output's numbers in TFLite's dtype."""
+    values = np.frombuffer(content, NUMPY[port.element])[: int(np.prod(port.shape))]
+    return values.reshape(port.shape).astype(port.dtype)
+
+
+def _bytes_read(program: Program) -> list[int]:
+    return [port.place.bytes for port in program.outputs.values()]
+
+
+def _together(numbers: Sequence[int], sizes: Sequence[int], limit: int) -> Iterator[list[int]]:
+    """Yield neighbouring buffers whose sizes add up to at most `limit`, or single ones."""
+    part, total = list[int](), 0
+    for number in numbers:
+        if part and total + _aligned(sizes[number]) > limit:
+            yield part
+            part, total = [], 0
+        part.append(number)
+        total += _aligned(sizes[number])
+    if part:
+        yield part
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _pieces(steps: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.flash_shader import flash_wgsl
+from msd.webgpu.kernels.flash_shader import LOG2_E, flash_wgsl
 from msd.webgpu.kernels.flash_tile import FlashTile
 from msd.webgpu.kernels.rows import has_half
 from msd.webgpu.operations import Attention
@@ -25,7 +25,6 @@ SHAPES = ((16, 4), (16, 2), (8, 4), (4, 4), (4, 2), (2, 2), (1, 2), (1, 1))
 LEAST_INVOCATIONS = 64
 LEAST_QUERIES = 16
 """Smaller tiles are chosen only where workgroup memory has no room for one of these."""
-LOG2_E = 1.4426950408889634
 
 
 def choose_tile(op: Attention, gpu: Gpu) -> FlashTile | None:
@@ -94,7 +93,7 @@ def flash(op: Attention, tile: FlashTile, gpu: Gpu, step: str = "") -> Dispatch:
     fields += [f"{name}_{part}: u32" for name in "qkvy" for part in ("offset", "batch", "head", "row")]
     half = has_half((*used, op.y.value)) or tile.stored == "f16"
     code = header(reads, {"y": (op.y.value, width)}, fields, half=half)
-    names["element"] = op.y.value.element
+    names |= {"element": op.q.value.element, "y_element": op.y.value.element}
     code += flash_wgsl(tile, op.size, op.value_size, width, names, op.mask is not None)
     strides = [
         number // width

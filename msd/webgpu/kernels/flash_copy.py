@@ -70,6 +70,78 @@ class RowCopy:
         return template.replace("$r", row).replace("$c", vector)
 
 
+@dataclass(frozen=True)
+class TransposedCopy:
+    """How the invocations copy `rows` x `vectors` vectors of keys so that four rows' numbers are a vector.
+
+    An invocation reads vector `$c` of four neighbouring rows, the block `$b` of all, and writes number `$j`
+    of each as one vector. Neighbouring invocations have `block` neighbouring blocks. Otherwise as `RowCopy`;
+    `rows` are a multiple of four.
+    """
+
+    name: str
+    invocations: int
+    rows: int
+    vectors: int
+    block: int
+    row: str
+    place: str
+
+    @property
+    def tasks(self) -> int:
+        """The blocks of four rows times the vectors of a row."""
+        return self.rows // 4 * self.vectors
+
+    @property
+    def each(self) -> int:
+        """The vectors that an invocation copies."""
+        return 4 * -(-self.tasks // self.invocations)
+
+    def load(self, prefix: str, declare: str) -> Iterator[str]:
+        """Yield lines that read an invocation's vectors into variables."""
+        for n in range(self.each // 4):
+            at = f"min(t + {n * self.invocations}u, {self.tasks - 1}u)"
+            for j in range(4):
+                yield f"{declare}{prefix}{4 * n + j} = {self._loaded(at, j)};"
+
+    def store(self, prefix: str) -> Iterator[str]:
+        """Yield lines that write the variables to workgroup memory."""
+        for n in range(self.each // 4):
+            at = f"(t + {n * self.invocations}u)"
+            guard = f"if ({at} < {self.tasks}u) " if (n + 1) * self.invocations > self.tasks else ""
+            names = [f"{prefix}{4 * n + j}" for j in range(4)]
+            yield f"{guard}{{ {' '.join(self._written(at, names))} }}"
+
+    def at_once(self) -> Iterator[str]:
+        """Yield lines that read and write, one block after another where there are many."""
+        if self.each <= AT_ONCE:
+            yield from self.load(f"{self.name}_read", "let ")
+            yield from self.store(f"{self.name}_read")
+            return
+        yield f"for (var i = t; i < {self.tasks}u; i += {self.invocations}u) {{"
+        names = [f"{self.name}_read{j}" for j in range(4)]
+        yield from (f"  let {name} = {self._loaded('i', j)};" for j, name in enumerate(names))
+        yield from (f"  {line}" for line in self._written("i", names))
+        yield "}"
+
+    def _written(self, at: str, names: list[str]) -> Iterator[str]:
+        block, vector = self._at(at)
+        place = self.place.replace("$b", block).replace("$c", vector)
+        for j, axis in enumerate("xyzw"):
+            numbers = ", ".join(f"{name}.{axis}" for name in names)
+            yield f"{place.replace('$j', str(j))} = T(vec4({numbers}));"
+
+    def _loaded(self, at: str, j: int) -> str:
+        block, vector = self._at(at)
+        row = self.row.replace("$r", f"4u * {block} + {j}u")
+        return f"load_{self.name}({self.name}_base + {row} * p.{self.name}_row, {vector})"
+
+    def _at(self, at: str) -> tuple[str, str]:
+        """Return the block of rows and the vector that number `at` stands for."""
+        block = f"({at} / {self.block * self.vectors}u * {self.block}u + {at} % {self.block}u)"
+        return block, f"({at} / {self.block}u % {self.vectors}u)"
+
+
 def block_of(rows: int) -> int:
     """Return how many rows invocations side by side copy: eight vectors use all banks of workgroup memory."""
     return next(n for n in (8, 4, 2, 1) if rows % n == 0)

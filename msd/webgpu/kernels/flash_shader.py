@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import log2
 
-from msd.webgpu.kernels.flash_copy import AT_ONCE, RowCopy, block_of
-from msd.webgpu.kernels.flash_tile import KEYS_EACH, FlashTile
+from msd.webgpu.kernels.flash_copy import AT_ONCE, RowCopy, TransposedCopy, block_of
+from msd.webgpu.kernels.flash_tile import FlashTile
 from msd.webgpu.wgsl import fill
 
 LOWEST = "-3.4028234e38"
+LOG2_E = 1.4426950408889634
 HEADROOM = 16.0
 """What queries are divided by where scores are short sums in f16, so that scores up to a million fit."""
 SHARES = 32
@@ -31,12 +32,12 @@ LOADS = {
 """Vector number `i` of the row that begins at `base`, by the width of the arrays."""
 
 STORES = {
-    4: "fn store(base: u32, i: u32, v: vec4<f32>) { y[base + i] = vec4<$element>(v); }\n",
+    4: "fn store(base: u32, i: u32, v: vec4<f32>) { y[base + i] = vec4<$y_element>(v); }\n",
     1: """fn store(base: u32, i: u32, v: vec4<f32>) {
-  y[base + 4u * i] = $element(v.x);
-  if (4u * i + 1u < ${size}u) { y[base + 4u * i + 1u] = $element(v.y); }
-  if (4u * i + 2u < ${size}u) { y[base + 4u * i + 2u] = $element(v.z); }
-  if (4u * i + 3u < ${size}u) { y[base + 4u * i + 3u] = $element(v.w); }
+  y[base + 4u * i] = $y_element(v.x);
+  if (4u * i + 1u < ${size}u) { y[base + 4u * i + 1u] = $y_element(v.y); }
+  if (4u * i + 2u < ${size}u) { y[base + 4u * i + 2u] = $y_element(v.z); }
+  if (4u * i + 3u < ${size}u) { y[base + 4u * i + 3u] = $y_element(v.w); }
 }
 """,
 }
@@ -47,10 +48,10 @@ alias Rows = $parts_type;
 // Indices that are constant, or the same in all rounds of a loop, cost no bounds checks inside it.
 // Vector d of query i*down + ty is at [d][i][ty], vector d of key j*across + tx at [d][j][tx].
 var<workgroup> query_tile: array<array<array<T, $down>, $rows>, $depth>;
-// The keys, then, once the scores are known, the values: vector c*across + tx of key j*across + x is at
+// The keys, then, once the scores are known, the values: vector c*across + tx of key 4*x + j is at
 // [c*across + x][j][tx].
 var<workgroup> key_tile: array<array<array<T, $across>, 4>, $length>;
-// Of query i*down + ty, key j*across + x: component j at [i][ty][x].
+// Of query i*down + ty, key 4*x + j: component j at [i][ty][x].
 var<workgroup> probabilities: array<array<array<T, $padded>, $down>, $rows>;
 // What each invocation knows of its rows, four in a vector.
 var<workgroup> row_parts: array<array<array<Rows, $padded>, $down>, $part_vectors>;
@@ -95,12 +96,12 @@ def flash_wgsl(
 ) -> str:
     """Return all of the shader behind its bindings.
 
-    `width` is that of the bindings' elements; `names` says which binding has q, k and v, and the `element`
-    of all.
+    `width` is that of the bindings' elements; `names` says which binding has q, k and v, their `element` and
+    `y_element`, that of the result.
     """
     depth, columns = -(-size // 4), -(-value_size // 4)
     vectors = tile.vectors(value_size)
-    gaps = {"element": names["element"]}
+    gaps = {name: names[name] for name in ("element", "y_element")}
     products = _short_results if tile.short_sums else _result_products
     code = "".join(
         fill(LOADS[width], name=name, array=names[name], size=value_size if name == "v" else size, **gaps)
@@ -124,7 +125,7 @@ def flash_wgsl(
         depth_step=_unrolled(depth),
         across_step=_unrolled(tile.across),
         declare=_lines(1, _declare(tile, vectors)),
-        zero_scores=_lines(2, (f"var s{i}_{j} = 0.0;" for i, j in _scores(tile))),
+        zero_scores=_lines(2, (f"var s{i} = vec4<f32>(0.0);" for i in range(tile.rows))),
         scores=_lines(3, (_short_scores if tile.short_sums else _score_products)(tile, _unrolled(depth))),
         scale=_lines(2, _scale(tile, masked)),
         softmax=_lines(2, _softmax(tile, vectors)),
@@ -137,9 +138,6 @@ def flash_wgsl(
 def _copies(tile: FlashTile, depth: int, columns: int) -> dict[str, str]:
     """Return the shader's gaps that copy to workgroup memory."""
     row, inside, across = "min({} + $r, p.{} - 1u)", tile.invocations, tile.across
-    q_place = f"query_tile[$c][$r / {tile.down}u][$r % {tile.down}u]"
-    k_place = f"key_tile[$c][$r / {across}u][$r % {across}u]"
-    v_place = f"key_tile[$c / {across}u * {across}u + $r % {across}u][$r / {across}u][$c % {across}u]"
     queries = RowCopy(
         name="q",
         invocations=inside,
@@ -147,20 +145,28 @@ def _copies(tile: FlashTile, depth: int, columns: int) -> dict[str, str]:
         vectors=depth,
         block=block_of(tile.queries),
         row=row.format("first", "queries"),
-        place=q_place,
+        place=f"query_tile[$c][$r / {tile.down}u][$r % {tile.down}u]",
         factor=f"p.scale * {1 / HEADROOM}" if tile.short_sums else "",
     )
-    first = replace(
-        queries,
-        factor="",
+    first = TransposedCopy(
         name="k",
+        invocations=inside,
         rows=tile.keys,
-        block=block_of(tile.keys),
+        vectors=depth,
+        block=block_of(across),
         row=row.format("0u", "keys"),
-        place=k_place,
+        place="key_tile[$c][$j][$b]",
     )
     keys, after = (replace(first, row=row.format(at, "keys")) for at in ("start", f"start + {tile.keys}u"))
-    values = replace(keys, name="v", vectors=columns, block=1, place=v_place)
+    values = RowCopy(
+        name="v",
+        invocations=inside,
+        rows=tile.keys,
+        vectors=columns,
+        block=1,
+        row=row.format("start", "keys"),
+        place=f"key_tile[$c / {across}u * {across}u + $r / 4u][$r % 4u][$c % {across}u]",
+    )
     ahead = tile.ahead and max(keys.each, values.each) <= AT_ONCE
     return {
         "load_queries": _lines(1, queries.at_once()),
@@ -181,10 +187,6 @@ def _lines(depth: int, lines: Iterator[str]) -> str:
     return "\n".join("  " * depth + line for line in lines)
 
 
-def _scores(tile: FlashTile) -> Iterator[tuple[int, int]]:
-    yield from ((i, j) for i in range(tile.rows) for j in range(KEYS_EACH))
-
-
 def _declare(tile: FlashTile, vectors: int) -> Iterator[str]:
     for i in range(tile.rows):
         yield f"var maximum{i} = {LOWEST};"
@@ -193,32 +195,27 @@ def _declare(tile: FlashTile, vectors: int) -> Iterator[str]:
 
 
 def _score_products(tile: FlashTile, steps: int) -> Iterator[str]:
+    """A query's scores with four keys are a vector; each number of the query meets the keys' at once."""
     for step in range(steps):
         yield "{"
-        for j in range(KEYS_EACH):
+        yield from (f"let q{i} = vec4<f32>(query_tile[d + {step}u][{i}][ty]);" for i in range(tile.rows))
+        for j, axis in enumerate("xyzw"):
             yield f"let k{j} = vec4<f32>(key_tile[d + {step}u][{j}][tx]);"
-        for i in range(tile.rows):
-            yield f"let q{i} = vec4<f32>(query_tile[d + {step}u][{i}][ty]);"
-        for axis in "xyzw":
-            yield from (f"s{i}_{j} = fma(q{i}.{axis}, k{j}.{axis}, s{i}_{j});" for i, j in _scores(tile))
+            yield from (f"s{i} = fma(vec4<f32>(q{i}.{axis}), k{j}, s{i});" for i in range(tile.rows))
         yield "}"
 
 
 def _short_scores(tile: FlashTile, steps: int) -> Iterator[str]:
     """Like `_score_products`: the products of `steps` vectors are summed as they are stored."""
+    yield from (f"var h{i} = T();" for i in range(tile.rows))
     for step in range(steps):
-        for j in range(KEYS_EACH):
-            yield f"let k{j}_{step} = key_tile[d + {step}u][{j}][tx];"
-        for i in range(tile.rows):
-            yield f"let q{i}_{step} = query_tile[d + {step}u][{i}][ty];"
-        for i, j in _scores(tile):
-            pair = f"q{i}_{step}, k{j}_{step}"
-            yield (
-                f"h{i}_{j} = fma({pair}, h{i}_{j});" if step else f"var h{i}_{j} = {pair.replace(',', ' *')};"
-            )
-    for i, j in _scores(tile):
-        yield f"let f{i}_{j} = h{i}_{j}.xy + h{i}_{j}.zw;"
-        yield f"s{i}_{j} += f32(f{i}_{j}.x) + f32(f{i}_{j}.y);"
+        yield "{"
+        yield from (f"let q{i} = query_tile[d + {step}u][{i}][ty];" for i in range(tile.rows))
+        for j, axis in enumerate("xyzw"):
+            yield f"let k{j} = key_tile[d + {step}u][{j}][tx];"
+            yield from (f"h{i} = fma(T(q{i}.{axis}), k{j}, h{i});" for i in range(tile.rows))
+        yield "}"
+    yield from (f"s{i} += vec4<f32>(h{i});" for i in range(tile.rows))
 
 
 def _write_parts(tile: FlashTile, value: str) -> Iterator[str]:
@@ -245,17 +242,19 @@ def _joined(tile: FlashTile, row: int) -> str:
 
 def _scale(tile: FlashTile, masked: bool) -> Iterator[str]:
     """Scores become exponents of two; keys past the last are lower than whatever a mask makes of others."""
-    for i, j in _scores(tile):
-        yield f"s{i}_{j} *= {HEADROOM if tile.short_sums else 'p.scale'};"
-        if masked:
+    for i in range(tile.rows):
+        yield f"s{i} *= {HEADROOM if tile.short_sums else 'p.scale'};"
+        for j, axis in enumerate("xyzw" if masked else ""):
             row = f"min(first + ty + {i * tile.down}u, p.queries - 1u)"
-            key = f"min(start + tx + {j * tile.across}u, p.keys - 1u)"
-            yield f"s{i}_{j} = max(s{i}_{j} + 1.4426950408889634 * mask[{row} * p.keys + {key}], -1e38);"
-    for j in range(KEYS_EACH):
-        low = " ".join(f"s{i}_{j} = {LOWEST};" for i in range(tile.rows))
-        yield f"if (start + tx + {j * tile.across}u >= p.keys) {{ {low} }}"
-    highest = "max(max(s$i_0, s$i_1), max(s$i_2, s$i_3))"
-    yield from _write_parts(tile, highest)
+            key = f"min(start + 4u * tx + {j}u, p.keys - 1u)"
+            bias = f"{LOG2_E} * mask[{row} * p.keys + {key}]"
+            yield f"s{i}.{axis} = max(s{i}.{axis} + {bias}, -1e38);"
+    yield f"if (start + {tile.keys}u > p.keys) {{"
+    for j, axis in enumerate("xyzw"):
+        low = " ".join(f"s{i}.{axis} = {LOWEST};" for i in range(tile.rows))
+        yield f"  if (start + 4u * tx + {j}u >= p.keys) {{ {low} }}"
+    yield "}"
+    yield from _write_parts(tile, "max(max(s$i.x, s$i.y), max(s$i.z, s$i.w))")
 
 
 def _softmax(tile: FlashTile, vectors: int) -> Iterator[str]:
@@ -263,9 +262,8 @@ def _softmax(tile: FlashTile, vectors: int) -> Iterator[str]:
     yield from _join_parts(tile, "maximum$i", "max($a, $b)")
     for i in range(tile.rows):
         yield f"let new{i} = {_joined(tile, i)};"
-        scores = ", ".join(f"s{i}_{j}" for j in range(KEYS_EACH))
         yield f"let shrink{i} = exp2(maximum{i} - new{i});"
-        yield f"let e{i} = exp2(vec4<f32>({scores}) - (new{i} + {log2(SHARES) if tile.short_sums else 0.0}));"
+        yield f"let e{i} = exp2(s{i} - (new{i} + {log2(SHARES) if tile.short_sums else 0.0}));"
         yield f"maximum{i} = new{i};"
         yield f"sum{i} = sum{i} * shrink{i} + (e{i}.x + e{i}.y) + (e{i}.z + e{i}.w);"
         yield from (f"o{i}_{c} *= shrink{i};" for c in range(vectors))
@@ -273,7 +271,7 @@ def _softmax(tile: FlashTile, vectors: int) -> Iterator[str]:
 
 
 def _result_products(tile: FlashTile, vectors: int, steps: int) -> Iterator[str]:
-    """Vector x of the probabilities belongs to the keys x, x + across, x + 2*across and x + 3*across."""
+    """Vector x of the probabilities belongs to the keys 4*x to 4*x + 3."""
     for step in range(steps):
         yield "{"
         for i in range(tile.rows):

@@ -7,6 +7,14 @@ square, count): the mean is high + low, and square is the sum of squared differe
 
 from __future__ import annotations
 
+MOVED = """
+fn moved(part: vec4<f32>, reference: vec4<f32>) -> vec4<f32> {
+  let d = (part.x - reference.x) + (part.y - reference.y);
+  return vec4<f32>(0.0, part.w * d, part.z + part.w * d * d, part.w);
+}
+"""
+"""The sums of a part's differences to another mean: (0, sum, square, count)."""
+
 MEASURE = """
   let columns = min(p.columns, p.stride - group.x * p.columns);
   let column = t % p.across;
@@ -21,7 +29,16 @@ MEASURE = """
   var square = V(0.0);
   if (lane < lanes) {
     for (var c = column; c < columns; c += p.across) {
-      for (var i = lane; i < end - first; i += lanes) {
+      var i = lane;
+      for (; i + 3u * lanes < end - first; i += 4u * lanes) {
+        let d0 = V(x[start + i * p.stride + c]) - high;
+        let d1 = V(x[start + (i + lanes) * p.stride + c]) - high;
+        let d2 = V(x[start + (i + 2u * lanes) * p.stride + c]) - high;
+        let d3 = V(x[start + (i + 3u * lanes) * p.stride + c]) - high;
+        sum += (d0 + d1) + (d2 + d3);
+        square += (d0 * d0 + d1 * d1) + (d2 * d2 + d3 * d3);
+      }
+      for (; i < end - first; i += lanes) {
         let d = V(x[start + i * p.stride + c]) - high;
         sum += d;
         square += d * d;
@@ -65,7 +82,11 @@ MEASURE = """
     parts[t] = joined;
   }
 """
-"""Sums a slab; then eight invocations of each group join every eighth channel into `parts`."""
+"""Sums a slab; then eight invocations of each group join every eighth channel into `parts`.
+
+Four pixels are read before the first is summed: a compiler does not unroll a loop whose end it does not know,
+and an invocation that waits for each read takes twice as long.
+"""
 
 JOIN_SLABS = """
   {
@@ -74,10 +95,17 @@ JOIN_SLABS = """
     if (t / 8u < p.held && g < p.groups && t % 8u < p.slabs) {
       let from_slab = (group.z * p.groups + g) * p.slabs;
       let reference = slabs[from_slab + t % 8u];
-      for (var i = t % 8u; i < p.slabs; i += 8u) {
-        let part = slabs[from_slab + i];
-        let d = (part.x - reference.x) + (part.y - reference.y);
-        joined += vec4<f32>(0.0, part.w * d, part.z + part.w * d * d, part.w);
+      var i = t % 8u;
+      for (; i + 24u < p.slabs; i += 32u) {
+        let part0 = slabs[from_slab + i];
+        let part1 = slabs[from_slab + i + 8u];
+        let part2 = slabs[from_slab + i + 16u];
+        let part3 = slabs[from_slab + i + 24u];
+        joined += moved(part0, reference) + moved(part1, reference);
+        joined += moved(part2, reference) + moved(part3, reference);
+      }
+      for (; i < p.slabs; i += 8u) {
+        joined += moved(slabs[from_slab + i], reference);
       }
       let d = joined.y / joined.w;
       joined = vec4<f32>(reference.x, reference.y + d, joined.z - joined.y * d, joined.w);
@@ -93,9 +121,7 @@ FINISH = """
     let reference = parts[t * 8u];
     var joined = vec4<f32>(0.0);
     for (var i = t * 8u; i < t * 8u + 8u; i++) {
-      let part = parts[i];
-      let d = (part.x - reference.x) + (part.y - reference.y);
-      joined += vec4<f32>(0.0, part.w * d, part.z + part.w * d * d, part.w);
+      joined += moved(parts[i], reference);
     }
     let count = max(joined.w, 1.0);
     let d = joined.y / count;
@@ -138,8 +164,20 @@ APPLY = (
         $each_component
         factor *= $scale;
         let shifted = $shift - low * factor;
-        for (var i = first + t / p.across; i < end; i += lanes) {
-          let at = (group.z * p.pixels + i) * p.stride + c;
+        var at = (group.z * p.pixels + first + t / p.across) * p.stride + c;
+        let past = (group.z * p.pixels + end) * p.stride;
+        let step = lanes * p.stride;
+        for (; at + 3u * step < past; at += 4u * step) {
+          let x0 = V(x[at]);
+          let x1 = V(x[at + step]);
+          let x2 = V(x[at + 2u * step]);
+          let x3 = V(x[at + 3u * step]);
+          y[at] = Y(activate((x0 - high) * factor + shifted));
+          y[at + step] = Y(activate((x1 - high) * factor + shifted));
+          y[at + 2u * step] = Y(activate((x2 - high) * factor + shifted));
+          y[at + 3u * step] = Y(activate((x3 - high) * factor + shifted));
+        }
+        for (; at < past; at += step) {
           y[at] = Y(activate((V(x[at]) - high) * factor + shifted));
         }
       }

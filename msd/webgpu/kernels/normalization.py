@@ -13,7 +13,15 @@ from math import lcm
 
 from msd.webgpu.activation import activation_function
 from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.group_shader import APPLY, FINISH, JOIN_SLABS, MEASURE, SCALES, WRITE_PART
+from msd.webgpu.kernels.group_shader import (
+    APPLY,
+    FINISH,
+    JOIN_SLABS,
+    MEASURE,
+    MOVED,
+    SCALES,
+    WRITE_PART,
+)
 from msd.webgpu.kernels.rows import MAIN, choose_rows, folded, has_half, meeting, row_start, vector, visit
 from msd.webgpu.operations import Activation, GroupNorm, LayerNorm
 from msd.webgpu.value import Dispatch, Kernel, Value
@@ -158,7 +166,7 @@ def _group_code(slabs: Slabs, pieces: list[str], y: Value, op: GroupNorm, affine
     shared = "var<workgroup> parts: array<vec4<f32>, 256>;\nvar<workgroup> moments: array<vec4<f32>, 32>;\n"
     if MEASURE in pieces:
         shared += "var<workgroup> sums: array<V, 256>;\nvar<workgroup> squares: array<V, 256>;\n"
-    return code + shared + MAIN + "".join(fill(piece, **gaps) for piece in pieces) + "}\n"
+    return code + shared + MOVED + MAIN + "".join(fill(piece, **gaps) for piece in pieces) + "}\n"
 
 
 def _each_component(width: int) -> str:

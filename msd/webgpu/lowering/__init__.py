@@ -32,7 +32,8 @@ def lower(graph: Graph, gpu: Gpu, switches: Switches) -> tuple[list[Dispatch], M
     Raises DelegateFailed, naming the operator and its place, for a kind that has no kernels, or a form of it.
     """
     named = (tensor for signature in graph.signatures for tensor in signature.outputs.values())
-    memory = Memory(gpu, switches, (*graph.outputs, *named))
+    outputs, read = {*graph.outputs, *named}, {tensor for op in graph.ops for tensor in op.inputs}
+    memory = Memory(gpu, switches, outputs, last=outputs - read)
     dispatches: list[Dispatch] = []
     for number, op in enumerate(graph.ops):
         lower_op = LOWER.get(op.kind)

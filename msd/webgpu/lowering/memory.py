@@ -20,12 +20,16 @@ FLOATS = ("FLOAT32", "FLOAT16")
 class Memory:
     """The value of each tensor, created once; a tensor that rearranges another may share its value.
 
-    `outputs` are the graph's, which callers read. Raises DelegateFailed, a clause, for tensors of types
-    without kernels.
+    `outputs` are the graph's, which callers read, `last` those of them that no operator reads: the GPU writes
+    these as f32, because a processor widens a picture of f16 slowly. Raises DelegateFailed, a clause, for
+    tensors of types without kernels.
     """
 
-    def __init__(self, gpu: Gpu, switches: Switches, outputs: Iterable[Tensor] = ()) -> None:
-        self.gpu, self.switches, self.outputs = gpu, switches, frozenset(outputs)
+    def __init__(
+        self, gpu: Gpu, switches: Switches, outputs: Iterable[Tensor] = (), last: Iterable[Tensor] = ()
+    ) -> None:
+        self.gpu, self.switches = gpu, switches
+        self.outputs, self._last = frozenset(outputs), frozenset(last)
         self._values: dict[Tensor, Value] = {}
         self._constants: dict[Tensor, Value] = {}
 
@@ -79,7 +83,7 @@ class Memory:
 
     def _element(self, tensor: Tensor) -> Element:
         if tensor.dtype in FLOATS:
-            return self.gpu.real
+            return "f32" if tensor in self._last else self.gpu.real
         if tensor.dtype in ("INT32", "INT64"):
             return "i32"
         raise DelegateFailed(f"computes {tensor.name} of type {tensor.dtype.lower()}, which kernels do not")
