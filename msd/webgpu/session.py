@@ -46,7 +46,6 @@ class Session:
                 self._fill()
                 pipelines = [made.result() for made in making]
             self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
-            self._ready = self._buffer(sum(_bytes_read(program)), "COPY_DST", "MAP_READ")
         except Exception as problem:
             raise _refusal(problem) from problem
 
@@ -55,7 +54,7 @@ class Session:
         try:
             self.write(inputs)
             self.submit()
-            return self._results()
+            return {name: self._read(port) for name, port in self.program.outputs.items()}
         except Exception as problem:
             raise _refusal(problem) from problem
 
@@ -178,24 +177,9 @@ class Session:
             buffer, start = self._places[port.place.buffer]
             self._device.queue.write_buffer(buffer, start + port.place.offset, padded)
 
-    def _results(self) -> dict[str, Array]:
-        """Return the outputs, of which all are copied to memory that a processor reads, in one command."""
-        ports, sizes = self.program.outputs, _bytes_read(self.program)
-        starts = dict(zip(ports, accumulate(sizes[:-1], initial=0), strict=True))
-        encoder = self._device.create_command_encoder()
-        for name, port in ports.items():
-            buffer, start = self._places[port.place.buffer]
-            source = buffer, start + port.place.offset
-            encoder.copy_buffer_to_buffer(*source, self._ready, starts[name], port.place.bytes)
-        self._device.queue.submit([encoder.finish()])
-        self._ready.map_sync("READ")
-        try:
-            return {
-                name: _array(port, self._ready.read_mapped(starts[name], port.place.bytes, copy=False))
-                for name, port in ports.items()
-            }
-        finally:
-            self._ready.unmap()
+    def _read(self, port: Port) -> Array:
+        values = self.read(port.place).view(NUMPY[port.element])[: int(np.prod(port.shape))]
+        return values.reshape(port.shape).astype(port.dtype, copy=False)
 
     def read(self, place: Place) -> Array:
         """Return the bytes at a place of an activation."""
@@ -211,23 +195,12 @@ class Session:
     ) -> None:
         for buffer in {id(buffer): buffer for buffer, _ in self._places}.values():
             buffer.destroy()
-        self._ready.destroy()
 
 
 def _content(constant: Constant) -> Array:
     """Return a constant's bytes, whole words of them."""
     content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
     return np.concatenate([content, np.zeros(-content.size % 4, np.uint8)]) if content.size % 4 else content
-
-
-def _array(port: Port, content: Any) -> Array:
-    """Return a copy of an output's numbers in TFLite's dtype."""
-    values = np.frombuffer(content, NUMPY[port.element])[: int(np.prod(port.shape))]
-    return values.reshape(port.shape).astype(port.dtype)
-
-
-def _bytes_read(program: Program) -> list[int]:
-    return [port.place.bytes for port in program.outputs.values()]
 
 
 def _together(numbers: Sequence[int], sizes: Sequence[int], limit: int) -> Iterator[list[int]]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.flash_shader import LOG2_E, flash_wgsl
-from msd.webgpu.kernels.flash_tile import FlashTile
+from msd.webgpu.kernels.flash_tile import KEYS_EACH, FlashTile
 from msd.webgpu.kernels.rows import has_half
 from msd.webgpu.operations import Attention
 from msd.webgpu.value import Dispatch, Kernel, Value
@@ -18,8 +18,14 @@ LEAST_ACROSS, MOST_ACROSS = 4, 20
 MOST_INVOCATIONS = 320
 """The most invocations of a workgroup: 16 rows of 20."""
 FEW, LEAST_GROUPS = 5, 16
-"""How many times fewer workgroups than fill the GPU a large tile may leave, and the fewest that it may: on an
-H100, 64 queries a workgroup are faster from 80 workgroups on, and 32 from 64 (scripts/bench_variants.py)."""
+"""How many times fewer workgroups than fill the GPU a large tile may leave, and the fewest that it may."""
+WORTH = 1.1
+"""How many times better half as many queries must use the GPU's processors: such a tile reads keys and values
+twice as often, and on an H100 is 3 % slower where both use them equally (scripts/bench_variants.py)."""
+PADDED = 1.25
+"""How many times more keys, with those that pad the last tile, cost more than smaller tiles do."""
+USUAL_INVOCATIONS = 128
+"""Of two tiles with as many queries, an H100 prefers the one with about so many invocations."""
 SHAPES = ((16, 4), (16, 2), (8, 4), (4, 4), (4, 2), (2, 2), (1, 2), (1, 1))
 """(down, rows), the largest tile first: it reads keys and values least often, but leaves few workgroups."""
 LEAST_INVOCATIONS = 64
@@ -28,28 +34,58 @@ LEAST_QUERIES = 16
 
 
 def choose_tile(op: Attention, gpu: Gpu) -> FlashTile | None:
-    """Return the largest tile that gives enough workgroups to fill the GPU, or the one nearest to that.
+    """Return the largest tile that gives enough workgroups, half of it where that fills the GPU better.
 
     None where no tile's workgroup memory suffices, or the heads are larger than LARGEST_HEAD.
     """
     if op.value_size > LARGEST_HEAD:
         return None
-    preferred = choose_across(op.value_size)
+    preferred = _least_padded(choose_across(op.value_size), op)
     narrower = [n for n in (10, 8, 5, LEAST_ACROSS) if n < preferred]
     families = [[tile for tile in _tiles(n, gpu) if _fits(tile, op, gpu)] for n in (preferred, *narrower)]
     large = [[tile for tile in family if tile.queries >= LEAST_QUERIES] for family in families]
     family = next(filter(None, (*large, *families)), [])
+    enough = max(gpu.enough_workgroups // FEW, min(gpu.enough_workgroups, LEAST_GROUPS))
     for tile in family:
-        groups = op.batch * op.heads * -(-op.queries // tile.queries)
-        if groups >= max(gpu.enough_workgroups // FEW, min(gpu.enough_workgroups, LEAST_GROUPS)):
-            return _narrowed(tile, op, gpu) if groups >= gpu.enough_workgroups // 2 else tile
+        if _workgroups(tile, op) >= enough:
+            return _adapted(tile, family, op, gpu)
     return family[-1] if family else None
+
+
+def _adapted(tile: FlashTile, family: list[FlashTile], op: Attention, gpu: Gpu) -> FlashTile:
+    """Return a tile of half as many queries where it keeps processors from idling, or a narrower one."""
+    halves = [each for each in family if 2 * each.queries == tile.queries]
+    if halves and _used(halves[0], op, gpu) > WORTH * _used(tile, op, gpu):
+        return min(halves, key=lambda each: abs(each.invocations - USUAL_INVOCATIONS))
+    return _narrowed(tile, op, gpu) if _workgroups(tile, op) >= 2 * gpu.enough_workgroups else tile
+
+
+def _least_padded(across: int, op: Attention) -> int:
+    """Return half of `across` where few keys leave many places of a tile empty, else all of it."""
+
+    def places(across: int) -> int:
+        return -(-op.keys // (KEYS_EACH * across)) * across
+
+    half = across // 2
+    possible = across % 2 == 0 and half >= LEAST_ACROSS
+    return half if possible and PADDED * places(half) < places(across) else across
+
+
+def _workgroups(tile: FlashTile, op: Attention) -> int:
+    return op.batch * op.heads * -(-op.queries // tile.queries)
+
+
+def _used(tile: FlashTile, op: Attention, gpu: Gpu) -> float:
+    """Return which share of the processors works until the last workgroup ends, two of which fill one."""
+    processors = max(1, gpu.enough_workgroups // 2)
+    groups = _workgroups(tile, op)
+    return groups / (-(-groups // processors) * processors)
 
 
 def _narrowed(tile: FlashTile, op: Attention, gpu: Gpu) -> FlashTile:
     """Return a tile with half as many invocations, each with two vectors of a row, where that is possible.
 
-    They read workgroup memory less often; on an H100 that saves 5 % where the GPU is half full.
+    They read workgroup memory less often; on an H100 that saves 7 % where there are workgroups in plenty.
     """
     half = replace(tile, across=tile.across // 2)
     possible = tile.across % 2 == 0 and half.across >= LEAST_ACROSS and half.invocations >= LEAST_INVOCATIONS
