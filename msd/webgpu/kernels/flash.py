@@ -21,7 +21,7 @@ FEW, LEAST_GROUPS = 5, 16
 """How many times fewer workgroups than fill the GPU a large tile may leave, and the fewest that it may."""
 WORTH = 1.1
 """How many times better half as many queries must use the GPU's processors: such a tile reads keys and values
-twice as often, and on an H100 is 3 % slower where both use them equally (scripts/bench_variants.py)."""
+twice as often, and on an H100 is 3 % slower where both use them equally (docs/kernels.md)."""
 PADDED = 1.25
 """How many times more keys, with those that pad the last tile, cost more than smaller tiles do."""
 USUAL_INVOCATIONS = 128
