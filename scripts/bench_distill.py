@@ -78,6 +78,9 @@ count_option = click.option("--captions", "count", default=240, help="Held-back 
 precision_option = click.option(
     "--precision", type=click.Choice(["no", "bf16"]), default="no", show_default=True
 )
+recipe_option = click.option(
+    "--recipe", help="What `recovered` is stored by, not int8 with a quarter pruned."
+)
 name_option = click.option("--name", default="demo", help="Figures are in distill-NAME.json.")
 
 
@@ -129,13 +132,13 @@ def row(column: Column) -> dict[str, Any]:
 
 
 def settings_of(
-    name: str, work: Path, trajectories: int, training: Training, precision: Precision
+    name: str, work: Path, trajectories: int, training: Training, precision: Precision, recipe: str | None
 ) -> DistillationSettings:
     """Return how a student is trained; all of a folder share their trajectories and stages."""
     prompts, goal = work / "prompts.txt", STUDENTS[name]
     prompts.write_text("\n".join(dict.fromkeys(captions("train", trajectories, 1))), "utf-8")
     if name == RECOVERED:
-        goal = replace(goal, recover=write_recipe(work))
+        goal = replace(goal, recover=recipe or write_recipe(work))
     if name == LORA:
         training = replace(training, lora=LORA_RANK)
     return DistillationSettings(
@@ -194,6 +197,7 @@ def main() -> None:
 @click.option("--batch", default=TRAINING.batch)
 @click.option("--trajectories", default=2048)
 @precision_option
+@recipe_option
 @click.option("--cuda-graph/--no-cuda-graph", default=True, help="Record updates, or not.")
 @click.option("--work", type=click.Path(path_type=Path), help="A folder for students, which is kept.")
 @click.option("--smoke", is_flag=True, help="A few updates and images, to try the code on a CPU.")
@@ -207,6 +211,7 @@ def students(
     batch: int,
     trajectories: int,
     precision: Precision,
+    recipe: str | None,
     cuda_graph: bool,
     work: Path | None,
     smoke: bool,
@@ -221,12 +226,13 @@ def students(
         "precision": precision,
         "trajectories": trajectories,
         "captions": count,
+        **({"recipe": recipe} if recipe else {}),
     }
     with ExitStack() as stack:
         folder = work or Path(stack.enter_context(tempfile.TemporaryDirectory()))
         folder.mkdir(parents=True, exist_ok=True)
         for student in only or STUDENTS:
-            settings = settings_of(student, folder, trajectories, training, precision)
+            settings = settings_of(student, folder, trajectories, training, precision, recipe)
             settings = replace(settings, cuda_graph=cuda_graph)
             figures[student] = measure_student(student, checkpoint, settings, folder, held_back, output)
             write(name, figures, output)
@@ -238,15 +244,17 @@ def students(
 @name_option
 @count_option
 @click.option("--only", type=click.Choice(MADE), multiple=True, help="Not all files, but these.")
-def recovered(student: Path, output: Path, name: str, count: int, only: Sequence[str]) -> None:
+@recipe_option
+def recovered(
+    student: Path, output: Path, name: str, count: int, only: Sequence[str], recipe: str | None
+) -> None:
     """Add to the figures of NAME those of the files of a recovered STUDENT that `students` has trained."""
     path = output / f"distill-{name}.json"
     figures = json.loads(path.read_text("utf-8"))
     prompts = [*dict.fromkeys(captions("train", CALIBRATED_ON, 1))]
     with tempfile.TemporaryDirectory() as work:
-        compared = compare_recovered(
-            Path(work), student, prompts, [*captions("held-back", count, 0)], only or MADE
-        )
+        held_back = [*captions("held-back", count, 0)]
+        compared = compare_recovered(Path(work), student, prompts, held_back, only or MADE, recipe)
     figures[RECOVERED]["files"] = {"compared_on": machine(), **compared}
     path.write_text(json.dumps(figures, indent=2) + "\n", "utf-8")
     say(json.dumps(figures[RECOVERED]["files"]))

@@ -29,13 +29,19 @@ CALIBRATED_ON = 24
 
 
 def compare_recovered(
-    work: Path, student: Path, prompts: Sequence[str], held_back: Sequence[str], only: Sequence[str] = MADE
+    work: Path,
+    student: Path,
+    prompts: Sequence[str],
+    held_back: Sequence[str],
+    only: Sequence[str] = MADE,
+    recipe: str | None = None,
 ) -> dict[str, Any]:
     """Return the figures of conversions beside the whole model, `only` these of `MADE`.
 
-    Converted files run on the CPU; the refit is calibrated on the first of `prompts`.
+    Converted files run on the CPU; the refit is calibrated on the first of `prompts`. With another `recipe`
+    than that of `write_recipe`, "pruned" is a conversion without a calibration, and "refitted" one with it.
     """
-    recipe, captions = write_recipe(work), work / "calibration.txt"
+    recipe, captions = recipe or write_recipe(work), work / "calibration.txt"
     captions.write_text("\n".join(prompts[:CALIBRATED_ON]), "utf-8")
     source = {"recovered": student}
     calibrated = {"refitted": captions}
