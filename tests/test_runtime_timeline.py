@@ -47,7 +47,8 @@ def test_events_have_their_times_and_failures_count() -> None:
     assert load.end <= run.begin <= run.end <= timeline.seconds
 
 
-def test_memory_of_this_process_and_of_its_children_is_sampled() -> None:
+def record_held_memory(path: Path) -> None:
+    """Record what this process holds for a while, then what a child of it holds."""
     with TimelineRecorder("resident") as recorder:
         time.sleep(0.3)
         held = bytearray(b"1") * MEGABYTES
@@ -58,13 +59,23 @@ def test_memory_of_this_process_and_of_its_children_is_sampled() -> None:
             assert child.stdout is not None
             child.stdout.readline()
             time.sleep(0.3)
-    memory = recorder.timeline.memory
+    save_timeline(recorder.timeline, path)
+
+
+def test_memory_of_this_process_and_of_its_children_is_sampled(tmp_path: Path) -> None:
+    """In a process of its own: children of other tests, which end when they like, are not among its own."""
+    code = "import sys, pathlib; from tests.test_runtime_timeline import record_held_memory as record;"
+    code += "record(pathlib.Path(sys.argv[1]))"
+    path = tmp_path / "timeline.json"
+    subprocess.run([sys.executable, "-c", code, path], check=True, cwd=Path(__file__).parents[1])
+    timeline = load_timeline(path)
+    memory = timeline.memory
     first, others = memory[0].process, memory[0].children
     most = max(sample.process for sample in memory)
     assert 0.95 * MEGABYTES <= most - first <= 1.3 * MEGABYTES
     assert memory[-1].process - first <= 0.3 * MEGABYTES
     assert 0.9 * MEGABYTES <= max(sample.children for sample in memory) - others <= 1.3 * MEGABYTES
-    assert recorder.timeline.peak == max(sample.process + sample.children for sample in memory)
+    assert timeline.peak == max(sample.process + sample.children for sample in memory)
     assert [sample.at for sample in memory] == sorted(sample.at for sample in memory)
 
 
