@@ -21,7 +21,7 @@ from msd.webgpu.program import (
     Program,
     ProgramStep,
 )
-from msd.webgpu.value import ALIGNMENT, Dispatch, Value
+from msd.webgpu.value import ALIGNMENT, Dispatch, Value, aligned
 
 if TYPE_CHECKING:
     from msd.ir.weights import Array
@@ -90,7 +90,7 @@ def _place_activations(
     for named in outputs.values():
         first.setdefault(named.value, 0)
         last[named.value] = end
-    lifetimes = [Lifetime(_aligned(value.bytes), first[value], last[value]) for value in first]
+    lifetimes = [Lifetime(aligned(value.bytes), first[value], last[value]) for value in first]
     held = {
         value: Place(further + block - 1 if block else ARENA, start, value.bytes)
         for value, (block, start) in zip(first, places(lifetimes, gpu.buffer_bytes), strict=True)
@@ -102,7 +102,7 @@ def _arenas(held: Iterable[Place]) -> list[int]:
     """Return the sizes of the buffers of activations, by their numbers; there is at least the arena."""
     sizes = {ARENA: ALIGNMENT}
     for place in held:
-        sizes[place.buffer] = max(sizes.get(place.buffer, 0), place.offset + _aligned(place.bytes))
+        sizes[place.buffer] = max(sizes.get(place.buffer, 0), place.offset + aligned(place.bytes))
     return [sizes[number] for number in sorted(sizes)]
 
 
@@ -116,9 +116,9 @@ def _place_constants(constants: Iterable[Value]) -> tuple[dict[Value, Place], li
     found: dict[Value, Place] = {}
     sizes: list[int] = []
     for value in constants:
-        if not sizes or _aligned(sizes[-1]) + value.bytes > CONSTANT_BYTES:
+        if not sizes or aligned(sizes[-1]) + value.bytes > CONSTANT_BYTES:
             sizes.append(0)
-        start = _aligned(sizes[-1])
+        start = aligned(sizes[-1])
         found[value] = Place(FIRST_CONSTANTS + len(sizes) - 1, start, value.bytes)
         sizes[-1] = start + value.bytes
     return found, sizes
@@ -191,7 +191,3 @@ def _require_limits(program: Program, gpu: Gpu) -> None:
             raise DelegateFailed(f"{pipeline.name} needs more than this GPU's {gpu.storage_buffers} buffers")
         if max(step.groups) > gpu.workgroups:
             raise DelegateFailed(f"{step.operation or pipeline.name} needs {max(step.groups)} workgroups")
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT

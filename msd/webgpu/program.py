@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from msd.webgpu.gpu import Element
+from msd.webgpu.value import aligned
 
 if TYPE_CHECKING:
     from msd.ir.weights import Array
@@ -93,6 +94,18 @@ class Program:
     def constant_buffers(self) -> tuple[int, ...]:
         """The numbers of the buffers that hold constants."""
         return tuple(sorted({constant.place.buffer for constant in self.constants}))
+
+    def joined_constants(self, limit: int) -> list[list[int]]:
+        """Return the numbers of the constants' buffers in groups, each of at most `limit` bytes or of one."""
+        groups, room = list[list[int]](), 0
+        for number in self.constant_buffers:
+            size = aligned(self.buffers[number])
+            if size > room:
+                groups.append([])
+                room = limit
+            groups[-1].append(number)
+            room -= size
+        return groups
 
     @property
     def weight_bytes(self) -> int:

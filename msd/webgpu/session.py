@@ -16,7 +16,7 @@ from msd.errors import DelegateFailed
 from msd.tflite.ahead import in_order
 from msd.webgpu.device import OpenDevice
 from msd.webgpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
-from msd.webgpu.value import ALIGNMENT
+from msd.webgpu.value import aligned
 
 if TYPE_CHECKING:
     from msd.ir.weights import Array
@@ -116,10 +116,9 @@ class Session:
         Constants are side by side in as few buffers as the GPU's limit allows: an allocator takes memory in
         blocks of up to 256 MB, which buffers of 64 MB fill badly, and gives a large buffer its own block.
         """
-        constants, limit = self.program.constant_buffers, self._device.limits["max-buffer-size"]
         places: dict[int, tuple[Any, int]] = {}
-        for numbers in _together(constants, self.program.buffers, limit):
-            sizes = [_aligned(self.program.buffers[number]) for number in numbers]
+        for numbers in self.program.joined_constants(self._device.limits["max-buffer-size"]):
+            sizes = [aligned(self.program.buffers[number]) for number in numbers]
             buffer = self._buffer(sum(sizes), "COPY_DST", "STORAGE")
             starts = accumulate(sizes[:-1], initial=0)
             places |= {number: (buffer, start) for number, start in zip(numbers, starts, strict=True)}
@@ -201,23 +200,6 @@ def _content(constant: Constant) -> Array:
     """Return a constant's bytes, whole words of them."""
     content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
     return np.concatenate([content, np.zeros(-content.size % 4, np.uint8)]) if content.size % 4 else content
-
-
-def _together(numbers: Sequence[int], sizes: Sequence[int], limit: int) -> Iterator[list[int]]:
-    """Yield neighbouring buffers whose sizes add up to at most `limit`, or single ones."""
-    part, total = list[int](), 0
-    for number in numbers:
-        if part and total + _aligned(sizes[number]) > limit:
-            yield part
-            part, total = [], 0
-        part.append(number)
-        total += _aligned(sizes[number])
-    if part:
-        yield part
-
-
-def _aligned(size: int) -> int:
-    return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _pieces(steps: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:

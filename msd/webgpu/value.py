@@ -15,6 +15,11 @@ ALIGNMENT = 256
 """The alignment of bindings in a buffer, in bytes: WebGPU's min-storage-buffer-offset-alignment."""
 
 
+def aligned(size: int) -> int:
+    """Return `size` bytes, rounded up to where the next binding may begin."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
 @dataclass(frozen=True, eq=False)
 class Value:
     """A flat array of `count` elements in GPU memory.

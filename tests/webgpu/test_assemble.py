@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import DelegateFailed
-from msd.webgpu.assemble import ARENA, CONSTANT_BYTES, Named, assemble
+from msd.webgpu.assemble import CONSTANT_BYTES, Named, assemble
 from msd.webgpu.gpu import Gpu
-from msd.webgpu.program import Place
+from msd.webgpu.program import ARENA, Constant, Place, Program
 from msd.webgpu.value import ALIGNMENT, Dispatch, Kernel, Value
 
 KERNEL = Kernel("k", "@compute @workgroup_size(1) fn main() {}")
@@ -98,6 +98,17 @@ def test_constants_fill_buffers_of_a_shard_and_a_larger_one_has_its_own() -> Non
     program = assemble(dispatches, {"x": named(x)}, {"y": named(y)}, gpu)
     assert [constant.place.buffer for constant in program.constants] == [2, 2, 3, 4]
     assert program.buffers[2:] == (CONSTANT_BYTES, 2 * CONSTANT_BYTES, 64)
+
+
+@given(st.lists(st.integers(1, 2000), min_size=1, max_size=12), st.integers(256, 4096))
+def test_constants_are_joined_up_to_a_limit(sizes: list[int], limit: int) -> None:
+    constants = tuple(Constant(f"c{i}", Place(2 + i, 0, n), lambda: np.zeros(1)) for i, n in enumerate(sizes))
+    program = Program((256, 16, *sizes), b"", constants, (), (), {}, {}, 0)
+    groups = program.joined_constants(limit)
+    assert [number for group in groups for number in group] == [*range(2, 2 + len(sizes))]
+    taken = [[-(-sizes[n - 2] // ALIGNMENT) * ALIGNMENT for n in group] for group in groups]
+    assert all(sum(each) <= limit or len(each) == 1 for each in taken)
+    assert all(sum(one) + other[0] > limit for one, other in pairwise(taken))
 
 
 @pytest.mark.parametrize(

@@ -229,3 +229,14 @@ def test_weights_with_zero_points_are_refused() -> None:
 def test_a_gpu_with_small_buffers_is_refused_in_a_sentence() -> None:
     graph = build(lambda new, x: convolution(new, x, 8, 3), x=(1, 64, 64, 8))
     assert "this GPU's buffers have at most 65536" in refused(graph, Gpu(buffer_bytes=65536))
+
+
+def test_an_output_that_nothing_reads_is_f32_where_others_are_f16() -> None:
+    def network(new: Build, x: Tensor) -> tuple[Tensor, Tensor]:
+        first = new.MUL(convolution(new, x, 8), new.const(normal(8)))
+        return first, new.EXP(first)
+
+    graph = build(network, x=(1, 4, 4, 8))
+    program = compile_model(Model([graph]), Gpu(half=True))
+    assert {name: port.element for name, port in program.outputs.items()} == {"out0": "f16", "out1": "f32"}
+    assert [port.element for port in program.inputs.values()] == ["f16"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +20,8 @@ from msd.encoding.recipe import find_recipe
 from msd.parity import psnr
 from msd.runners.interpreter import Interpreter
 from msd.runners.random_inputs import random_inputs
+from msd.webgpu import assemble
+from msd.webgpu.assemble import CONSTANT_BYTES
 from msd.webgpu.compile import compile_file
 from msd.webgpu.program import Program
 from msd.webgpu.session import Session
@@ -53,6 +57,35 @@ def check(path: Path) -> Program:
         for name, result in session.run(inputs).items():
             assert psnr(wanted[name], result) >= 100, f"{name}: {psnr(wanted[name], result):.1f} dB"
     return program
+
+
+@pytest.mark.parametrize("limit", [1 << 13, 1 << 16, 1 << 31])
+def test_constants_in_many_buffers_are_those_in_one(
+    converted: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    path = converted("sd15") / "text_encoder.tflite"
+    with Interpreter(path) as reference:
+        inputs = random_inputs(reference.inputs.values())
+    results = []
+    for constant_bytes in (CONSTANT_BYTES, 5000):
+        monkeypatch.setattr(assemble, "CONSTANT_BYTES", constant_bytes)
+        program = compile_file(path, device().gpu)
+        few = replace(device(), wgpu=WithLimits(device().wgpu, {"max-buffer-size": limit}))
+        with Session(program, few) as session:
+            results.append(session.run(inputs))
+    assert len(program.constant_buffers) > 10
+    for name, result in results[0].items():
+        assert np.array_equal(result, results[1][name]), name
+
+
+class WithLimits:
+    """A device of wgpu that says to have other limits."""
+
+    def __init__(self, wgpu: Any, limits: dict[str, int]) -> None:
+        self._wgpu, self.limits = wgpu, limits
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._wgpu, name)
 
 
 @pytest.mark.parametrize("network", NETWORKS)
