@@ -69,6 +69,10 @@ class WrittenComponent:
     seconds: dict[str, float]
 
 
+ReadBack = Callable[[str], WrittenComponent]
+"""Reads a written component back and describes it, given the fingerprint of what it was made from."""
+
+
 def prepare(job: Job, name: str, changes: Changes, on_stage: OnStage) -> PreparedComponent:
     """Return a component's graph for each size, its weights described as they will be written."""
     jobs, stopwatch = job.variants(name), Stopwatch()
@@ -144,9 +148,7 @@ def split_files(
     return files
 
 
-def write(
-    prepared: PreparedComponent, folder: Path, fingerprint: str, jobs: int | None, on_stage: OnStage
-) -> Callable[[], WrittenComponent]:
+def write(prepared: PreparedComponent, folder: Path, jobs: int | None, on_stage: OnStage) -> ReadBack:
     """Write a component's files into `folder`; return what reads them back and describes them."""
     stopwatch = prepared.stopwatch
     stopwatch.restart()
@@ -155,11 +157,11 @@ def write(
         tflite.write(file.model, path, on_bytes=partial(on_stage, "writing"), threads=jobs)
     stopwatch.lap("writing")
     runs_on = {name: file.runs_on for name, file in prepared.files.items()}
-    return partial(_read_back, folder, fingerprint, runs_on, prepared.ledger, stopwatch)
+    return partial(_read_back, folder, runs_on, prepared.ledger, stopwatch)
 
 
 def _read_back(
-    folder: Path, fingerprint: str, files: Mapping[str, RunsOn], ledger: ComponentLedger, stopwatch: Stopwatch
+    folder: Path, files: Mapping[str, RunsOn], ledger: ComponentLedger, stopwatch: Stopwatch, fingerprint: str
 ) -> WrittenComponent:
     stopwatch.restart()
     described = {

@@ -27,7 +27,7 @@ from msd.bundle import (
 )
 from msd.conversion.calibrate import calibrate, roundings
 from msd.conversion.collector import paused_collector
-from msd.conversion.component import Changes, OnStage, WrittenComponent, prepare, write
+from msd.conversion.component import Changes, OnStage, ReadBack, WrittenComponent, prepare, write
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import configuration_of, fingerprints, hash_source, in_order, versions
 from msd.conversion.plan import Plan, plan, stored_bytes
@@ -127,7 +127,7 @@ def write_components(
 ) -> dict[str, WrittenComponent]:
     """Write components to `folder`, the first only when all are prepared; returns their descriptions.
 
-    Files are read back and hashed while the next is written.
+    Files are read back and hashed while the next is written, and the source while all are.
     """
     stages = {name: _on_stage(on_progress, name) for name in names}
     with paused_collector():
@@ -137,11 +137,14 @@ def write_components(
     for file in (file for each in prepared.values() for file in each.shared):
         if on_shared:
             on_shared(file)
-    made_from = fingerprints(job, source_files.result())
+
+    def described(name: str, read_back: ReadBack) -> WrittenComponent:
+        return read_back(fingerprints(job, source_files.result())[name])
+
     with ThreadPoolExecutor(1) as reader:
         written = {
             name: reader.submit(
-                write(prepared.pop(name), folder, made_from[name], job.settings.jobs, stages[name])
+                described, name, write(prepared.pop(name), folder, job.settings.jobs, stages[name])
             )
             for name in names
         }
