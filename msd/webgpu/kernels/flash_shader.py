@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import log2
 
-from msd.webgpu.kernels.flash_copy import AT_ONCE, RowCopy, TransposedCopy, block_of
+from msd.webgpu.kernels.flash_copy import AT_ONCE, RowCopy, block_of
 from msd.webgpu.kernels.flash_tile import FlashTile
 from msd.webgpu.wgsl import fill
 
@@ -46,10 +46,10 @@ SHADER = """
 alias T = vec4<$stored>;
 alias Rows = $parts_type;
 // Indices that are constant, or the same in all rounds of a loop, cost no bounds checks inside it.
-// Vector d of query i*down + ty is at [d][i][ty], vector d of key j*across + tx at [d][j][tx].
+// Vector d of query i*down + ty is at [d][i][ty].
 var<workgroup> query_tile: array<array<array<T, $down>, $rows>, $depth>;
-// The keys, then, once the scores are known, the values: vector c*across + tx of key 4*x + j is at
-// [c*across + x][j][tx].
+// The keys: number 4*d + j of the keys 4*tx to 4*tx + 3 is the vector at [d][j][tx]. Then, once the scores
+// are known, the values: vector c*across + tx of key 4*x + j is at [c*across + x][j][tx].
 var<workgroup> key_tile: array<array<array<T, $across>, 4>, $length>;
 // Of query i*down + ty, key 4*x + j: component j at [i][ty][x].
 var<workgroup> probabilities: array<array<array<T, $padded>, $down>, $rows>;
@@ -102,7 +102,6 @@ def flash_wgsl(
     depth, columns = -(-size // 4), -(-value_size // 4)
     vectors = tile.vectors(value_size)
     gaps = {name: names[name] for name in ("element", "y_element")}
-    products = _short_results if tile.short_sums else _result_products
     code = "".join(
         fill(LOADS[width], name=name, array=names[name], size=value_size if name == "v" else size, **gaps)
         for name in "qkv"
@@ -126,10 +125,10 @@ def flash_wgsl(
         across_step=_unrolled(tile.across),
         declare=_lines(1, _declare(tile, vectors)),
         zero_scores=_lines(2, (f"var s{i} = vec4<f32>(0.0);" for i in range(tile.rows))),
-        scores=_lines(3, (_short_scores if tile.short_sums else _score_products)(tile, _unrolled(depth))),
+        scores=_lines(3, _score_products(tile, _unrolled(depth))),
         scale=_lines(2, _scale(tile, masked)),
         softmax=_lines(2, _softmax(tile, vectors)),
-        results=_lines(3, products(tile, vectors, _unrolled(tile.across))),
+        results=_lines(3, _result_products(tile, vectors, _unrolled(tile.across))),
         finish=_lines(1, _finish(tile, vectors, columns)),
         **_copies(tile, depth, columns),
     )
@@ -148,24 +147,24 @@ def _copies(tile: FlashTile, depth: int, columns: int) -> dict[str, str]:
         place=f"query_tile[$c][$r / {tile.down}u][$r % {tile.down}u]",
         factor=f"p.scale * {1 / HEADROOM}" if tile.short_sums else "",
     )
-    first = TransposedCopy(
+    first = replace(
+        queries,
         name="k",
-        invocations=inside,
         rows=tile.keys,
-        vectors=depth,
         block=block_of(across),
         row=row.format("0u", "keys"),
-        place="key_tile[$c][$j][$b]",
+        place="key_tile[$c][$j][$r]",
+        factor="",
+        transposed=True,
     )
     keys, after = (replace(first, row=row.format(at, "keys")) for at in ("start", f"start + {tile.keys}u"))
-    values = RowCopy(
+    values = replace(
+        keys,
         name="v",
-        invocations=inside,
-        rows=tile.keys,
         vectors=columns,
         block=1,
-        row=row.format("start", "keys"),
         place=f"key_tile[$c / {across}u * {across}u + $r / 4u][$r % 4u][$c % {across}u]",
+        transposed=False,
     )
     ahead = tile.ahead and max(keys.each, values.each) <= AT_ONCE
     return {
@@ -195,27 +194,25 @@ def _declare(tile: FlashTile, vectors: int) -> Iterator[str]:
 
 
 def _score_products(tile: FlashTile, steps: int) -> Iterator[str]:
-    """A query's scores with four keys are a vector; each number of the query meets the keys' at once."""
+    """A query's scores with four keys are a vector; each number of the query meets the keys' at once.
+
+    With short sums, the products of `steps` vectors are summed as they are stored.
+    """
+    kind, sums = _summed(tile, "h", "s")
+    yield from (f"var h{i} = T();" for i in range(tile.rows) if tile.short_sums)
     for step in range(steps):
         yield "{"
-        yield from (f"let q{i} = vec4<f32>(query_tile[d + {step}u][{i}][ty]);" for i in range(tile.rows))
+        yield from (f"let q{i} = {kind}(query_tile[d + {step}u][{i}][ty]);" for i in range(tile.rows))
         for j, axis in enumerate("xyzw"):
-            yield f"let k{j} = vec4<f32>(key_tile[d + {step}u][{j}][tx]);"
-            yield from (f"s{i} = fma(vec4<f32>(q{i}.{axis}), k{j}, s{i});" for i in range(tile.rows))
+            yield f"let k{j} = {kind}(key_tile[d + {step}u][{j}][tx]);"
+            yield from (f"{sums}{i} = fma({kind}(q{i}.{axis}), k{j}, {sums}{i});" for i in range(tile.rows))
         yield "}"
+    yield from (f"s{i} += vec4<f32>(h{i});" for i in range(tile.rows) if tile.short_sums)
 
 
-def _short_scores(tile: FlashTile, steps: int) -> Iterator[str]:
-    """Like `_score_products`: the products of `steps` vectors are summed as they are stored."""
-    yield from (f"var h{i} = T();" for i in range(tile.rows))
-    for step in range(steps):
-        yield "{"
-        yield from (f"let q{i} = query_tile[d + {step}u][{i}][ty];" for i in range(tile.rows))
-        for j, axis in enumerate("xyzw"):
-            yield f"let k{j} = key_tile[d + {step}u][{j}][tx];"
-            yield from (f"h{i} = fma(T(q{i}.{axis}), k{j}, h{i});" for i in range(tile.rows))
-        yield "}"
-    yield from (f"s{i} += vec4<f32>(h{i});" for i in range(tile.rows))
+def _summed(tile: FlashTile, short: str, long: str) -> tuple[str, str]:
+    """Return the type in which products are summed first, and what the sums are called: `short` or `long`."""
+    return ("T", short) if tile.short_sums else ("vec4<f32>", long)
 
 
 def _write_parts(tile: FlashTile, value: str) -> Iterator[str]:
@@ -271,34 +268,24 @@ def _softmax(tile: FlashTile, vectors: int) -> Iterator[str]:
 
 
 def _result_products(tile: FlashTile, vectors: int, steps: int) -> Iterator[str]:
-    """Vector x of the probabilities belongs to the keys 4*x to 4*x + 3."""
+    """Vector x of the probabilities belongs to the keys 4*x to 4*x + 3.
+
+    With short sums, the products of `4 * steps` keys are summed as they are stored.
+    """
+    kind, sums = _summed(tile, "g", "o")
+    each = [(i, c) for i in range(tile.rows) for c in range(vectors)]
+    yield from (f"var g{i}_{c} = T();" for i, c in each if tile.short_sums)
     for step in range(steps):
         yield "{"
         for i in range(tile.rows):
-            yield f"let e{i} = vec4<f32>(probabilities[{i}][ty][x + {step}u]);"
+            yield f"let e{i} = {kind}(probabilities[{i}][ty][x + {step}u]);"
         for j, axis in enumerate("xyzw"):
             for c in range(vectors):
-                at = f"[x + {step + c * tile.across}u][{j}][tx]"
-                yield f"let v{j}_{c} = vec4<f32>(key_tile{at});"
+                yield f"let v{j}_{c} = {kind}(key_tile[x + {step + c * tile.across}u][{j}][tx]);"
                 for i in range(tile.rows):
-                    yield f"o{i}_{c} = fma(vec4<f32>(e{i}.{axis}), v{j}_{c}, o{i}_{c});"
+                    yield f"{sums}{i}_{c} = fma({kind}(e{i}.{axis}), v{j}_{c}, {sums}{i}_{c});"
         yield "}"
-
-
-def _short_results(tile: FlashTile, vectors: int, steps: int) -> Iterator[str]:
-    """Like `_result_products`: the products of `4 * steps` keys are summed as they are stored."""
-    yield from (f"var g{i}_{c} = T();" for i in range(tile.rows) for c in range(vectors))
-    for step in range(steps):
-        yield "{"
-        for i in range(tile.rows):
-            yield f"let e{i} = probabilities[{i}][ty][x + {step}u];"
-        for j, axis in enumerate("xyzw"):
-            for c in range(vectors):
-                yield f"let v{j}_{c} = key_tile[x + {step + c * tile.across}u][{j}][tx];"
-                for i in range(tile.rows):
-                    yield f"g{i}_{c} = fma(T(e{i}.{axis}), v{j}_{c}, g{i}_{c});"
-        yield "}"
-    yield from (f"o{i}_{c} += vec4<f32>(g{i}_{c});" for i in range(tile.rows) for c in range(vectors))
+    yield from (f"o{i}_{c} += vec4<f32>(g{i}_{c});" for i, c in each if tile.short_sums)
 
 
 def _finish(tile: FlashTile, vectors: int, columns: int) -> Iterator[str]:

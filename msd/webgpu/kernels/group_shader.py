@@ -84,8 +84,8 @@ MEASURE = """
 """
 """Sums a slab; then eight invocations of each group join every eighth channel into `parts`.
 
-Four pixels are read before the first is summed: a compiler does not unroll a loop whose end it does not know,
-and an invocation that waits for each read takes twice as long.
+Four pixels are read before the first is summed: a compiler does not unroll a loop whose end it does not know.
+On an H100, a norm of 32x32 pixels took 21 us when each read was waited for, and takes 17.
 """
 
 JOIN_SLABS = """
