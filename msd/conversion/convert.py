@@ -137,11 +137,12 @@ def write_components(
     for file in (file for each in prepared.values() for file in each.shared):
         if on_shared:
             on_shared(file)
-
-    def described(name: str, read_back: ReadBack) -> WrittenComponent:
-        return read_back(fingerprints(job, source_files.result())[name])
-
     with ThreadPoolExecutor(1) as reader:
+        made_from = reader.submit(lambda: fingerprints(job, source_files.result()))
+
+        def described(name: str, read_back: ReadBack) -> WrittenComponent:
+            return read_back(made_from.result()[name])
+
         written = {
             name: reader.submit(
                 described, name, write(prepared.pop(name), folder, job.settings.jobs, stages[name])
