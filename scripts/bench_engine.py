@@ -16,7 +16,7 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -81,7 +81,7 @@ def main(
     """Write a row for each component of MODELS, whose structures are in FOLDER, as JSON to OUTPUT."""
     if output.is_dir():
         output /= f"kernels-{slug(adapter.find().name)}.json"
-    report = json.loads(output.read_text()) if output.exists() else described()
+    report = json.loads(output.read_text()) if output.exists() else described(PACKAGES)
     report["commands"].append("python -m scripts.bench_engine " + " ".join(sys.argv[1:]))
     for model, name in itertools.product(models, components):
         with tempfile.TemporaryDirectory() as temporary:
@@ -102,14 +102,14 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
 
 
-def described() -> dict[str, Any]:
-    """Return an empty report of this machine."""
+def described(packages: Sequence[str]) -> dict[str, Any]:
+    """Return an empty report of this machine and of the versions of packages."""
     return {
         "commands": [],
         "machine": machine(),
         "gpu": gpu_name(),
         "adapter": adapter.find().name,
-        "versions": {package: version(package) for package in PACKAGES},
+        "versions": {package: version(package) for package in packages},
         "rows": [],
     }
 
@@ -140,8 +140,7 @@ def in_turn(file: NetworkFile, conditions: Conditions, repeats: int, peer: bool)
             outputs = opened[-1].run(inputs)
             found[name] = first_facts(opened[-1], gpu_used() - used, distances(expected, outputs))
         runs = [partial(once, runner, inputs) for runner in opened]
-        interleaved(runs, Effort(WARMUPS, 0, 0.0, float("inf")), lambda turn, last: None)
-        times = interleaved(runs, Effort(repeats, 0, 0.0, float("inf")), lambda turn, last: None)
+        times = take_turns(runs, repeats)
     finally:
         for runner in opened:
             runner.__exit__(None, None, None)
@@ -152,6 +151,13 @@ def in_turn(file: NetworkFile, conditions: Conditions, repeats: int, peer: bool)
         found["litert-gpu / webgpu"] = round(other / first, 3)
     found["webgpu, fp32, dB"] = full_precision(file, conditions, inputs, expected)
     return found
+
+
+def take_turns(runs: Sequence[Callable[[], float]], repeats: int) -> list[list[float]]:
+    """Return the seconds of `repeats` calls of each of `runs`, in turn, after warm-ups in turn."""
+    warmups, measured = (Effort(count, 0, 0.0, float("inf")) for count in (WARMUPS, repeats))
+    interleaved(runs, warmups, lambda turn, last: None)
+    return interleaved(runs, measured, lambda turn, last: None)
 
 
 def reference(path: Path) -> tuple[dict[str, Array], dict[str, Array]]:

@@ -18,7 +18,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable
-from importlib.metadata import version
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -34,13 +34,10 @@ from msd.runners import adapter
 from msd.runners.backends.webgpu import WebGpuProcess
 from msd.runners.random_inputs import random_inputs
 from msd.runners.runner import Conditions
-from msd.runners.timings import Effort, interleaved
+from scripts.bench_engine import described, once, take_turns
 from scripts.judge_full_size import write_random
-from scripts.measured import machine
-from scripts.nvidia_smi import gpu_name
 
 Run = Callable[[], float]
-WARMUPS = 3
 PACKAGES = ("torch", "diffusers", "onnxruntime-webgpu", "wgpu", "numpy")
 
 
@@ -61,25 +58,21 @@ def main(folder: Path, model: str, output: Path, repeats: int) -> None:
         ort, found = onnx_run(unet, inputs, Path(work) / "unet.onnx")
         conditions = Conditions(precision="fp16", adapter=adapter.find())
         with WebGpuProcess(path, conditions) as ours:
-            runs = {"msd": kernels_run(ours), "onnxruntime-webgpu": ort, "torch eager": eager}
-            turns = list(runs.values())
-            interleaved(turns, Effort(WARMUPS, 0, 0.0, float("inf")), lambda turn, last: None)
-            times = interleaved(turns, Effort(repeats, 0, 0.0, float("inf")), lambda turn, last: None)
-    report = {
-        "command": "python -m scripts.bench_peers " + " ".join(sys.argv[1:]),
-        "machine": machine(),
-        "gpu": gpu_name(),
-        "adapter": adapter.find().name,
-        "versions": {package: version(package) for package in PACKAGES},
-        "model": model,
-        "run_seconds": dict(zip(runs, times, strict=True)),
-        "median_seconds": {name: median(each) for name, each in zip(runs, times, strict=True)},
-        "onnxruntime-webgpu to torch eager, dB": round(psnr(expected, found), 1),
-    }
+            runs: dict[str, Run] = {
+                "msd": partial(once, ours, random_inputs(ours.inputs.values())),
+                "onnxruntime-webgpu": ort,
+                "torch eager": eager,
+            }
+            times = dict(zip(runs, take_turns([*runs.values()], repeats), strict=True))
+    medians = {name: median(seconds) for name, seconds in times.items()}
+    report = described(PACKAGES)
+    report["commands"].append("python -m scripts.bench_peers " + " ".join(sys.argv[1:]))
+    row = {"model": model, "median_seconds": medians, "run_seconds": times}
+    row["onnxruntime-webgpu to torch eager, dB"] = round(psnr(expected, found), 1)
+    report["rows"].append(row)
     output.write_text(json.dumps(report, indent=1) + "\n")
-    first = report["median_seconds"]["msd"]
-    for name, seconds in report["median_seconds"].items():
-        click.echo(f"{name}: {seconds * 1e3:.2f} ms, {seconds / first:.2f} of msd's", err=True)
+    for name, seconds in medians.items():
+        click.echo(f"{name}: {seconds * 1e3:.2f} ms, {seconds / medians['msd']:.2f} of msd's", err=True)
 
 
 def make_unet(config: dict[str, Any]) -> Any:
@@ -142,17 +135,6 @@ def onnx_run(unet: Any, inputs: dict[str, Array], path: Path) -> tuple[Run, Arra
         return noise
 
     return timed(result), result()
-
-
-def kernels_run(ours: WebGpuProcess) -> Run:
-    """Return how msd's kernels run a file."""
-    inputs = random_inputs(ours.inputs.values())
-
-    def run() -> float:
-        ours.run(inputs)
-        return ours.run_seconds[-1]
-
-    return run
 
 
 def timed(work: Callable[[], Any]) -> Run:

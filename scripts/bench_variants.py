@@ -71,6 +71,7 @@ CASES = [
         for heads, n in ((5, 4096), (10, 1024), (20, 256))
         for keys in (n, 77)
     ),
+    Case("full GPU", 10, 4096, 2048, size=64, count=0),
     *(
         Case("SD 1.5", 8, n, keys, size=size, count=5)
         for n, size in ((4096, 40), (1024, 80), (256, 160))
