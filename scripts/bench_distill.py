@@ -195,6 +195,7 @@ def main() -> None:
 @click.option("--only", type=click.Choice([*STUDENTS]), multiple=True, help="Not all students, but these.")
 @click.option("--updates", default=TRAINING.updates, help="Of each stage, of which a tenth is warm-up.")
 @click.option("--batch", default=TRAINING.batch)
+@click.option("--rate", default=TRAINING.rate, show_default=True)
 @click.option("--trajectories", default=2048)
 @precision_option
 @recipe_option
@@ -209,6 +210,7 @@ def students(
     only: Sequence[str],
     updates: int,
     batch: int,
+    rate: float,
     trajectories: int,
     precision: Precision,
     recipe: str | None,
@@ -217,7 +219,7 @@ def students(
     smoke: bool,
 ) -> None:
     """Train students of the demo checkpoint, or another of its scenes, and compare them with it."""
-    training = replace(TRAINING, updates=updates, batch=batch, warmup=updates // 10)
+    training = replace(TRAINING, updates=updates, batch=batch, rate=rate, warmup=updates // 10)
     if smoke:
         count, trajectories, training = 2, 4, SMOKE
     held_back = [*captions("held-back", count, 0)]

@@ -1,13 +1,14 @@
-"""Measure msd's kernels beside ONNX Runtime's WebGPU provider and PyTorch, one full-size U-Net in turn.
+"""Measure msd's kernels beside LiteRT's delegate, ONNX Runtime and PyTorch, one full-size U-Net in turn.
 
     python -m scripts.judge_full_size trace build sd21-base              # needs TensorFlow; less than 1 MB
     python -m scripts.bench_peers build sd21-base -o docs/results/kernels-peers.json
 
 The two may run on different machines; the second needs Vulkan, torch, diffusers, onnx, onnxscript, and
-onnxruntime-webgpu in place of onnxruntime. Weights are random: int8 for msd's file, float16 for diffusers'
-U-Net, which PyTorch runs eagerly by CUDA and exports to ONNX; without CUDA, float32, on the CPU and on
-WebGPU. Every run of one is followed by one of the others, from inputs in the processor's memory to outputs
-there.
+onnxruntime-webgpu in place of onnxruntime. Weights are random: int8 in the .tflite that msd's kernels and the
+delegate run, float16 in diffusers' U-Net, which PyTorch runs eagerly by CUDA and exports to ONNX for the
+WebGPU provider; without CUDA, float32, on the CPU and on WebGPU. Every run of one is followed by one of the
+others, from inputs in the processor's memory to outputs there; afterwards each runs back to back, since a GPU
+that changes between programs, and a processor whose caches do, slow an engine that starts many kernels.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -31,14 +33,13 @@ from msd.ir.weights import Array
 from msd.models.structure import load_structure
 from msd.parity import psnr
 from msd.runners import adapter
-from msd.runners.backends.webgpu import WebGpuProcess
 from msd.runners.random_inputs import random_inputs
 from msd.runners.runner import Conditions
-from scripts.bench_engine import described, once, take_turns
+from scripts.bench_engine import ENGINES, described, once, take_turns
 from scripts.judge_full_size import write_random
 
 Run = Callable[[], float]
-PACKAGES = ("torch", "diffusers", "onnxruntime-webgpu", "wgpu", "numpy")
+PACKAGES = ("torch", "diffusers", "onnxruntime-webgpu", "ai-edge-litert", "wgpu", "numpy")
 
 
 @click.command()
@@ -57,22 +58,26 @@ def main(folder: Path, model: str, output: Path, repeats: int) -> None:
         eager, expected = eager_run(unet, inputs)
         ort, found = onnx_run(unet, inputs, Path(work) / "unet.onnx")
         conditions = Conditions(precision="fp16", adapter=adapter.find())
-        with WebGpuProcess(path, conditions) as ours:
-            runs: dict[str, Run] = {
-                "msd": partial(once, ours, random_inputs(ours.inputs.values())),
-                "onnxruntime-webgpu": ort,
-                "torch eager": eager,
-            }
+        runs: dict[str, Run] = {"onnxruntime-webgpu": ort, "torch eager": eager}
+        with ExitStack() as opened:
+            for name, engine in ENGINES.items():
+                runner = opened.enter_context(engine(path, conditions))
+                runs[name] = partial(once, runner, random_inputs(runner.inputs.values()))
             times = dict(zip(runs, take_turns([*runs.values()], repeats), strict=True))
+            alone = {name: median(*take_turns([run], repeats)) for name, run in runs.items()}
     medians = {name: median(seconds) for name, seconds in times.items()}
     report = described(PACKAGES)
     report["commands"].append("python -m scripts.bench_peers " + " ".join(sys.argv[1:]))
-    row = {"model": model, "median_seconds": medians, "run_seconds": times}
+    row = {"model": model, "median_seconds": medians, "back_to_back_seconds": alone, "run_seconds": times}
     row["onnxruntime-webgpu to torch eager, dB"] = round(psnr(expected, found), 1)
     report["rows"].append(row)
     output.write_text(json.dumps(report, indent=1) + "\n")
     for name, seconds in medians.items():
-        click.echo(f"{name}: {seconds * 1e3:.2f} ms, {seconds / medians['msd']:.2f} of msd's", err=True)
+        ratio, again = seconds / medians["webgpu"], alone[name]
+        click.echo(
+            f"{name}: {seconds * 1e3:.2f} ms, {ratio:.2f} of webgpu's; {again * 1e3:.2f} ms back to back",
+            err=True,
+        )
 
 
 def make_unet(config: dict[str, Any]) -> Any:

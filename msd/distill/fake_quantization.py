@@ -16,6 +16,9 @@ from torch.nn.utils import parametrize
 from msd.encoding.quantize import CLIPS, COMPENSATED, PLAIN, RANGES, RMS_STEP, SMALLEST_BOUND
 from msd.encoding.recipe import Line
 
+AT_ONCE = 1 << 24
+"""The most numbers that trials of clips round at once, 64 MB an array; clip by clip, a GPU would idle."""
+
 
 class FakeQuantization(torch.nn.Module):  # type: ignore[misc]
     """Rounds a weight as a line of a recipe stores it; without a calibration, where that decides."""
@@ -64,7 +67,7 @@ def integers(weight: Any, line: Line) -> tuple[Any, Any]:
 
 
 def _rounded(rows: Any, scale: Any, store: str) -> Any:
-    return (rows / scale[:, None]).round().clamp(*RANGES[store])
+    return (rows / scale[..., None]).round().clamp(*RANGES[store])
 
 
 def _min_max(rows: Any, store: str) -> Any:
@@ -79,9 +82,12 @@ def _root_mean_square(rows: Any, store: str) -> Any:
 def _least_error(rows: Any, store: str) -> Any:
     whole = _min_max(rows, store)
     best, least = whole, torch.full_like(whole, torch.inf)
-    for clip in CLIPS.tolist():
-        scale = (whole * clip).clamp(min=SMALLEST_BOUND / RANGES[store][1])
-        error = (_rounded(rows, scale, store) * scale[:, None] - rows).square().sum(1)
-        best = torch.where(error < least, scale, best)
+    count = max(1, AT_ONCE // rows.numel())
+    for first in range(0, len(CLIPS), count):
+        clipped = [whole * clip for clip in CLIPS[first : first + count].tolist()]
+        scales = torch.stack(clipped).clamp(min=SMALLEST_BOUND / RANGES[store][1])
+        errors = (_rounded(rows, scales, store) * scales[..., None] - rows).square().sum(-1)
+        error, which = errors.min(0)
+        best = torch.where(error < least, scales.gather(0, which[None])[0], best)
         least = torch.minimum(error, least)
     return best
