@@ -20,6 +20,7 @@ from msd.bundle import ImageDefaults, open_bundle
 from msd.cli import msd
 from msd.conversion.convert import Settings, convert
 from msd.conversion.trace import traced_model
+from msd.distill import fake_quantization
 from msd.distill.blocks import block_outputs, points_of, recovery_loss
 from msd.distill.distill import distill
 from msd.distill.fake_quantization import FakeQuantization, integers, quantize_layers, release_layers
@@ -231,6 +232,19 @@ def test_scales_that_sum_squares_are_the_encoders_to_rounding(store: str, algori
     _, scale = integers(weight, Line(store, algorithm=algorithm))
     _, wanted = encoder(store, "channel", algorithm)(Weights.of(weight.numpy()))
     assert np.isclose(scale.numpy(), wanted, rtol=1e-6).mean() > 0.98
+
+
+@pytest.mark.parametrize("at_once", [1, 5 * 64 * 50, 26 * 64 * 50])
+def test_scales_do_not_depend_on_how_many_clips_are_tried_at_once(
+    at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weight = torch.randn(64, 50, generator=torch.Generator().manual_seed(3)) ** 3
+    stored, scale = integers(weight, Line("int4"))
+    assert not torch.equal(scale, weight.abs().amax(1) / 7)
+    monkeypatch.setattr(fake_quantization, "AT_ONCE", at_once)
+    again, same = integers(weight, Line("int4"))
+    assert torch.equal(stored, again)
+    assert torch.equal(scale, same)
 
 
 def test_the_gradient_passes_the_rounding() -> None:
