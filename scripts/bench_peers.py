@@ -7,8 +7,8 @@ The two may run on different machines; the second needs Vulkan, torch, diffusers
 onnxruntime-webgpu in place of onnxruntime. Weights are random: int8 in the .tflite that msd's kernels and the
 delegate run, float16 in diffusers' U-Net, which PyTorch runs eagerly by CUDA and exports to ONNX for the
 WebGPU provider; without CUDA, float32, on the CPU and on WebGPU. Every run of one is followed by one of the
-others, from inputs in the processor's memory to outputs there; afterwards each runs back to back, since a GPU
-that changes between programs, and a processor whose caches do, slow an engine that starts many kernels.
+others, from inputs in the processor's memory to outputs there. Afterwards each runs back to back, since
+an engine whose kernels Python starts one by one is slower in turn with others.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main(folder: Path, model: str, output: Path, repeats: int) -> None:
                 runner = opened.enter_context(engine(path, conditions))
                 runs[name] = partial(once, runner, random_inputs(runner.inputs.values()))
             times = dict(zip(runs, take_turns([*runs.values()], repeats), strict=True))
-            alone = {name: median(*take_turns([run], repeats)) for name, run in runs.items()}
+            alone = {name: median(take_turns([run], repeats)[0]) for name, run in runs.items()}
     medians = {name: median(seconds) for name, seconds in times.items()}
     report = described(PACKAGES)
     report["commands"].append("python -m scripts.bench_peers " + " ".join(sys.argv[1:]))

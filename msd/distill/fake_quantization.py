@@ -17,7 +17,7 @@ from msd.encoding.quantize import CLIPS, COMPENSATED, PLAIN, RANGES, RMS_STEP, S
 from msd.encoding.recipe import Line
 
 AT_ONCE = 1 << 24
-"""The most numbers that trials of clips round at once, 64 MB an array; clip by clip, a GPU would idle."""
+"""The numbers, 64 MB, up to which several clips are tried at once; a GPU idles where each is tried alone."""
 
 
 class FakeQuantization(torch.nn.Module):  # type: ignore[misc]
