@@ -20,20 +20,17 @@ from msd.bundle import ImageDefaults, open_bundle
 from msd.cli import msd
 from msd.conversion.convert import Settings, convert
 from msd.conversion.trace import traced_model
-from msd.distill import fake_quantization
 from msd.distill.blocks import block_outputs, points_of, recovery_loss
 from msd.distill.distill import distill
-from msd.distill.fake_quantization import FakeQuantization, integers, quantize_layers, release_layers
+from msd.distill.fake_quantization import quantize_layers
 from msd.distill.networks import open_networks
 from msd.distill.passes import Points
 from msd.distill.recovery import plan_recovery
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.distill.student import new_student
 from msd.distill.training import StageRun, TrainingProgress, train
-from msd.encoding.quantize import encoder
-from msd.encoding.recipe import Line, find_recipe
+from msd.encoding.recipe import find_recipe
 from msd.errors import BadCheckpoint, BadConfig, MsdError
-from msd.ir.weights import Weights
 from msd.parity import psnr
 from msd.pruning.budget import choices
 from msd.pruning.prune import prune
@@ -205,58 +202,6 @@ def test_what_is_pruned_is_not_pruned_again(
     path.write_bytes((tmp_path / "other" / "unet" / path.name).read_bytes())
     with pytest.raises(BadCheckpoint, match="but they are not zeros: the weights were changed afterwards"):
         convert(tmp_path / "student", tmp_path / "out", replace(asked, pruning=None))
-
-
-@pytest.mark.parametrize(
-    ("store", "algorithm", "granularity"),
-    [("int8", "auto", "channel"), ("int8", "min-max", "tensor"), ("int4", "min-max", "channel")],
-)
-def test_the_integers_are_the_encoders_to_the_bit(store: str, algorithm: str, granularity: str) -> None:
-    weight = torch.randn(37, 5, 3, 3, generator=torch.Generator().manual_seed(2))
-    weight *= torch.logspace(-12, 3, 37).view(-1, 1, 1, 1)
-    weight[4] = 0
-    weight[7, 0] = torch.tensor([0.5, 1.5, 2.5]).repeat(3, 1) * weight[7].abs().max() / 127
-    line = Line(store, granularity=granularity, algorithm=algorithm)
-    stored, scale = integers(weight, line)
-    wanted, wanted_scale = encoder(store, granularity, algorithm)(Weights.of(weight.numpy()))
-    assert np.array_equal(scale.numpy(), wanted_scale)
-    assert np.array_equal(stored.numpy(), wanted)
-    rounded = FakeQuantization(line)(weight.contiguous(memory_format=torch.channels_last))
-    shape = (-1, 1, 1, 1) if granularity == "channel" else (1, 1, 1, 1)
-    assert np.array_equal(rounded.numpy(), wanted.astype(np.float32) * wanted_scale.reshape(shape))
-
-
-@pytest.mark.parametrize(("store", "algorithm"), [("int4", "auto"), ("int8", "mse"), ("int8", "rms")])
-def test_scales_that_sum_squares_are_the_encoders_to_rounding(store: str, algorithm: str) -> None:
-    weight = torch.randn(64, 50, generator=torch.Generator().manual_seed(3)) ** 3
-    _, scale = integers(weight, Line(store, algorithm=algorithm))
-    _, wanted = encoder(store, "channel", algorithm)(Weights.of(weight.numpy()))
-    assert np.isclose(scale.numpy(), wanted, rtol=1e-6).mean() > 0.98
-
-
-@pytest.mark.parametrize("at_once", [1, 5 * 64 * 50, 26 * 64 * 50])
-def test_scales_do_not_depend_on_how_many_clips_are_tried_at_once(
-    at_once: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    weight = torch.randn(64, 50, generator=torch.Generator().manual_seed(3)) ** 3
-    stored, scale = integers(weight, Line("int4"))
-    assert not torch.equal(scale, weight.abs().amax(1) / 7)
-    monkeypatch.setattr(fake_quantization, "AT_ONCE", at_once)
-    again, same = integers(weight, Line("int4"))
-    assert torch.equal(stored, again)
-    assert torch.equal(scale, same)
-
-
-def test_the_gradient_passes_the_rounding() -> None:
-    layer = torch.nn.Linear(6, 40, bias=False)
-    whole, x = layer.weight.detach().clone(), torch.randn(3, 6)
-    quantize_layers(torch.nn.ModuleDict({"a": layer}), {"a.weight": Line("int8")})
-    assert not torch.equal(layer.weight, whole)
-    (layer(x) * 3).sum().backward()
-    learnt = layer.parametrizations.weight.original
-    assert torch.allclose(learnt.grad, 3 * x.sum(0).expand_as(whole), rtol=1e-5)
-    release_layers(layer)
-    assert torch.equal(layer.weight, whole)
 
 
 def test_a_student_learns_to_say_what_the_whole_network_says(checkpoint: Path, recipe: Path) -> None:
