@@ -19,6 +19,7 @@ import click
 import numpy as np
 
 from msd.ir import Build, Op, Tensor
+from msd.pruning.layer import some_rows
 from msd.rounding.compensate import compensated
 from msd.rounding.moments import SAMPLES, Moments
 from msd.runners.peak_memory import peak_rss
@@ -60,12 +61,12 @@ def cost(outputs: int, kernel: int, channels: int, width: int, store: str) -> di
     op = layer(outputs, kernel, channels, width)
     mixed = rng.standard_normal((channels, channels), np.float32) / np.float32(np.sqrt(channels))
     begun = time.process_time()
-    sums, spent = Moments(op, RUNS), 0.0
-    for _ in range(RUNS):
+    sums, spent = Moments(kernel * kernel, channels), 0.0
+    for run in range(RUNS):
         started = time.process_time()
         value = rng.standard_normal((1, width, width, channels), np.float32) @ mixed
         spent += time.process_time() - started
-        sums.add(value)
+        sums.add(some_rows(op, value, SAMPLES // RUNS, run))
     observed = time.process_time()
     weights = rng.standard_normal((outputs, kernel * kernel * channels), np.float32)
     compensated(weights, sums.parts_of(centred=True), sums.mean, store)

@@ -39,12 +39,14 @@ def compare_recovered(
     """Return the figures of conversions beside the whole model, `only` these of `MADE`.
 
     Converted files run on the CPU; the refit is calibrated on the first of `prompts`. With another `recipe`
-    than that of `write_recipe`, "pruned" is a conversion without a calibration, and "refitted" one with it.
+    than that of `write_recipe`, "pruned" is a conversion without a calibration, and the others are with it:
+    it rounds the other networks, and leaves a U-Net that was trained in int4 as it is.
     """
-    recipe, captions = recipe or write_recipe(work), work / "calibration.txt"
+    captions = work / "calibration.txt"
     captions.write_text("\n".join(prompts[:CALIBRATED_ON]), "utf-8")
     source = {"recovered": student}
-    calibrated = {"refitted": captions}
+    calibrated = dict.fromkeys(("refitted", "recovered") if recipe else ("refitted",), captions)
+    recipe = recipe or write_recipe(work)
     made = {
         name: api.convert(
             source.get(name, CHECKPOINT),

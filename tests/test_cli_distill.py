@@ -60,6 +60,20 @@ def test_a_student_converts_with_its_own_steps_and_guidance(tmp_path: Path, prom
     assert open_bundle(tmp_path / "dpm").manifest.images.steps == 20
 
 
+@pytest.mark.parametrize(
+    ("recipe", "rate", "hints"), [("gpu-w4", 3e-5, 1), ("gpu-w4", 1e-5, 0), ("gpu-w8", 3e-5, 0)]
+)
+def test_a_rate_that_is_too_large_for_int4_is_named(
+    recipe: str, rate: float, hints: int, tmp_path: Path, prompts: Path
+) -> None:
+    write(tmp_path / "teacher", SMALL)
+    options = ("--prompts", prompts, "--recover", recipe, *SHORT, "--rate", rate, "-o", tmp_path / "student")
+    result = run("distill", tmp_path / "teacher", *options)
+    assert result.exit_code == 0, result.stderr
+    assert f"weights rounded to int{recipe[-1]}" in result.stderr
+    assert result.stderr.count(f"a rate of {rate:g} lets int4 weights swing between two integers") == hints
+
+
 def test_a_run_that_is_repeated_says_what_is_done(tmp_path: Path, prompts: Path) -> None:
     write(tmp_path / "teacher", SMALL)
     options = ("--prompts", prompts, "--guidance", "2..5", *SHORT, "--state", tmp_path / "state")

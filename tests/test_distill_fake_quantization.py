@@ -63,3 +63,43 @@ def test_the_gradient_passes_the_rounding() -> None:
     assert torch.allclose(learnt.grad, 3 * x.sum(0).expand_as(whole), rtol=1e-5)
     release_layers(layer)
     assert torch.equal(layer.weight, whole)
+
+
+def moved_layer(line: Line, by: float) -> torch.nn.Linear:
+    """Return a layer whose largest weight of each row, and others, changed in training, after it."""
+    layer = torch.nn.Linear(50, 6)
+    quantize_layers(torch.nn.ModuleDict({"a": layer}), {"a.weight": line})
+    with torch.no_grad():
+        layer.parametrizations.weight.original.mul_(by).add_(0.01)
+    return layer
+
+
+@pytest.mark.parametrize("by", [0.3, 0.8, 1.2])
+@pytest.mark.parametrize("granularity", ["channel", "tensor"])
+def test_a_scale_that_is_searched_stays_and_the_encoder_finds_it_again(granularity: str, by: float) -> None:
+    layer = moved_layer(Line("int4", granularity=granularity), by)
+    scale = layer.parametrizations.weight[0].scale.clone()
+    said = layer.weight.detach().clone()
+    release_layers(layer)
+    assert torch.equal(layer.weight, said)
+    stored, found = encoder("int4", granularity, "auto")(Weights.of(said.numpy()))
+    again = stored * (found[:, None] if granularity == "channel" else found)
+    assert np.allclose(again, said.numpy(), rtol=1e-6, atol=0)
+    steps = said / (scale[:, None] if granularity == "channel" else scale)
+    assert torch.allclose(steps, steps.round(), atol=1e-4)
+
+
+def test_a_scale_of_the_largest_weight_follows_it() -> None:
+    layer = moved_layer(Line("int8"), 1.2)
+    assert layer.parametrizations.weight[0].scale is None
+    largest = layer.parametrizations.weight.original.abs().amax(1)
+    assert torch.allclose(layer.weight.abs().amax(1), largest)
+
+
+def test_no_gradient_moves_a_clipped_weight_further() -> None:
+    weight = torch.tensor([[9.0, 7.4, -8.4, -9.0, 0.3]], requires_grad=True)
+    rounded = FakeQuantization(Line("int4"), torch.tensor([1.0]))(weight)
+    assert rounded.tolist() == [[7, 7, -8, -8, 0]]
+    rounded.sum().backward()
+    assert weight.grad is not None
+    assert weight.grad.tolist() == [[0, 1, 1, 0, 1]]

@@ -97,8 +97,8 @@ def test_a_recovery_begins_refitted_and_keeps_that_until_it_ends(
         seen.extend(settings.state.glob("recover-*/*"))
 
     distill(checkpoint, tmp_path / "student", frozen, replace(observer(), on_progress=on_progress))
-    assert "refitted.safetensors" in {path.name for path in seen}
-    assert not [*settings.state.glob("recover-*/*.samples"), *settings.state.glob("recover-*/refitted*")]
+    assert "begun.safetensors" in {path.name for path in seen}
+    assert not [*settings.state.glob("recover-*/*.samples"), *settings.state.glob("recover-*/begun*")]
     name = "up_blocks.0.resnets.0.conv2.weight"
     before, after = weights(checkpoint)[name], weights(tmp_path / "student")[name]
     assert not torch.allclose(before[:, after[0, :, 0, 0] != 0], after[:, after[0, :, 0, 0] != 0], rtol=1e-3)

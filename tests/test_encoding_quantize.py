@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from msd.encoding.quantize import RANGES, SMALLEST_BOUND, encoder
+from msd.encoding.quantize import RANGES, SMALLEST_BOUND, encoder, grid_scale
 from msd.ir import weights as weights_module
 from msd.ir.weights import Weights
 from tests.on_cpu import normal
@@ -76,6 +77,35 @@ def test_the_best_clip_gives_an_outlier_up(outlier: float, times: float) -> None
     best = squared_error(values, *encoder("int4", algorithm="mse")(Weights.of(values)))
     plain = squared_error(values, *encoder("int4")(Weights.of(values)))
     assert best[0] * times < plain[0]
+
+
+ROUNDED = arrays(np.int8, (4, 70), elements=st.integers(-8, 7))
+
+
+def stored_as(values: Array, dtype: str) -> Array:
+    """Return what a checkpoint of this dtype says the values are."""
+    return torch.from_numpy(values).to(getattr(torch, dtype)).float().numpy()
+
+
+@settings(max_examples=200)
+@given(ROUNDED, st.sampled_from(["channel", "tensor"]), st.sampled_from(["float32", "float16", "bfloat16"]))
+def test_what_was_rounded_to_int4_before_stays(integers: Array, granularity: str, dtype: str) -> None:
+    """Whatever its largest integer is, although the first clips stand for other steps."""
+    scale = np.float32([[0.013], [0.4], [0.021], [7]] if granularity == "channel" else 0.021)
+    values = integers * scale
+    stored, found = encoder("int4", granularity, "mse")(Weights.of(stored_as(values, dtype)))
+    again = stored * (found[:, None] if granularity == "channel" else found)
+    assert np.allclose(
+        again, values, rtol={"float32": 1e-6, "float16": 1e-3, "bfloat16": 8e-3}[dtype], atol=0
+    )
+
+
+@pytest.mark.parametrize("moved", [3, 69])
+def test_one_weight_between_two_integers_makes_a_row_an_ordinary_one(moved: int) -> None:
+    values = np.tile(np.arange(-6, 8, dtype=np.float32), (2, 5))
+    values[0, moved] += 0.03
+    assert grid_scale(values, "int4").tolist() == [0, 1]
+    assert not grid_scale(values, "int8").any()
 
 
 @pytest.mark.parametrize("algorithm", ["min-max", "mse", "rms"])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msd.encoding.quantize import RANGES, encoder
 from msd.ir import Build, Op, Tensor
 from msd.ir.weights import Weights
-from msd.pruning.layer import rows
+from msd.pruning.layer import rows, some_positions, some_rows
 from msd.rounding import compensate, moments
 from msd.rounding.compensate import InputPart, Rounded, compensated
 from msd.rounding.moments import Moments
@@ -155,9 +155,9 @@ def test_moments_are_those_of_the_patches(
 ) -> None:
     monkeypatch.setattr(moments, "LARGEST", largest)
     op, values = convolution(7, stride, padding), [normal(1, 6, 5, 7, seed=s) + 2 for s in range(3)]
-    sums = Moments(op, len(values))
+    sums = Moments(6, 7)
     for value in values:
-        sums.add(value)
+        sums.add(rows(op, value))
     z = np.concatenate([rows(op, value) for value in values]).astype(np.float64)
     assert np.allclose(sums.mean, z.mean(axis=0), atol=1e-6)
     wanted = np.cov(z.T, bias=True)
@@ -169,10 +169,26 @@ def test_moments_are_those_of_the_patches(
         assert np.allclose(part.covariance, wanted[np.ix_(part.inputs, part.inputs)], atol=1e-5)
 
 
-def test_moments_take_as_many_samples_of_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(moments, "SAMPLES", 20)
-    op = convolution(3, 1, "SAME")
-    sums = Moments(op, 4)
-    for seed in range(4):
-        sums.add(normal(1, 6, 5, 3, seed=seed))
-    assert sums.count == 20
+@pytest.mark.parametrize("most", [1, 7, 30, 31])
+def test_some_rows_are_rows_of_the_patches_in_their_order(most: int) -> None:
+    op, value = convolution(3, 1, "SAME"), normal(1, 6, 5, 3)
+    some, every = some_rows(op, value, most, seed=4), rows(op, value)
+    positions = some_positions(len(every), most, seed=4)
+    assert len(positions) == min(most, 30)
+    assert np.array_equal(positions, np.unique(positions))
+    assert np.array_equal(some, every[positions])
+    assert np.array_equal(some_positions(30, 30, seed=4), np.arange(30))
+
+
+@pytest.mark.parametrize("per_row", [True, False])
+def test_weights_that_are_rounded_already_stay(per_row: bool) -> None:
+    """Whatever their largest integer is, and although other scales are smaller steps."""
+    random = np.random.default_rng(3)
+    z, integers = inputs(200, 30, seed=5), random.integers(-8, 8, (9, 30))
+    integers[0] = np.clip(integers[0], -3, 3)
+    integers[1] = -8
+    scale = random.uniform(0.01, 0.03, (9, 1)) if per_row else np.full((9, 1), 0.02)
+    weights = (integers * scale).astype(np.float32)
+    rounded = compensated(weights, [part_of(z)], z.mean(axis=0), "int4", per_row)
+    assert np.allclose(rounded.values, weights, rtol=1e-6)
+    assert np.allclose(rounded.mean, 0, atol=1e-6)

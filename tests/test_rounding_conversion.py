@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from click.testing import CliRunner
 
 import graph_rewrites
 from msd import tflite
-from msd.bundle import ImageSize, open_bundle
+from msd.bundle import ImageSize, Manifest, open_bundle
 from msd.calibration.generated_inputs import Calibration, record_inputs
 from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert, plan
@@ -42,6 +43,24 @@ def inputs(demo_float: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
     return folder / "calibration", list(drawn["vae_decoder"])
 
 
+@pytest.fixture(scope="module")
+def rounded(
+    inputs: tuple[Path, Runs], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[Recipe], tuple[Path, Manifest]]:
+    """`rounded(recipe)`: the decoder rounded on the calibration, a folder and its manifest; read only."""
+
+    @cache
+    def make(recipe: Recipe) -> tuple[Path, Manifest]:
+        folder = tmp_path_factory.mktemp("rounded") / recipe.name
+        return folder, convert(CHECKPOINT, folder, calibrated(recipe, inputs))
+
+    return make
+
+
+def calibrated(recipe: Recipe, inputs: tuple[Path, Runs]) -> Settings:
+    return replace(ONLY, recipe=recipe, calibration=Calibration(inputs[0]))
+
+
 def noise(reference: Path, compressed: Path, inputs: Sequence[Mapping[str, Array]]) -> float:
     """Return the squares of the decoder's errors over those of its images."""
     images = []
@@ -53,21 +72,23 @@ def noise(reference: Path, compressed: Path, inputs: Sequence[Mapping[str, Array
 
 @pytest.mark.parametrize("recipe", [find_recipe("gpu-w8"), INT4, find_recipe("cpu-w8")], ids=lambda r: r.name)
 def test_a_calibration_halves_the_error(
-    recipe: Recipe, demo_float: Path, inputs: tuple[Path, Runs], tmp_path: Path
+    recipe: Recipe,
+    demo_float: Path,
+    inputs: tuple[Path, Runs],
+    rounded: Callable[[Recipe], tuple[Path, Manifest]],
+    tmp_path: Path,
 ) -> None:
     """On other images than those it is made of, to files of the same size, and the same every time."""
-    folder, measured = inputs
+    folder, manifest = rounded(recipe)
     plain = convert(CHECKPOINT, tmp_path / "plain", replace(ONLY, recipe=recipe))
-    settings = replace(ONLY, recipe=recipe, calibration=Calibration(folder))
-    rounded = convert(CHECKPOINT, tmp_path / "rounded", settings)
-    errors = [noise(demo_float, tmp_path / name, measured) for name in ("rounded", "plain")]
+    errors = [noise(demo_float, path, inputs[1]) for path in (folder, tmp_path / "plain")]
     assert errors[0] < 0.5 * errors[1], errors
-    assert rounded.components["vae_decoder"].bytes == plain.components["vae_decoder"].bytes
-    kinds = {str(kind): kind.count for kind in rounded.ledger["vae_decoder"].weights}
+    assert manifest.components["vae_decoder"].bytes == plain.components["vae_decoder"].bytes
+    kinds = {str(kind): kind.count for kind in manifest.ledger["vae_decoder"].weights}
     assert kinds == ({"int4 gptq": 38} if recipe is INT4 else {"int8 gptq": 36, "float16": 2})
     if recipe is INT4:
-        again = convert(CHECKPOINT, tmp_path / "again", settings)
-        assert again.components["vae_decoder"].sha256 == rounded.components["vae_decoder"].sha256
+        again = convert(CHECKPOINT, tmp_path / "again", calibrated(INT4, inputs))
+        assert again.components["vae_decoder"].sha256 == manifest.components["vae_decoder"].sha256
 
 
 def test_pruned_and_refitted_weights_are_rounded(
@@ -86,12 +107,13 @@ def test_pruned_and_refitted_weights_are_rounded(
     assert lost[0] < 0.6 * lost[1], lost
 
 
-def test_two_sizes_have_the_same_integers(inputs: tuple[Path, Runs], tmp_path: Path) -> None:
+def test_two_sizes_have_the_same_integers(
+    inputs: tuple[Path, Runs], rounded: Callable[[Recipe], tuple[Path, Manifest]], tmp_path: Path
+) -> None:
     """The second size is rounded as the first is, and its weights are in the file once."""
     sizes = (ImageSize(128, 128), ImageSize(128, 192))
-    settings = replace(ONLY, recipe=INT4, sizes=sizes, calibration=Calibration(inputs[0]))
-    found = convert(CHECKPOINT, tmp_path / "both", settings)
-    alone = convert(CHECKPOINT, tmp_path / "one", replace(settings, sizes=()))
+    found = convert(CHECKPOINT, tmp_path / "both", replace(calibrated(INT4, inputs), sizes=sizes))
+    _, alone = rounded(INT4)
     added = found.components["vae_decoder"].bytes - alone.components["vae_decoder"].bytes
     assert added < 0.5 * alone.components["vae_decoder"].bytes
     graphs = tflite.read(tmp_path / "both" / "vae_decoder.tflite").graphs
@@ -105,13 +127,14 @@ def test_two_sizes_have_the_same_integers(inputs: tuple[Path, Runs], tmp_path: P
         assert np.array_equal(tensor.quant.scale, other.quant.scale)
 
 
-def test_a_calibration_decides_what_a_file_is(inputs: tuple[Path, Runs], tmp_path: Path) -> None:
+def test_a_calibration_decides_what_a_file_is(
+    inputs: tuple[Path, Runs], rounded: Callable[[Recipe], tuple[Path, Manifest]]
+) -> None:
     """The same again is done already; without it, a file would be overwritten."""
-    settings = replace(ONLY, calibration=Calibration(inputs[0]))
-    first = convert(CHECKPOINT, tmp_path / "out", settings)
-    assert convert(CHECKPOINT, tmp_path / "out", settings) == first
+    folder, first = rounded(ONLY.recipe)
+    assert convert(CHECKPOINT, folder, calibrated(ONLY.recipe, inputs)) == first
     with pytest.raises(OutputExists, match="made by another msd, or with other"):
-        convert(CHECKPOINT, tmp_path / "out", ONLY)
+        convert(CHECKPOINT, folder, ONLY)
 
 
 def test_a_folder_rounds_what_it_has_inputs_of(inputs: tuple[Path, Runs], tmp_path: Path) -> None:
@@ -143,9 +166,9 @@ def test_gptq_without_a_calibration_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [recipe]
 
 
-def test_the_manifest_says_it_once(inputs: tuple[Path, Runs], tmp_path: Path) -> None:
-    convert(CHECKPOINT, tmp_path / "out", replace(ONLY, calibration=Calibration(inputs[0])))
-    kinds = json.loads((tmp_path / "out" / "manifest.json").read_text())["ledger"]["vae_decoder"]["weights"]
+def test_the_manifest_says_it_once(rounded: Callable[[Recipe], tuple[Path, Manifest]]) -> None:
+    folder, _ = rounded(ONLY.recipe)
+    kinds = json.loads((folder / "manifest.json").read_text())["ledger"]["vae_decoder"]["weights"]
     assert kinds == [
         {"store": "int8", "algorithm": "gptq", "count": 36, "names": []},
         {

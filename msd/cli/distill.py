@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PACKAGES = "accelerate", "diffusers", "peft", "torch", "transformers"
 MOST_COUNT = 1_000_000
+INT4_RATE = 2e-5
+"""The largest rate for int4 that is worth a try (docs/distill.md)."""
 
 EXAMPLE = """\b
 Examples:
@@ -235,6 +237,12 @@ def _announce(announced: Announcement, settings: DistillationSettings) -> None:
         done = "" if stage.name in announced.missing else ", done already"
         said = "v" if stage.prediction == "v_prediction" else "noise"
         say(f"{stage.name}: {training.updates} updates of {training.batch}, predicts {said}{done}", err=True)
+    if announced.has_int4 and training.rate > INT4_RATE:
+        say(
+            f"a rate of {training.rate:g} lets int4 weights swing between two integers;"
+            " --rate 1e-5 --updates 500 did better on the demo checkpoint (docs/distill.md)",
+            err=True,
+        )
     if announced.turns_to_v:
         say("so few steps need a student that predicts v, which this checkpoint does not do yet", err=True)
     gigabytes = announced.least_bytes / 1e9

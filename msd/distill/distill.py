@@ -15,13 +15,14 @@ from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
 from msd.distill.blocks import points_of, recovery_loss
+from msd.distill.compensation import compensate_layers
 from msd.distill.consistency import consistency_loss
-from msd.distill.fake_quantization import quantize_layers, release_layers
+from msd.distill.fake_quantization import keeps_scale, quantize_layers, release_layers
 from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
 from msd.distill.passes import PointSource
 from msd.distill.recovery import RecoveryPlan, plan_recovery
-from msd.distill.refit import refit_narrow
+from msd.distill.refit import RUNS, refit_narrow, seeded_passes
 from msd.distill.result import DistilledCheckpoint, scheduler_of, write_lora, write_result
 from msd.distill.samples import PROMPTS, sample, save_losses, save_sheet
 from msd.distill.saving import says_unwritable
@@ -43,7 +44,7 @@ from msd.files.atomic import atomic_write
 from msd.pytorch.narrowing import Narrowing
 
 STUDENT = "student.safetensors"
-REFITTED = "refitted.safetensors"
+BEGUN = "begun.safetensors"
 """What a recovery begins with, kept until it ends."""
 
 FEW_STEPS = 4
@@ -66,6 +67,8 @@ class Announcement:
     least_bytes: int
     recovery: str | None = None
     """What the network that is recovered has lost, in words."""
+    has_int4: bool = False
+    """Whether weights are trained in int4, which takes a smaller rate than others."""
 
     @property
     def turns_to_v(self) -> bool:
@@ -141,6 +144,7 @@ def _announcement(
         missing=[stage.name for stage in stages if not (settings.state / stage.folder / STUDENT).exists()],
         least_bytes=least_bytes(parameters, settings.training, settings.precision),
         recovery=recovery.summary if recovery else None,
+        has_int4=recovery is not None and any(map(keeps_scale, recovery.integers.values())),
     )
 
 
@@ -210,22 +214,25 @@ class _Run:
                 loss = self._loss(stage, whole)
             run, on_progress = self._stage_run(stage), self.observer.on_progress
             if recovery:
-                if recovery.narrowing.kept:
-                    self._refit(unet, whole.unet, stage, recovery.narrowing)
-                quantize_layers(unet, recovery.integers)
+                self._begin(unet, whole.unet, stage, recovery)
             unet = train(run, unet, loss, self.accelerator, on_progress, self._sampler(stage))
             release_layers(unet)
             self._keep(unet, path)
         return Student(unet, stage.prediction)
 
-    def _refit(self, unet: Any, whole: Any, stage: DistillationStage, narrowing: Narrowing) -> None:
-        """Let a narrow network begin with refitted layers, which one process computes and keeps."""
-        path = self.settings.state / stage.folder / REFITTED
-        if self.accelerator.is_main_process and not path.exists():
+    def _begin(self, unet: Any, whole: Any, stage: DistillationStage, recovery: RecoveryPlan) -> None:
+        """Let a network begin refitted and rounded, which one process computes and keeps."""
+        path, scales = self.settings.state / stage.folder / BEGUN, {}
+        is_first = self.accelerator.is_main_process and not path.exists()
+        if is_first:
             draw = points_of(self.source, stage.steps, self.settings.goal.both_passes)
-            seed = self.settings.data.seed
+            run = seeded_passes(self.teacher, draw, self.settings.data.seed)
+            unet.to(whole.device)
             with self.accelerator.autocast(), says_no_memory(stage.name):
-                refit_narrow(unet, self.teacher, whole, narrowing, draw, seed, path.parent)
+                refit_narrow(unet, whole, recovery.narrowing, run, path.parent)
+                scales = compensate_layers(unet, recovery.integers, run, RUNS)
+        quantize_layers(unet, recovery.integers, scales)
+        if is_first:
             _save(unet, path)
         self.accelerator.wait_for_everyone()
         unet.load_state_dict(load_file(path))
@@ -279,7 +286,7 @@ class _Run:
         if self.accelerator.is_main_process:
             _save(unet, path)
             remove_states(path.parent)
-            (path.parent / REFITTED).unlink(missing_ok=True)
+            (path.parent / BEGUN).unlink(missing_ok=True)
         self.accelerator.wait_for_everyone()
 
     @property

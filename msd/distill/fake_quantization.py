@@ -20,50 +20,95 @@ AT_ONCE = 1 << 24
 """The numbers, 64 MB, up to which several clips are tried at once; a GPU idles where each is tried alone."""
 
 
-class FakeQuantization(torch.nn.Module):  # type: ignore[misc]
-    """Rounds a weight as a line of a recipe stores it; without a calibration, where that decides."""
+HALF_STEP = 0.5001
+"""How far, in steps, a weight can be from its integer if it is not clipped; a little more for rounding."""
 
-    def __init__(self, line: Line) -> None:
+
+class FakeQuantization(torch.nn.Module):  # type: ignore[misc]
+    """Rounds a weight as a line of a recipe stores it; without a calibration, where that decides.
+
+    `scale` stays what it is at first; None: it follows the weights.
+    """
+
+    def __init__(self, line: Line, scale: Any = None) -> None:
         super().__init__()
         self._line = line
+        self.register_buffer("scale", scale)
 
     def forward(self, weight: Any) -> Any:
         """Return `weight` rounded to its integers times their scale."""
-        return _Rounded.apply(weight, self._line)
+        return _Rounded.apply(weight, self._line, self.scale)
 
 
 class _Rounded(torch.autograd.Function):  # type: ignore[misc]
+    """Rounding whose gradient passes, but for weights that are clipped: no scale follows them."""
+
     @staticmethod
-    def forward(ctx: Any, weight: Any, line: Line) -> Any:
-        stored, scale = integers(weight, line)
-        rows = stored.reshape(len(scale), -1) * scale[:, None]
-        return rows.reshape(weight.shape)
+    def forward(ctx: Any, weight: Any, line: Line, kept: Any) -> Any:
+        stored, scale = integers(weight, line, kept)
+        rounded = (stored.reshape(len(scale), -1) * scale[:, None]).reshape(weight.shape)
+        ctx.clips = kept is not None
+        if ctx.clips:
+            half = _of_rows(scale, weight) * HALF_STEP
+            ctx.save_for_backward((weight - rounded).abs() <= half)
+        return rounded
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        return gradients[0], None
+        gradient = gradients[0]
+        return (torch.where(*ctx.saved_tensors, gradient, 0) if ctx.clips else gradient), None, None
 
 
-def quantize_layers(network: Any, lines: Mapping[str, Line]) -> None:
-    """Make these weights of a network, by their names, pass through the integers of their lines."""
+def keeps_scale(line: Line) -> bool:
+    """Whether the scale of a weight in training stays: where it is searched, and found again afterwards.
+
+    A search in every update would let all integers of a row jump as one weight moves.
+    """
+    return line.store == "int4" and _algorithm(line) == "mse"
+
+
+def quantize_layers(network: Any, lines: Mapping[str, Line], scales: Mapping[str, Any] | None = None) -> None:
+    """Make these weights of a network, by their names, pass through the integers of their lines.
+
+    `scales` are those to keep, where they are not what the line finds for the weights as they are.
+    """
     for name, line in lines.items():
         layer, _, weight = name.rpartition(".")
-        parametrize.register_parametrization(network.get_submodule(layer), weight, FakeQuantization(line))
+        scale = (scales or {}).get(name)
+        if scale is None and keeps_scale(line):
+            _, scale = integers(network.get_parameter(name), line)
+        fake = FakeQuantization(line, scale)
+        parametrize.register_parametrization(network.get_submodule(layer), weight, fake)
 
 
 def release_layers(network: Any) -> None:
-    """Give the layers of a network their own weights back, as they have learnt them."""
+    """Give the layers of a network their own weights back, as they have learnt them.
+
+    Those whose scale was kept get what they were rounded to, from which the encoder knows it.
+    """
     for layer in network.modules():
         if parametrize.is_parametrized(layer, "weight"):
-            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=False)
+            kept = layer.parametrizations.weight[0].scale is not None
+            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=kept)
 
 
-def integers(weight: Any, line: Line) -> tuple[Any, Any]:
-    """Return the integers that `line` stores for a weight, as floats of its shape, and float32 scales."""
+def integers(weight: Any, line: Line, scale: Any = None) -> tuple[Any, Any]:
+    """Return the integers that `line` stores for a weight, as floats of its shape, and float32 scales.
+
+    `scale` is the one to take; None: the line's algorithm finds it.
+    """
     rows = weight.detach().float().reshape(len(weight) if line.granularity == "channel" else 1, -1)
-    algorithm = PLAIN[line.store] if line.algorithm in COMPENSATED else line.algorithm
-    scale = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}[algorithm](rows, line.store)
+    if scale is None:
+        scale = ALGORITHMS[_algorithm(line)](rows, line.store)
     return _rounded(rows, scale, line.store).reshape(weight.shape), scale
+
+
+def _algorithm(line: Line) -> str:
+    return PLAIN[line.store] if line.algorithm in COMPENSATED else line.algorithm
+
+
+def _of_rows(scale: Any, weight: Any) -> Any:
+    return scale.reshape(-1, *[1] * (weight.dim() - 1))
 
 
 def _rounded(rows: Any, scale: Any, store: str) -> Any:
@@ -91,3 +136,6 @@ def _least_error(rows: Any, store: str) -> Any:
         best = torch.where(error < least, scales.gather(0, which[None])[0], best)
         least = torch.minimum(error, least)
     return best
+
+
+ALGORITHMS = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}

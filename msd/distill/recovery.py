@@ -25,8 +25,8 @@ from msd.pruning.settings import Pruning, parse_pruning
 from msd.pytorch.narrowing import Narrowing, job_of, narrowing_of
 from msd.rewrite import Rewrite, apply
 
-BEGINS = "refitted"
-"""What the student of a recovery begins as; an earlier version began with the pruned weights as they are."""
+BEGINS = "refitted, int4 compensated"
+"""What the student of a recovery begins as; earlier versions did not round, or did not refit either."""
 
 PLAIN_RECIPE = "float32"
 """The recipe beside a prune report, which does not say how weights are stored."""

@@ -29,24 +29,27 @@ Pass = Callable[[Any, int], object]
 """Passes the points of a run, counted from 0, through a U-Net."""
 
 
-def refit_narrow(
-    student: Any, teacher: Networks, whole: Any, narrowing: Narrowing, draw: Draw, seed: int, folder: Path
-) -> None:
-    """Refit a narrow U-Net's layers on points that `seed` draws; `folder` holds samples for a while.
-
-    Raises OutputUnwritable where it cannot.
-    """
+def seeded_passes(teacher: Networks, draw: Draw, seed: int) -> Pass:
+    """Return what passes points through a U-Net, which `seed` and the number of the run draw."""
 
     def run(unet: Any, number: int) -> None:
         points = draw(torch.Generator("cpu").manual_seed(seed * RUNS + number), POINTS)
         output_of(unet, points, teacher.context(points.ids))
 
-    student.to(whole.device)
+    return run
+
+
+def refit_narrow(student: Any, whole: Any, narrowing: Narrowing, run: Pass, folder: Path) -> None:
+    """Refit a narrow U-Net's layers on points that `run` passes; `folder` holds samples for a while.
+
+    Raises OutputUnwritable where it cannot.
+    """
     with raises_unwritable(folder, folder):
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.glob(f"*{SAMPLES}"):
             path.unlink()
-        refit_layers(student, whole, readers_of(narrowing, whole), run, RUNS, folder)
+        if readers := readers_of(narrowing, whole):
+            refit_layers(student, whole, readers, run, RUNS, folder)
 
 
 def readers_of(narrowing: Narrowing, whole: Any) -> list[str]:
@@ -84,7 +87,8 @@ def refit_layers(
 
 
 @contextmanager
-def _hooked(network: Any, hooks: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+def hooked(network: Any, hooks: Mapping[str, Callable[..., Any]]) -> Iterator[None]:
+    """Let functions see what modules of a network read and say, by the modules' names."""
     handles = [network.get_submodule(n).register_forward_hook(hook) for n, hook in hooks.items()]
     try:
         yield
@@ -101,7 +105,7 @@ def _outputs(network: Any, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     def keep(name: str, layer: Any, inputs: Any, output: Any) -> None:
         outputs[name] = output
 
-    with _hooked(network, {name: partial(keep, name) for name in names}):
+    with hooked(network, {name: partial(keep, name) for name in names}):
         yield outputs
 
 
@@ -110,18 +114,18 @@ def _replaced(network: Any, wanted: Mapping[str, Any], spools: Mapping[str, Spoo
     """Spool samples of layers' inputs with the outputs that are wanted of them, which take their place."""
 
     def replace(name: str, layer: Any, inputs: Any, output: Any) -> Any:
-        rows, said = _rows(layer, inputs[0]), wanted[name].to(output.dtype)
+        rows, said = rows_of(layer, inputs[0]), wanted[name].to(output.dtype)
         channels_last = said if isinstance(layer, torch.nn.Linear) else said.movedim(1, -1)
         columns = channels_last.reshape(-1, channels_last.shape[-1])
         chosen = torch.from_numpy(spools[name].positions(len(rows))).to(rows.device)
-        spools[name].add(_array(rows[chosen]), _array(columns[chosen]))
+        spools[name].add(array_of(rows[chosen]), array_of(columns[chosen]))
         return said
 
-    with _hooked(network, {name: partial(replace, name) for name in spools}):
+    with hooked(network, {name: partial(replace, name) for name in spools}):
         yield
 
 
-def _rows(layer: Any, x: Any) -> Any:
+def rows_of(layer: Any, x: Any) -> Any:
     """Return what a layer multiplies its weights by, a row for each place of its output."""
     if isinstance(layer, torch.nn.Linear):
         return x.reshape(-1, x.shape[-1])
@@ -129,15 +133,16 @@ def _rows(layer: Any, x: Any) -> Any:
     return patches.transpose(1, 2).flatten(0, 1)
 
 
-def _array(values: Any) -> Array:
+def array_of(values: Any) -> Array:
+    """Return a tensor of any device as float32."""
     array: Array = values.detach().float().cpu().numpy()
     return array
 
 
 def _refit(layer: Any, spool: Spool) -> tuple[float, float]:
     samples, outputs = spool.samples(), len(layer.weight)
-    bias = np.zeros((outputs, 1), np.float32) if layer.bias is None else _array(layer.bias).reshape(-1, 1)
-    weights = np.concatenate([_array(layer.weight).reshape(outputs, -1), bias], axis=1)
+    bias = np.zeros((outputs, 1), np.float32) if layer.bias is None else array_of(layer.bias).reshape(-1, 1)
+    weights = np.concatenate([array_of(layer.weight).reshape(outputs, -1), bias], axis=1)
     before = samples.error_of(weights)
     change, after = samples.refit(weights, layer.bias is not None)
     with torch.no_grad():

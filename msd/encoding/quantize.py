@@ -4,7 +4,8 @@ It is symmetric: real = scale · stored. int8 has the narrow range [-127, 127], 
 int4 has the full range [-8, 7]. One of these algorithms chooses the scale:
 
     min-max   the largest number of a slice becomes the largest integer
-    mse       the clip in `CLIPS` with the least squared error; the first is "min-max"
+    mse       the clip in `CLIPS` with the least squared error; the first is "min-max". Slices of int4 that
+              are multiples of one number already keep it: what was trained rounded stays as it is
     rms       a fixed fraction of the root mean square; ai-edge-quantizer calls it MSE
     gptq      on a calibration, errors compensate each other (msd/rounding); tables as "auto" without one
     auto      "gptq" with a calibration, else "min-max" for int8 and "mse" for int4
@@ -32,6 +33,12 @@ SMALLEST_BOUND = 1e-9
 
 CLIPS = np.linspace(1, 0.25, 26, dtype=np.float32)
 """The clips that "mse" tries, as fractions of the largest number."""
+
+ON_GRID = 0.02
+"""How far from an integer, in steps, a rounded weight may be: bfloat16 moves 8 steps by up to 0.016."""
+
+FEW = 64
+"""The weights of a slice that tell most slices that are not rounded."""
 
 PLAIN = {"int8": "min-max", "int4": "mse"}
 """The algorithm where there is no calibration for a better one."""
@@ -93,9 +100,10 @@ def _root_mean_square(rows: Array, store: str) -> Array:
 
 def _least_error(rows: Array, store: str) -> Array:
     whole = _min_max(rows, store)
+    grid = grid_scale(rows, store)
     best, least = whole, np.full(len(rows), np.inf)
-    for clip in CLIPS:
-        scale = np.maximum(whole * clip, np.float32(SMALLEST_BOUND / RANGES[store][1]))
+    for tried in (*(whole * clip for clip in CLIPS), np.where(grid > 0, grid, whole)):
+        scale = np.maximum(tried, np.float32(SMALLEST_BOUND / RANGES[store][1]))
         missed = _rounded(rows, scale, RANGES[store])
         missed *= scale[:, None]
         missed -= rows
@@ -103,3 +111,28 @@ def _least_error(rows: Array, store: str) -> Array:
         best = np.where(error < least, scale, best)
         least = np.minimum(error, least)
     return best
+
+
+def grid_scale(rows: Array, store: str) -> Array:
+    """Return the float32 scales of those rows (n, k) that are integers times a number; 0 for all others.
+
+    Only int4 is looked at, whose largest integer in a row is one of 8.
+    """
+    found = np.zeros(len(rows), np.float32)
+    if store != "int4":
+        return found
+    low, high = RANGES[store]
+    largest = _largest(rows)
+    for most in (high, -low, *range(high - 1, 0, -1)):
+        scale = largest / np.float32(most)
+        likely = np.flatnonzero((found == 0) & _on_grid(rows[:, :FEW], scale, high))
+        on_grid = _on_grid(rows[likely], scale[likely], high)
+        found[likely[on_grid]] = scale[likely[on_grid]]
+    return found
+
+
+def _on_grid(rows: Array, scale: Array, high: int) -> Array:
+    steps = rows / scale[:, None]
+    nearest = np.rint(steps)
+    on_grid: Array = (np.abs(steps - nearest) <= ON_GRID).all(1) & (nearest.max(axis=1, initial=0) <= high)
+    return on_grid

@@ -54,11 +54,15 @@ def some_rows(op: Op, x: Array, most: int, seed: int) -> Array:
     """Return at most `most` of those rows of a CONV_2D, at random positions in ascending order."""
     windows = _windows_of(op, x)
     count = windows.shape[0] * windows.shape[1] * windows.shape[2]
-    chosen = np.arange(count)
-    if count > most:
-        chosen = np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
-    some: Array = windows[np.unravel_index(chosen, windows.shape[:3])]
+    some: Array = windows[np.unravel_index(some_positions(count, most, seed), windows.shape[:3])]
     return some.transpose(0, 2, 3, 1).reshape(len(some), -1)
+
+
+def some_positions(count: int, most: int, seed: int) -> Array:
+    """Return at most `most` of `count` positions, random and in ascending order."""
+    if count <= most:
+        return np.arange(count)
+    return np.sort(np.random.default_rng(seed).choice(count, most, replace=False))
 
 
 def _windows_of(op: Op, x: Array) -> Array:

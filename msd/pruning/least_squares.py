@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.ir.weights import Array
+from msd.pruning.layer import some_positions
 
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 """λ, relative to the mean square of the inputs."""
@@ -150,7 +151,7 @@ class Spool:
 
     def positions(self, count: int) -> Array:
         """Return which of the `count` samples of the next run are kept: as many as a run may have."""
-        return _some(count, math.ceil(SAMPLES / self.runs), len(self.counts))
+        return some_positions(count, math.ceil(SAMPLES / self.runs), len(self.counts))
 
     def add(self, inputs: Array, outputs: Array) -> None:
         """Add a run: inputs (n, inputs) and outputs (n, outputs), or as many of them as a run may have."""
@@ -166,10 +167,3 @@ class Spool:
         both = np.fromfile(self.path, np.float32).reshape(-1, sum(self.widths))
         fitted = sum(self.counts[: self.runs - self.runs // HELD_OUT])
         return Samples(both[:, : self.widths[0]], both[:, self.widths[0] :], fitted)
-
-
-def _some(count: int, most: int, run: int) -> Array:
-    """Return at most `most` of `count` positions, ascending and random, others in each run."""
-    if count <= most:
-        return np.arange(count)
-    return np.sort(np.random.default_rng(run).choice(count, most, replace=False))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from msd.encoding.quantize import RANGES
+from msd.encoding.quantize import RANGES, grid_scale
 from msd.ir.weights import Array
 
 DAMPING = 0.01
@@ -75,11 +75,13 @@ def compensated(
     """Return `weights`, (outputs, inputs), rounded to `store`, one part of the inputs after the other.
 
     `mean`, (inputs,), are the inputs' means. The scale is the one of `CLIPS` with the least error, for each
-    output or, unless `per_row`, for the layer.
+    output or, unless `per_row`, for the layer. Weights that are rounded already stay as they are.
     """
     real = np.asarray(weights, np.float64)
     largest = np.abs(real).max(axis=1, initial=0)
     whole = np.maximum((largest if per_row else largest.max(initial=0)) / RANGES[store][1], SMALLEST_SCALE)
+    grid = grid_scale(np.asarray(weights, np.float32) if per_row else np.reshape(weights, (1, -1)), store)
+    whole = np.where(grid > 0, grid, whole)
     scales = np.asarray(np.outer(CLIPS[store], np.broadcast_to(whole, len(real))), np.float32)
     stored = np.zeros((*scales.shape, real.shape[1]), np.int8)
     losses = np.zeros(scales.shape)

@@ -3,45 +3,48 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
+from typing import TypeVar
 
 import numpy as np
 
 from msd.ir import Op
 from msd.ir.weights import Array
-from msd.pruning.layer import some_rows
 from msd.rounding.compensate import InputPart
+
+K = TypeVar("K")
 
 LARGEST = 4096
 """The most inputs whose products are kept: 134 MB in float64. Layers with more are rounded in parts."""
 
 SAMPLES = 8192
-"""About the most samples of a layer: an equal number from each run, at fixed random positions."""
+"""About the most samples of a layer: as many from each run, at fixed random positions."""
+
+PRODUCTS = 1 << 30
+"""The bytes of products of inputs in memory at once; one layer may have more: then it is alone."""
 
 AT_ONCE = 1024
 """The samples that are multiplied at once."""
 
 
 class Moments:
-    """Sums of the inputs of the convolution `op` over `runs`, and of their products within each part."""
+    """Sums of a layer's inputs, `window` positions of `channels`, and of their products within each part."""
 
-    def __init__(self, op: Op, runs: int) -> None:
-        self.op, self.each = op, math.ceil(SAMPLES / runs)
-        self.runs, self.run, self.count = runs, 0, 0
+    def __init__(self, window: int, channels: int) -> None:
+        self.count = 0
         self.waiting: list[Array] = []
-        _, height, width, channels = op.operands[1].shape
-        self.parts = _parts(height * width, channels)
-        self.sums = np.zeros(height * width * channels)
+        self.parts = _parts(window, channels)
+        self.sums = np.zeros(window * channels)
         self.products = [np.zeros((len(part), len(part))) for part in self.parts]
 
-    def add(self, value: Array) -> None:
-        """Add the layer's input in one run."""
-        self.waiting.append(some_rows(self.op, value, self.each, self.run))
-        self.run += 1
-        if self.run == self.runs or sum(map(len, self.waiting)) >= AT_ONCE:
-            self._sum(np.concatenate(self.waiting))
-            self.waiting = []
+    def add(self, samples: Array) -> None:
+        """Add samples (n, window × channels)."""
+        self.waiting.append(samples)
+        if sum(map(len, self.waiting)) >= AT_ONCE:
+            self._sum()
 
-    def _sum(self, samples: Array) -> None:
+    def _sum(self) -> None:
+        samples, self.waiting = np.concatenate(self.waiting), []
         self.count += len(samples)
         self.sums += samples.sum(axis=0, dtype=np.float64)
         for part, total in zip(self.parts, self.products, strict=True):
@@ -51,16 +54,18 @@ class Moments:
     @property
     def mean(self) -> Array:
         """The inputs' means, float64."""
+        if self.waiting:
+            self._sum()
         return self.sums / self.count
 
     def parts_of(self, centred: bool) -> list[InputPart]:
         """Return the parts with their covariances, about zero unless `centred`; the products are used up."""
-        parts = []
+        parts, mean = [], self.mean
         for part, total in zip(self.parts, self.products, strict=True):
             total /= self.count
             square = float(np.mean(np.diag(total)))
             if centred:
-                total -= np.outer(self.mean[part], self.mean[part])
+                total -= np.outer(mean[part], mean[part])
             parts.append(InputPart(part, total, square))
         self.products = []
         return parts
@@ -71,10 +76,23 @@ def has_bias(op: Op) -> bool:
     return len(op.operands) > 2 and op.operands[2].data is not None
 
 
-def moment_bytes(op: Op) -> int:
-    """Return the bytes of the products of a convolution's inputs."""
-    _, height, width, channels = op.operands[1].shape
-    return sum(8 * len(part) ** 2 for part in _parts(height * width, channels))
+def moment_bytes(window: int, channels: int) -> int:
+    """Return the bytes of the products of a layer's inputs, `window` positions of `channels`."""
+    return sum(8 * len(part) ** 2 for part in _parts(window, channels))
+
+
+def batches(bytes_of: Mapping[K, int]) -> Iterator[list[K]]:
+    """Yield layers in batches, in their order, whose products of inputs have `PRODUCTS` bytes at most."""
+    batch: list[K] = []
+    used = 0
+    for layer, size in bytes_of.items():
+        if batch and used + size > PRODUCTS:
+            yield batch
+            batch, used = [], 0
+        batch.append(layer)
+        used += size
+    if batch:
+        yield batch
 
 
 def _parts(window: int, channels: int) -> list[Array]:

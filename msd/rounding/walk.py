@@ -15,11 +15,9 @@ from msd.files.scratch import scratch_folder
 from msd.ir import Graph, Op, Tensor
 from msd.ir.split import split_graph
 from msd.ir.weights import Array
+from msd.pruning.layer import some_rows
 from msd.rounding.compensate import Rounded, compensated
-from msd.rounding.moments import Moments, has_bias, moment_bytes
-
-PRODUCTS = 1 << 30
-"""The bytes of products of inputs in memory at once; one layer may have more: then it is alone."""
+from msd.rounding.moments import SAMPLES, Moments, batches, has_bias, moment_bytes
 
 PIECES = 8
 """The fewest pieces of a network: the layers of one see the rounding of those before."""
@@ -43,34 +41,26 @@ def walk(
             for tensor, value in values.items():
                 store.add(tensor, value)
         for number, part in enumerate(parts, 1):
-            mine = [op for op in part.ops if op in layers]
-            for batch in _batches(mine):
+            mine = {op: moment_bytes(*_window(op)) for op in part.ops if op in layers}
+            for batch in batches(mine):
                 _round(part, {op: layers[op] for op in batch}, store, on_rounded)
             later = {t for rest in parts[number:] for t in rest.inputs}
             _advance(part, later, store)
 
 
-def _batches(layers: Sequence[Op]) -> Iterator[list[Op]]:
-    """Yield the layers in batches whose products of inputs fit `PRODUCTS`."""
-    batch: list[Op] = []
-    used = 0
-    for op in layers:
-        size = moment_bytes(op)
-        if batch and used + size > PRODUCTS:
-            yield batch
-            batch, used = [], 0
-        batch.append(op)
-        used += size
-    if batch:
-        yield batch
+def _window(op: Op) -> tuple[int, int]:
+    """Return the positions of a convolution's filters, and their channels."""
+    _, height, width, channels = op.operands[1].shape
+    return height * width, channels
 
 
 def _round(part: Graph, layers: Mapping[Op, Line], store: Store, on_rounded: OnRounded) -> None:
-    moments = {op: Moments(op, store.runs) for op in layers}
+    moments = {op: Moments(*_window(op)) for op in layers}
     inputs = dict.fromkeys(op.operands[0] for op in layers)
-    for values in _values(part, list(inputs), store):
+    each = math.ceil(SAMPLES / store.runs)
+    for run, values in enumerate(_values(part, list(inputs), store)):
         for op, sums in moments.items():
-            sums.add(values[op.operands[0]])
+            sums.add(some_rows(op, values[op.operands[0]], each, run))
     for op, line in layers.items():
         sums = moments.pop(op)
         weights = op.operands[1].weights.load()
