@@ -72,7 +72,9 @@ def test_layers_begin_nearer_than_the_nearest_integers(
     whole, nearest, begun = network(bias), network(bias), network(bias)
     lines = {"0.weight": INT4, "3.weight": INT4}
     quantize_layers(nearest, lines)
-    scales = compensate_layers(begun, lines, run, RUNS)
+    seen: list[tuple[int, int]] = []
+    scales = compensate_layers(begun, lines, run, RUNS, lambda *numbers: seen.append(numbers))
+    assert seen == [(1, 2), (2, 2)]
     quantize_layers(begun, lines, scales)
     assert scales.keys() == lines.keys()
     for layer in (0, 3):

@@ -7,7 +7,7 @@ ends nearer to the whole network than one from the nearest integers (docs/distil
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -25,7 +25,17 @@ CELL = 0.49
 """How far, in steps, a weight may be from its integer at first: it rounds to it, and keeps what it was."""
 
 
-def compensate_layers(network: Any, lines: Mapping[str, Line], run: Pass, runs: int) -> dict[str, Any]:
+OnLayer = Callable[[int, int], None]
+"""Called with the number of layers that are rounded, and that of all."""
+
+
+def compensate_layers(
+    network: Any,
+    lines: Mapping[str, Line],
+    run: Pass,
+    runs: int,
+    on_layer: OnLayer = lambda done, total: None,
+) -> dict[str, Any]:
     """Move weights to where they round to integers whose errors compensate; return their scales by name.
 
     These are the weights of `lines` that keep a scale in training. A layer's bias gets its mean error. All
@@ -44,6 +54,7 @@ def compensate_layers(network: Any, lines: Mapping[str, Line], run: Pass, runs: 
                 run(network, number)
         for name in batch:
             rounded[name] = _compensated(layers[name], moments.pop(name), lines[name])
+            on_layer(len(rounded), len(layers))
     return {name: _move(layers[name], found) for name, found in rounded.items()}
 
 

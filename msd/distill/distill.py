@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
 from msd.distill.blocks import points_of, recovery_loss
-from msd.distill.compensation import compensate_layers
+from msd.distill.compensation import OnLayer, compensate_layers
 from msd.distill.consistency import consistency_loss
 from msd.distill.fake_quantization import keeps_scale, quantize_layers, release_layers
 from msd.distill.networks import Networks, frozen, open_networks
@@ -83,6 +83,8 @@ class Observer:
     on_plan: Callable[[Announcement], None]
     on_source: Callable[[int, int], None]
     on_progress: Callable[[TrainingProgress], None]
+    on_layer: OnLayer = lambda done, total: None
+    """Called while int4 layers are rounded before they are trained."""
 
 
 def distill(
@@ -230,7 +232,7 @@ class _Run:
             unet.to(whole.device)
             with self.accelerator.autocast(), says_no_memory(stage.name):
                 refit_narrow(unet, whole, recovery.narrowing, run, path.parent)
-                scales = compensate_layers(unet, recovery.integers, run, RUNS)
+                scales = compensate_layers(unet, recovery.integers, run, RUNS, self.observer.on_layer)
         quantize_layers(unet, recovery.integers, scales)
         if is_first:
             _save(unet, path)
