@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 import graph_rewrites
 from msd.bundle import ImageDefaults, open_bundle
+from msd.calibration.generated_inputs import Calibration
 from msd.cli import msd
 from msd.conversion.convert import Settings, convert
 from msd.conversion.trace import traced_model
@@ -169,10 +170,33 @@ def test_the_result_converts_to_the_same_sizes_with_the_same_recipe_and_is_the_n
     assert decibels(tmp_path / "float", call, embed) > CLOSE
 
 
-def test_an_interrupted_recovery_goes_on_and_ends_as_if_it_had_not_been(
+def test_the_file_of_a_network_trained_in_int4_is_that_network(
     tmp_path: Path, checkpoint: Path, settings: DistillationSettings
 ) -> None:
-    longer = replace(settings, training=replace(settings.training, updates=22), save_every=19)
+    """With a calibration and without: the encoder finds the scales of training, nothing is rounded again."""
+    student = tmp_path / "student"
+    longer = replace(settings, goal=Goal(recover="gpu-w4"), training=replace(settings.training, updates=22))
+    distill(checkpoint, student, longer, observer())
+    asked = Settings(RULES, find_recipe("gpu-w4"), ("unet",))
+    convert(checkpoint, tmp_path / "nearest", asked)
+    convert(student, tmp_path / "plain", asked)
+    (tmp_path / "inputs" / "unet").mkdir(parents=True)
+    np.savez(tmp_path / "inputs" / "unet" / "0.npz", **inputs_of(open_bundle(tmp_path / "nearest")))
+    convert(student, tmp_path / "calibrated", replace(asked, calibration=Calibration(tmp_path / "inputs")))
+    call = network_call(open_folder(student), "unet", read_json(student, "unet/config.json"), "cpu")
+    embed = open_networks(checkpoint, "cpu").unet.time_proj
+    close = {name: decibels(tmp_path / name, call, embed) for name in ("plain", "calibrated", "nearest")}
+    assert min(close["plain"], close["calibrated"]) > 60, close
+    assert close["nearest"] < 40, close
+
+
+@pytest.mark.parametrize("stored", ["pruned int8", "gpu-w4"])
+def test_an_interrupted_recovery_goes_on_and_ends_as_if_it_had_not_been(
+    stored: str, tmp_path: Path, checkpoint: Path, recipe: Path, settings: DistillationSettings
+) -> None:
+    """int4 with the scales that it began with."""
+    goal = Goal(recover=stored if stored == "gpu-w4" else str(recipe))
+    longer = replace(settings, goal=goal, training=replace(settings.training, updates=22), save_every=19)
     distill(checkpoint, tmp_path / "whole", longer, observer())
     stopped = replace(longer, state=tmp_path / "other")
 

@@ -7,7 +7,7 @@ ends nearer to the whole network than one from the nearest integers (docs/distil
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -18,15 +18,12 @@ from msd.distill.fake_quantization import keeps_scale
 from msd.distill.refit import Pass, array_of, hooked, rows_of
 from msd.encoding.recipe import Line
 from msd.pruning.layer import some_positions
-from msd.rounding.compensate import Rounded, compensated
+from msd.rounding.compensate import Rounded
 from msd.rounding.moments import SAMPLES, Moments, batches, moment_bytes
+from msd.rounding.rounding import OnLayer
 
 CELL = 0.49
 """How far, in steps, a weight may be from its integer at first: it rounds to it, and keeps what it was."""
-
-
-OnLayer = Callable[[int, int], None]
-"""Called with the number of layers that are rounded, and that of all."""
 
 
 def compensate_layers(
@@ -42,18 +39,19 @@ def compensate_layers(
     layers are rounded on what they read in `runs` passes of the network as it is.
     """
     layers = {n: network.get_submodule(n.removesuffix(".weight")) for n in lines if keeps_scale(lines[n])}
-    rounded: dict[str, Rounded] = {}
+    rounded, each = dict[str, Rounded](), math.ceil(SAMPLES / runs)
     for batch in batches({name: moment_bytes(1, _inputs(layer)) for name, layer in layers.items()}):
         moments = {name: Moments(1, _inputs(layers[name])) for name in batch}
         for number in range(runs):
             observers = {
-                name.removesuffix(".weight"): partial(_observe, sums, math.ceil(SAMPLES / runs), number)
+                name.removesuffix(".weight"): partial(_observe, sums, each, number)
                 for name, sums in moments.items()
             }
             with torch.no_grad(), hooked(network, observers):
                 run(network, number)
         for name in batch:
-            rounded[name] = _compensated(layers[name], moments.pop(name), lines[name])
+            weights, takes_mean = array_of(layers[name].weight), layers[name].bias is not None
+            rounded[name] = moments.pop(name).rounded(weights, lines[name], takes_mean)
             on_layer(len(rounded), len(layers))
     return {name: _move(layers[name], found) for name, found in rounded.items()}
 
@@ -65,13 +63,6 @@ def _inputs(layer: Any) -> int:
 def _observe(sums: Moments, most: int, number: int, layer: Any, inputs: Any, output: Any) -> None:
     rows = rows_of(layer, inputs[0])
     sums.add(array_of(rows[torch.from_numpy(some_positions(len(rows), most, number)).to(rows.device)]))
-
-
-def _compensated(layer: Any, sums: Moments, line: Line) -> Rounded:
-    has_bias, weights = layer.bias is not None, array_of(layer.weight).reshape(len(layer.weight), -1)
-    mean = sums.mean if has_bias else np.zeros_like(sums.mean)
-    parts = sums.parts_of(centred=has_bias)
-    return compensated(weights, parts, mean, line.store, line.granularity == "channel")
 
 
 def _move(layer: Any, rounded: Rounded) -> Any:

@@ -15,9 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
 from msd.distill.blocks import points_of, recovery_loss
-from msd.distill.compensation import OnLayer, compensate_layers
+from msd.distill.compensation import compensate_layers
 from msd.distill.consistency import consistency_loss
-from msd.distill.fake_quantization import keeps_scale, quantize_layers, release_layers
+from msd.distill.fake_quantization import quantize_layers, release_layers
 from msd.distill.networks import Networks, frozen, open_networks
 from msd.distill.objectives import Loss, guidance_loss, halving_loss
 from msd.distill.passes import PointSource
@@ -42,6 +42,7 @@ from msd.distill.training import (
 from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
 from msd.pytorch.narrowing import Narrowing
+from msd.rounding.rounding import OnLayer
 
 STUDENT = "student.safetensors"
 BEGUN = "begun.safetensors"
@@ -146,7 +147,7 @@ def _announcement(
         missing=[stage.name for stage in stages if not (settings.state / stage.folder / STUDENT).exists()],
         least_bytes=least_bytes(parameters, settings.training, settings.precision),
         recovery=recovery.summary if recovery else None,
-        has_int4=recovery is not None and any(map(keeps_scale, recovery.integers.values())),
+        has_int4=recovery is not None and recovery.has_int4,
     )
 
 
@@ -224,6 +225,9 @@ class _Run:
 
     def _begin(self, unet: Any, whole: Any, stage: DistillationStage, recovery: RecoveryPlan) -> None:
         """Let a network begin refitted and rounded, which one process computes and keeps."""
+        if not recovery.narrowing.kept and not recovery.has_int4:
+            quantize_layers(unet, recovery.integers)
+            return
         path, scales = self.settings.state / stage.folder / BEGUN, {}
         is_first = self.accelerator.is_main_process and not path.exists()
         if is_first:

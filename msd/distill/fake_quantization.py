@@ -13,12 +13,11 @@ from typing import Any
 import torch
 from torch.nn.utils import parametrize
 
-from msd.encoding.quantize import CLIPS, COMPENSATED, PLAIN, RANGES, RMS_STEP, SMALLEST_BOUND
+from msd.encoding.quantize import CLIPS, RANGES, RMS_STEP, SMALLEST_BOUND, plain_algorithm
 from msd.encoding.recipe import Line
 
 AT_ONCE = 1 << 24
 """The numbers, 64 MB, up to which several clips are tried at once; a GPU idles where each is tried alone."""
-
 
 HALF_STEP = 0.5001
 """How far, in steps, a weight can be from its integer if it is not clipped; a little more for rounding."""
@@ -64,7 +63,7 @@ def keeps_scale(line: Line) -> bool:
 
     A search in every update would let all integers of a row jump as one weight moves.
     """
-    return line.store == "int4" and _algorithm(line) == "mse"
+    return line.store == "int4" and plain_algorithm(line.store, line.algorithm) == "mse"
 
 
 def quantize_layers(network: Any, lines: Mapping[str, Line], scales: Mapping[str, Any] | None = None) -> None:
@@ -99,12 +98,8 @@ def integers(weight: Any, line: Line, scale: Any = None) -> tuple[Any, Any]:
     """
     rows = weight.detach().float().reshape(len(weight) if line.granularity == "channel" else 1, -1)
     if scale is None:
-        scale = ALGORITHMS[_algorithm(line)](rows, line.store)
+        scale = ALGORITHMS[plain_algorithm(line.store, line.algorithm)](rows, line.store)
     return _rounded(rows, scale, line.store).reshape(weight.shape), scale
-
-
-def _algorithm(line: Line) -> str:
-    return PLAIN[line.store] if line.algorithm in COMPENSATED else line.algorithm
 
 
 def _of_rows(scale: Any, weight: Any) -> Any:

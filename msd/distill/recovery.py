@@ -10,6 +10,7 @@ from typing import Any
 
 from msd.conversion.settings import Settings
 from msd.conversion.trace import traced_model
+from msd.distill.fake_quantization import keeps_scale
 from msd.distill.networks import Networks
 from msd.encoding.encode import lines_of, stored_bytes
 from msd.encoding.recipe import INTEGERS, Line, Recipe, find_recipe
@@ -39,6 +40,11 @@ class RecoveryPlan:
     record: ComponentPruning | None
     narrowing: Narrowing
     integers: Mapping[str, Line]
+
+    @property
+    def has_int4(self) -> bool:
+        """Whether weights are trained in int4 with scales that stay."""
+        return any(map(keeps_scale, self.integers.values()))
 
     @property
     def key(self) -> str:

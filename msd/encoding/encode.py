@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from msd.encoding.quantize import COMPENSATED, PLAIN, Encode, encoder
+from msd.encoding.quantize import COMPENSATED, Encode, encoder, plain_algorithm
 from msd.encoding.recipe import BITS, FILTERS, INTEGERS, Line, Recipe
 from msd.encoding.trunk import trunk
 from msd.errors import BadConfig
@@ -89,9 +89,9 @@ def _algorithm(line: Line, is_rounded: bool) -> str:
     """Return the algorithm that rounded weights in the end; empty for floats."""
     if line.store not in INTEGERS:
         return ""
-    if line.algorithm in COMPENSATED:
-        return "gptq" if is_rounded else PLAIN[line.store]
-    return line.algorithm
+    if is_rounded and line.algorithm in COMPENSATED:
+        return "gptq"
+    return plain_algorithm(line.store, line.algorithm)
 
 
 def lines_of(graph: Graph, recipe: Recipe, component: str) -> tuple[dict[Tensor, Line], frozenset[int]]:

@@ -50,6 +50,11 @@ Encode = Callable[[Weights], tuple[Array, Array]]
 """Returns the stored values of weights, and their scales."""
 
 
+def plain_algorithm(store: str, algorithm: str) -> str:
+    """Return the algorithm that rounds where no calibration decides: "min-max", "mse" or "rms"."""
+    return PLAIN[store] if algorithm in COMPENSATED else algorithm
+
+
 @cache
 def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max") -> Encode:
     """Return the function that maps weights of any float dtype to (int8 values, float32 scales).
@@ -57,7 +62,7 @@ def encoder(store: str, granularity: str = "channel", algorithm: str = "min-max"
     int4 values are int8 too, within [-8, 7]; the writer packs two in a byte. `granularity` "channel" gives a
     scale for each slice of axis 0, "tensor" a single one. The same arguments return the same function.
     """
-    algorithm = PLAIN[store] if algorithm in COMPENSATED else algorithm
+    algorithm = plain_algorithm(store, algorithm)
     scales = {"min-max": _min_max, "mse": _least_error, "rms": _root_mean_square}[algorithm]
 
     def encode(weights: Weights) -> tuple[Array, Array]:
@@ -101,8 +106,9 @@ def _root_mean_square(rows: Array, store: str) -> Array:
 def _least_error(rows: Array, store: str) -> Array:
     whole = _min_max(rows, store)
     grid = grid_scale(rows, store)
+    kept = [np.where(grid > 0, grid, whole)] if grid.any() else []
     best, least = whole, np.full(len(rows), np.inf)
-    for tried in (*(whole * clip for clip in CLIPS), np.where(grid > 0, grid, whole)):
+    for tried in (*(whole * clip for clip in CLIPS), *kept):
         scale = np.maximum(tried, np.float32(SMALLEST_BOUND / RANGES[store][1]))
         missed = _rounded(rows, scale, RANGES[store])
         missed *= scale[:, None]

@@ -8,9 +8,10 @@ from typing import TypeVar
 
 import numpy as np
 
+from msd.encoding.recipe import Line
 from msd.ir import Op
 from msd.ir.weights import Array
-from msd.rounding.compensate import InputPart
+from msd.rounding.compensate import InputPart, Rounded, compensated
 
 K = TypeVar("K")
 
@@ -69,6 +70,16 @@ class Moments:
             parts.append(InputPart(part, total, square))
         self.products = []
         return parts
+
+    def rounded(self, weights: Array, line: Line, takes_mean: bool) -> Rounded:
+        """Return a layer's weights (outputs, …) rounded as `line` stores them; the products are used up.
+
+        `takes_mean` says whether a bias takes the mean error.
+        """
+        parts = self.parts_of(centred=takes_mean)
+        mean = self.mean if takes_mean else np.zeros_like(self.mean)
+        rows = weights.reshape(len(weights), -1)
+        return compensated(rows, parts, mean, line.store, line.granularity == "channel")
 
 
 def has_bias(op: Op) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-import numpy as np
-
 from msd.calibration.activations import PIECE, by_tensor
 from msd.calibration.inputs import Runs
 from msd.calibration.store import Store, running
@@ -16,7 +14,7 @@ from msd.ir import Graph, Op, Tensor
 from msd.ir.split import split_graph
 from msd.ir.weights import Array
 from msd.pruning.layer import some_rows
-from msd.rounding.compensate import Rounded, compensated
+from msd.rounding.compensate import Rounded
 from msd.rounding.moments import SAMPLES, Moments, batches, has_bias, moment_bytes
 
 PIECES = 8
@@ -62,16 +60,8 @@ def _round(part: Graph, layers: Mapping[Op, Line], store: Store, on_rounded: OnR
         for op, sums in moments.items():
             sums.add(some_rows(op, values[op.operands[0]], each, run))
     for op, line in layers.items():
-        sums = moments.pop(op)
         weights = op.operands[1].weights.load()
-        rounded = compensated(
-            weights.reshape(len(weights), -1),
-            sums.parts_of(centred=has_bias(op)),
-            sums.mean if has_bias(op) else np.zeros_like(sums.mean),
-            line.store,
-            line.granularity == "channel",
-        )
-        on_rounded(op, rounded)
+        on_rounded(op, moments.pop(op).rounded(weights, line, takes_mean=has_bias(op)))
 
 
 def _advance(part: Graph, later: set[Tensor], store: Store) -> None:
