@@ -24,7 +24,9 @@ WEBGPU = [
     "--use-webgpu-adapter=swiftshader",
     "--enable-features=Vulkan",
     "--ignore-gpu-blocklist",
+    "--enable-dawn-features=disable_workgroup_init",
 ]
+"""SwiftShader takes six times as long to compile pipelines that begin with clearing workgroup memory."""
 
 
 def chromium() -> str:
