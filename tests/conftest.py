@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -27,6 +28,8 @@ from tests.stand_in import write_bundle
 
 THREADS = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 """How many threads torch and TensorFlow use; read when they are imported."""
+SELDOM = 100_000, 20, 20
+"""Collections of garbage are rare: each looks at all that torch and TensorFlow hold, a seventh of the time."""
 GOLDEN = Path(__file__).parent / "golden"
 
 # Tests never time anything: a machine may be busy.
@@ -52,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--update-costs") and not is_worker(config):
         config.pluginmanager.register(Stopwatch())
     if is_worker(config):
+        gc.set_threshold(*SELDOM)
         cores = (os.cpu_count() or 1) // int(os.environ["PYTEST_XDIST_WORKER_COUNT"])
         for name in THREADS:
             os.environ.setdefault(name, str(max(1, cores)))
