@@ -29,7 +29,7 @@ from tests.stand_in import write_bundle
 THREADS = "OMP_NUM_THREADS", "TF_NUM_INTRAOP_THREADS"
 """How many threads torch and TensorFlow use; read when they are imported."""
 SELDOM = 100_000, 20, 20
-"""Collections of garbage are rare: each looks at all that torch and TensorFlow hold, a seventh of the time."""
+"""Garbage is collected rarely: each collection looks at all that torch and TensorFlow hold."""
 GOLDEN = Path(__file__).parent / "golden"
 
 # Tests never time anything: a machine may be busy.
