@@ -1,6 +1,6 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 PROMPT ?= two red circles on the left over a striped blue background
-PYTEST ?= -n 2 --dist loadfile --no-loadscope-reorder
+PYTEST ?= -n 3 --dist loadfile --no-loadscope-reorder
 BIN := .venv/bin
 
 .PHONY: help setup demo test check regress oracle golden structures fuzz bench-convert bench-report bench-compression bench-demo bench-startup bench-kernels bench-distill

@@ -1,6 +1,6 @@
 """How long each test file takes, so that the longest begin first and all workers finish together.
 
-    make test PYTEST="-n 2 --dist loadfile --no-loadscope-reorder --update-costs"
+    make test PYTEST="-n 3 --dist loadfile --no-loadscope-reorder --update-costs"
 
 measures it again: on a quiet machine, and with all tests, because it writes the whole table.
 """
