@@ -34,8 +34,9 @@ SMALLEST_BOUND = 1e-9
 CLIPS = np.linspace(1, 0.25, 26, dtype=np.float32)
 """The clips that "mse" tries, as fractions of the largest number."""
 
-ON_GRID = 0.02
-"""How far from an integer, in steps, a rounded weight may be: bfloat16 moves 8 steps by up to 0.016."""
+ON_GRID = 0.055
+"""How far from an integer, in steps, a rounded weight may be: bfloat16 moves 7 steps by up to 7/256, and the
+largest weight, by which steps are counted, as much."""
 
 FEW = 64
 """The weights of a slice that tell most slices that are not rounded."""
