@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.cli.options import DAY, LateChoice, Number
+from msd.cli.options import DAY, Decorated, LateChoice, Number
 from msd.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -55,6 +55,11 @@ GENERATING = BackendChoice(generating=True)
 
 MEASURING = BackendChoice(generating=False)
 """All backends: each can be measured."""
+
+
+def generating_backend(help: str = "Where the networks run.") -> Callable[[Decorated], Decorated]:
+    """Return --backend, one that can generate images."""
+    return click.option("--backend", type=GENERATING, default="cpu", show_default=True, help=help)
 
 
 def options_of_backends(command: Callable[..., Any]) -> Callable[..., Any]:

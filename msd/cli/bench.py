@@ -17,7 +17,7 @@ from msd.bounds import MOST_STEPS
 from msd.cli import options
 from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backends
 from msd.cli.command import CHECK_FAILED, Command, Failure, console
-from msd.cli.options import FILE, FOLDER
+from msd.cli.options import FOLDER
 from msd.cli.plain import escape, say_json
 from msd.cli.progress import benchmark_progress
 from msd.files.targets import require_writable
@@ -53,13 +53,7 @@ Examples:
     default=["litert-cpu"],
     help="Where to run; may be given several times.  [default: litert-cpu]",
 )
-@click.option(
-    "--component",
-    "components",
-    type=options.FILE_NAME,
-    multiple=True,
-    help="Measure only this one; may be repeated.",
-)
+@options.files()
 @options.steps(help="Denoising steps of an image.")
 @click.option(
     "--draw",
@@ -68,20 +62,9 @@ Examples:
     show_default=True,
     help="Steps of an image that the pipeline generates; 0: none.",
 )
-@click.option(
-    "--precision",
-    type=click.Choice(["fp32", "fp16"]),
-    default="fp32",
-    show_default=True,
-    help="Precision of a GPU's arithmetic.",
-)
-@click.option("--threads", type=options.THREADS, show_default="one per core", help="Threads on the CPU.")
-@click.option(
-    "--float-weights/--dynamic-range",
-    default=True,
-    show_default=True,
-    help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits.",
-)
+@options.precision()
+@options.threads()
+@options.float_weights()
 @click.option(
     "--execution",
     type=click.Choice(EXECUTIONS),
@@ -138,8 +121,7 @@ Examples:
 @click.option(
     "--verify/--no-verify", default=True, show_default=True, help="Check each file's SHA-256 first."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of tables.")
-@click.option("-o", "--output", type=FILE, help="Write JSON to this file, or tables where it ends in .md.")
+@options.tables
 @options.force("Replace the output file.")
 def bench(
     bundle: Path,

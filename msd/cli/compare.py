@@ -10,7 +10,7 @@ import click
 
 from msd.bounds import MOST_GUIDANCE, MOST_PROMPTS
 from msd.cli import options
-from msd.cli.backend_choice import GENERATING
+from msd.cli.backend_choice import generating_backend
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.generate_options import known_scheduler
 from msd.cli.options import FILE, FOLDER
@@ -70,9 +70,7 @@ def _side(letter: str) -> Callable[[Any], Any]:
 )
 @_side("a")
 @_side("b")
-@click.option(
-    "--backend", type=GENERATING, default="cpu", show_default=True, help="Where converted files run."
-)
+@generating_backend("Where converted files run.")
 @click.option(
     "--batch",
     type=click.IntRange(1, MOST_BATCH),

@@ -52,7 +52,7 @@ def load_export_report(path: Path | None) -> Report | None:
     metavar="GB",
     help="Deliver only to phones sold with at least this much memory.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
+@options.json_files()
 def export_android(
     bundle: Path,
     output: Path,

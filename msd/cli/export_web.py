@@ -48,7 +48,7 @@ Examples:
     show_default=True,
     help="Run each network once on the CPU, so that the page can compare a device's numbers with it.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
+@options.json_files()
 def export_web(
     bundle: Path,
     output: Path,

@@ -10,7 +10,7 @@ import click
 
 from msd.bounds import MOST_IMAGES, MOST_PROMPT
 from msd.cli import options
-from msd.cli.backend_choice import GENERATING
+from msd.cli.backend_choice import generating_backend
 from msd.cli.options import FILE
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     MakeRequests: TypeAlias = Callable[[Bundle], list[Request]]
     """Returns the requests for images of a bundle."""
 
-PRECISIONS = click.Choice(["fp32", "fp16"])
 SYNTAXES = click.Choice(["plain", "weights"])
 EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
@@ -119,23 +118,10 @@ pipeline_options = options.gathered(
     "settings",
     dict,
     options.scheduler(known_scheduler),
-    click.option(
-        "--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run."
-    ),
-    click.option(
-        "--precision",
-        type=PRECISIONS,
-        default="fp32",
-        show_default=True,
-        help="Precision of a GPU's arithmetic.",
-    ),
-    click.option("--threads", type=options.THREADS, show_default="one per core", help="Threads on the CPU."),
-    click.option(
-        "--float-weights/--dynamic-range",
-        default=True,
-        show_default=True,
-        help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits.",
-    ),
+    generating_backend(),
+    options.precision(),
+    options.threads(),
+    options.float_weights(),
     click.option(
         "--execution",
         type=EXECUTIONS,

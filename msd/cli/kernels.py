@@ -38,13 +38,7 @@ Examples:
 
 @click.command(cls=Command, epilog=EXAMPLE)
 @click.argument("bundle", metavar="BUNDLE|FILE.tflite", type=NamedPath(path_type=Path))
-@click.option(
-    "--component",
-    "components",
-    type=options.FILE_NAME,
-    multiple=True,
-    help="Measure only this one; may be repeated.",
-)
+@options.files()
 @click.option(
     "--precision",
     type=click.Choice(["fp16", "fp32"]),
@@ -69,8 +63,7 @@ Examples:
 @options.size("The size of the images")
 @click.option("--page", type=FILE, metavar="FILE.html", help="Write a page with a flame chart.")
 @click.option("--trace", type=FILE, metavar="FILE.json", help="Write a trace for Chrome or Perfetto.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of tables.")
-@click.option("-o", "--output", type=FILE, help="Write JSON to this file, or tables where it ends in .md.")
+@options.tables
 @options.force("Replace existing files.")
 def kernels(
     bundle: Path,

@@ -218,6 +218,51 @@ def threads() -> Callable[[Decorated], Decorated]:
     return click.option("--threads", type=THREADS, show_default="one per core", help="Threads on the CPU.")
 
 
+def files() -> Callable[[Decorated], Decorated]:
+    """Return --component, the files to measure; by default all."""
+    return click.option(
+        "--component",
+        "components",
+        type=FILE_NAME,
+        multiple=True,
+        help="Measure only this one; may be repeated.",
+    )
+
+
+def precision() -> Callable[[Decorated], Decorated]:
+    """Return --precision, fp32 or fp16."""
+    return click.option(
+        "--precision",
+        type=click.Choice(["fp32", "fp16"]),
+        default="fp32",
+        show_default=True,
+        help="Precision of a GPU's arithmetic.",
+    )
+
+
+def float_weights() -> Callable[[Decorated], Decorated]:
+    """Return --float-weights and --dynamic-range, how a CPU computes with integers."""
+    return click.option(
+        "--float-weights/--dynamic-range",
+        default=True,
+        show_default=True,
+        help="CPU, int8 weights: float arithmetic, as on a GPU, or faster with inputs rounded to 8 bits.",
+    )
+
+
+def json_files() -> Callable[[Decorated], Decorated]:
+    """Return --json, which prints for programs what was written."""
+    return click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
+
+
+tables = together(
+    click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of tables."),
+    click.option(
+        "-o", "--output", type=FILE, help="Write JSON to this file, or tables where it ends in .md."
+    ),
+)
+"""The options of a command that prints tables."""
+
 calibration = together(
     click.option(
         "--calibration",

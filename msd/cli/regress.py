@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 import click
 
 from msd.cli import options
-from msd.cli.backend_choice import GENERATING
+from msd.cli.backend_choice import generating_backend
 from msd.cli.command import CHECK_FAILED, Command, console
-from msd.cli.generate_options import PRECISIONS
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import step_progress
@@ -42,10 +41,8 @@ Examples:
 @click.option("-o", "--output", type=FOLDER, help="Write index.html, result.json and the new images here.")
 @click.option("--junit", type=FILE, metavar="FILE.xml", help="Write the result as JUnit XML.")
 @click.option("--update", is_flag=True, help="Replace the goldens by the new images, and print the changes.")
-@click.option("--backend", type=GENERATING, default="cpu", show_default=True, help="Where the networks run.")
-@click.option(
-    "--precision", type=PRECISIONS, default="fp32", show_default=True, help="Precision of a GPU's arithmetic."
-)
+@generating_backend()
+@options.precision()
 @options.threads()
 @options.json_result()
 @options.force("Replace an earlier report.")
