@@ -2,7 +2,7 @@
 
     python scripts/export_litert_torch.py OUTPUT.tflite [--device-type cpu|gpu]
 
-Needs an environment of its own with litert-torch (0.10.0) and 16 GB of memory. The signature
+Needs an environment of its own with litert-torch 0.10.0, tensorflow-cpu, and 16 GB of memory. The signature
 and its inputs follow litert_torch/generative/examples/stable_diffusion/convert_to_tflite.py: batch 2, 64x64
 latents. On "gpu" group normalisations become composites (`odml.group_norm`), on "cpu" they are
 decomposed. `scripts/full_size_structures.py strip` makes a structure of the file.
