@@ -10,7 +10,6 @@ of a prompt, comes on top. Each conversion is a process of its own.
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -70,7 +69,7 @@ def measure(source: Path, recipe: str, runs: int, folder: Path) -> dict[str, Any
 def convert(source: Path, out: Path, recipe: str, *options: str) -> dict[str, Any]:
     """Convert the U-Net into `out`; returns what that cost."""
     chosen: Sequence[str] = "--component", "unet", "--recipe", recipe, "--force", *options
-    return asdict(measured([*CONVERT, source, "-o", out, *chosen], dict(os.environ)))
+    return asdict(measured([*CONVERT, source, "-o", out, *chosen]))
 
 
 def write_inputs(model: Path, folder: Path, runs: int) -> None:

@@ -53,7 +53,7 @@ Examples:
     default=["litert-cpu"],
     help="Where to run; may be given several times.  [default: litert-cpu]",
 )
-@options.files()
+@options.components(options.FILE_NAME)
 @options.steps(help="Denoising steps of an image.")
 @click.option(
     "--draw",

@@ -38,7 +38,7 @@ Examples:
 
 @click.command(cls=Command, epilog=EXAMPLE)
 @click.argument("bundle", metavar="BUNDLE|FILE.tflite", type=NamedPath(path_type=Path))
-@options.files()
+@options.components(options.FILE_NAME)
 @click.option(
     "--precision",
     type=click.Choice(["fp16", "fp32"]),

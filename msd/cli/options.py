@@ -162,12 +162,12 @@ def output_folder() -> Callable[[Decorated], Decorated]:
     return click.option("-o", "--output", type=FOLDER, required=True, help="The folder to write.")
 
 
-def components() -> Callable[[Decorated], Decorated]:
-    """Return --component, the networks to measure; by default all."""
+def components(names: LateChoice = COMPONENT) -> Callable[[Decorated], Decorated]:
+    """Return --component, which of `names` to measure; by default all."""
     return click.option(
         "--component",
         "components",
-        type=COMPONENT,
+        type=names,
         multiple=True,
         help="Measure only this one; may be repeated.",
     )
@@ -216,17 +216,6 @@ def force(help: str) -> Callable[[Decorated], Decorated]:
 def threads() -> Callable[[Decorated], Decorated]:
     """Return --threads, the number of threads on the CPU."""
     return click.option("--threads", type=THREADS, show_default="one per core", help="Threads on the CPU.")
-
-
-def files() -> Callable[[Decorated], Decorated]:
-    """Return --component, the files to measure; by default all."""
-    return click.option(
-        "--component",
-        "components",
-        type=FILE_NAME,
-        multiple=True,
-        help="Measure only this one; may be repeated.",
-    )
 
 
 def precision() -> Callable[[Decorated], Decorated]:
