@@ -97,8 +97,13 @@ def recorders(monkeypatch: pytest.MonkeyPatch) -> list[RecorderOnCpu]:
 
 @pytest.mark.parametrize(
     "goal",
-    [Goal(ScaleRange(3, 3), 10), Goal(ScaleRange(2, 14), 4, lcm=True), Goal(recover="gpu-w8")],
-    ids=["fewer steps", "latent consistency of a range", "recovery"],
+    [
+        Goal(ScaleRange(3, 3), 10),
+        Goal(ScaleRange(2, 14), 4, lcm=True),
+        Goal(recover="gpu-w8"),
+        Goal(recover="gpu-w4"),
+    ],
+    ids=["fewer steps", "latent consistency of a range", "recovery", "recovery of int4"],
 )
 def test_recorded_updates_give_the_same_weights(
     tmp_path: Path,

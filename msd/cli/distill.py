@@ -241,7 +241,7 @@ def _announce(announced: Announcement, settings: DistillationSettings) -> None:
     if announced.has_int4 and training.rate > INT4_RATE:
         say(
             f"a rate of {training.rate:g} lets int4 weights swing between two integers;"
-            " --rate 1e-5 --updates 500 did better on the demo checkpoint (docs/distill.md)",
+            " --rate 1e-5 did better on the demo checkpoint (docs/distill.md)",
             err=True,
         )
     if announced.turns_to_v:

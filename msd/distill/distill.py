@@ -14,7 +14,7 @@ from accelerate import Accelerator, InitProcessGroupKwargs, PartialState
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
-from msd.distill.blocks import points_of, recovery_loss
+from msd.distill.blocks import points_of, recovery_loss, step_loss
 from msd.distill.compensation import compensate_layers
 from msd.distill.consistency import consistency_loss
 from msd.distill.fake_quantization import quantize_layers, release_layers
@@ -237,7 +237,7 @@ class _Run:
             with self.accelerator.autocast(), says_no_memory(stage.name):
                 refit_narrow(unet, whole, recovery.narrowing, run, path.parent)
                 scales = compensate_layers(unet, recovery.integers, run, RUNS, self.observer.on_layer)
-        quantize_layers(unet, recovery.integers, scales)
+        quantize_layers(unet, recovery.integers, scales, self.settings.training.updates)
         if is_first:
             _save(unet, path)
         self.accelerator.wait_for_everyone()
@@ -257,10 +257,17 @@ class _Run:
         if stage.objective == "consistency":
             return consistency_loss(self.teacher, self.source, stage.prediction)
         if stage.objective == "recovery":
-            draw = points_of(self.source, stage.steps, self.settings.goal.both_passes)
-            return recovery_loss(self.teacher, before.unet, draw)
+            return self._recovery_loss(stage, before)
         assert stage.steps is not None
         return halving_loss(self.teacher, before, self.source, stage.steps, stage.prediction)
+
+    def _recovery_loss(self, stage: DistillationStage, before: Student) -> Loss:
+        goal = self.settings.goal
+        if self.recovery and self.recovery.has_int4:
+            steps = stage.steps or len(self.source.timesteps) - 1
+            guidance = goal.usual.guidance if goal.both_passes else 1.0
+            return step_loss(self.teacher, before, self.source, steps, guidance)
+        return recovery_loss(self.teacher, before.unet, points_of(self.source, stage.steps, goal.both_passes))
 
     def _stage_run(self, stage: DistillationStage) -> StageRun:
         settings = self.settings

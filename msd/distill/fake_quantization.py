@@ -7,12 +7,13 @@ arXiv 1712.05877).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch.nn.utils import parametrize
 
+from msd.distill.swings import Swings
 from msd.encoding.quantize import CLIPS, RANGES, RMS_STEP, SMALLEST_BOUND, plain_algorithm
 from msd.encoding.recipe import Line
 
@@ -26,36 +27,46 @@ HALF_STEP = 0.5001
 class FakeQuantization(torch.nn.Module):  # type: ignore[misc]
     """Rounds a weight as a line of a recipe stores it; without a calibration, where that decides.
 
-    `scale` stays what it is at first; None: it follows the weights.
+    `scale` stays what it is at first; None: it follows the weights. `swings` holds integers still.
     """
 
-    def __init__(self, line: Line, scale: Any = None) -> None:
+    def __init__(self, line: Line, scale: Any = None, swings: Swings | None = None) -> None:
         super().__init__()
         self._line = line
         self.register_buffer("scale", scale)
+        self.swings = swings
 
     def forward(self, weight: Any) -> Any:
         """Return `weight` rounded to its integers times their scale."""
-        return _Rounded.apply(weight, self._line, self.scale)
+        return _Rounded.apply(weight, self._line, self.scale, self.swings)
+
+    def settle(self, weight: Any) -> None:
+        """Count how the integers of `weight` swing, after an update."""
+        if self.swings is not None:
+            self.swings.add(integers(weight, self._line, self.scale)[0])
 
 
 class _Rounded(torch.autograd.Function):  # type: ignore[misc]
-    """Rounding whose gradient passes, but for weights that are clipped: no scale follows them."""
+    """Rounding whose gradient passes, but for weights that are held or clipped: no scale follows them."""
 
     @staticmethod
-    def forward(ctx: Any, weight: Any, line: Line, kept: Any) -> Any:
+    def forward(ctx: Any, weight: Any, line: Line, kept: Any, swings: Swings | None) -> Any:
         stored, scale = integers(weight, line, kept)
+        if swings is not None:
+            stored = swings.hold(stored)
         rounded = (stored.reshape(len(scale), -1) * scale[:, None]).reshape(weight.shape)
         ctx.clips = kept is not None
         if ctx.clips:
             half = _of_rows(scale, weight) * HALF_STEP
-            ctx.save_for_backward((weight - rounded).abs() <= half)
+            moves = (weight - rounded).abs() <= half
+            ctx.save_for_backward(moves if swings is None else moves & ~swings.is_held)
         return rounded
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
         gradient = gradients[0]
-        return (torch.where(*ctx.saved_tensors, gradient, 0) if ctx.clips else gradient), None, None
+        passed = torch.where(*ctx.saved_tensors, gradient, 0) if ctx.clips else gradient
+        return passed, None, None, None
 
 
 def keeps_scale(line: Line) -> bool:
@@ -66,18 +77,32 @@ def keeps_scale(line: Line) -> bool:
     return line.store == "int4" and plain_algorithm(line.store, line.algorithm) == "mse"
 
 
-def quantize_layers(network: Any, lines: Mapping[str, Line], scales: Mapping[str, Any] | None = None) -> None:
+def quantize_layers(
+    network: Any,
+    lines: Mapping[str, Line],
+    scales: Mapping[str, Any] | None = None,
+    updates: int | None = None,
+) -> None:
     """Make these weights of a network, by their names, pass through the integers of their lines.
 
-    `scales` are those to keep, where they are not what the line finds for the weights as they are.
+    `scales` are those to keep, where they are not what the line finds for the weights as they are. In a
+    training of so many `updates`, integers with such scales are held still where they swing.
     """
     for name, line in lines.items():
         layer, _, weight = name.rpartition(".")
-        scale = (scales or {}).get(name)
-        if scale is None and keeps_scale(line):
-            _, scale = integers(network.get_parameter(name), line)
-        fake = FakeQuantization(line, scale)
+        scale, swings = (scales or {}).get(name), None
+        if keeps_scale(line):
+            stored, scale = integers(network.get_parameter(name), line, scale)
+            swings = Swings(stored, updates) if updates else None
+        fake = FakeQuantization(line, scale, swings)
         parametrize.register_parametrization(network.get_submodule(layer), weight, fake)
+
+
+def settle_layers(network: Any) -> None:
+    """Hold integers of a network still that swing, after each update of its weights."""
+    with torch.no_grad():
+        for layer, fake in _fakes(network):
+            fake.settle(layer.parametrizations.weight.original)
 
 
 def release_layers(network: Any) -> None:
@@ -85,10 +110,14 @@ def release_layers(network: Any) -> None:
 
     Those whose scale was kept get what they were rounded to, from which the encoder knows it.
     """
+    for layer, fake in [*_fakes(network)]:
+        parametrize.remove_parametrizations(layer, "weight", leave_parametrized=fake.scale is not None)
+
+
+def _fakes(network: Any) -> Iterator[tuple[Any, FakeQuantization]]:
     for layer in network.modules():
         if parametrize.is_parametrized(layer, "weight"):
-            kept = layer.parametrizations.weight[0].scale is not None
-            parametrize.remove_parametrizations(layer, "weight", leave_parametrized=kept)
+            yield layer, layer.parametrizations.weight[0]
 
 
 def integers(weight: Any, line: Line, scale: Any = None) -> tuple[Any, Any]:

@@ -26,8 +26,8 @@ from msd.pruning.settings import Pruning, parse_pruning
 from msd.pytorch.narrowing import Narrowing, job_of, narrowing_of
 from msd.rewrite import Rewrite, apply
 
-BEGINS = "refitted, int4 compensated"
-"""What the student of a recovery begins as; earlier versions did not round, or did not refit either."""
+BEGINS = "refitted, int4 compensated, held and guided"
+"""How the student of a recovery begins and learns; earlier versions did less of it."""
 
 PLAIN_RECIPE = "float32"
 """The recipe beside a prune report, which does not say how weights are stored."""

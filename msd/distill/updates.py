@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 from accelerate import Accelerator
 
+from msd.distill.fake_quantization import settle_layers
 from msd.distill.objectives import Loss
 from msd.distill.passes import Points
 from msd.distill.settings import Training
@@ -52,6 +53,8 @@ def make_update(model: Any, optimizer: Any, loss: Loss, accelerator: Accelerator
                     accelerator.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
                 optimizer.zero_grad()
+                if accelerator.sync_gradients:
+                    settle_layers(model)
             total = total + value.detach() / len(parts)
         return total
 
