@@ -25,20 +25,23 @@ FINE = 8
 class Numbered:
     """Points at the timesteps of 8 steps, with a prompt of their own."""
 
+    drawn_among: list[int]
+
     def __init__(self, teacher: Networks) -> None:
         self._shape = teacher.latent_shape
         self.ids = teacher.token_ids(["a red star", "blue", ""])
         self.timesteps = timesteps(teacher.diffusion, FINE)
 
     def on_grid(self, random: Any, size: int, steps: int) -> tuple[Points, Any]:
-        step = torch.arange(size) % steps
-        at = torch.tensor(self.timesteps)[step * (FINE // steps)]
-        latents = torch.randn(size, *self._shape, generator=random)
-        ids = self.ids[torch.arange(size) % 2]
-        return Points(latents=latents, timesteps=at, ids=ids, scales=torch.full((size,), 3.0)), step
+        raise AssertionError("early steps are drawn more often")
 
     def anywhere(self, random: Any, size: int, among: Any = None) -> Points:
-        raise AssertionError("images visit the timesteps of their steps only")
+        """Return every point of `among`, in turn."""
+        self.drawn_among = [*among]
+        at = torch.tensor(self.drawn_among)[torch.arange(size) % len(among)]
+        latents = torch.randn(size, *self._shape, generator=random)
+        ids = self.ids[torch.arange(size) % 2]
+        return Points(latents=latents, timesteps=at, ids=ids, scales=torch.full((size,), 3.0))
 
 
 @pytest.fixture
@@ -72,18 +75,19 @@ def test_it_is_the_error_of_the_next_latents_and_of_the_blocks(
         student.conv_out.bias += torch.tensor([0.01, -0.03, 0.02, 0.05])
         student.conv_in.bias += 0.01
     loss = step_loss(teacher, whole, source, steps, guidance)
-    points, _ = source.on_grid(torch.Generator().manual_seed(3), steps, steps)
     grid = source.timesteps[:: FINE // steps]
     assert grid[-1] == CLEAN
     with torch.no_grad():
-        found = float(loss(student, torch.Generator().manual_seed(3), steps))
-        wanted = 0.0
-        for i in range(steps):
-            ids, at = (points.ids[i], source.ids[-1]), (grid[i], grid[i + 1])
+        size = steps * (steps + 1) // 2
+        found = float(loss(student, torch.Generator().manual_seed(3), size))
+        points, wanted = source.anywhere(torch.Generator().manual_seed(3), size, source.drawn_among), 0.0
+        for i in range(size):
+            step = grid.index(int(points.timesteps[i]))
+            ids, at = (points.ids[i], source.ids[-1]), (grid[step], grid[step + 1])
             after = [
                 moved(teacher, unet, points.latents[i], ids, at, guidance) for unet in (student, teacher.unet)
             ]
-            wanted += float((after[0] - after[1]).square().mean()) / steps
+            wanted += float((after[0] - after[1]).square().mean()) / size
         only_blocks = blocks_of(teacher, student, source, points, guidance)
     assert found == pytest.approx(NEXT * wanted + only_blocks, rel=1e-3)
     assert NEXT * wanted > 0.01 * only_blocks
@@ -126,3 +130,10 @@ def test_a_student_that_predicts_v_is_read_so(teacher: Networks) -> None:
     with torch.no_grad():
         assert float(loss(student, torch.Generator().manual_seed(1), 8)) == found["v_prediction"]
     assert found["v_prediction"] != pytest.approx(found["epsilon"], rel=0.01)
+
+
+def test_early_steps_are_drawn_more_often(teacher: Networks) -> None:
+    source = Numbered(teacher)
+    step_loss(teacher, Student(teacher.unet, "epsilon"), source, 4, 1.0).draw(torch.Generator(), 3)
+    first, second, third, last, _ = source.timesteps[::2]
+    assert source.drawn_among == [first] * 4 + [second] * 3 + [third] * 2 + [last]

@@ -42,14 +42,18 @@ def step_loss(teacher: Networks, whole: Student, source: PointSource, steps: int
 
     `NEXT` times the mean squares of the latents after one of DDIM's `steps`, and the blocks as in
     `recovery_loss`. Where images have `guidance`, each point takes both passes, and what they differ by
-    counts as guidance makes it count; 1 is none.
+    counts as guidance makes it count; 1 is none. The nth last step is drawn n times as often as the last:
+    errors of early steps move images most.
     """
-    grid = torch.tensor([*source.timesteps][:: (len(source.timesteps) - 1) // steps], device=teacher.device)
+    visited = [*source.timesteps][:: (len(source.timesteps) - 1) // steps]
+    often = [at for left, at in zip(range(steps, 0, -1), visited, strict=False) for _ in range(left)]
+    grid = torch.tensor(visited, device=teacher.device)
     empty = None if guidance == 1 else teacher.context(source.ids[-1:])
     diffusion = replace(teacher.diffusion, prediction_type=whole.prediction)
 
     def draw(random: Any, size: int) -> Points:
-        points, step = source.on_grid(random, size, steps)
+        points = source.anywhere(random, size, often)
+        step = (grid > points.timesteps[:, None]).sum(1)
         scales = points.scales if empty is None else torch.full_like(points.scales, guidance)
         return replace(encoded(teacher, points), step=step, scales=scales)
 
