@@ -4,18 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from tests.web.node import evaluate
 
 SCRIPT = """
 import { openLiteRt } from './msd/litert.js';
-Object.assign(globalThis, { GPUError: class {}, GPUOutOfMemoryError: class {} });
-const [{ features, aborts, refuses }] = input;
-const device = new EventTarget();
-Object.assign(device, {
+class GPUError { constructor(message) { this.message = message; } }
+class GPUOutOfMemoryError extends GPUError {}
+Object.assign(globalThis, { GPUError, GPUOutOfMemoryError });
+const [{ features, aborts, refuses, full }] = input;
+const scopes = [];
+const device = {
   features: new Set(features),
   lost: new Promise(() => {}),
   queue: { onSubmittedWorkDone: async () => {} },
-});
+  pushErrorScope(filter) { scopes.push({ filter, first: null }); },
+  async popErrorScope() { return scopes.pop().first; },
+};
+function refuse(filter, error) {
+  const scope = scopes.findLast((each) => each.filter === filter);
+  scope.first ??= error;
+}
 const opened = [];
 class Tensor {
   async copyTo() { return this; }
@@ -25,11 +35,15 @@ class Tensor {
 const compile = async (_, { gpuOptions: { precision } }) => {
   opened.push(precision);
   if (aborts) throw new Error('Aborted(). Build with -sASSERTIONS for more info.');
+  if (full) refuse('out-of-memory', new GPUOutOfMemoryError('full'));
+  const words = ["'f16' type used without it.\\nconst", 'more'];
+  const refuseAll = (when) => {
+    if (!refuses.includes(`${precision} ${when}`)) return;
+    for (const each of words) refuse('validation', new GPUError(each));
+  };
+  refuseAll('compiled');
   const run = async () => {
-    if (!refuses.includes(precision)) return { y: new Tensor() };
-    for (const message of ["'f16' type used without it\\nconst", 'more']) {
-      device.dispatchEvent(Object.assign(new Event('uncapturederror'), { error: { message } }));
-    }
+    refuseAll('run');
     return { y: new Tensor() };
   };
   const ports = [{ name: 'x', shape: Int32Array.of(1), dtype: 'float32' }];
@@ -53,12 +67,16 @@ try {
   said = [network.facts.precision, network.facts.log];
   await network.run({ x: new Float32Array(1) });
 } catch ({ code, message }) { said = [code, message]; }
-console.log(JSON.stringify([opened, said]));
+console.log(JSON.stringify([opened, said, scopes.length]));
 """
 
 
-def outcome(features: list[str], refuses: list[str], aborts: bool = False) -> Any:
-    return evaluate(SCRIPT, {"features": features, "aborts": aborts, "refuses": refuses})
+def outcome(features: list[str], refuses: list[str], aborts: bool = False, full: bool = False) -> Any:
+    *told, scopes = evaluate(
+        SCRIPT, {"features": features, "aborts": aborts, "refuses": refuses, "full": full}
+    )
+    assert scopes == 0
+    return told
 
 
 def test_webassembly_that_aborts_has_too_little_memory() -> None:
@@ -69,19 +87,26 @@ def test_webassembly_that_aborts_has_too_little_memory() -> None:
     )
 
 
-def test_what_webgpu_refuses_in_float16_runs_in_float32() -> None:
-    opened, (precision, log) = outcome(["shader-f16"], ["fp16"])
+REFUSED = "WebGPU refuses what LiteRT.js makes of unet: 'f16' type used without it."
+
+
+@pytest.mark.parametrize("when", ["compiled", "run"])
+def test_what_webgpu_refuses_in_float16_runs_in_float32(when: str) -> None:
+    opened, (precision, log) = outcome(["shader-f16"], [f"fp16 {when}"])
     assert opened == ["fp16", "closed", "fp32"]
     assert precision == "fp32"
-    refused = "WebGPU refuses what LiteRT.js makes of unet: 'f16' type used without it, and 1 more."
-    assert log == [f"msd: not in float16: {refused}"]
+    assert log == [f"msd: not in float16: {REFUSED}"]
 
 
-def test_what_webgpu_refuses_in_float32_is_an_error() -> None:
-    opened, (code, message) = outcome([], ["fp32"])
-    assert opened == ["fp32"]
-    assert code == "failed"
-    assert message == "WebGPU refuses what LiteRT.js makes of unet: 'f16' type used without it, and 1 more."
+@pytest.mark.parametrize(("when", "closed"), [("compiled", ["closed"]), ("run", [])])
+def test_what_webgpu_refuses_in_float32_is_an_error(when: str, closed: list[str]) -> None:
+    assert outcome([], [f"fp32 {when}"]) == [["fp32", *closed], ["failed", REFUSED]]
+
+
+def test_a_gpu_without_memory_is_not_asked_for_float32() -> None:
+    opened, (code, message) = outcome(["shader-f16"], [], full=True)
+    assert opened == ["fp16", "closed"]
+    assert (code, message) == ("out-of-memory", "The GPU has too little memory for unet.")
 
 
 def test_what_webgpu_takes_stays_in_float16() -> None:

@@ -1,4 +1,12 @@
 /**
+ * Listens to what a device refuses, until the function that it returns is called, which returns an error or
+ * null. Unlike `uncapturederror`, of which nothing says whether the last has come, this misses none.
+ *
+ * @param {GPUDevice} device whose error scopes are a stack that all its users share
+ * @returns {() => Promise<GPUError | null>}
+ */
+export function listen(device: GPUDevice): () => Promise<GPUError | null>;
+/**
  * Does something with a device, and waits until the GPU's process has checked it.
  *
  * @template T

@@ -8,6 +8,22 @@ const FILTERS = ['validation', 'out-of-memory', 'internal'];
 const LOST_WITHIN = 250;
 
 /**
+ * Listens to what a device refuses, until the function that it returns is called, which returns an error or
+ * null. Unlike `uncapturederror`, of which nothing says whether the last has come, this misses none.
+ *
+ * @param {GPUDevice} device whose error scopes are a stack that all its users share
+ * @returns {() => Promise<GPUError | null>}
+ */
+export function listen(device) {
+  for (const filter of FILTERS) device.pushErrorScope(filter);
+  return async () => {
+    const scopes = FILTERS.map(() => device.popErrorScope().catch(() => null));
+    const errors = await Promise.all(scopes);
+    return errors.find((error) => error instanceof GPUOutOfMemoryError) ?? errors.find(Boolean) ?? null;
+  };
+}
+
+/**
  * Does something with a device, and waits until the GPU's process has checked it.
  *
  * @template T
@@ -18,17 +34,15 @@ const LOST_WITHIN = 250;
  * @throws {MsdError} out-of-memory, device-lost, failed
  */
 export async function checked(device, purpose, action) {
-  for (const filter of FILTERS) device.pushErrorScope(filter);
+  const heard = listen(device);
   let result, thrown;
   try {
     result = action();
   } catch (problem) {
     thrown = problem;
   }
-  const scopes = FILTERS.map(() => device.popErrorScope().catch(() => null));
-  const errors = (await Promise.all(scopes)).filter((error) => error !== null);
+  const error = await heard();
   if (thrown !== undefined) throw await failure(device, purpose, thrown);
-  const error = errors.find((each) => each instanceof GPUOutOfMemoryError) ?? errors[0];
   if (error) throw await failure(device, purpose, error);
   return /** @type {T} */ (result);
 }

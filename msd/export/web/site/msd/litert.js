@@ -1,5 +1,5 @@
 import { MsdError } from './errors.js';
-import { awaited, finished } from './gpu-errors.js';
+import { awaited, finished, listen } from './gpu-errors.js';
 import { wordsOf } from './gpu.js';
 import { readLiteRtLog } from './litert-log.js';
 
@@ -26,13 +26,6 @@ import { readLiteRtLog } from './litert-log.js';
  * @type {string[]}
  */
 const log = [];
-
-/**
- * What WebGPU has refused of LiteRT.js since it was loaded: LiteRT.js does not ask, and computes on.
- *
- * @type {string[]}
- */
-const refused = [];
 
 /** @type {Promise<LiteRt> | null} */
 let loaded = null;
@@ -76,29 +69,41 @@ export async function openLiteRt(place, baseUrl, readModel, network) {
  * @param {number} begin of what was logged for it
  */
 async function opened(liteRt, bytes, precision, { role, operations }, begin) {
-  const model = await compile(liteRt, bytes, precision, role);
+  const device = liteRt.getWebGpuDevice();
+  const action = () => compile(liteRt, bytes, precision, role);
+  const model = await unrefused(device, role, action, (refused) => refused.delete());
   const lines = log.slice(begin).filter((line) => line.trim());
   /** @type {import('./network.js').NetworkFacts} */
   const facts = { precision, operations, delegated: operations, partitions: 1, log: lines };
-  return new LiteRtNetwork(liteRt, liteRt.getWebGpuDevice(), model, role, facts);
+  return new LiteRtNetwork(liteRt, device, model, role, facts);
 }
 
 /** WebGPU refuses something that LiteRT.js asked of it. */
 class RefusedShader extends MsdError {}
 
 /**
- * Throws where WebGPU has refused something of a network; what it refuses it tells before the GPU has
- * finished.
+ * Does something with LiteRT.js, which does not ask WebGPU whether it refuses any of it, and computes on.
  *
+ * @template T
+ * @param {GPUDevice} device
  * @param {string} role
- * @throws {RefusedShader}
+ * @param {() => Promise<T>} action
+ * @param {(result: T) => void} [undo] frees what came of an action of which something was refused
+ * @returns {Promise<T>}
+ * @throws {MsdError} RefusedShader, out-of-memory, and what the action throws
  */
-function requireNothingRefused(role) {
-  const [first, ...more] = refused.splice(0);
-  if (first === undefined) return;
-  const words = first.split('\n', 1)[0].trim();
-  const others = more.length ? `, and ${more.length} more` : '';
-  throw new RefusedShader('failed', `WebGPU refuses what LiteRT.js makes of ${role}: ${words}${others}.`);
+async function unrefused(device, role, action, undo) {
+  const heard = listen(device);
+  const [outcome] = await Promise.allSettled([action()]);
+  const error = await heard();
+  if (outcome.status === 'rejected') throw outcome.reason;
+  if (!error) return outcome.value;
+  undo?.(outcome.value);
+  if (error instanceof GPUOutOfMemoryError) {
+    throw new MsdError('out-of-memory', `The GPU has too little memory for ${role}.`, error);
+  }
+  const words = error.message.split('\n', 1)[0].trim().replace(/\.$/, '');
+  throw new RefusedShader('failed', `WebGPU refuses what LiteRT.js makes of ${role}: ${words}.`, error);
 }
 
 /**
@@ -167,9 +172,7 @@ class LiteRtNetwork {
       const outputs = await this.#model.run(given);
       try {
         const read = Object.entries(outputs).map(async ([name, tensor]) => [name, await tensor.data()]);
-        const result = Object.fromEntries(await Promise.all(read));
-        requireNothingRefused(this.#role);
-        return result;
+        return Object.fromEntries(await Promise.all(read));
       } finally {
         free(outputs);
       }
@@ -217,9 +220,7 @@ class LiteRtNetwork {
     const start = performance.now();
     free(await this.#model.run(given));
     await finished(this.#device);
-    const milliseconds = performance.now() - start;
-    requireNothingRefused(this.#role);
-    return milliseconds;
+    return performance.now() - start;
   }
 
   /**
@@ -231,16 +232,16 @@ class LiteRtNetwork {
    * @returns {Promise<T>}
    */
   #inTurn(action, inputs) {
-    const result = this.#turn.then(() =>
-      explained(this.#device, this.#role, async () => {
-        const given = await this.#uploaded(inputs);
-        try {
-          return await action(given);
-        } finally {
-          free(given);
-        }
-      }),
-    );
+    const withInputs = async () => {
+      const given = await this.#uploaded(inputs);
+      try {
+        return await action(given);
+      } finally {
+        free(given);
+      }
+    };
+    const run = () => explained(this.#device, this.#role, withInputs);
+    const result = this.#turn.then(() => unrefused(this.#device, this.#role, run));
     this.#turn = result.catch(() => undefined);
     return result;
   }
@@ -284,7 +285,6 @@ async function load(place, baseUrl) {
     const liteRt = await import(new URL(place.module, baseUrl).href);
     await liteRt.loadLiteRt(wasm);
     const device = liteRt.getWebGpuDevice();
-    device?.addEventListener('uncapturederror', ({ error }) => refused.push(error.message));
     void device?.lost.then(() => forget(liteRt));
     return liteRt;
   } catch (problem) {
