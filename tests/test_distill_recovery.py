@@ -29,6 +29,7 @@ from msd.distill.passes import Points
 from msd.distill.recovery import plan_recovery
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.distill.student import new_student
+from msd.distill.swings import Swings
 from msd.distill.training import StageRun, TrainingProgress, train
 from msd.encoding.recipe import find_recipe
 from msd.errors import BadCheckpoint, BadConfig, MsdError
@@ -251,6 +252,18 @@ def test_a_student_learns_to_say_what_the_whole_network_says(checkpoint: Path, r
     run = StageRun("recover", checkpoint / "stage", training, seed=0, save_every=1000, sample_every=0)
     train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)
     assert judged() < 0.75 * before
+
+
+@pytest.mark.parametrize(("given", "has_int4"), [("gpu-w4", True), ("gpu-w8", False)])
+def test_memory_of_what_int4_keeps_beside_its_weights(checkpoint: Path, given: str, has_int4: bool) -> None:
+    teacher = open_networks(checkpoint, "cpu")
+    plan = plan_recovery(teacher, given, RULES)
+    unet = new_student(teacher.unet, False, Training())
+    quantize_layers(unet, plan.integers, updates=10)
+    swings = [module for module in unet.modules() if isinstance(module, Swings)]
+    taken = sum(kept.nbytes for each in swings for kept in each.buffers() if kept.dim())
+    assert plan.has_int4 == bool(swings) == has_int4
+    assert plan.swings_bytes(teacher.unet) == taken
 
 
 def noise(teacher: Any, random: Any, size: int) -> Points:

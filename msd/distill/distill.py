@@ -140,12 +140,13 @@ def _announcement(
     recovery: RecoveryPlan | None,
 ) -> Announcement:
     parameters = sum(weight.numel() for weight in teacher.unet.parameters())
+    weights_bytes = least_bytes(parameters, settings.training, settings.precision)
     return Announcement(
         teacher=teacher,
         summary=summary,
         stages=stages,
         missing=[stage.name for stage in stages if not (settings.state / stage.folder / STUDENT).exists()],
-        least_bytes=least_bytes(parameters, settings.training, settings.precision),
+        least_bytes=weights_bytes + (recovery.swings_bytes(teacher.unet) if recovery else 0),
         recovery=recovery.summary if recovery else None,
         has_int4=recovery is not None and recovery.has_int4,
     )

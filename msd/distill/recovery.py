@@ -12,6 +12,7 @@ from msd.conversion.settings import Settings
 from msd.conversion.trace import traced_model
 from msd.distill.fake_quantization import keeps_scale
 from msd.distill.networks import Networks
+from msd.distill.swings import BYTES
 from msd.encoding.encode import lines_of, stored_bytes
 from msd.encoding.recipe import INTEGERS, Line, Recipe, find_recipe
 from msd.errors import BadConfig
@@ -45,6 +46,11 @@ class RecoveryPlan:
     def has_int4(self) -> bool:
         """Whether weights are trained in int4 with scales that stay."""
         return any(map(keeps_scale, self.integers.values()))
+
+    def swings_bytes(self, unet: Any) -> int:
+        """Return the bytes that int4 takes in a training of `unet` beside its weights."""
+        kept = (unet.get_parameter(name) for name, line in self.integers.items() if keeps_scale(line))
+        return BYTES * sum(weight.numel() for weight in kept)
 
     @property
     def key(self) -> str:

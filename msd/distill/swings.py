@@ -20,10 +20,14 @@ FREE = -128
 """What stands in place of a held weight's integer while it is free; no int4 is so small."""
 
 
+BYTES = 7
+"""What a weight takes beside itself: its last integer, direction and held integer, and two means."""
+
+
 class Swings(torch.nn.Module):  # type: ignore[misc]
     """What the int4 of one weight have done in `updates` updates so far, and which of them are held still.
 
-    All are buffers, which the state of a training contains: 7 bytes a weight.
+    All are buffers, which the state of a training contains: `BYTES` a weight.
     """
 
     def __init__(self, stored: Any, updates: int) -> None:
