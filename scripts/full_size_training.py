@@ -16,7 +16,7 @@ import torch
 
 import graph_rewrites
 from msd.demo import CHECKPOINT
-from msd.distill.blocks import points_of, recovery_loss
+from msd.distill.blocks import recovery_loss
 from msd.distill.consistency import consistency_loss
 from msd.distill.distill import DTYPES, start
 from msd.distill.fake_quantization import quantize_layers
@@ -33,7 +33,8 @@ from scripts.recovered_demo import write_recipe
 from scripts.training_speed import speed_in
 
 MODEL = "sd21-base"
-GOAL = Goal(ScaleRange(7.5, 7.5), 1)
+GUIDANCE = 7.5
+GOAL = Goal(ScaleRange(GUIDANCE, GUIDANCE), 1)
 PROMPTS = "a red circle", "two blue stars", "three green hearts", "one white moon"
 OBJECTIVES = "guidance", "halving", "consistency", "recovery"
 LORA_RANK = 64
@@ -109,7 +110,7 @@ class FullSizeBench:
         if objective == "consistency":
             return consistency_loss(self.teacher, trajectories, "epsilon")
         if objective == "recovery":
-            return recovery_loss(self.teacher, before.unet, points_of(trajectories, None, both_passes=True))
+            return recovery_loss(self.teacher, before, trajectories, len(plan.timesteps) - 1, GUIDANCE)
         return halving_loss(self.teacher, before, trajectories, 1, "v_prediction")
 
 

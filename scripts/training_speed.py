@@ -14,19 +14,20 @@ import torch
 import graph_rewrites
 from msd.demo import CHECKPOINT
 from msd.demo.captions import captions
-from msd.distill.blocks import points_of, recovery_loss
+from msd.distill.blocks import recovery_loss
 from msd.distill.distill import DTYPES, start
 from msd.distill.fake_quantization import quantize_layers
 from msd.distill.networks import frozen, open_networks
 from msd.distill.objectives import Loss
 from msd.distill.recovery import plan_recovery
 from msd.distill.settings import DistillationSettings, Goal, Precision, ScaleRange, TeacherData, Training
-from msd.distill.student import new_student
+from msd.distill.student import Student, new_student
 from msd.distill.training import LOG, REPORT_EVERY, StageRun, train
 from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from scripts.recovered_demo import write_recipe
 
-GOAL = Goal(ScaleRange(7.5, 7.5))
+GUIDANCE = 7.5
+GOAL = Goal(ScaleRange(GUIDANCE, GUIDANCE))
 
 
 def measure_speed(
@@ -49,7 +50,8 @@ def measure_speed(
     source = Trajectories(plan, work / "trajectories", teacher.levels, teacher.device)
     whole = frozen(new_student(teacher.unet, False, training)).to(dtype=DTYPES[precision])
     with accelerator.autocast():
-        loss = recovery_loss(teacher, whole, points_of(source, None, both_passes=True))
+        before = Student(whole, teacher.prediction)
+        loss = recovery_loss(teacher, before, source, GOAL.teacher_steps, GUIDANCE)
 
     def case(name: str, recorded: bool) -> dict[str, Any]:
         student = recovery.narrowing.narrow(new_student(teacher.unet, False, training))

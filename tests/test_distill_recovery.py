@@ -28,7 +28,7 @@ from msd.distill.networks import open_networks
 from msd.distill.passes import Points
 from msd.distill.recovery import plan_recovery
 from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
-from msd.distill.student import new_student
+from msd.distill.student import Student, new_student
 from msd.distill.swings import Swings
 from msd.distill.training import StageRun, TrainingProgress, train
 from msd.encoding.recipe import find_recipe
@@ -44,6 +44,7 @@ from msd.runners.interpreter import Interpreter
 from msd.sources.diffusers import open_folder, read_json
 from tests.checkpoints import SHALLOW, TINY, vary, write
 from tests.test_distill import observer, weights
+from tests.test_distill_recovery_loss import Numbered
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})
 ODD = vary(SHALLOW, unet={"time_cond_proj_dim": None, "sample_size": [6, 4]})
@@ -235,8 +236,7 @@ def test_a_student_learns_to_say_what_the_whole_network_says(checkpoint: Path, r
     assert plan.summary.startswith("0.0")
     assert "weights rounded to int8" in plan.summary
 
-    draw = partial(noise, teacher)
-    loss = recovery_loss(teacher, teacher.unet, draw)
+    loss = recovery_loss(teacher, Student(teacher.unet, "epsilon"), Numbered(teacher), 8, 7.5)
     whole = new_student(teacher.unet, False, Training())
     with torch.no_grad():
         assert float(loss(whole, torch.Generator().manual_seed(9), 4)) < 1e-8
@@ -248,7 +248,7 @@ def test_a_student_learns_to_say_what_the_whole_network_says(checkpoint: Path, r
             return float(loss(student, torch.Generator().manual_seed(9), 64))
 
     before = judged()
-    training = Training(updates=40, batch=8, rate=3e-3, warmup=5)
+    training = Training(updates=40, batch=8, rate=1e-3, warmup=5)
     run = StageRun("recover", checkpoint / "stage", training, seed=0, save_every=1000, sample_every=0)
     train(run, student, loss, Accelerator(), lambda progress: None, lambda unet, update: None)
     assert judged() < 0.75 * before
@@ -264,13 +264,6 @@ def test_memory_of_what_int4_keeps_beside_its_weights(checkpoint: Path, given: s
     taken = sum(kept.nbytes for each in swings for kept in each.buffers() if kept.dim())
     assert plan.has_int4 == bool(swings) == has_int4
     assert plan.swings_bytes(teacher.unet) == taken
-
-
-def noise(teacher: Any, random: Any, size: int) -> Points:
-    latents = torch.randn(size, *teacher.latent_shape, generator=random)
-    timesteps = torch.randint(1000, (size,), generator=random)
-    ids = teacher.token_ids(["red"] * size)
-    return Points(latents=latents, timesteps=timesteps, ids=ids, scales=torch.ones(size))
 
 
 def test_blocks_are_those_of_the_unet(checkpoint: Path) -> None:

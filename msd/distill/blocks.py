@@ -12,38 +12,26 @@ import torch
 
 from msd.distill.networks import Networks
 from msd.distill.objectives import Draw, Loss, encoded
-from msd.distill.passes import Points, PointSource, guided_output, output_of, sent
+from msd.distill.passes import Points, PointSource, guided_output, sent
 from msd.distill.student import Student
 
 NEXT = 10
 """The weight of the next latents' error beside that of the blocks; with 100 and 400 only the latter grew."""
 
 
-def recovery_loss(teacher: Networks, whole: Any, draw: Draw) -> Loss:
-    """Return the loss of a student that says what the U-Net `whole` says, after every block and at the end.
-
-    The mean squares of the output, plus the mean over the blocks of those of their outputs, relative to the
-    whole one's own: the knowledge distillation of BK-SDM (Kim et al. 2023, arXiv 2305.15798, section 3.2),
-    whose blocks count by their size. A block whose output was pruned itself does not count.
-    """
-
-    def loss(student: Any, points: Points) -> Any:
-        with torch.no_grad(), block_outputs(whole) as wanted:
-            output = output_of(whole, points, points.context)
-        with block_outputs(student) as found:
-            said = output_of(student, points, points.context)
-        return torch.nn.functional.mse_loss(said, output) + _of_blocks(found, wanted)
-
-    return Loss(lambda random, size: encoded(teacher, draw(random, size)), loss)
-
-
-def step_loss(teacher: Networks, whole: Student, source: PointSource, steps: int, guidance: float) -> Loss:
+def recovery_loss(
+    teacher: Networks, whole: Student, source: PointSource, steps: int, guidance: float
+) -> Loss:
     """Return the loss of a student that moves latents in a step of its images as `whole` moves them.
 
-    `NEXT` times the mean squares of the latents after one of DDIM's `steps`, and the blocks as in
-    `recovery_loss`. Where images have `guidance`, each point takes both passes, and what they differ by
-    counts as guidance makes it count; 1 is none. The nth last step is drawn n times as often as the last:
-    errors of early steps move images most.
+    `NEXT` times the mean squares of the latents after one of DDIM's `steps`, plus the mean over the blocks of
+    those of their outputs, relative to the whole one's own: the knowledge distillation of BK-SDM (Kim et al.
+    2023, arXiv 2305.15798, section 3.2), whose blocks count by their size. A block whose output was pruned
+    itself does not count.
+
+    Where images have `guidance`, each point takes both passes, and what they differ by counts as guidance
+    makes it count; 1 is none. The nth last step is drawn n times as often as the last: errors of early steps
+    move images most.
     """
     visited = [*source.timesteps][:: (len(source.timesteps) - 1) // steps]
     often = [at for left, at in zip(range(steps, 0, -1), visited, strict=False) for _ in range(left)]

@@ -14,7 +14,7 @@ from accelerate import Accelerator, InitProcessGroupKwargs, PartialState
 from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
-from msd.distill.blocks import points_of, recovery_loss, step_loss
+from msd.distill.blocks import points_of, recovery_loss
 from msd.distill.compensation import compensate_layers
 from msd.distill.consistency import consistency_loss
 from msd.distill.fake_quantization import quantize_layers, release_layers
@@ -263,12 +263,10 @@ class _Run:
         return halving_loss(self.teacher, before, self.source, stage.steps, stage.prediction)
 
     def _recovery_loss(self, stage: DistillationStage, before: Student) -> Loss:
-        goal = self.settings.goal
-        if self.recovery and self.recovery.has_int4:
-            steps = stage.steps or len(self.source.timesteps) - 1
-            guidance = goal.usual.guidance if goal.both_passes else 1.0
-            return step_loss(self.teacher, before, self.source, steps, guidance)
-        return recovery_loss(self.teacher, before.unet, points_of(self.source, stage.steps, goal.both_passes))
+        goal, finest = self.settings.goal, len(self.source.timesteps) - 1
+        steps = stage.steps or (min(self.images.steps, finest) if goal.lcm else finest)
+        guidance = goal.usual.guidance if goal.both_passes else 1.0
+        return recovery_loss(self.teacher, before, self.source, steps, guidance)
 
     def _stage_run(self, stage: DistillationStage) -> StageRun:
         settings = self.settings

@@ -27,7 +27,7 @@ from msd.pruning.settings import Pruning, parse_pruning
 from msd.pytorch.narrowing import Narrowing, job_of, narrowing_of
 from msd.rewrite import Rewrite, apply
 
-BEGINS = "refitted, int4 compensated, held and guided"
+BEGINS = "refitted, int4 compensated and held, guided"
 """How the student of a recovery begins and learns; earlier versions did less of it."""
 
 PLAIN_RECIPE = "float32"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from msd.distill.blocks import NEXT, block_outputs, step_loss
+from msd.distill.blocks import NEXT, block_outputs, recovery_loss
 from msd.distill.levels import CLEAN, timesteps
 from msd.distill.networks import Networks, open_networks
 from msd.distill.passes import Points
@@ -74,7 +74,7 @@ def test_it_is_the_error_of_the_next_latents_and_of_the_blocks(
     with torch.no_grad():
         student.conv_out.bias += torch.tensor([0.01, -0.03, 0.02, 0.05])
         student.conv_in.bias += 0.01
-    loss = step_loss(teacher, whole, source, steps, guidance)
+    loss = recovery_loss(teacher, whole, source, steps, guidance)
     grid = source.timesteps[:: FINE // steps]
     assert grid[-1] == CLEAN
     with torch.no_grad():
@@ -110,7 +110,7 @@ def blocks_of(teacher: Networks, student: Any, source: Numbered, points: Points,
 
 
 def test_the_whole_network_has_none(teacher: Networks) -> None:
-    loss = step_loss(teacher, Student(teacher.unet, "epsilon"), Numbered(teacher), 8, 7.5)
+    loss = recovery_loss(teacher, Student(teacher.unet, "epsilon"), Numbered(teacher), 8, 7.5)
     with torch.no_grad():
         assert float(loss(new_student(teacher.unet, False, Training()), torch.Generator(), 8)) < 1e-8
 
@@ -122,11 +122,11 @@ def test_a_student_that_predicts_v_is_read_so(teacher: Networks) -> None:
         student.conv_out.bias += 0.1
     found = {}
     for prediction in ("epsilon", "v_prediction"):
-        loss = step_loss(teacher, Student(teacher.unet, prediction), Numbered(teacher), 8, 1.0)
+        loss = recovery_loss(teacher, Student(teacher.unet, prediction), Numbered(teacher), 8, 1.0)
         with torch.no_grad():
             found[prediction] = float(loss(student, torch.Generator().manual_seed(1), 8))
     v = replace(teacher, diffusion=replace(teacher.diffusion, prediction_type="v_prediction"))
-    loss = step_loss(v, Student(teacher.unet, "v_prediction"), Numbered(teacher), 8, 1.0)
+    loss = recovery_loss(v, Student(teacher.unet, "v_prediction"), Numbered(teacher), 8, 1.0)
     with torch.no_grad():
         assert float(loss(student, torch.Generator().manual_seed(1), 8)) == found["v_prediction"]
     assert found["v_prediction"] != pytest.approx(found["epsilon"], rel=0.01)
@@ -134,6 +134,6 @@ def test_a_student_that_predicts_v_is_read_so(teacher: Networks) -> None:
 
 def test_early_steps_are_drawn_more_often(teacher: Networks) -> None:
     source = Numbered(teacher)
-    step_loss(teacher, Student(teacher.unet, "epsilon"), source, 4, 1.0).draw(torch.Generator(), 3)
+    recovery_loss(teacher, Student(teacher.unet, "epsilon"), source, 4, 1.0).draw(torch.Generator(), 3)
     first, second, third, last, _ = source.timesteps[::2]
     assert source.drawn_among == [first] * 4 + [second] * 3 + [third] * 2 + [last]
