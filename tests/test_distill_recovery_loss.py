@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
+import graph_rewrites
+from msd.bundle import ImageDefaults
 from msd.distill.blocks import NEXT, block_outputs, recovery_loss
+from msd.distill.distill import distill
 from msd.distill.levels import CLEAN, timesteps
 from msd.distill.networks import Networks, open_networks
-from msd.distill.passes import Points
-from msd.distill.settings import Training
+from msd.distill.objectives import Loss
+from msd.distill.passes import Points, PointSource
+from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.distill.student import Student, new_student
-from tests.test_distill import checkpoint
+from tests.test_distill import checkpoint, observer
 
 __all__ = ["checkpoint"]
 
@@ -137,3 +142,40 @@ def test_early_steps_are_drawn_more_often(teacher: Networks) -> None:
     recovery_loss(teacher, Student(teacher.unet, "epsilon"), source, 4, 1.0).draw(torch.Generator(), 3)
     first, second, third, last, _ = source.timesteps[::2]
     assert source.drawn_among == [first] * 4 + [second] * 3 + [third] * 2 + [last]
+
+
+@pytest.mark.parametrize(
+    ("goal", "wanted"),
+    [
+        (Goal(), (32, 7.5)),
+        (Goal(usual=ImageDefaults(6, 1.0)), (6, 1.0)),
+        (Goal(steps=4), (4, 7.5)),
+        (Goal(ScaleRange(3, 3), steps=4), (4, 1.0)),
+        (Goal(ScaleRange(3, 3), steps=4, lcm=True), (4, 1.0)),
+        (Goal(ScaleRange(2, 9)), (32, 1.0)),
+    ],
+    ids=["alone", "of few steps and no guidance", "fewer steps", "one pass", "lcm", "the scale an input"],
+)
+def test_a_step_is_one_of_the_students_images(
+    tmp_path: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch, goal: Goal, wanted: tuple[int, float]
+) -> None:
+    found = []
+
+    def loss(teacher: Networks, whole: Student, source: PointSource, steps: int, guidance: float) -> Loss:
+        found.append((steps, guidance))
+        return recovery_loss(teacher, whole, source, steps, guidance)
+
+    monkeypatch.setattr("msd.distill.distill.recovery_loss", loss)
+    (tmp_path / "prompts.txt").write_text("red\nreed\n", "utf-8")
+    settings = DistillationSettings(
+        data=TeacherData(tmp_path / "prompts.txt", 2),
+        goal=replace(goal, recover="gpu-w8"),
+        state=tmp_path / "state",
+        training=Training(updates=1, batch=2, rate=1e-4, warmup=0),
+        rules=graph_rewrites.load(),
+    )
+    if goal.usual != ImageDefaults():
+        usual = json.dumps({"images": asdict(goal.usual)})
+        (checkpoint / "distillation.json").write_text(usual, "utf-8")
+    distill(checkpoint, tmp_path / "out", settings, observer())
+    assert found == [wanted]
