@@ -50,7 +50,7 @@ class RecoveryPlan:
     def swings_bytes(self, unet: Any) -> int:
         """Return the bytes that int4 takes in a training of `unet` beside its weights."""
         kept = (unet.get_parameter(name) for name, line in self.integers.items() if keeps_scale(line))
-        return BYTES * sum(weight.numel() for weight in kept)
+        return BYTES * sum(int(weight.numel()) for weight in kept)
 
     @property
     def key(self) -> str:
