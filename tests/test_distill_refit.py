@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from msd.distill.distill import distill
-from msd.distill.networks import open_networks
-from msd.distill.passes import output_of
+from msd.distill.networks import Networks, open_networks
+from msd.distill.passes import Points, output_of
 from msd.distill.refit import readers_of, refit_layers
 from msd.distill.settings import DistillationSettings, Training
 from msd.distill.student import new_student
@@ -19,9 +19,16 @@ from msd.distill.training import TrainingProgress
 from msd.parity import psnr
 from msd.pytorch.narrowing import narrowing_of
 from tests.test_distill import observer, weights
-from tests.test_distill_recovery import checkpoint, cut_units, every_unit_cut, noise, recipe, settings
+from tests.test_distill_recovery import checkpoint, cut_units, every_unit_cut, recipe, settings
 
 __all__ = ["checkpoint", "recipe", "settings"]
+
+
+def noise(teacher: Networks, random: Any, size: int) -> Points:
+    latents = torch.randn(size, *teacher.latent_shape, generator=random)
+    timesteps = torch.randint(1000, (size,), generator=random)
+    ids = teacher.token_ids(["red"] * size)
+    return Points(latents=latents, timesteps=timesteps, ids=ids, scales=torch.ones(size))
 
 
 def test_layers_are_refitted_to_what_the_whole_networks_say(
