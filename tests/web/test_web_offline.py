@@ -163,7 +163,10 @@ def test_a_newer_page_replaces_the_whole_older_one_on_the_next_visit(site: Path,
         assert visit(page, address) == "one one one"
         wait_for(lambda: is_waiting(page))
         wait_for(lambda: page.evaluate("globalThis.newer") == 1)
+        shown: list[str] = []
+        page.on("framenavigated", lambda frame: shown.append(frame.url))
         assert visit(page, address) == "two two two"
+        assert shown == [address, address]
         wait_for(lambda: cached(page) == sorted([*SHOWN, NAME]))
     assert visit(page, address) == "two two two"
     assert page.evaluate("globalThis.newer") == 0

@@ -13,6 +13,21 @@
  */
 
 const TAKE_OVER = 'take over';
+
+/**
+ * What a visit gets while a newer worker takes over. It asks for the page once, when that is done: asked for
+ * again and again, as by a Refresh header, Chromium 156 sometimes never shows it on a busy machine.
+ */
+const TAKING_OVER = `<!doctype html><script>
+  const { serviceWorker } = navigator;
+  serviceWorker.addEventListener('controllerchange', () => location.reload());
+  serviceWorker.getRegistration().then((registration) => {
+    if (registration?.waiting) registration.waiting.postMessage('${TAKE_OVER}');
+    else location.reload();
+  });
+</script>`;
+const HTML = { 'Content-Type': 'text/html' };
+
 const worker = /** @type {any} */ (self);
 /** @type {string} */
 const SCOPE = worker.registration.scope;
@@ -60,19 +75,16 @@ function isOurs(request) {
  */
 async function answer(request) {
   const isVisit = request.mode === 'navigate';
-  if (isVisit && (await makeWay())) return new Response('', { headers: { Refresh: '0' } });
+  if (isVisit && (await makesWay())) return new Response(TAKING_OVER, { headers: HTML });
   const cache = await caches.open(PREFIX + VERSION);
   const address = request.url.replace(/[?#].*/s, '');
   const kept = await cache.match(address === SCOPE ? addressOf('index.html') : address, { ignoreVary: true });
   return kept ?? (await answerLater(cache, address)) ?? fetch(request);
 }
 
-/** Lets a newer worker take over if only the page that is being left is open; returns whether it does. */
-async function makeWay() {
-  const { waiting } = worker.registration;
-  if (!waiting || (await worker.clients.matchAll()).length > 1) return false;
-  waiting.postMessage(TAKE_OVER);
-  return true;
+/** Returns whether a newer worker waits, and only the page that is being left is open. */
+async function makesWay() {
+  return Boolean(worker.registration.waiting) && (await worker.clients.matchAll()).length <= 1;
 }
 
 /**
