@@ -33,8 +33,7 @@ from scripts.recovered_demo import write_recipe
 from scripts.training_speed import speed_in
 
 MODEL = "sd21-base"
-GUIDANCE = 7.5
-GOAL = Goal(ScaleRange(GUIDANCE, GUIDANCE), 1)
+GOAL = Goal(ScaleRange(7.5, 7.5), 1)
 PROMPTS = "a red circle", "two blue stars", "three green hearts", "one white moon"
 OBJECTIVES = "guidance", "halving", "consistency", "recovery"
 LORA_RANK = 64
@@ -110,7 +109,9 @@ class FullSizeBench:
         if objective == "consistency":
             return consistency_loss(self.teacher, trajectories, "epsilon")
         if objective == "recovery":
-            return recovery_loss(self.teacher, before, trajectories, len(plan.timesteps) - 1, GUIDANCE)
+            return recovery_loss(
+                self.teacher, before, trajectories, len(plan.timesteps) - 1, GOAL.usual.guidance
+            )
         return halving_loss(self.teacher, before, trajectories, 1, "v_prediction")
 
 

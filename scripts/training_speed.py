@@ -26,8 +26,7 @@ from msd.distill.training import LOG, REPORT_EVERY, StageRun, train
 from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from scripts.recovered_demo import write_recipe
 
-GUIDANCE = 7.5
-GOAL = Goal(ScaleRange(GUIDANCE, GUIDANCE))
+GOAL = Goal(ScaleRange(7.5, 7.5))
 
 
 def measure_speed(
@@ -51,7 +50,7 @@ def measure_speed(
     whole = frozen(new_student(teacher.unet, False, training)).to(dtype=DTYPES[precision])
     with accelerator.autocast():
         before = Student(whole, teacher.prediction)
-        loss = recovery_loss(teacher, before, source, GOAL.teacher_steps, GUIDANCE)
+        loss = recovery_loss(teacher, before, source, GOAL.teacher_steps, GOAL.usual.guidance)
 
     def case(name: str, recorded: bool) -> dict[str, Any]:
         student = recovery.narrowing.narrow(new_student(teacher.unet, False, training))

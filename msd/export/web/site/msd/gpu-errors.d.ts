@@ -35,3 +35,13 @@ export function awaited<T>(device: GPUDevice, purpose: string, promise: Promise<
  * @throws {MsdError} device-lost
  */
 export function finished(device: GPUDevice): Promise<undefined>;
+/**
+ * Returns what to throw of a problem with a device, which is the loss of the device where that follows.
+ *
+ * @param {GPUDevice} device
+ * @param {string} purpose
+ * @param {unknown} problem
+ * @returns {Promise<MsdError>} out-of-memory, device-lost, failed
+ */
+export function failure(device: GPUDevice, purpose: string, problem: unknown): Promise<MsdError>;
+import { MsdError } from './errors.js';

@@ -103,11 +103,14 @@ function lossOf(info) {
 }
 
 /**
+ * Returns what to throw of a problem with a device, which is the loss of the device where that follows.
+ *
  * @param {GPUDevice} device
  * @param {string} purpose
  * @param {unknown} problem
+ * @returns {Promise<MsdError>} out-of-memory, device-lost, failed
  */
-async function failure(device, purpose, problem) {
+export async function failure(device, purpose, problem) {
   if (problem instanceof MsdError) return problem;
   const late = new Promise((resolve) => setTimeout(resolve, LOST_WITHIN));
   const info = await Promise.race([device.lost, late]);

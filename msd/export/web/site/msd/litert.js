@@ -1,5 +1,5 @@
 import { MsdError } from './errors.js';
-import { awaited, finished, listen } from './gpu-errors.js';
+import { awaited, failure, finished, listen } from './gpu-errors.js';
 import { wordsOf } from './gpu.js';
 import { readLiteRtLog } from './litert-log.js';
 
@@ -90,7 +90,7 @@ class RefusedShader extends MsdError {}
  * @param {() => Promise<T>} action
  * @param {(result: T) => void} [undo] frees what came of an action of which something was refused
  * @returns {Promise<T>}
- * @throws {MsdError} RefusedShader, out-of-memory, and what the action throws
+ * @throws {MsdError} RefusedShader, out-of-memory, device-lost, and what the action throws
  */
 async function unrefused(device, role, action, undo) {
   const heard = listen(device);
@@ -99,9 +99,7 @@ async function unrefused(device, role, action, undo) {
   if (outcome.status === 'rejected') throw outcome.reason;
   if (!error) return outcome.value;
   undo?.(outcome.value);
-  if (error instanceof GPUOutOfMemoryError) {
-    throw new MsdError('out-of-memory', `The GPU has too little memory for ${role}.`, error);
-  }
+  if (error instanceof GPUOutOfMemoryError) throw await failure(device, role, error);
   const words = error.message.split('\n', 1)[0].trim().replace(/\.$/, '');
   throw new RefusedShader('failed', `WebGPU refuses what LiteRT.js makes of ${role}: ${words}.`, error);
 }
