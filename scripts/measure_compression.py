@@ -59,6 +59,15 @@ VARIANTS: dict[str, tuple[str, ...]] = {
     "W8, 25 % pruned by magnitude": ("--prune", "25%", *CALIBRATED),
     "W8, 25 % pruned by magnitude, no refit": ("--prune", "25%"),
 }
+STUDENTS: dict[str, tuple[str, ...]] = {
+    "mixed int4 and int8, trained": ("students/mixed", "--recipe", "gpu-mixed", *ROUNDED),
+    "W4, trained": ("students/w4", "--recipe", "gpu-w4", *ROUNDED),
+    "W8, 25 % pruned, trained": ("students/pruned", "--recipe", "w8-25-auto.toml"),
+    "W8, 25 % pruned, trained, all calibrated": ("students/pruned", "--recipe", "w8-25-auto.toml", *ROUNDED),
+}
+"""Made of what `bench_distill students` has trained by these recipes, put there; only made by name."""
+
+EVERY = {**VARIANTS, **STUDENTS}
 PLAIN = """delegate = "litert-gpu"
 
 [[line]]
@@ -94,7 +103,7 @@ def main() -> None:
 
 @main.command("convert")
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--variant", "names", multiple=True, type=click.Choice(list(VARIANTS)), default=VARIANTS)
+@click.option("--variant", "names", multiple=True, type=click.Choice(list(EVERY)), default=VARIANTS)
 def convert_all(folder: Path, names: Sequence[str]) -> None:
     """Convert the demo checkpoint in every way."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,9 +114,9 @@ def convert_all(folder: Path, names: Sequence[str]) -> None:
     automatic = RECIPE.format(share=25, trunk='trunk = "float16"\n', algorithm="auto")
     (folder / "w8-25-auto.toml").write_text(automatic)
     for name in names:
-        if ROUNDED[1] in VARIANTS[name] and not (folder / ROUNDED[1]).exists():
+        if ROUNDED[1] in EVERY[name] and not (folder / ROUNDED[1]).exists():
             record(folder)
-        command = ["msd-convert", "-o", place(name), *VARIANTS[name]]
+        command = ["msd-convert", "-o", place(name), *EVERY[name]]
         click.echo(f"{name}: {' '.join(command)}")
         subprocess.run([Path(sys.executable).with_name(command[0]), *command[1:]], cwd=folder, check=True)
 
@@ -122,7 +131,7 @@ def record(folder: Path) -> None:
 @main.command("draw")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--captions", "count", default=200, show_default=True)
-@click.option("--variant", "names", multiple=True, type=click.Choice(list(VARIANTS)), default=VARIANTS)
+@click.option("--variant", "names", multiple=True, type=click.Choice(list(EVERY)), default=VARIANTS)
 @click.option("--gpu", is_flag=True, help="On a GPU in float16.  [default: on the CPU in float32]")
 @click.option("--processes", default=os.cpu_count(), show_default="one for each core")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to.  [default: FOLDER]")
@@ -172,7 +181,7 @@ def draw_some(bundle: Path, prompts: Sequence[tuple[int, str]], gpu: bool) -> tu
 @click.option("--images-only", is_flag=True, help="Leave out all that takes minutes.")
 def compare(folder: Path, output: Path, images_only: bool) -> None:
     """Write the distance of every variant from float32 to OUTPUT, and a contact sheet beside it."""
-    files = {name + gpu: folder / f"{place(name + gpu)}.npz" for name in VARIANTS for gpu in ("", GPU)}
+    files = {name + gpu: folder / f"{place(name + gpu)}.npz" for name in EVERY for gpu in ("", GPU)}
     drawn = {name: dict(np.load(path)) for name, path in files.items() if path.is_file()}
     bundles = {name: open_bundle(folder / place(name.removesuffix(GPU))) for name in drawn}
     prompts = captions("held-back", MEASURED, seed=1)[: len(drawn[FLOAT]["pixels"])]
@@ -180,7 +189,7 @@ def compare(folder: Path, output: Path, images_only: bool) -> None:
     rows = {name: row(bundles[name], wanted, made, drawn[FLOAT], prompts) for name, made in drawn.items()}
     report = {
         "commands": [f"{COMMAND} convert {folder}", f"{COMMAND} draw {folder}"]
-        + [f"{COMMAND} draw {folder} --variant {name} --gpu" for name in VARIANTS if name + GPU in rows]
+        + [f"{COMMAND} draw {folder} --variant {name} --gpu" for name in EVERY if name + GPU in rows]
         + [f"{COMMAND} {' '.join(sys.argv[1:])}"],
         "machine": machine(),
         "versions": {name: version(name) for name in ("ai-edge-litert", "numpy", "tensorflow")},

@@ -225,6 +225,7 @@ def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
         on_source=lambda done, total: on_progress("images" if images else "trajectories", "", done, total),
         on_progress=on_training,
         on_layer=lambda done, total: on_progress("recover", "rounding layers", done, total),
+        on_choice=lambda: on_progress("recover", "choosing units", 0, 1),
     )
 
 

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from msd.distill.training import (
     says_no_memory,
     train,
 )
+from msd.distill.units import ChoiceOnPoints
 from msd.errors import BadConfig
 from msd.files.atomic import atomic_write
 from msd.pytorch.narrowing import Narrowing
@@ -86,6 +88,8 @@ class Observer:
     on_progress: Callable[[TrainingProgress], None]
     on_layer: OnLayer = lambda done, total: None
     """Called while int4 layers are rounded before they are trained."""
+    on_choice: Callable[[], None] = lambda: None
+    """Called before units are chosen on points of what students learn from."""
 
 
 def distill(
@@ -100,16 +104,20 @@ def distill(
     teacher = open_networks(folder, str(accelerator.device))
     goal = replace(settings.goal, usual=teacher.checkpoint.images or ImageDefaults())
     settings = replace(settings, goal=goal)
-    recovery = plan_recovery(teacher, goal.recover, settings.rules) if goal.recover is not None else None
     source = plan_source(teacher, settings)
+    on_source = observer.on_source if accelerator.is_main_process else _ignore
+    make_source = cache(partial(source.make, accelerator, on_source))
+    recovery = None
+    if goal.recover is not None:
+        choose = ChoiceOnPoints(teacher, settings, make_source, source.key, accelerator, observer.on_choice)
+        recovery = plan_recovery(teacher, goal.recover, settings.rules, choose)
     key = recovery.key if recovery else ""
     stages = plan_stages(goal, teacher.prediction, settings.training, source.key, key)
     if accelerator.is_main_process:
         observer.on_plan(_announcement(teacher, source.summary, stages, settings, recovery))
-    on_source = observer.on_source if accelerator.is_main_process else _ignore
     run = _Run(
         teacher=teacher,
-        source=source.make(accelerator, on_source),
+        source=make_source(),
         settings=settings,
         accelerator=accelerator,
         observer=observer,

@@ -13,25 +13,22 @@ from msd.conversion.trace import traced_model
 from msd.distill.fake_quantization import keeps_scale
 from msd.distill.networks import Networks
 from msd.distill.swings import BYTES
-from msd.encoding.encode import lines_of, stored_bytes
+from msd.distill.units import PLAIN_RECIPE, Choose, PrunedUnits, prune_units
+from msd.encoding.encode import lines_of
 from msd.encoding.recipe import INTEGERS, Line, Recipe, find_recipe
 from msd.errors import BadConfig
 from msd.families.stable_diffusion import UNET
 from msd.files import bounded, schema
 from msd.files.fingerprint import fingerprint
-from msd.ir import Graph
 from msd.ledger import ComponentPruning
 from msd.pruning.prune import prune
 from msd.pruning.recorded import shares_of
-from msd.pruning.settings import Pruning, parse_pruning
-from msd.pytorch.narrowing import Narrowing, job_of, narrowing_of
+from msd.pruning.settings import CRITERIA, Pruning, parse_pruning
+from msd.pytorch.narrowing import Narrowing, job_of
 from msd.rewrite import Rewrite, apply
 
 BEGINS = "refitted, int4 compensated and held, guided"
 """How the student of a recovery begins and learns; earlier versions did less of it."""
-
-PLAIN_RECIPE = "float32"
-"""The recipe beside a prune report, which does not say how weights are stored."""
 
 
 @dataclass(frozen=True)
@@ -76,26 +73,30 @@ class RecoveryPlan:
         return ", ".join(parts)
 
 
-def plan_recovery(teacher: Networks, pruned: str, rules: Sequence[Rewrite]) -> RecoveryPlan:
+def plan_recovery(
+    teacher: Networks, pruned: str, rules: Sequence[Rewrite], choose: Choose | None = None
+) -> RecoveryPlan:
     """Return what msd-convert with a recipe, or a prune report, makes of a teacher's U-Net.
 
     `pruned` is the recipe's name or file, or the report's file, which ends in .json; `rules` are the rewrites
-    that a conversion applies. Raises BadConfig for what has nothing to recover, or does not fit the teacher.
+    that a conversion applies; `choose` decides what goes, by default by weights alone. Raises BadConfig for
+    what has nothing to recover, or does not fit the teacher.
     """
+    choose = choose or partial(prune_units, teacher, None)
     is_report = pruned.endswith(".json")
     recipe = find_recipe(PLAIN_RECIPE if is_report else pruned)
     report = _read_report(Path(pruned)) if is_report else None
-    plan = RecoveryPlan(None, Narrowing(), {})
+    units = PrunedUnits()
     if report:
-        plan = _as_reported(teacher, report, pruned)
+        units = _as_reported(choose, report, pruned)
     elif pruning := _recipe_pruning(recipe):
-        plan = _pruned(teacher, recipe, pruning)
-    plan = replace(plan, integers=_integers(teacher, recipe, rules, plan.record))
-    if not plan.narrowing.kept and not plan.integers:
+        units = choose(recipe, pruning)
+    integers = _integers(teacher, recipe, rules, units.record)
+    if not units.narrowing.kept and not integers:
         raise BadConfig(
             f"{pruned} neither prunes the U-Net nor stores integers of it: nothing is lost to be recovered"
         )
-    return plan
+    return RecoveryPlan(units.record, units.narrowing, integers)
 
 
 def _recipe_pruning(recipe: Recipe) -> Pruning | None:
@@ -107,16 +108,7 @@ def _recipe_pruning(recipe: Recipe) -> Pruning | None:
         raise BadConfig(
             f"the recipe {recipe.name} prunes {', '.join(others)}, and only a {UNET.name} can be recovered"
         )
-    return _by_magnitude(replace(pruning, refit=False, components=(UNET.name,)), f"recipe {recipe.name}")
-
-
-def _by_magnitude(pruning: Pruning, what: str) -> Pruning:
-    if pruning.criterion != "magnitude":
-        raise BadConfig(
-            f"the {what} prunes by {pruning.criterion}, which a calibration decides, and a recovery has none:"
-            " prune by magnitude"
-        )
-    return pruning
+    return replace(pruning, refit=False, components=(UNET.name,))
 
 
 def _read_report(path: Path) -> ComponentPruning:
@@ -128,36 +120,26 @@ def _read_report(path: Path) -> ComponentPruning:
     if UNET.name not in report:
         raise BadConfig(f"{path} says that nothing of a {UNET.name} was pruned: there is nothing to recover")
     found: ComponentPruning = report[UNET.name]
+    if found.criterion not in CRITERIA:
+        raise BadConfig(f"{path} was pruned by {found.criterion!r}, which is none of {', '.join(CRITERIA)}")
     return found
 
 
-def _as_reported(teacher: Networks, report: ComponentPruning, path: str) -> RecoveryPlan:
-    """Return the plan of a prune report; raises BadConfig for the report of another model."""
+def _as_reported(choose: Choose, report: ComponentPruning, path: str) -> PrunedUnits:
+    """Return units of the widths of a prune report; raises BadConfig for the report of another model."""
 
     def facts(pruning: ComponentPruning) -> list[tuple[Any, ...]]:
         return sorted((u.unit, u.kind, u.groups, u.width, u.kept, u.whole_groups) for u in pruning.units)
 
-    pruning = _by_magnitude(replace(shares_of(report), components=(UNET.name,)), f"report {path}")
+    pruning = replace(shares_of(report), criterion=report.criterion, components=(UNET.name,))
     other = f"{path} is the prune report of another model"
     try:
-        plan = _pruned(teacher, find_recipe(PLAIN_RECIPE), pruning)
+        units = choose(find_recipe(PLAIN_RECIPE), pruning)
     except BadConfig as problem:
         raise BadConfig(f"{other}: {problem}") from problem
-    if plan.record is None or facts(plan.record) != facts(report):
+    if units.record is None or facts(units.record) != facts(report):
         raise BadConfig(f"{other}: its units have other widths")
-    return plan
-
-
-def _pruned(teacher: Networks, recipe: Recipe, pruning: Pruning) -> RecoveryPlan:
-    """Return the plan without its integers."""
-    records: list[ComponentPruning | None] = []
-
-    def remove(graph: Graph) -> None:
-        report = prune({UNET.name: graph}, pruning, partial(stored_bytes, recipe))
-        records.append(report.of(UNET.name))
-
-    narrowing = narrowing_of(teacher.checkpoint, UNET.name, remove)
-    return RecoveryPlan(records[0] if narrowing.kept else None, narrowing, {})
+    return units
 
 
 def _integers(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from msd.bundle import Bundle
@@ -31,9 +32,10 @@ class UnprunedNetworks:
     rules: Sequence[Rewrite]
     target: Target
 
-    def simplify(self, graph: Graph) -> None:
-        """Rewrite a graph so that the CPU runs it in half the time, to the same numbers in float32."""
-        apply(graph, [rule for rule in self.rules if KEEPING.intersection(rule.phases)], self.target)
+
+def simplify(rules: Sequence[Rewrite], target: Target, graph: Graph) -> None:
+    """Rewrite a graph so that the CPU runs it in half the time, to the same numbers in float32."""
+    apply(graph, [rule for rule in rules if KEEPING.intersection(rule.phases)], target)
 
 
 def observe(
@@ -50,4 +52,5 @@ def observe(
         runs = {name: open_folder(calibration.given, name, port.inputs) for name, port in ports.items()}
     else:
         runs = calibration.runs(networks.plain(folder / "plain"), list(components), folder / "inputs")
-    return Observed(lambda name: networks.fed(name).main, runs, folder, networks.simplify)
+    faster = partial(simplify, networks.rules, networks.target)
+    return Observed(lambda name: networks.fed(name).main, runs, folder, faster)

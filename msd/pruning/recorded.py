@@ -11,9 +11,12 @@ from msd.pruning.settings import Pruning, UnitShare
 
 
 def shares_of(record: ComponentPruning) -> Pruning:
-    """Return the settings that prune each unit of a record to its width there, by the record's criterion."""
+    """Return the settings that prune each unit of a record to its width there, by magnitude.
+
+    Whatever chose what is pruned, in a checkpoint that was trained without it there are zeros.
+    """
     shares = tuple(UnitShare(unit.unit, unit.kept / unit.width) for unit in record.units)
-    return Pruning(shares=shares, criterion=record.criterion, refit=False)
+    return Pruning(shares=shares, refit=False)
 
 
 def prune_as_recorded(graph: Graph, component: str, record: ComponentPruning) -> None:
