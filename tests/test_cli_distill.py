@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -168,3 +169,19 @@ def test_missing_packages_are_refused(tmp_path: Path, prompts: Path) -> None:
     assert result.exit_code == 1
     assert "msd distill needs accelerate and torch" in result.stderr
     assert "pip install 'msd[train]'" in result.stderr
+
+
+def test_what_is_pruned_by_reconstruction_needs_no_calibration(tmp_path: Path, prompts: Path) -> None:
+    """Not to be distilled, and not to be converted."""
+    write(tmp_path / "teacher", SMALL)
+    recipe = tmp_path / "pruned.toml"
+    recipe.write_text('[[line]]\nstore = "int8"\n[prune]\nbudget = "20%"\ncriterion = "reconstruction"\n')
+    options = ("--prompts", prompts, "--recover", recipe, *SHORT, "-o", tmp_path / "student")
+    result = run("distill", tmp_path / "teacher", *options)
+    assert result.exit_code == 0, result.stderr
+    assert re.search(r"M parameters pruned, (19|20)", result.stderr), result.stderr
+    converted = run("convert", tmp_path / "student", "-o", tmp_path / "converted", "--recipe", recipe)
+    assert converted.exit_code == 0, converted.stderr
+    done = open_bundle(tmp_path / "converted").manifest.ledger["unet"].pruning
+    assert done.criterion == "reconstruction"
+    assert done.units
