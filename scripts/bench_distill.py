@@ -6,13 +6,14 @@
     python -m scripts.bench_distill killed -o docs/results
     python -m scripts.bench_distill full-size -o docs/results
     accelerate launch --num_processes 2 -m scripts.bench_distill full-size -o docs/results
+    python -m scripts.bench_distill choice -o docs/results
 
 `students` trains students of one pass, of fewer steps, and one of which a quarter was pruned, and compares
 their images of held-back captions with the teacher's: ten minutes on an H100. `recovered` runs the pruned
 one's file on the CPU beside a refitted and a merely pruned one: 37 minutes on 2 cores. `speed` trains that
-one with and without recorded updates. `killed` kills a
-distillation at random moments and compares what it ends with. `full-size` trains Stable Diffusion 2.1's
-U-Net, with random weights, for a few updates of each objective: updates a second, and the allocator's peak.
+one with and without recorded updates. `killed` kills a distillation at random moments and compares what it
+ends with. `full-size` trains Stable Diffusion 2.1's U-Net, with random weights, for a few updates of each
+objective: updates a second, and the allocator's peak. `choice` chooses, on the CPU, what goes of that U-Net.
 """
 
 from __future__ import annotations
@@ -49,12 +50,13 @@ from msd.distill.settings import (
     Training,
 )
 from msd.distill.training import TrainingProgress
-from scripts.full_size_training import measure_full_size, write_checkpoint
+from scripts.full_size_training import OBJECTIVES, measure_full_size, write_checkpoint
 from scripts.fused_lora import fuse_lora
 from scripts.killed_distillation import kill_and_compare
 from scripts.measured import machine
 from scripts.recovered_demo import CALIBRATED_ON, MADE, compare_recovered, write_recipe
 from scripts.training_speed import measure_speed
+from scripts.unit_choice import measure_choice
 
 GUIDANCE = ScaleRange(7.5, 7.5)
 RECOVERED = "recovered"
@@ -290,8 +292,13 @@ def killed(output: Path, kills: int, smoke: bool) -> None:
 @out_folder
 @click.option("--updates", default=40)
 @click.option("--checkpoint", type=click.Path(path_type=Path), help="Keeps the random checkpoint.")
+@click.option(
+    "--only", multiple=True, type=click.Choice(OBJECTIVES), help="These objectives, in a file of theirs."
+)
 @click.option("--smoke", is_flag=True, help="The demo's U-Net in place of the large one, to try the code.")
-def full_size(output: Path, updates: int, checkpoint: Path | None, smoke: bool) -> None:
+def full_size(
+    output: Path, updates: int, checkpoint: Path | None, only: tuple[str, ...], smoke: bool
+) -> None:
     """Train Stable Diffusion 2.1's U-Net for a few updates of each objective."""
     processes = PartialState(cpu=not torch.cuda.is_available())
     with tempfile.TemporaryDirectory() as work:
@@ -299,9 +306,23 @@ def full_size(output: Path, updates: int, checkpoint: Path | None, smoke: bool) 
         with processes.main_process_first():
             if not smoke and not large.exists():
                 write_checkpoint(large)
-        figures = measure_full_size(None if smoke else large, Path(work), updates, say)
+        figures = measure_full_size(None if smoke else large, Path(work), updates, only or OBJECTIVES, say)
     if processes.is_main_process:
-        write(f"full-size-{processes.num_processes}", figures, output)
+        write("-".join(["full-size", str(processes.num_processes), *only]), figures, output)
+
+
+@main.command("choice")
+@out_folder
+@click.option("--points", default=16)
+@click.option("--checkpoint", type=click.Path(path_type=Path), help="Keeps the random checkpoint.")
+@click.option("--smoke", is_flag=True, help="The demo's U-Net in place of the large one, to try the code.")
+def choice(output: Path, points: int, checkpoint: Path | None, smoke: bool) -> None:
+    """Choose a quarter of Stable Diffusion 2.1's U-Net by reconstruction error, on few points."""
+    with tempfile.TemporaryDirectory() as work:
+        large = checkpoint or Path(work) / "checkpoint"
+        if not smoke and not large.exists():
+            write_checkpoint(large)
+        write(f"choice-{points}", measure_choice(None if smoke else large, points), output)
 
 
 if __name__ == "__main__":

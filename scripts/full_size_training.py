@@ -6,7 +6,7 @@ Weights decide neither: the checkpoint is scripts/make_random_checkpoint.py's, w
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -122,9 +122,9 @@ def seen_in(log: Path, batch: int) -> dict[str, Any]:
 
 
 def measure_full_size(
-    checkpoint: Path | None, work: Path, updates: int, say: Callable[[str], None]
+    checkpoint: Path | None, work: Path, updates: int, objectives: Sequence[str], say: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Return the figures of every case on a checkpoint, None: the demo's. Every process calls this."""
+    """Return the figures of some objectives on a checkpoint, None: the demo's. Every process calls this."""
     settings = DistillationSettings(
         TeacherData(work / "prompts.txt", 8), GOAL, work / "state", precision="bf16" if checkpoint else "no"
     )
@@ -136,7 +136,8 @@ def measure_full_size(
     )
     parameters = sum(weight.numel() for weight in teacher.unet.parameters())
     figures = []
-    for number, case in enumerate(cases(accelerator.num_processes, updates)):
+    asked = [each for each in cases(accelerator.num_processes, updates) if each.objective in objectives]
+    for number, case in enumerate(asked):
         seen = bench.measure(case, work / str(number))
         least = least_bytes(parameters, case.training, settings.precision)
         figures.append(

@@ -21,7 +21,7 @@ from msd.distill.networks import Networks, open_networks
 from msd.distill.objectives import Draw
 from msd.distill.passes import output_of
 from msd.distill.recovery import plan_recovery
-from msd.distill.refit import POINTS, RUNS
+from msd.distill.refit import POINTS, RUNS, points_of_run
 from msd.distill.settings import DistillationSettings, Goal, TeacherData, Training
 from msd.distill.source import plan_source
 from msd.distill.training import TrainingProgress
@@ -102,7 +102,9 @@ def drawn_by(teacher: Networks, settings: DistillationSettings) -> Draw:
 def observed_inputs(teacher: Networks, settings: DistillationSettings, folder: Path) -> Observed:
     """Return the U-Net with what it reads at points, which go to `folder`."""
     folder.mkdir(parents=True)
-    return observe_points(teacher, drawn_by(teacher, settings), settings.data.seed, RULES, folder)
+    draw, seed = drawn_by(teacher, settings), settings.data.seed
+    points = (points_of_run(draw, seed, number) for number in range(RUNS))
+    return observe_points(teacher, points, RULES, folder)
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -134,13 +136,12 @@ def test_on_what_is_observed_the_file_says_what_pytorch_says_at_these_points(
     observed_inputs(teacher, settings, inputs)
     assert len(list(inputs.glob("*.npz"))) == RUNS * POINTS == 256
     convert(checkpoint, tmp_path / "float", Settings(RULES, find_recipe("float32"), ("unet",)))
-    first = torch.Generator("cpu").manual_seed(settings.data.seed * RUNS)
-    points = drawn_by(teacher, settings)(first, POINTS)
+    points = points_of_run(drawn_by(teacher, settings), settings.data.seed, 0)
     with torch.no_grad():
         wanted = output_of(teacher.unet, points, teacher.context(points.ids)).permute(0, 2, 3, 1).numpy()
     assert {tuple(ids) for ids in points.ids.tolist()} > {tuple(teacher.token_ids([""])[0].tolist())}
     with Interpreter(tmp_path / "float" / "unet.tflite", float_weights=True) as network:
-        for number in range(0, POINTS, 9):
+        for number in range(POINTS):
             found = network.run(dict(np.load(inputs / f"{number:05}.npz")))["noise"]
             assert psnr(wanted[number : number + 1], found) > CLOSE
 

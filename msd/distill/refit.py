@@ -13,7 +13,7 @@ import torch
 
 from msd.distill.networks import Networks
 from msd.distill.objectives import Draw
-from msd.distill.passes import output_of
+from msd.distill.passes import Points, output_of
 from msd.files.unwritable import raises_unwritable
 from msd.ir.weights import Array
 from msd.pruning.least_squares import Spool
@@ -30,13 +30,18 @@ Pass = Callable[[Any, int], object]
 
 
 def seeded_passes(teacher: Networks, draw: Draw, seed: int) -> Pass:
-    """Return what passes points through a U-Net, which `seed` and the number of the run draw."""
+    """Return what passes the points of a run through a U-Net."""
 
     def run(unet: Any, number: int) -> None:
-        points = draw(torch.Generator("cpu").manual_seed(seed * RUNS + number), POINTS)
+        points = points_of_run(draw, seed, number)
         output_of(unet, points, teacher.context(points.ids))
 
     return run
+
+
+def points_of_run(draw: Draw, seed: int, number: int) -> Points:
+    """Return the points of a run, counted from 0, which `seed` and its number draw."""
+    return draw(torch.Generator("cpu").manual_seed(seed * RUNS + number), POINTS)
 
 
 def refit_narrow(student: Any, whole: Any, narrowing: Narrowing, run: Pass, folder: Path) -> None:

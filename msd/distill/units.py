@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
-import torch
 from accelerate import Accelerator
 
 from msd.calibration.inputs import Runs
@@ -17,9 +17,8 @@ from msd.conversion.settings import Settings
 from msd.conversion.trace import traced_model_for_file
 from msd.distill.blocks import points_of
 from msd.distill.networks import Networks
-from msd.distill.objectives import Draw
 from msd.distill.passes import Points, PointSource
-from msd.distill.refit import POINTS, RUNS, array_of
+from msd.distill.refit import POINTS, RUNS, array_of, points_of_run
 from msd.distill.settings import DistillationSettings
 from msd.encoding.encode import stored_bytes
 from msd.encoding.recipe import Recipe, find_recipe
@@ -92,7 +91,8 @@ def prune_units(
 class ChoiceOnPoints:
     """Chooses on points of what a student learns from, made when they are needed, where the criterion asks.
 
-    `key` is the fingerprint of the source. One process chooses; the state folder keeps it for later runs.
+    The student is refitted on the same points afterwards. `key` is the fingerprint of the source. One process
+    chooses; the state folder keeps it for later runs.
     """
 
     teacher: Networks
@@ -113,27 +113,23 @@ class ChoiceOnPoints:
         if self.accelerator.is_main_process and not path.exists():
             self.on_begin()
             draw = points_of(source, goal.grid_steps, goal.both_passes)
+            points = (points_of_run(draw, seed, number) for number in range(RUNS))
             with scratch_folder() as folder:
-                observed = observe_points(self.teacher, draw, seed, self.settings.rules, folder)
+                observed = observe_points(self.teacher, points, self.settings.rules, folder)
                 prune_units(self.teacher, observed, recipe, pruning).save(path)
         self.accelerator.wait_for_everyone()
         return PrunedUnits.read(path)
 
 
 def observe_points(
-    teacher: Networks, draw: Draw, seed: int, rules: Sequence[Rewrite], folder: Path
+    teacher: Networks, points: Iterable[Points], rules: Sequence[Rewrite], folder: Path
 ) -> Observed:
-    """Return the whole U-Net with what its file reads at points that `seed` draws; files go to `folder`.
-
-    The points are those on which the student is refitted afterwards.
-    """
+    """Return the whole U-Net with what its file reads at points; files go to `folder`."""
     job = job_of(teacher.checkpoint, Settings(rules, find_recipe(PLAIN_RECIPE)), UNET.name)
-    files = []
-    for run in range(RUNS):
-        points = draw(torch.Generator("cpu").manual_seed(seed * RUNS + run), POINTS)
-        for number, inputs in enumerate(_inputs(teacher, points)):
-            files.append(folder / f"{run * POINTS + number:05}.npz")
-            np.savez(files[-1], **inputs)
+    files: list[Path] = []
+    for inputs in chain.from_iterable(_inputs(teacher, some) for some in points):
+        files.append(folder / f"{len(files):05}.npz")
+        np.savez(files[-1], **inputs)
     faster = partial(simplify, job.settings.active_rules, job.settings.effective_target)
     runs = {UNET.name: Runs(tuple(files))}
     return Observed(lambda name: traced_model_for_file(job, name).main, runs, folder, faster)
