@@ -188,7 +188,13 @@ def compare(folder: Path, output: Path, images_only: bool) -> None:
     wanted = None if images_only else Wanted(bundles[FLOAT], prompts[:CHECKED])
     rows = {name: row(bundles[name], wanted, made, drawn[FLOAT], prompts) for name, made in drawn.items()}
     report = {
-        "commands": [f"{COMMAND} convert {folder}", f"{COMMAND} draw {folder}"]
+        "commands": [f"{COMMAND} {verb} {folder}" for verb in ("convert", "draw")]
+        + [
+            f'{COMMAND} {verb} {folder} --variant "{name}"'
+            for name in STUDENTS
+            if name in rows
+            for verb in ("convert", "draw")
+        ]
         + [f"{COMMAND} draw {folder} --variant {name} --gpu" for name in EVERY if name + GPU in rows]
         + [f"{COMMAND} {' '.join(sys.argv[1:])}"],
         "machine": machine(),
@@ -199,8 +205,7 @@ def compare(folder: Path, output: Path, images_only: bool) -> None:
         "variants": rows,
     }
     output.write_text(json.dumps(report, indent=2) + "\n", "utf-8")
-    if not images_only:
-        plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
+    plot({name: each["pixels"] for name, each in drawn.items()}, prompts, output.with_suffix(".png"))
     for name, each in rows.items():
         click.echo(f"{name}: {json.dumps(each)}")
 

@@ -120,6 +120,40 @@ def test_reconstruction_by_groups_and_blocks() -> None:
     assert scores.cost[:, :1].sum() == pytest.approx(lost(z, w, kept), rel=1e-4)
 
 
+@given(
+    groups=st.integers(1, 3),
+    count=st.integers(1, 5),
+    before=st.integers(1, 3),
+    after=st.integers(1, 2),
+    ranks=st.integers(1, 20),
+)
+@settings(deadline=None, max_examples=60)
+def test_each_round_removes_what_the_best_weights_for_the_rest_miss_least(
+    groups: int, count: int, before: int, after: int, ranks: int
+) -> None:
+    """However many ranks the inverse of the Gram matrix is behind."""
+    layout, inputs = UnitLayout(before, groups, count, after), before * groups * count * after
+    z, w = normal(3 * inputs + 5, inputs).astype(np.float64), normal(7, inputs, seed=2).astype(np.float64)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("msd.pruning.criteria.RANKS", ranks)
+        scores = reconstruction(w, z.T @ z, layout, 1.0, ridge=1e-12)
+    members = np.arange(inputs).reshape(layout.shape).transpose(1, 2, 0, 3).reshape(groups, count, -1)
+    gone: set[int] = set()
+    for step in range(count):
+        for group in range(groups):
+            left = [index for index in range(count) if index not in scores.order[group, :step]]
+            losses = [lost(z, w, remaining(inputs, gone | set(members[group, index]))) for index in left]
+            found = losses[left.index(scores.order[group, step])]
+            assert found == pytest.approx(min(losses), rel=1e-6)
+            already = lost(z, w, remaining(inputs, gone))
+            assert scores.cost[group, step] == pytest.approx(found - already, rel=1e-6, abs=1e-6)
+            gone |= set(members[group, scores.order[group, step]])
+
+
+def remaining(inputs: int, gone: set[int]) -> list[int]:
+    return [index for index in range(inputs) if index not in gone]
+
+
 @pytest.mark.parametrize("same", [True, False])
 @pytest.mark.parametrize(("stride", "dilation"), [(1, 1), (2, 1), (1, 2)])
 def test_patches_are_what_a_convolution_multiplies(same: bool, stride: int, dilation: int) -> None:

@@ -18,6 +18,9 @@ from msd.pruning.relations import tensor_at
 PIECE = 1 << 22
 """About how many weights are squared at once."""
 
+RANKS = 256
+"""The ranks by which an inverse is behind, where a step has no more."""
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -102,33 +105,72 @@ def reconstruction(
     rows = members.transpose(1, 2, 0, 3).reshape(layout.groups, layout.count, -1)
     amount = ridge * float(np.trace(gram)) / len(gram)
     gram[np.diag_indices_from(gram)] += max(amount, float(np.finfo(np.float32).tiny))
-    inverse, left = np.linalg.inv(gram), weights.astype(gram.dtype)
+    refit = _Refit.of(np.linalg.inv(gram), weights.astype(gram.dtype), layout.groups * rows.shape[2])
     order = np.zeros((layout.groups, layout.count), np.int64)
     cost = np.zeros((layout.groups, layout.count))
     for step in range(layout.count):
         for group in range(layout.groups):
             there = np.setdiff1d(np.arange(layout.count), order[group, :step])
-            prices = _prices(inverse, left, rows[group, there])
+            prices = refit.prices(rows[group, there])
             best = int(np.argmin(prices))
             order[group, step], cost[group, step] = there[best], max(0.0, prices[best])
-            _eliminate(inverse, left, rows[group, there[best]])
+            refit.eliminate(rows[group, there[best]])
+        refit.settle()
     return Scores(order, cost, total)
 
 
-def _prices(inverse: Array, left: Array, rows: Array) -> Array:
-    """Return the loss of the output without each of `rows` (n, k), k inputs, when the others are refitted."""
-    blocks = inverse[rows[:, :, None], rows[:, None, :]]
-    weights = left[:, rows].transpose(1, 2, 0)
-    prices: Array = np.einsum("nko,nko->n", weights, np.linalg.solve(blocks, weights))
-    return prices
+@dataclass
+class _Refit:
+    """The weights `left` (outputs, inputs) and the `inverse` of the Gram matrix, as inputs are eliminated.
 
+    Both are the matrices less products that are not yet subtracted: `taken` (outputs, ranks) and `columns`
+    (inputs, ranks) times `corrections` (ranks, inputs). One product of many ranks takes a fraction of the
+    time of as many of few; the inverse has `pending` ranks to subtract, the weights those from `settled`.
+    """
 
-def _eliminate(inverse: Array, left: Array, rows: Array) -> None:
-    """Eliminate the inputs `rows` and refit the others; the eliminated entries become zero."""
-    block = inverse[np.ix_(rows, rows)]
-    correction = np.linalg.solve(block, inverse[rows])
-    left -= left[:, rows] @ correction
-    inverse -= inverse[:, rows] @ correction
-    inverse[rows, :] = inverse[:, rows] = 0
-    inverse[rows, rows] = 1
-    left[:, rows] = 0
+    inverse: Array
+    left: Array
+    columns: Array
+    corrections: Array
+    taken: Array
+    a_step: int
+    pending: int = 0
+    settled: int = 0
+
+    @staticmethod
+    def of(inverse: Array, left: Array, a_step: int) -> _Refit:
+        """Return the state before anything is eliminated; `a_step` inputs are, from one settling to the next."""
+        ranks = max(RANKS, a_step)
+        shapes = (len(inverse), ranks), (ranks, len(inverse)), (len(left), ranks)
+        return _Refit(inverse, left, *(np.zeros(shape, inverse.dtype) for shape in shapes), a_step)
+
+    def prices(self, rows: Array) -> Array:
+        """Return the loss of the output without each of `rows` (n, k), k inputs, when the rest is refitted."""
+        columns, corrections = self.columns[rows, : self.pending], self.corrections[: self.pending, rows]
+        blocks = self.inverse[rows[:, :, None], rows[:, None, :]] - columns @ corrections.transpose(1, 0, 2)
+        weights = self._weights(rows.ravel()).T.reshape(*rows.shape, -1)
+        prices: Array = (np.linalg.inv(blocks) * (weights @ weights.transpose(0, 2, 1))).sum((1, 2))
+        return prices
+
+    def eliminate(self, rows: Array) -> None:
+        """Eliminate the inputs `rows` and refit the others."""
+        inverse = self.inverse[rows] - self.columns[rows, : self.pending] @ self.corrections[: self.pending]
+        weights, more = self._weights(rows), slice(self.pending, self.pending + len(rows))
+        self.columns[:, more], self.taken[:, more] = inverse.T, weights
+        self.corrections[more] = np.linalg.solve(inverse[:, rows], inverse)
+        self.pending = more.stop
+
+    def _weights(self, rows: Array) -> Array:
+        since = slice(self.settled, self.pending)
+        return self.left[:, rows] - self.taken[:, since] @ self.corrections[since, rows]
+
+    def settle(self) -> None:
+        """Subtract what the weights have pending, and what the inverse has where there is no more room."""
+        since = slice(self.settled, self.pending)
+        self.left -= self.taken[:, since] @ self.corrections[since]
+        self.settled = self.pending
+        if self.pending + self.a_step > len(self.corrections):
+            for part in np.array_split(np.arange(len(self.inverse)), -(-self.inverse.size // PIECE)):
+                here = slice(part[0], part[-1] + 1)
+                self.inverse[here] -= self.columns[here, : self.pending] @ self.corrections[: self.pending]
+            self.pending = self.settled = 0
