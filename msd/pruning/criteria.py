@@ -139,13 +139,13 @@ class _Refit:
 
     @staticmethod
     def of(inverse: Array, left: Array, a_step: int) -> _Refit:
-        """Return the state before anything is eliminated; `a_step` inputs are, from one settling to the next."""
-        ranks = max(RANKS, a_step)
-        shapes = (len(inverse), ranks), (ranks, len(inverse)), (len(left), ranks)
-        return _Refit(inverse, left, *(np.zeros(shape, inverse.dtype) for shape in shapes), a_step)
+        """Return the state before anything is eliminated; between settlings at most `a_step` inputs are."""
+        ranks, kind = max(RANKS, a_step), inverse.dtype
+        columns, taken = np.zeros((len(inverse), ranks), kind), np.zeros((len(left), ranks), kind)
+        return _Refit(inverse, left, columns, np.zeros(columns.T.shape, kind), taken, a_step)
 
     def prices(self, rows: Array) -> Array:
-        """Return the loss of the output without each of `rows` (n, k), k inputs, when the rest is refitted."""
+        """Return the loss of the output without each of `rows` (n, k) when the other inputs are refitted."""
         columns, corrections = self.columns[rows, : self.pending], self.corrections[: self.pending, rows]
         blocks = self.inverse[rows[:, :, None], rows[:, None, :]] - columns @ corrections.transpose(1, 0, 2)
         weights = self._weights(rows.ravel()).T.reshape(*rows.shape, -1)
@@ -162,7 +162,8 @@ class _Refit:
 
     def _weights(self, rows: Array) -> Array:
         since = slice(self.settled, self.pending)
-        return self.left[:, rows] - self.taken[:, since] @ self.corrections[since, rows]
+        weights: Array = self.left[:, rows] - self.taken[:, since] @ self.corrections[since, rows]
+        return weights
 
     def settle(self) -> None:
         """Subtract what the weights have pending, and what the inverse has where there is no more room."""
