@@ -109,7 +109,14 @@ def distill(
     make_source = cache(partial(source.make, accelerator, on_source))
     recovery = None
     if goal.recover is not None:
-        choose = ChoiceOnPoints(teacher, settings, make_source, source.key, accelerator, observer.on_choice)
+        choose = ChoiceOnPoints(
+            teacher=teacher,
+            settings=settings,
+            source=make_source,
+            key=source.key,
+            accelerator=accelerator,
+            on_begin=observer.on_choice,
+        )
         recovery = plan_recovery(teacher, goal.recover, settings.rules, choose)
     key = recovery.key if recovery else ""
     stages = plan_stages(goal, teacher.prediction, settings.training, source.key, key)

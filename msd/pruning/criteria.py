@@ -141,8 +141,14 @@ class _Refit:
     def of(inverse: Array, left: Array, a_step: int) -> _Refit:
         """Return the state before anything is eliminated; between settlings at most `a_step` inputs are."""
         ranks, kind = max(RANKS, a_step), inverse.dtype
-        columns, taken = np.zeros((len(inverse), ranks), kind), np.zeros((len(left), ranks), kind)
-        return _Refit(inverse, left, columns, np.zeros(columns.T.shape, kind), taken, a_step)
+        return _Refit(
+            inverse=inverse,
+            left=left,
+            columns=np.zeros((len(inverse), ranks), kind),
+            corrections=np.zeros((ranks, len(inverse)), kind),
+            taken=np.zeros((len(left), ranks), kind),
+            a_step=a_step,
+        )
 
     def prices(self, rows: Array) -> Array:
         """Return the loss of the output without each of `rows` (n, k) when the other inputs are refitted."""
