@@ -25,12 +25,13 @@ from msd.distill.refit import POINTS, RUNS, points_of_run
 from msd.distill.settings import DistillationSettings, Goal, TeacherData, Training
 from msd.distill.source import plan_source
 from msd.distill.training import TrainingProgress
-from msd.distill.units import PrunedUnits, observe_points, prune_units
+from msd.distill.units import ChoiceOnPoints, PrunedUnits, observe_points, prune_units
 from msd.encoding.recipe import find_recipe
 from msd.errors import BadConfig
 from msd.files import schema
 from msd.parity import psnr
 from msd.pruning.observations import Observed
+from msd.pruning.settings import parse_pruning
 from msd.pytorch.modules import network_call
 from msd.runners.interpreter import Interpreter
 from msd.sources.diffusers import open_folder, read_json
@@ -105,6 +106,22 @@ def observed_inputs(teacher: Networks, settings: DistillationSettings, folder: P
     draw, seed = drawn_by(teacher, settings), settings.data.seed
     points = (points_of_run(draw, seed, number) for number in range(RUNS))
     return observe_points(teacher, points, RULES, folder)
+
+
+def choose(teacher: Networks, settings: DistillationSettings) -> PrunedUnits:
+    """Return the units that the recipe of the settings prunes, chosen on points of their source."""
+    settings = replace(settings, goal=replace(settings.goal, usual=ImageDefaults()))
+    source, accelerator = plan_source(teacher, settings), Accelerator()
+    chosen = ChoiceOnPoints(
+        teacher=teacher,
+        settings=settings,
+        source=lambda: source.make(accelerator, lambda done, total: None),
+        key=source.key,
+        accelerator=accelerator,
+        on_begin=lambda: None,
+    )
+    recipe = find_recipe(str(settings.goal.recover))
+    return chosen(recipe, parse_pruning(recipe.prune or {}))
 
 
 @pytest.mark.parametrize("criterion", CRITERIA)
@@ -206,20 +223,26 @@ def test_what_changes_the_choice_makes_another(
     tmp_path: Path,
     checkpoint: Path,
     settings: DistillationSettings,
-    choices: list[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    short = replace(settings, training=replace(settings.training, updates=2))
-    distill(checkpoint, tmp_path / "one", short, observer())
+    """Observes nothing: it asks whether a choice that was saved is taken again."""
+    made: list[None] = []
+    monkeypatch.setattr("msd.distill.units.observe_points", lambda *given: None)
+    monkeypatch.setattr("msd.distill.units.prune_units", lambda *given: made.append(None) or PrunedUnits())
+    teacher = open_networks(checkpoint, "cpu")
+    choose(teacher, settings)
+    choose(teacher, settings)
+    assert len(made) == 1
     if "recipe" in change:
         path = Path(str(settings.goal.recover))
         path.write_text(path.read_text().replace(change["recipe"], change["to"]))
     other = replace(
-        short,
-        data=replace(short.data, **change.get("data", {})),
-        goal=replace(short.goal, **change.get("goal", {})),
+        settings,
+        data=replace(settings.data, **change.get("data", {})),
+        goal=replace(settings.goal, **change.get("goal", {})),
     )
-    distill(checkpoint, tmp_path / "two", other, observer())
-    assert len(choices) == 2
+    choose(teacher, other)
+    assert len(made) == 2
 
 
 def test_a_report_is_followed_by_its_own_criterion(
