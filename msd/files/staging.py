@@ -55,7 +55,9 @@ def locked(folder: Path, out: Path, wait: bool = False) -> Iterator[None]:
     """Hold the lock of a staging folder, made if need be; the system releases it when the process ends."""
     try:
         lock = _lock(folder, out, wait)
-    except BaseException:  # such as Ctrl-C; a folder that is another run's is not empty, or made anew
+    except OutputUnwritable:  # another run's folder, which is empty until that run makes its mark
+        raise
+    except BaseException:  # such as Ctrl-C
         with suppress(OSError):
             folder.rmdir()
         raise
