@@ -14,20 +14,24 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
 from msd.bounds import MOST_GUIDANCE, MOST_STEPS
 from msd.errors import BadBundle
 from msd.families import Component, Family, families, find_family
+from msd.families.calls import Call, require_calls
 from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.families.wiring import Wiring, wire
 from msd.files import schema
 from msd.files.names import require_text
 from msd.files.publication import complete
 from msd.ledger import ComponentLedger
 from msd.tensor_spec import TensorSpec
 
-FORMAT = 2
+FORMAT = 3
+"""Format 2 had no calls, which follow from the family and the files."""
 OLDEST = 2
 """Format 1 recorded only the type of the weights."""
 
@@ -183,9 +187,10 @@ class ImageDefaults:
 class Manifest:
     """The contents of manifest.json.
 
-    `family` names the kind of model (msd/families). `ledger`: the effect of each rewrite, by component.
-    `scheduler`: its configuration. `images`: how many steps, and how much guidance, images take by default.
-    `versions`: of libraries.
+    `family` names the kind of model (msd/families). `calls` say how its files run one after the other; those
+    of components without a file are missing. `ledger`: the effect of each rewrite, by component. `scheduler`:
+    its configuration. `images`: how many steps, and how much guidance, images take by default. `versions`: of
+    libraries.
     """
 
     msd: str
@@ -193,6 +198,7 @@ class Manifest:
     configuration: Configuration
     components: dict[str, ConvertedFile]
     conversion: Conversion
+    calls: tuple[Call, ...] = ()
     ledger: dict[str, ComponentLedger] = field(default_factory=dict)
     scheduler: dict[str, Any] = field(default_factory=dict)
     images: ImageDefaults = ImageDefaults()
@@ -213,6 +219,13 @@ class Bundle:
         """The family of its model."""
         return find_family(self.manifest.family)
 
+    @cached_property
+    def wiring(self) -> Wiring:
+        """The calls of its files, from the manifest; raises BadBundle for files that nothing can feed."""
+        manifest = self.manifest
+        calls = manifest.calls or wire(self.family, manifest.components, manifest.configuration.components)
+        return Wiring(calls)
+
     def path(self, component: str) -> Path:
         """Return the path of a component's .tflite file; raises BadBundle if there is no such component."""
         return self.folder / self.component(component).file
@@ -222,24 +235,20 @@ class Bundle:
         if name not in self.manifest.components:
             if name in self.family.names and self.family.component(name).optional:
                 raise BadBundle(
-                    f"{self.folder} has no {name}; {_remedy(self.family.component(name))} writes one"
+                    f"{self.folder} has no {name}; {self._remedy(self.family.component(name))} writes one"
                 )
             raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(self.family.required)}")
         return self.manifest.components[name]
+
+    def _remedy(self, component: Component) -> str:
+        is_preview = component is self.family.preview
+        return "msd convert --preview-vae PATH" if is_preview else f"msd convert --also {component.name}"
 
     @property
     def model_hash(self) -> str:
         """The SHA-256 of the components' own SHA-256, in name order: it identifies the converted weights."""
         hashes = [f"{name} {part.sha256}\n" for name, part in sorted(self.manifest.components.items())]
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
-
-
-def _remedy(component: Component) -> str:
-    return (
-        "msd convert --preview-vae PATH"
-        if component.stage == "preview"
-        else f"msd convert --also {component.name}"
-    )
 
 
 def open_bundle(folder: str | Path, verify: bool = False) -> Bundle:
@@ -270,6 +279,7 @@ def load_manifest(path: Path) -> Manifest:
         raise BadBundle(str(error)) from error
     _check_names(path, manifest)
     _check_family(path, manifest)
+    _check_calls(path, manifest)
     try:
         _check_numbers(manifest)
     except ValueError as error:
@@ -317,6 +327,34 @@ def _check_family(path: Path, manifest: Manifest) -> None:
     for name in family.required:
         if name not in manifest.configuration.components:
             raise BadBundle(f"{path} is not a manifest: manifest.json.configuration lacks {name!r}")
+
+
+def _check_calls(path: Path, manifest: Manifest) -> None:
+    """Refuse calls that no pipeline can run, such as those of an edited manifest."""
+    whole = {*find_family(manifest.family).required} <= {*manifest.components}
+    if not manifest.calls or not whole:
+        return
+    try:
+        require_calls(manifest.calls, tuple(call.component for call in manifest.calls), several=False)
+        for call in manifest.calls:
+            _require_ports(call, manifest.components)
+    except ValueError as error:
+        raise BadBundle(f"{path} is not a manifest: {error}") from error
+
+
+def _require_ports(call: Call, files: dict[str, ConvertedFile]) -> None:
+    """Raise ValueError, with a clause, for a call of a file that lacks what the call names."""
+    if call.component not in files:
+        raise ValueError(f"it calls {call.component}, which is none of its components")
+    file = files[call.component]
+    for named, ports in (
+        ({each.name for each in call.inputs}, file.inputs),
+        ({each.tensor for each in call.outputs}, file.outputs),
+    ):
+        if strange := sorted(named - {spec.name for spec in ports}):
+            raise ValueError(
+                f"it calls {call.component} with {strange[0]!r}, which {file.file} does not have"
+            )
 
 
 def _check_numbers(manifest: Manifest) -> None:

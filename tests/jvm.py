@@ -31,7 +31,7 @@ class Jvm:
     def ask(self, do: str, serve: Serve | None = None, **command: Any) -> Any:
         """Return what the command gives; raises Refused with the exception's name and message.
 
-        `serve` gives the output of a network that the command runs, from its role and its inputs.
+        `serve` gives the outputs of a network that the command runs, from its role and its inputs.
         """
         answer = self._answer(json.dumps({"do": do, **command}))
         while serve is not None and "run" in answer:
@@ -39,7 +39,8 @@ class Jvm:
                 name: np.array(v, np.int32) if isinstance(v, list) else floats(v)
                 for name, v in answer["inputs"].items()
             }
-            answer = self._answer(sent(serve(answer["run"], given)))
+            outputs = serve(answer["run"], given).items()
+            answer = self._answer(json.dumps({name: sent(value) for name, value in outputs}))
         if "error" in answer:
             raise Refused(f"{answer['error']}: {answer['message']}")
         return answer["ok"]

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from msd.families.stable_diffusion import GUIDANCE
 from msd.models.trace import InputSpecs
-from msd.runtime.guidance import EMBEDDING
 
 Array = np.ndarray[Any, Any]
 Modules = Mapping[str, torch.nn.Module]
@@ -52,7 +52,7 @@ def _unet(modules: Modules, inputs: Mapping[str, Array]) -> Array:
         _nchw(inputs["latent"]),
         torch.from_numpy(inputs["timestep"]),
         torch.from_numpy(inputs["context"]),
-        timestep_cond=torch.from_numpy(inputs[EMBEDDING]) if EMBEDDING in inputs else None,
+        timestep_cond=torch.from_numpy(inputs[GUIDANCE]) if GUIDANCE in inputs else None,
     )
     return _nhwc(noise.sample)
 

@@ -55,7 +55,7 @@ def test_an_image_begins_from_a_photo_that_was_chosen_on_the_screen(
         levels = np.array(argb, np.int32).view(np.uint8).reshape(*wanted.shape[:2], 4)
         assert np.array_equal(levels[..., [2, 1, 0]], wanted)
     assert (seen["begun"]["strength"], seen["steps"]) == (0.4, 0)
-    assert "vae_encoder" in seen["compiling"]
+    assert "VAE encoder" in seen["compiling"]
     assert seen["cancelled"] == shown(40, "2 of 8")
     assert seen["broken"] == shown(40, "2 of 8", photo=False, said=UNREADABLE)
     assert seen["without"] is True

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +18,37 @@ import msd.families
 from msd import tflite
 from msd.bundle import Bundle, open_bundle
 from msd.cli import msd as umbrella
-from msd.conversion.job import open_job
+from msd.conversion.job import Job, open_job
 from msd.conversion.settings import Settings
 from msd.errors import BadConfig
 from msd.export.android.probe import PROBE
+from msd.export.app import manifest
 from msd.families import Family, component_names, families, find_family, title_of
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
 from msd.models.structure import VariableSpec
 from msd.parity import psnr
+from msd.runners.engine import Engine
 from msd.runners.interpreter import Interpreter
 from msd.runners.random_inputs import random_inputs
+from msd.runners.registry import find_backend
+from msd.runners.runner import Conditions
+from msd.runtime.initial_image import InitialImage
+from msd.runtime.noise import noise
 from msd.runtime.pipeline import Pipeline
+from msd.runtime.request import Request
+from msd.runtime.step import StepTable
 from msd.sources.binding import bind
+from tests.jvm import Jvm, floats
 from tests.made_up.checkpoint import write_checkpoint
 
+CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 ROOT = Path(__file__).parent.parent
 MADE_UP = Path(__file__).parent / "made_up" / "families"
-NAMES = ("text_encoder", "text_encoder_2", "image_encoder", "transformer", "image_decoder")
+NAMES = ("text_encoder", "text_encoder_2", "image_encoder", "control", "transformer", "image_decoder")
+RESIDUALS = tuple(f"residual_{i}" for i in range(13))
+MOST_FILES = 8
+"""How many files a family may need that msd does not know."""
 
 
 @pytest.fixture(scope="module")
@@ -99,9 +113,12 @@ def test_the_manifest_has_each_component_with_its_inputs_and_settings(bundle: Bu
     assert shapes == {
         "latent": (1, 4, 6, 4),
         "timestep": (1,),
-        "context": (1, 9, 64),
+        "context": (1, 77, 64),
         "image_latent": (1, 4, 6, 4),
+        **dict.fromkeys(RESIDUALS, (1, 4, 6, 4)),
     }
+    assert {port.name for port in bundle.component("control").outputs} == set(RESIDUALS)
+    assert [call.component for call in manifest.calls] == [*NAMES]
     assert set(manifest.source.files) >= {"vae/config.json", "text_encoder_2/model.safetensors"}
     stored = json.loads((bundle.folder / "manifest.json").read_text())
     assert stored["configuration"]["image_encoder"] == {"channels": 4, "width": 36}
@@ -188,16 +205,60 @@ def test_it_is_exported_for_both_platforms(bundle: Bundle, tmp_path: Path) -> No
         assert roles[: len(NAMES)] == list(NAMES)
 
 
-def test_generating_says_what_else_an_encoder_needs(bundle: Bundle) -> None:
-    with pytest.raises(
-        BadConfig, match=r"the image encoder takes 'image', and images are generated from a prompt alone"
-    ):
-        Pipeline(bundle)
+def test_generating_needs_an_image(bundle: Bundle) -> None:
+    with Pipeline(bundle) as pipeline:
+        with pytest.raises(BadConfig, match="reads an image beside the prompt: give one"):
+            pipeline.generate("a cat")
+        with pytest.raises(BadConfig, match="does not begin from it: leave strength out"):
+            pipeline.generate("a cat", image=photo(), strength=0.5)
+
+
+@pytest.mark.parametrize("guidance", [1.0, 3.0])
+def test_an_image_is_what_the_keras_models_compute(guidance: float, exact: Bundle, checkpoint: Path) -> None:
+    with Pipeline(exact) as pipeline:
+        made = pipeline.generate("red circles", seed=5, steps=4, guidance=guidance, image=photo())
+        table, prompts = (
+            pipeline.scheduler.table(4),
+            pipeline.prompts(Request("red circles", guidance=guidance)),
+        )
+    latent = expected_latents(checkpoint, [prompt.tokens for prompt in prompts], table, guidance)
+    assert psnr(latent, made.latents) > 80
+    assert "strength" not in made.metadata
+
+
+def test_the_kotlin_library_generates_its_images(bundle: Bundle, kotlin: Jvm, tmp_path: Path) -> None:
+    """Its networks run on LiteRT's interpreter here; nothing else is known of it but its manifest."""
+    manifest.write_manifest(manifest.describe(bundle, steps=(3,)), bundle, tmp_path)
+    with ExitStack() as stack:
+        opened = {name: stack.enter_context(CPU.load(bundle.path(name))) for name in NAMES}
+
+        def serve(role: str, given: dict[str, Any]) -> dict[str, Any]:
+            ports = bundle.component(role).inputs
+            return opened[role].run({port.name: given[port.name].reshape(port.shape) for port in ports})
+
+        levels = np.rint((photo().pixels[0].astype(np.float64) + 1) * 127.5).astype(np.int64)
+        argb = (levels[..., 0] << 16 | levels[..., 1] << 8 | levels[..., 2]) - (1 << 24)
+        image = {"argb": argb.ravel().tolist(), "strength": 0.8}
+        found = kotlin.ask(
+            "generate served", serve, folder=str(tmp_path), prompt="red circles", negative="", seed=5,
+            steps=3, guidance=3.0, image=image,
+        )  # fmt: skip
+    wanted = Pipeline(bundle, threads=1).generate("red circles", seed=5, steps=3, guidance=3.0, image=photo())
+    assert psnr(wanted.latents.ravel(), floats(found["latents"])) > 80
+
+
+def test_it_needs_few_files_and_none_in_kotlin_or_javascript(family: Family) -> None:
+    """A second denoising network with 13 outputs, and an image as its input, are among them."""
+    files = [path for path in Path(__file__).parent.joinpath("made_up").rglob("*") if path.is_file()]
+    sources = [path for path in files if path.suffix != ".pyc"]
+    assert {path.suffix for path in sources} == {".py"}
+    assert len(sources) <= MOST_FILES
 
 
 def test_no_source_file_knows_the_family(family: Family) -> None:
-    sources = [*(ROOT / "msd").rglob("*.py"), *(ROOT / "graph_rewrites").rglob("*.py")]
-    known = re.compile(r"made[-_]up|token_embedding_2|image_decoder|image_latent", re.IGNORECASE)
+    folders, endings = (ROOT / "msd", ROOT / "graph_rewrites"), (".py", ".kt", ".js")
+    sources = [path for folder in folders for path in folder.rglob("*") if path.suffix in endings]
+    known = re.compile(r"made[-_]up|token_embedding_2|image_decoder|image_latent|residual_", re.IGNORECASE)
     assert not [path for path in sources if known.search(path.read_text("utf-8"))]
 
 
@@ -209,22 +270,65 @@ def test_stable_diffusions_components_are_literals_in_its_family_and_in_readers_
     assert not [path for path in found if not path.startswith(("msd/families/", "msd/sources/"))]
 
 
-def run(bundle: Bundle, name: str, given: dict[str, Any]) -> np.ndarray:
-    with Interpreter(bundle.path(name), float_weights=True) as network:
-        (output,) = network.run(given).values()
-    return output
+def test_no_app_knows_the_names_of_networks() -> None:
+    """What they are, and when they run, is in sd-manifest.json."""
+    names = re.compile(rf"""["'`]({"|".join(STABLE_DIFFUSION.files)})["'`]""")
+    sources = [path for path in (ROOT / "msd/export").rglob("*") if path.suffix in (".kt", ".js", ".xml")]
+    assert len(sources) > 50
+    assert not [path for path in sources if names.search(path.read_text("utf-8"))]
 
 
-def run_keras(checkpoint: Path, name: str, given: dict[str, Any]) -> np.ndarray:
-    """Return what the Keras model computes with the checkpoint's weights."""
+def photo() -> InitialImage:
+    levels = np.random.default_rng(4).integers(0, 256, (1, 16, 24, 3), np.uint8)
+    return InitialImage(levels / np.float32(127.5) - np.float32(1), None, "random")
+
+
+def expected_latents(checkpoint: Path, tokens: list[Any], table: StepTable, scale: float) -> np.ndarray:
+    """Return the latents that a plain loop over the Keras models comes to."""
     job = open_job(checkpoint, Settings(rules=()))
+    models = {name: keras_model(job, name) for name in NAMES}
+
+    def call(name: str, **given: Any) -> dict[str, np.ndarray]:
+        return {key: np.asarray(value) for key, value in models[name](given).items()}
+
+    pixels = photo().pixels
+    features = call("image_encoder", image=pixels)["image_latent"]
+    encoders = ("text_encoder", "text_encoder_2")
+    contexts = [
+        np.concatenate([call(name, tokens=row)["context"] for name in encoders], -1) for row in tokens
+    ]
+    latent = noise(5, (1, 4, 6, 4)) * np.float32(table.start)
+    clean = None
+    for step in table.steps:
+        scaled, when = np.float32(step.scale) * latent, np.float32([step.timestep])
+        residuals = call("control", latent=scaled, timestep=when, hint=pixels)
+        shared = {"latent": scaled, "timestep": when, "image_latent": features, **residuals}
+        outputs = [call("transformer", context=context, **shared)["noise"] for context in contexts]
+        output = outputs[0] + np.float32(scale) * (outputs[-1] - outputs[0])
+        latent, clean = step.apply(latent, output, clean, None)
+    return latent
+
+
+def keras_model(job: Job, name: str) -> Any:
+    """Return a Keras model with the checkpoint's weights."""
     model = job.networks[name].build()
     specs = {v.path: VariableSpec(v.path, tuple(v.shape)) for v in model.variables}
     weights = bind(name, specs, job.checkpoint.weights[name]).weights
     for variable in model.variables:
         variable.assign(weights[variable.path].load())
-    (output,) = model(given).values()
-    return np.asarray(output)
+    return model
+
+
+def run(bundle: Bundle, name: str, given: dict[str, Any]) -> np.ndarray:
+    with Interpreter(bundle.path(name), float_weights=True) as network:
+        outputs = network.run(given)
+    return np.concatenate([outputs[name].ravel() for name in sorted(outputs)])
+
+
+def run_keras(checkpoint: Path, name: str, given: dict[str, Any]) -> np.ndarray:
+    """Return what the Keras model computes with the checkpoint's weights."""
+    model = keras_model(open_job(checkpoint, Settings(rules=())), name)
+    return np.concatenate([np.asarray(output).ravel() for _, output in sorted(model(given).items())])
 
 
 def constant_names(path: Path) -> list[str]:

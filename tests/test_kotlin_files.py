@@ -50,21 +50,27 @@ def test_the_manifest_is_read_as_it_was_written(kotlin: Jvm, plain_app: Path) ->
     assert (found["model"], found["size"], found["latent"]) == (said.model, [32, 48], [1, 4, 6, 4])
     assert found["said"] == ["epsilon", "ddim", "fp16", app.RUNTIME]
     assert found["guidance"] == 7.5
+    assert found["calls"] == [
+        [c.component, c.when, [i.name for i in c.inputs], [[o.value, o.factor] for o in c.outputs]]
+        for c in said.calls
+    ]
 
 
 DAMAGED = "the manifest is damaged: "
 REFUSED_MANIFESTS = [
-    ({"format": 3}, "has format 3 and this library reads 2; update the app"),
-    ({"format": 1}, "has format 1 and this library reads 2; export the model again"),
+    ({"format": 4}, "has format 4 and this library reads 3; update the app"),
+    ({"format": 2}, "has format 2 and this library reads 3; export the model again"),
     ({"schedules": [{"count": 2, "start": 1.0, "steps": []}]}, "a schedule of 2 steps has 0"),
     ({"schedules": []}, "the manifest has no schedule"),
     ({"height": "tall"}, f"{DAMAGED}Value tall at height"),
-    ({"tokenizer": None}, f"{DAMAGED}Value null at tokenizer"),
+    ({"tokenizers": None}, f"{DAMAGED}Value null at tokenizers"),
+    ({"tokenizers": {}}, "the manifest calls text_encoder with tokenizer before it is there"),
+    ({"calls": []}, "the manifest has 0 calls that compute the prediction, and 1 was expected"),
     ({"files": 3}, f"{DAMAGED}Value 3 at files"),
-    ({"preview": "vae"}, "the manifest lists no file with the role vae"),
+    ({"preview": "vae"}, "the manifest has no call that decodes with vae"),
     (
-        {"image": {"encoder": "eye", "scaling_factor": 1, "inpaints": False, "schedules": []}},
-        "the manifest lists no file with the role eye",
+        {"image": {"initial": "eye", "required": False, "inpaints": False, "schedules": []}},
+        "the manifest has no call that computes eye",
     ),
 ]
 

@@ -155,9 +155,9 @@ def test_steps_of_any_numbers_are_the_runtime_s(kotlin: Jvm, plain_app: Path, tm
 @pytest.mark.parametrize("guidance", [False, True])
 def test_sinusoids_are_the_runtime_s(guidance: bool, kotlin: Jvm, tmp_path: Path) -> None:
     folder = write_app(tmp_path / "app", embeddings={"timestep_embedding": 21, "guidance_embedding": 320})
-    width = 320 if guidance else 21
+    width, of = (320, "guidance") if guidance else (21, "timestep")
     for t in (0.0, 1.0, 37.25, 500.0, 999.0, *([6500.0, 12250.0] if guidance else [])):
-        found = floats(kotlin.ask("sinusoids", folder=str(folder), guidance=guidance, t=t))
+        found = floats(kotlin.ask("sinusoids", folder=str(folder), of=of, width=width, t=t))
         np.testing.assert_allclose(found, embed_timestep(t, width, False, 1.0), rtol=0, atol=2e-7)
 
 

@@ -151,10 +151,10 @@ def test_the_demo_s_image_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_pat
     with ExitStack() as stack:
         opened = {name: stack.enter_context(CPU.load(bundle.path(name))) for name in COMPONENTS}
 
-        def serve(role: str, given: dict[str, np.ndarray]) -> np.ndarray:
+        def serve(role: str, given: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             part = bundle.component(role)
             shaped = {port.name: given[port.name].reshape(port.shape) for port in part.inputs}
-            return opened[role].run(shaped)[part.outputs[0].name]
+            return opened[role].run(shaped)
 
         found = kotlin.ask(
             "generate served", serve, folder=str(tmp_path), prompt=prompt, negative="", seed=7, steps=20
@@ -168,14 +168,14 @@ def test_the_demo_s_image_is_the_runtime_s(kotlin: Jvm, demo_int8: Path, tmp_pat
 
 
 STEPS_TOLD = [["step", i, 6, None] for i in range(1, 7)]
-FIRST = [["compiling", "text_encoder"], ["encoding"], ["compiling", "unet"]]
-LAST = [["compiling", "vae_decoder"], ["decoding"]]
+FIRST = [["compiling", "text encoder"], ["encoding"], ["compiling", "U-Net"]]
+LAST = [["compiling", "VAE decoder"], ["decoding"]]
 
 
 def test_networks_are_opened_run_and_freed_in_turn_on_one_thread(kotlin: Jvm, plain_app: Path) -> None:
     """The U-Net stays; the text encoder is freed before the first step, the decoder opened after the last."""
     seen = generated(kotlin, plain_app, times=2)
-    again = [step for step in FIRST if step != ["compiling", "unet"]]
+    again = [step for step in FIRST if step != ["compiling", "U-Net"]]
     assert seen["told"] == [*FIRST, *STEPS_TOLD, *LAST, *again, *STEPS_TOLD, *LAST]
     events = [event.rsplit(" ", 1)[0] for event in seen["events"]]
     assert {event.rsplit(" ", 1)[1] for event in seen["events"]} == {"msd-generate"}
@@ -216,7 +216,7 @@ def test_an_image_can_be_cancelled_between_steps_and_the_next_one_generated(
     first, second = seen["images"]
     assert first == {"error": "Cancelled", "message": "the image was cancelled"}
     assert "argb" in second
-    again = [step for step in FIRST if step != ["compiling", "unet"]]
+    again = [step for step in FIRST if step != ["compiling", "U-Net"]]
     assert seen["told"] == [*FIRST, *STEPS_TOLD[:2], *again, *STEPS_TOLD, *LAST]
 
 
@@ -242,7 +242,7 @@ def test_suspend_and_flow_give_the_same_and_end_with_their_coroutine(kotlin: Jvm
     (image,) = generated(kotlin, plain_app)["images"]
     seen = kotlin.ask("coroutines", folder=str(plain_app), refused="", **REQUEST)
     assert seen["suspended"] == image
-    again = [step for step in FIRST if step != ["compiling", "unet"]]
+    again = [step for step in FIRST if step != ["compiling", "U-Net"]]
     assert seen["updates"] == [*again, *STEPS_TOLD, *LAST, ["finished", image["argb"]]]
     assert seen["ended"] == "cancelled"
     runs = [event for event in seen["events"] if event.startswith("run unet")]

@@ -27,8 +27,7 @@ from msd.runners.interpreter import Interpreter
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions
 from msd.runtime.components import open_component
-from msd.runtime.image_encoder import encode_image
-from msd.runtime.noise import noise
+from msd.runtime.image_encoder import encode_pixels
 from tests import checkpoints, tiny_autoencoders
 from tests.reference import reference
 
@@ -97,9 +96,10 @@ def test_the_encoder_computes_what_diffusers_does(recipe: str, enough: float, co
     random, bundle = np.random.default_rng(3), converted.bundle(recipe)
     image = random.uniform(-1, 1, (1, 6 * converted.scale, 10 * converted.scale, 3)).astype(np.float32)
     engine = Engine(find_backend("cpu"), Conditions(threads=1, float_weights=True))
-    settings = bundle.manifest.configuration.components["vae_encoder"]
+    call = bundle.wiring.initial
+    assert call is not None
     with open_component(bundle, "vae_encoder", engine) as network:
-        found = encode_image(network, settings, image, noise(1, (1, 6, 10, 4)))
+        found = encode_pixels(call, network, {"image": image}, {}, 1)["initial_latent"]
     with torch.no_grad():
         encoded = converted.vae.encode(torch.from_numpy(image.transpose(0, 3, 1, 2))).latents
     wanted = converted.vae.config.scaling_factor * encoded.numpy().transpose(0, 2, 3, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,29 +10,31 @@ import pytest
 import torch
 from diffusers import StableDiffusionPipeline
 
-from msd.bundle import ConvertedFile
-from msd.runtime.guidance import EMBEDDING, Guidance
-from msd.tensor_spec import TensorSpec
+from msd.bundle import open_bundle
+from msd.families.calls import sinusoids
+from msd.runtime.guidance import Guidance
+from msd.runtime.numbers import Numbers
+from tests.app_bundles import write_bundle
 
-
-def unet(batch: int, *others: str) -> ConvertedFile:
-    ports = [TensorSpec(name, (batch, 8), "float32", "") for name in ("latent", "context", *others)]
-    return ConvertedFile("unet.tflite", "", 0, 1, tuple(ports), ())
+GUIDED = {"guidance_embedding": 8}
 
 
 @pytest.mark.parametrize(
-    ("file", "scale", "mode", "rows"),
+    ("batch", "embeddings", "scale", "mode", "rows"),
     [
-        (unet(1), 7.5, "two passes", 2),
-        (unet(2), 1.5, "batch 2", 2),
-        (unet(1), 1.0, "none", 1),
-        (unet(2), 0.0, "none", 1),
-        (unet(1, EMBEDDING), 8.0, "embedding", 1),
-        (unet(2, EMBEDDING), 0.0, "embedding", 1),
+        (1, {}, 7.5, "two passes", 2),
+        (2, {}, 1.5, "batch 2", 2),
+        (1, {}, 1.0, "none", 1),
+        (2, {}, 0.0, "none", 1),
+        (1, GUIDED, 8.0, "embedding", 1),
+        (2, GUIDED, 0.0, "embedding", 1),
     ],
 )
-def test_the_file_decides(file: ConvertedFile, scale: float, mode: str, rows: int) -> None:
-    guidance = Guidance.of(file, scale)
+def test_the_file_decides(
+    batch: int, embeddings: dict[str, int], scale: float, mode: str, rows: int, tmp_path: Path
+) -> None:
+    bundle = open_bundle(write_bundle(tmp_path / "bundle", batch, embeddings))
+    guidance = Guidance.of(bundle, scale)
     assert (guidance.mode, guidance.rows) == (mode, rows)
     assert guidance.prompts("dogs", "cats") == ["cats", "dogs"][-rows:]
 
@@ -40,7 +43,8 @@ def test_the_file_decides(file: ConvertedFile, scale: float, mode: str, rows: in
 @pytest.mark.parametrize("scale", [0.0, 1.0, 7.5, 13.25])
 def test_the_embedding_is_diffusers(scale: float, width: int) -> None:
     """Sines of float32 angles up to 12000: a rounding of the angle is a thousandth."""
-    ours = Guidance("embedding", scale).embedding(width)
+    numbers = Numbers(0.0, Guidance("embedding", scale).number, 8, 8)
+    ours = numbers.input(sinusoids("guidance", cosine_first=False, frequency_shift=1.0), width)
     weight = torch.tensor([scale - 1], dtype=torch.float32)
     made = StableDiffusionPipeline.get_guidance_scale_embedding(SimpleNamespace(), weight, width)
     assert (ours.shape, ours.dtype) == ((width,), np.float32)

@@ -44,7 +44,7 @@ def test_neighbours_alike_go_together_up_to_the_most() -> None:
     found = batches(requests, 2)
     assert [numbers(batch) for batch in found] == [[0, 1], [2, 3], [4], [5], [6]]
     assert [len(batch.table.steps) for batch in found] == [3, 3, 3, 5, 3]
-    assert [batch.context["context"][:, 0, 0].tolist() for batch in found][:2] == [[0, 0, 1, 1], [2, 2, 3, 3]]
+    assert [batch.values["context"][:, 0, 0].tolist() for batch in found][:2] == [[0, 0, 1, 1], [2, 2, 3, 3]]
 
 
 def test_guidance_strength_and_a_mask_set_images_apart() -> None:

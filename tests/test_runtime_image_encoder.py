@@ -19,8 +19,8 @@ from msd.runners.engine import Engine
 from msd.runners.registry import find_backend
 from msd.runners.runner import Conditions
 from msd.runtime.components import open_component
-from msd.runtime.image_encoder import encode_image
-from msd.runtime.noise import noise
+from msd.runtime.image_encoder import encode_pixels
+from msd.runtime.noise import posterior_noise
 from tests import checkpoints
 from tests.reference import Array, Modules
 
@@ -53,10 +53,11 @@ def bundle(request: pytest.FixtureRequest, folder: Path, modules: Modules) -> Bu
     return open_bundle(folder / f"bundle-{request.param}")
 
 
-def encoded(bundle: Bundle, image: Array, drawn: Array) -> Array:
-    settings = bundle.manifest.configuration.components[VAE_ENCODER.name]
+def encoded(bundle: Bundle, image: Array, seed: int) -> Array:
+    call = bundle.wiring.initial
+    assert call is not None
     with open_component(bundle, VAE_ENCODER.name, CPU) as network:
-        return encode_image(network, settings, image, drawn)
+        return encode_pixels(call, network, {"image": image}, {}, seed)["initial_latent"]
 
 
 @torch.no_grad()
@@ -77,12 +78,12 @@ def image_of(seed: int) -> Array:
 def test_latents_are_those_that_diffusers_samples(
     bundle: Bundle, modules: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    image, drawn = image_of(1), noise(7, LATENTS)
-    latents = encoded(bundle, image, drawn)
+    image, drawn = image_of(1), posterior_noise(7, LATENTS, 1)
+    latents = encoded(bundle, image, 7)
     assert (latents.shape, latents.dtype) == (LATENTS, np.float32)
     assert psnr(sampled(modules, image, drawn, monkeypatch), latents) >= 100
 
 
 def test_an_image_of_another_size_is_refused(bundle: Bundle) -> None:
     with pytest.raises(BadBundle, match=r"vae_encoder takes .*\[\d, 24, 40, 3\].*do not fit"):
-        encoded(bundle, image_of(1)[:, :-1], noise(1, LATENTS))
+        encoded(bundle, image_of(1)[:, :-1], 1)

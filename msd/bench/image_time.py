@@ -34,17 +34,16 @@ def image_time(
     seconds = {m.component: m.timings.typical for m in measurements}
     if not set(bundle.manifest.components) <= set(seconds):
         return None
-    family = bundle.family
-    rows = Guidance.of(bundle.component(family.denoiser.name), images.guidance).rows
+    wiring = bundle.wiring
+    rows = Guidance.of(bundle, images.guidance).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
-    encoders = (encoder for encoder in family.encoders if not encoder.optional)
-    encoding = sum(seconds.get(file, 0.0) for encoder in encoders for file in encoder.files)
     return ImageTime(
         backend=backend,
         steps=images.steps,
-        encoding=passes * encoding,
-        step=passes * seconds[family.denoiser.name],
-        decoding=seconds[family.decoder.name],
+        encoding=passes * sum(seconds[call.component] for call in wiring.of_prompts)
+        + sum(seconds[call.component] for call in wiring.conditions),
+        step=passes * sum(seconds[call.component] for call in wiring.steps),
+        decoding=seconds[wiring.decoder.component],
         drawn=generation,
     )
 

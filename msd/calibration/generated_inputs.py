@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from msd import tflite
-from msd.bundle import Bundle, ConvertedFile, ImageDefaults, file_facts
+from msd.bundle import Bundle, ImageDefaults, file_facts
 from msd.calibration.image_inputs import image_inputs, image_port
 from msd.calibration.inputs import Inputs, Runs, open_folder
 from msd.calibration.prompt_file import read_prompts
@@ -21,10 +21,10 @@ from msd.errors import BadCalibration
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.runners.runner import Runnable
-from msd.runtime.guidance import Guidance
+from msd.runtime.guidance import Guidance, denoiser_batch
 from msd.runtime.needs import files_in_order
 from msd.runtime.pipeline import OnStep, Pipeline
-from msd.runtime.preview import Preview, preview_decoder
+from msd.runtime.preview import Preview
 from msd.runtime.request import Request
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -157,15 +157,15 @@ def record_inputs(
 
     The same requests give the same files. Raises what `Pipeline.generate_all` raises.
     """
-    denoiser = bundle.family.denoiser.name
-    numbers = _denoiser_runs(requests, bundle.component(denoiser), steps)
+    in_steps = {call.component for call in bundle.wiring.steps}
+    numbers = _denoiser_runs(requests, bundle, steps)
     seen, kept = Counter[str](), {name: list[Path]() for name in bundle.manifest.components}
     for name in kept:
         (folder / name).mkdir(parents=True)
 
     def keep(name: str, inputs: Inputs) -> None:
         number, seen[name] = seen[name], seen[name] + 1
-        if name != denoiser or number in numbers:
+        if name not in in_steps or number in numbers:
             kept[name].append(folder / name / f"{number:05}.npz")
             np.savez(kept[name][-1], **inputs)
 
@@ -176,7 +176,7 @@ def record_inputs(
 def _observe(bundle: Bundle, requests: Sequence[Request], keep: OnRun, on_step: OnStep | None = None) -> None:
     """Generate images; call `keep` with the inputs of every run, and with the images for their readers."""
     pipeline = Pipeline(bundle, wrap=lambda name, runner: ObservedRunner(name, runner, keep))
-    previews = preview_decoder(bundle) != bundle.family.decoder.name
+    previews = bundle.wiring.preview is not None
     images = pipeline.generate_all(requests, on_step, on_preview=_preview_last_step if previews else None)
     for name in (name for name in bundle.manifest.components if name not in files_in_order(bundle)):
         port = image_port(bundle.component(name).inputs)
@@ -190,11 +190,11 @@ def _preview_last_step(preview: Preview) -> None:
         preview.pixels()
 
 
-def _denoiser_runs(requests: Sequence[Request], denoiser: ConvertedFile, steps: int | None) -> set[int]:
+def _denoiser_runs(requests: Sequence[Request], bundle: Bundle, steps: int | None) -> set[int]:
     """Return the numbers of the denoiser's runs to keep, counted over all requests."""
     numbers, start = set[int](), 0
     for request in requests:
-        each = math.ceil(Guidance.of(denoiser, request.guidance).rows / denoiser.inputs[0].shape[0])
+        each = math.ceil(Guidance.of(bundle, request.guidance).rows / denoiser_batch(bundle))
         count = request.steps if steps is None else min(steps, request.steps)
         for step in np.linspace(0, request.steps - 1, count).round().astype(int):
             numbers.update(range(start + step * each, start + (step + 1) * each))

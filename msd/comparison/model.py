@@ -51,7 +51,7 @@ class OpenedModel:
     @property
     def guidance(self) -> Guidance:
         """The guidance of its images."""
-        return Guidance.of(self.bundle.component(self.bundle.family.denoiser.name), self.images.guidance)
+        return Guidance.of(self.bundle, self.images.guidance)
 
     def steps_run(self, steps: int) -> int:
         """Return how many steps its scheduler makes of `steps`; raises BadConfig for an impossible number."""

@@ -35,6 +35,7 @@ from msd.conversion.prune import PrunedModels, prune_components
 from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files, stale_files
 from msd.conversion.settings import Settings
 from msd.encoding.encode import require_matched
+from msd.families.wiring import wire
 from msd.files.disk import real_place, require_space
 from msd.files.names import require_text
 from msd.files.publication import publish, recover, staged
@@ -175,11 +176,13 @@ def manifest_of(
     ledger |= {name: each.ledger for name, each in written.items()}
     files = {**reused, **{name: file for each in written.values() for name, file in each.files.items()}}
     seconds = {name: each.seconds for name, each in written.items()}
+    configuration, components = configuration_of(job), in_order(files, job.family.files)
     return Manifest(
         msd=msd.__version__,
         source=source,
-        configuration=configuration_of(job),
-        components=in_order(files, job.family.files),
+        configuration=configuration,
+        components=components,
+        calls=wire(job.family, components, configuration.components),
         conversion=Conversion(round(time.perf_counter() - started, 2), peak_rss(), seconds, job.left_out),
         ledger=in_order(ledger, job.family.names),
         scheduler=dict(job.checkpoint.scheduler),

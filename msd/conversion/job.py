@@ -12,9 +12,9 @@ from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint, BadConfig
 from msd.families import Component, Family
+from msd.families.wiring import is_guided
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
 from msd.pruning.settings import parse_pruning
-from msd.runtime.guidance import EMBEDDING
 from msd.runtime.scheduler import make_scheduler, require_valid
 from msd.sources.added_tokens import read_tokenizer
 from msd.sources.checkpoint import Checkpoint
@@ -98,7 +98,7 @@ class Job:
     def images(self) -> ImageDefaults:
         """The steps and the guidance of images by default."""
         denoiser = self.networks.get(self.family.denoiser.name)
-        takes_guidance = denoiser is not None and EMBEDDING in denoiser.inputs
+        takes_guidance = denoiser is not None and is_guided(self.family, denoiser.inputs)
         own = None if self.settings.scheduler else self.checkpoint.images
         defaults = own or image_defaults(self.checkpoint.scheduler, takes_guidance)
         return defaults.unless(self.settings.steps, self.settings.guidance)
@@ -111,8 +111,8 @@ class Job:
         return replace(self, settings=self.settings.unpruned, components=components, sizes=self.sizes[:1])
 
 
-def _absence(path: Path, component: Component) -> str:
-    hint = "; --preview-vae gives some" if component.stage == "preview" else ""
+def _absence(path: Path, component: Component, is_preview: bool) -> str:
+    hint = "; --preview-vae gives some" if is_preview else ""
     return f"{path} has no weights of the {component.title}{hint}"
 
 
@@ -136,7 +136,8 @@ def open_job(path: Path, settings: Settings) -> Job:
     components = settings.selected_components(checkpoint.family, available)
     for name in components:
         if name not in checkpoint.weights:
-            raise BadCheckpoint(_absence(path, checkpoint.family.component(name)))
+            component, preview = checkpoint.family.component(name), checkpoint.family.preview
+            raise BadCheckpoint(_absence(path, component, component is preview))
     left_out = () if settings.components else tuple(name for name in needed if name not in components)
     job = Job(
         checkpoint=checkpoint,

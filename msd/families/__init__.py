@@ -9,13 +9,12 @@ import importlib
 import pkgutil
 from collections.abc import Iterable
 
-from msd.families.family import Architecture, Component, Family, Feed, Part
+from msd.families.family import Architecture, Component, Family, Part
 
 __all__ = [
     "Architecture",
     "Component",
     "Family",
-    "Feed",
     "Part",
     "component_names",
     "families",
@@ -27,7 +26,7 @@ __all__ = [
 
 
 def families() -> dict[str, Family]:
-    """Return every family by its name, Stable Diffusion first; raises ImportError where two share a name."""
+    """Return every family by its name, in their modules' order; raises ImportError where two share a name."""
     by_name: dict[str, Family] = {}
     for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
         contents = vars(importlib.import_module(f"{__name__}.{module}")).values()

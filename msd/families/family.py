@@ -9,11 +9,9 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
-Stage = Literal["encode", "denoise", "preview", "decode"]
-"""The time at which a component runs: before the first step, in every step, between two steps to show what an
-image is going to be, or after the last one."""
+from msd.families.calls import Call, OutputKind, Source, When, require_calls
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,6 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Feed:
-    """An output of another component that becomes an input: the output `output` of `component`."""
-
-    component: str
-    output: str
-
-
-@dataclass(frozen=True)
 class Architecture:
     """One kind of network that a component can be; both values are "module:name".
 
@@ -58,10 +48,7 @@ class Component:
     """One network of a family, and the .tflite file `name`.tflite that it becomes.
 
     `config` and `network` are its usual `Architecture`; `alternatives` has others by the `_class_name` that
-    their config.json states. `output` is the name of its output. `feeds` says which of
-    its inputs are outputs of earlier components, joined along the last axis where there are several; the
-    others are quantities that the pipeline has under the same name: tokens, image, latent, timestep,
-    timestep_embedding, guidance_embedding.
+    their config.json states.
 
     `lookup` names a second file, for the CPU, with the rows of its tokens, for delegates without a table
     lookup. Pruning applies to it by default if `prunable`. An `optional` component is converted on
@@ -73,9 +60,6 @@ class Component:
     part: Part
     config: str
     network: str
-    stage: Stage
-    output: str
-    feeds: Mapping[str, tuple[Feed, ...]] = field(default_factory=dict)
     lookup: str | None = None
     prunable: bool = False
     optional: bool = False
@@ -103,21 +87,27 @@ def _nothing(configs: Mapping[str, Any]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """A kind of model. `components` are in the order in which they run; one denoises and one decodes.
+    """A kind of model: its `components` in the order in which they run, and its wiring, the `calls`.
 
-    `pipelines` are the classes that a model_index.json of diffusers names. `image_encoder` is the component
-    that encodes an image to begin from, where there is one. `require_fit` raises BadCheckpoint for
-    configurations, by component, that cannot work together; `needs` returns the names of the optional
-    components that a model with such configurations cannot do without.
+    `pipelines` are the classes that a model_index.json of diffusers names. `require_fit` raises BadCheckpoint
+    for configurations, by component, that cannot work together; `needs` returns the names of the optional
+    components that a model with such configurations cannot do without. Raises ValueError for calls that no
+    pipeline can run.
     """
 
     name: str
     title: str
     components: tuple[Component, ...]
+    calls: tuple[Call, ...]
     pipelines: tuple[str, ...]
-    image_encoder: str | None = None
     require_fit: Callable[[Mapping[str, Any]], None] = _accept
     needs: Callable[[Mapping[str, Any]], tuple[str, ...]] = _nothing
+
+    def __post_init__(self) -> None:
+        try:
+            require_calls(self.calls, self.names)
+        except ValueError as problem:
+            raise ValueError(f"the family {self.name}: {problem}") from problem
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,24 +135,37 @@ class Family:
         return tuple(component.name for component in self.components if component.prunable)
 
     @property
-    def encoders(self) -> tuple[Component, ...]:
-        """The components that run before the first step."""
-        return tuple(component for component in self.components if component.stage == "encode")
+    def text_encoders(self) -> tuple[Component, ...]:
+        """The components that read tokens."""
+        return tuple(c for c in self.components if any(s.kind == "tokens" for s in self.sources(c.name)))
 
     @property
     def denoiser(self) -> Component:
-        """The component that runs in every step."""
-        return next(component for component in self.components if component.stage == "denoise")
+        """The component whose output a scheduler takes a step with."""
+        return self._computing("step", "prediction")[0]
 
     @property
     def preview(self) -> Component | None:
         """The component that decodes latents to previews, if there is one for that alone."""
-        return next((component for component in self.components if component.stage == "preview"), None)
+        return next(iter(self._computing("preview", "image")), None)
 
     @property
     def decoder(self) -> Component:
         """The component that decodes latents to images."""
-        return next(component for component in self.components if component.stage == "decode")
+        return self._computing("end", "image")[0]
+
+    @property
+    def image_encoder(self) -> Component | None:
+        """The component that encodes an image to begin from, if there is one."""
+        return next(iter(self._computing("once", "moments", "latents")), None)
+
+    def _computing(self, when: When, *kinds: OutputKind) -> list[Component]:
+        calls = (c for c in self.calls if c.when == when and any(o.kind in kinds for o in c.outputs))
+        return [self.component(call.component) for call in calls]
+
+    def sources(self, name: str) -> tuple[Source, ...]:
+        """Return all sources of the inputs of a component, alternatives among them."""
+        return tuple(source for call in self.calls if call.component == name for source in call.sources)
 
     def component(self, name: str) -> Component:
         """Return a component by its name; raises KeyError."""

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from msd.errors import BadCheckpoint
-from msd.families.family import Architecture, Component, Family, Feed, Part
+from msd.families.calls import Call, Input, Output, latent, numbers, pixels, sinusoids, tokens, value
+from msd.families.family import Architecture, Component, Family, Part
 
 TINY_ENCODER = Architecture(
     config="msd.models.tiny_config:TinyEncoderConfig",
     network="msd.models.tiny_autoencoder:tiny_encoder",
 )
-"""Its output is `latent`, for it computes no distribution (msd/runtime/image_encoder.py)."""
+"""Its output is `latent`, for it computes no distribution."""
 
 TINY_DECODER = Architecture(
     config="msd.models.tiny_config:TinyDecoderConfig",
@@ -29,8 +30,6 @@ TEXT_ENCODER = Component(
     part=Part("text_encoder", stem="model"),
     config="msd.models.config:TextEncoderConfig",
     network="msd.models.text_encoder:text_encoder",
-    stage="encode",
-    output="context",
     lookup="token_embedding",
 )
 VAE_ENCODER = Component(
@@ -39,8 +38,6 @@ VAE_ENCODER = Component(
     part=Part("vae", prefixes=("encoder.", "quant_conv.")),
     config="msd.models.vae_config:VaeEncoderConfig",
     network="msd.models.vae_encoder:vae_encoder",
-    stage="encode",
-    output="moments",
     optional=True,
     alternatives={"AutoencoderTiny": TINY_ENCODER},
 )
@@ -50,9 +47,6 @@ UNET = Component(
     part=Part("unet"),
     config="msd.models.config:UNetConfig",
     network="msd.models.unet:unet",
-    stage="denoise",
-    output="noise",
-    feeds={"context": (Feed(TEXT_ENCODER.name, "context"),)},
     prunable=True,
 )
 PREVIEW_DECODER = Component(
@@ -61,8 +55,6 @@ PREVIEW_DECODER = Component(
     part=Part("preview_vae", prefixes=("decoder.",)),
     config=TINY_DECODER.config,
     network=TINY_DECODER.network,
-    stage="preview",
-    output="image",
     optional=True,
 )
 VAE_DECODER = Component(
@@ -71,9 +63,56 @@ VAE_DECODER = Component(
     part=Part("vae", prefixes=("decoder.", "post_quant_conv.")),
     config="msd.models.vae_config:VaeDecoderConfig",
     network="msd.models.vae_decoder:vae_decoder",
-    stage="decode",
-    output="image",
     alternatives={"AutoencoderTiny": TINY_DECODER},
+)
+
+GUIDANCE = "guidance_embedding"
+"""The input of a U-Net that takes the guidance scale."""
+
+ENCODED = "initial_latent", "masked_latent"
+"""The latents of an image to begin from, and of the same without what is repainted."""
+
+CALLS = (
+    Call(
+        TEXT_ENCODER.name,
+        "once",
+        inputs=(Input("tokens", (tokens(),)),),
+        outputs=(Output("context", "context", "hidden states"),),
+    ),
+    *(
+        Call(
+            VAE_ENCODER.name,
+            "once",
+            inputs=(Input("image", (pixels(image),)),),
+            outputs=(Output(name, "moments", "moments"), Output(name, "latent", "latents")),
+        )
+        for name, image in zip(ENCODED, ("image", "masked image"), strict=True)
+    ),
+    Call(
+        UNET.name,
+        "step",
+        inputs=(
+            Input("latent", (latent(scaled=True),)),
+            Input("latent", (latent(scaled=True), pixels("mask"), value("masked_latent"))),
+            Input("timestep", (numbers("timestep"),)),
+            Input("timestep_embedding", (sinusoids("timestep"),)),
+            Input("context", (value("context"),)),
+            Input(GUIDANCE, (sinusoids("guidance", cosine_first=False, frequency_shift=1.0),)),
+        ),
+        outputs=(Output("noise", "noise", "prediction"),),
+    ),
+    Call(
+        PREVIEW_DECODER.name,
+        "preview",
+        inputs=(Input("latent", (latent(),)),),
+        outputs=(Output("preview", "image", "image"),),
+    ),
+    Call(
+        VAE_DECODER.name,
+        "end",
+        inputs=(Input("latent", (latent(),)),),
+        outputs=(Output("image", "image", "image"),),
+    ),
 )
 
 
@@ -115,13 +154,13 @@ STABLE_DIFFUSION = Family(
     name="stable-diffusion",
     title="Stable Diffusion 1.x and 2.x",
     components=(TEXT_ENCODER, VAE_ENCODER, UNET, PREVIEW_DECODER, VAE_DECODER),
+    calls=CALLS,
     pipelines=(
         "StableDiffusionPipeline",
         "StableDiffusionImg2ImgPipeline",
         "StableDiffusionInpaintPipeline",
         "LatentConsistencyModelPipeline",
     ),
-    image_encoder=VAE_ENCODER.name,
     require_fit=require_fit,
     needs=needs,
 )

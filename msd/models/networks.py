@@ -177,5 +177,5 @@ def size_of(
 
 def _length(family: Family, configs: Configs) -> int:
     """Return the number of tokens that the text encoders read."""
-    lengths = (getattr(configs[encoder.name], "length", None) for encoder in family.encoders)
+    lengths = (getattr(configs[encoder.name], "length", None) for encoder in family.text_encoders)
     return next((length for length in lengths if length is not None), DEFAULT_LENGTH)

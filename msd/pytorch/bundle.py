@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -23,10 +23,10 @@ from msd.bundle import (
 from msd.conversion.schedule import image_defaults
 from msd.errors import BadCheckpoint
 from msd.families import Component
+from msd.families.wiring import is_guided
 from msd.files.schema import to_json
 from msd.models.networks import Size, require_depth, size_of
 from msd.models.trace import InputSpecs
-from msd.runtime.guidance import EMBEDDING
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.diffusers import open_folder
 from msd.tensor_spec import TensorSpec
@@ -86,7 +86,9 @@ def _rows(checkpoint: Checkpoint, batch: int) -> dict[str, int]:
 def _images(checkpoint: Checkpoint, size: Size) -> ImageDefaults:
     """Return the steps and the guidance of images by default, as a conversion's manifest has them."""
     denoiser = checkpoint.configs[checkpoint.family.denoiser.name]
-    return checkpoint.images or image_defaults(checkpoint.scheduler, EMBEDDING in denoiser.inputs(size))
+    return checkpoint.images or image_defaults(
+        checkpoint.scheduler, is_guided(checkpoint.family, denoiser.inputs(size))
+    )
 
 
 def _file(
@@ -101,16 +103,27 @@ def _file(
         bytes=sum(file.bytes for file in stored),
         operations=0,
         inputs=tuple(TensorSpec(name, shape, dtype) for name, (shape, dtype) in inputs.items()),
-        outputs=(TensorSpec(component.output, _output_shape(checkpoint, component, size), "float32"),),
+        outputs=tuple(_outputs(checkpoint, component, size)),
     )
 
 
-def _output_shape(checkpoint: Checkpoint, component: Component, size: Size) -> tuple[int, ...]:
-    denoiser = checkpoint.family.denoiser
-    inputs: InputSpecs = checkpoint.configs[denoiser.name].inputs(size)
-    if component.stage == "denoise":
-        return inputs["latent"][0]
-    if component.stage == "decode":
-        return size.batch, *size.pixels, checkpoint.configs[component.name].out_channels
-    fed = next(name for name, feeds in denoiser.feeds.items() if feeds[0].component == component.name)
-    return inputs[fed][0]
+def _outputs(checkpoint: Checkpoint, component: Component, size: Size) -> Iterator[TensorSpec]:
+    """Yield the outputs of a network: a prediction is like the latents, a value like the input it is for."""
+    family = checkpoint.family
+    inputs: InputSpecs = checkpoint.configs[family.denoiser.name].inputs(size)
+    fed = {
+        source.of: inputs[each.name][0]
+        for call in family.calls
+        if call.component == family.denoiser.name
+        for each in call.inputs
+        if each.name in inputs
+        for source in each.sources
+    }
+    for call in (call for call in family.calls if call.component == component.name):
+        for output in call.outputs:
+            if output.kind == "image":
+                channels = checkpoint.configs[component.name].out_channels
+                yield TensorSpec(output.tensor, (size.batch, *size.pixels, channels), "float32")
+            else:
+                shape = fed[""] if output.kind == "prediction" else fed[output.value]
+                yield TensorSpec(output.tensor, shape, "float32")

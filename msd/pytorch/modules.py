@@ -14,10 +14,9 @@ import torch
 from transformers import CLIPTextConfig, CLIPTextModel
 
 from msd.errors import BadCheckpoint
-from msd.families.stable_diffusion import TEXT_ENCODER, UNET, VAE_DECODER
+from msd.families.stable_diffusion import GUIDANCE, TEXT_ENCODER, UNET, VAE_DECODER
 from msd.ir.weights import Array, Weights
 from msd.pytorch.narrowing import narrowing_of
-from msd.runtime.guidance import EMBEDDING
 from msd.sources.checkpoint import Checkpoint
 
 Tensors = Mapping[str, Any]
@@ -94,7 +93,7 @@ def _denoise(module: Any, inputs: Tensors) -> Any:
         _channels_first(inputs["latent"]),
         inputs["timestep"],
         inputs["context"],
-        timestep_cond=inputs.get(EMBEDDING),
+        timestep_cond=inputs.get(GUIDANCE),
         return_dict=False,
     )[0]
     return _channels_last(output)

@@ -34,35 +34,40 @@ class LoadedNetwork:
     def rows(
         self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array] | None = None
     ) -> Array:
-        """Return `output` as (rows, elements) for inputs of shape (rows, …), in as few runs as possible.
+        """Return one output of `all_rows`; raises BadBundle where there is none of that name too."""
+        self._require_output(output)
+        return self.all_rows(inputs, shared)[output]
+
+    def all_rows(
+        self, inputs: Mapping[str, Array], shared: Mapping[str, Array] | None = None
+    ) -> dict[str, Array]:
+        """Return each output as (rows, elements) for inputs of shape (rows, …), in as few runs as possible.
 
         `shared` inputs are the same for every row. Raises BadBundle where names or sizes do not fit.
         """
-        batch = self._batch(output, inputs, shared or {})
+        batch = self._batch(inputs, shared or {})
         common = {name: _tile(value, self._inputs[name]) for name, value in (shared or {}).items()}
         count = len(next(iter(inputs.values())))
-        chunks: list[Array] = []
+        runs = []
         for i in range(0, count, batch):
             feed = {n: _pad(value[i : i + batch], batch, self._inputs[n]) for n, value in inputs.items()}
-            chunks.append(self._run(feed | common, output).reshape(batch, -1))
-        rows: Array = np.concatenate(chunks)[:count]
-        return rows
+            runs.append(self._run(feed | common))
+        return {
+            name: np.concatenate([run[name].reshape(batch, -1) for run in runs])[:count]
+            for name in self._outputs
+        }
 
-    def _run(self, inputs: Mapping[str, Array], output: str) -> Array:
+    def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         with self._watch(self.name, "run"):
             produced = self._runner.run(inputs)
-        if output not in produced:
-            raise BadBundle(f"{self.name} gives {sorted(produced)}, not {output!r} as its manifest says")
-        return produced[output]
+        for output in self._outputs:
+            if output not in produced:
+                raise BadBundle(f"{self.name} gives {sorted(produced)}, not {output!r} as its manifest says")
+        return produced
 
-    @property
-    def outputs(self) -> tuple[str, ...]:
-        """The names of the outputs."""
-        return tuple(self._outputs)
-
-    def takes(self, name: str) -> bool:
-        """Return whether there is an input of that name."""
-        return name in self._inputs
+    def _require_output(self, output: str) -> None:
+        if output not in self._outputs:
+            raise BadBundle(f"{self.name} should compute {output!r}, not {sorted(self._outputs)}")
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of an input or output; raises BadBundle if there is none of that name."""
@@ -71,12 +76,11 @@ class LoadedNetwork:
             raise BadBundle(f"{self.name} should have a tensor {name!r}; it has {sorted(known)}")
         return known[name].shape
 
-    def _batch(self, output: str, inputs: Mapping[str, Array], shared: Mapping[str, Array]) -> int:
+    def _batch(self, inputs: Mapping[str, Array], shared: Mapping[str, Array]) -> int:
         """Return the number of rows in one run; raises BadBundle unless all inputs agree on it."""
         names = sorted([*inputs, *shared])
-        if names != sorted(self._inputs) or output not in self._outputs:
-            actual = f"{sorted(self._inputs)} to {sorted(self._outputs)}"
-            raise BadBundle(f"{self.name} should map {names} to {output!r}, not {actual}")
+        if names != sorted(self._inputs):
+            raise BadBundle(f"{self.name} should take {names}, not {sorted(self._inputs)}")
         rows = {name: math.prod(value.shape[1:]) for name, value in inputs.items()}
         sizes = {name: math.prod(spec.shape) for name, spec in self._inputs.items()}
         batches = {sizes[name] / row for name, row in rows.items()}

@@ -13,14 +13,10 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from msd.bundle import ConvertedFile
-from msd.runtime.timestep import embed_timestep
+from msd.bundle import Bundle
 
 Float = npt.NDArray[np.float32]
 Mode = Literal["two passes", "batch 2", "embedding", "none"]
-
-EMBEDDING = "guidance_embedding"
-"""The U-Net's input for the guidance scale."""
 
 EMBEDDING_FACTOR = 1000.0
 """The guidance scale is embedded like a timestep, multiplied by this factor."""
@@ -37,14 +33,13 @@ class Guidance:
     scale: float
 
     @staticmethod
-    def of(unet: ConvertedFile, scale: float) -> Guidance:
-        """Return the guidance with this U-Net: its inputs decide the mode."""
-        if any(spec.name == EMBEDDING for spec in unet.inputs):
+    def of(bundle: Bundle, scale: float) -> Guidance:
+        """Return the guidance of a bundle's images: the inputs of its denoiser decide the mode."""
+        if bundle.wiring.takes("guidance"):
             return Guidance("embedding", scale)
         if scale <= 1:
             return Guidance("none", scale)
-        batch = next(spec.shape[0] for spec in unet.inputs if spec.name == "latent")
-        return Guidance("two passes" if batch == 1 else "batch 2", scale)
+        return Guidance("two passes" if denoiser_batch(bundle) == 1 else "batch 2", scale)
 
     @property
     def rows(self) -> int:
@@ -55,14 +50,13 @@ class Guidance:
         """Return the text of each row; where there is only one, the negative prompt is not used."""
         return [negative_prompt, prompt] if self.rows == 2 else [prompt]
 
-    def embedding(self, width: int) -> Float:
-        """Return float32 (width,) for the U-Net's input `EMBEDDING`: sines, then cosines, of scale − 1.
+    @property
+    def number(self) -> float:
+        """The number whose sinusoids a denoiser takes for the scale.
 
-        Diffusers' `get_guidance_scale_embedding`.
+        Diffusers' `get_guidance_scale_embedding` of scale − 1.
         """
-        return embed_timestep(
-            EMBEDDING_FACTOR * (self.scale - 1), width, cosine_first=False, frequency_shift=1
-        )
+        return EMBEDDING_FACTOR * (self.scale - 1)
 
     def combine(self, outputs: Float) -> Float:
         """Return the guided output of N images: (N · rows, …) → (N, …).
@@ -74,3 +68,10 @@ class Guidance:
         away, towards = outputs[::2], outputs[1::2]
         guided: Float = away + np.float32(self.scale) * (towards - away)
         return guided
+
+
+def denoiser_batch(bundle: Bundle) -> int:
+    """Return the rows of latents that one run of the denoiser takes."""
+    call = bundle.wiring.denoiser
+    named = {each.name for each in call.inputs if any(source.kind == "latent" for source in each.sources)}
+    return next(spec.shape[0] for spec in bundle.component(call.component).inputs if spec.name in named)

@@ -9,28 +9,33 @@ from itertools import groupby
 import numpy as np
 import numpy.typing as npt
 
+from msd.runtime.denoiser import Values
 from msd.runtime.noise import noise
 from msd.runtime.request import Request
-from msd.runtime.start import Start, together
+from msd.runtime.start import Start, pixels_of, together
 from msd.runtime.step import StepTable
-from msd.runtime.text import Context
 
 Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class ImageBatch:
-    """Requests of equal steps, guidance and strength; rows of `context` and `start` are in their order."""
+    """Requests of equal steps, guidance and strength; rows of `values` and `start` are in their order."""
 
     requests: Sequence[Request]
     table: StepTable
-    context: Context
+    values: Values
     start: Start
 
     @property
     def guidance(self) -> float:
         """The guidance of each image."""
         return self.requests[0].guidance
+
+    @property
+    def pixels(self) -> Values:
+        """The pixels that networks take in every step, those of each image in a row."""
+        return _joined([pixels_of(request.image) for request in self.requests])
 
     @property
     def strength(self) -> float | None:
@@ -46,7 +51,7 @@ class ImageBatch:
 def image_batches(
     requests: Sequence[Request],
     tables: Sequence[StepTable],
-    contexts: Sequence[Context],
+    values: Sequence[Values],
     starts: Sequence[Start],
     most: int,
 ) -> Iterator[ImageBatch]:
@@ -58,7 +63,7 @@ def image_batches(
             yield ImageBatch(
                 requests=[requests[i] for i in chosen],
                 table=tables[chosen[0]],
-                context=_joined([contexts[i] for i in chosen]),
+                values=_joined([values[i] for i in chosen]),
                 start=together([starts[i] for i in chosen]),
             )
 
@@ -69,5 +74,5 @@ def _key(request: Request) -> tuple[object, ...]:
     return request.steps, request.guidance, request.effective_strength, kind
 
 
-def _joined(contexts: Sequence[Context]) -> Context:
-    return {name: np.concatenate([context[name] for context in contexts]) for name in contexts[0]}
+def _joined(parts: Sequence[Values]) -> dict[str, Float]:
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}

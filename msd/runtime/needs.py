@@ -5,73 +5,85 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from msd.bundle import Bundle, ConvertedFile
+from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
-from msd.families import Component
+from msd.families.calls import Call, OutputKind
 from msd.runtime.initial_image import Fit, InitialImage, open_initial_image
 from msd.runtime.request import Request
 from msd.tensor_spec import TensorSpec
 
 
 def files_in_order(bundle: Bundle, image: bool = False) -> list[str]:
-    """Return the files that generating an image needs, in the order in which they run.
+    """Return the files that generating an image needs, each once, in the order in which they run.
 
-    `image`: generation begins from an image.
+    `image`: an image is given.
     """
-    family = bundle.family
-    needed = {*family.required, *([require_image_encoder(bundle)] if image else [])}
-    files = (file for name in family.ordered(needed) for file in family.component(name).files)
-    return [file for file in files if file in bundle.manifest.components]
+    wiring = bundle.wiring
+    images = [*wiring.of_images] if image else [*wiring.conditions]
+    calls = [*wiring.of_prompts, *images, *wiring.steps, wiring.decoder]
+    return [*dict.fromkeys(call.component for call in calls)]
+
+
+def require_generates(bundle: Bundle) -> None:
+    """Raise BadBundle for a bundle that lacks a network that every image needs."""
+    for name in bundle.family.required:
+        bundle.component(name)
 
 
 def require_prompts_suffice(bundle: Bundle) -> None:
-    """Raise BadBundle for a bundle that lacks a network, BadConfig where encoders need more than a prompt."""
-    for name in bundle.family.required:
-        bundle.component(name)
-    for encoder in bundle.family.encoders:
-        if not encoder.optional:
-            _require_prompt_suffices(bundle, encoder)
+    """Raise what `require_generates` does, and BadConfig where an image needs more than a prompt."""
+    require_generates(bundle)
+    if needed := bundle.wiring.needed_pixels:
+        raise BadConfig(f"images are generated from more than a prompt, the {min(needed)} ({bundle.folder})")
 
 
 def require_ids_fit(bundle: Bundle, ids: Iterable[int]) -> None:
     """Raise BadBundle for a tokenizer with an id beyond the table of a network that looks it up."""
     largest = max(ids)
-    for file in bundle.manifest.components.values():
-        for spec in file.inputs:
-            if spec.name == "tokens" and spec.table_length is not None and largest >= spec.table_length:
+    for call in bundle.wiring.of_prompts:
+        file = bundle.component(call.component)
+        named = {each.name for each in call.inputs if any(source.kind == "tokens" for source in each.sources)}
+        for spec in (spec for spec in file.inputs if spec.name in named):
+            if spec.table_length is not None and largest >= spec.table_length:
                 raise BadBundle(
                     f"the tokenizer of {bundle.folder} has the id {largest}, and the table of {file.file} has"
                     f" {spec.table_length} rows; convert the checkpoint again"
                 )
 
 
-def require_image_encoder(bundle: Bundle) -> str:
-    """Return the name of the component that encodes images.
+def require_image_encoder(bundle: Bundle) -> str | None:
+    """Return the name of the component that encodes an image to begin from, None where one only steers.
 
-    Raises BadConfig for a family without one, and BadBundle for a bundle without it.
+    Raises BadConfig for a family that reads no image, and BadBundle for a bundle without the component.
     """
-    name = bundle.family.image_encoder
-    if name is None:
+    encoder = bundle.family.image_encoder
+    if encoder is not None:
+        bundle.component(encoder.name)
+        return encoder.name
+    if not bundle.wiring.needed_pixels:
         raise BadConfig(f"{bundle.family.title} begins from no image: no component of it encodes one")
-    bundle.component(name)
-    return name
+    return None
 
 
 def latent_shape(bundle: Bundle) -> tuple[int, ...]:
     """Return the shape of one image's latents: (1, rows, columns, channels)."""
-    return (1, *_tensor(_denoiser(bundle), bundle.family.denoiser.output).shape[1:])
+    return (1, *tensor_of(bundle, bundle.wiring.denoiser, "prediction").shape[1:])
 
 
 def image_size(bundle: Bundle) -> tuple[int, int]:
     """Return the height and width of images in pixels."""
-    decoder = bundle.component(bundle.family.decoder.name)
-    height, width = _tensor(decoder, bundle.family.decoder.output).shape[1:3]
+    height, width = tensor_of(bundle, bundle.wiring.decoder, "image").shape[1:3]
     return height, width
 
 
-def inpaints(bundle: Bundle) -> bool:
-    """Return whether the denoiser takes a mask and the latents of the masked image beside the latents."""
-    return _tensor(_denoiser(bundle), "latent").shape[-1] == 2 * latent_shape(bundle)[-1] + 1
+def takes_mask(bundle: Bundle) -> bool:
+    """Return whether a network takes the mask, as those for inpainting do."""
+    return "mask" in bundle.wiring.needed_pixels
+
+
+def strength_of(bundle: Bundle, request: Request) -> float | None:
+    """Return how much of a request's image changes; None where the model begins from none."""
+    return request.effective_strength if bundle.wiring.initial else None
 
 
 def require_image(bundle: Bundle, request: Request) -> None:
@@ -79,12 +91,18 @@ def require_image(bundle: Bundle, request: Request) -> None:
 
     Raises BadBundle where no network encodes the image.
     """
-    image = request.image
-    if inpaints(bundle) and (image is None or image.mask is None):
+    image, needed = request.image, bundle.wiring.needed_pixels
+    if needed - {"image"} and (image is None or image.mask is None):
         raise BadConfig(f"the model in {bundle.folder} repaints a part of an image: give an image and a mask")
+    if image is None and needed:
+        raise BadConfig(f"the model in {bundle.folder} reads an image beside the prompt: give one")
     if image is None:
         return
     require_image_encoder(bundle)
+    if bundle.wiring.initial is None and request.strength is not None:
+        raise BadConfig(
+            f"the model in {bundle.folder} reads an image and does not begin from it: leave strength out"
+        )
     height, width = image_size(bundle)
     if image.pixels.shape != (1, height, width, 3):
         raise BadConfig(f"an image of shape {image.pixels.shape} should be (1, {height}, {width}, 3)")
@@ -104,23 +122,13 @@ def read_initial_image(
     return None
 
 
-def _denoiser(bundle: Bundle) -> ConvertedFile:
-    return bundle.component(bundle.family.denoiser.name)
-
-
-def _tensor(file: ConvertedFile, name: str) -> TensorSpec:
-    tensors = {spec.name: spec for spec in (*file.inputs, *file.outputs)}
-    if name not in tensors:
-        raise BadBundle(f"{file.file} should have a tensor {name!r}; it has {sorted(tensors)}")
-    return tensors[name]
-
-
-def _require_prompt_suffices(bundle: Bundle, encoder: Component) -> None:
-    lookup = bundle.manifest.components.get(encoder.lookup or "")
-    available = {"tokens", *(output.name for output in lookup.outputs)} if lookup else {"tokens"}
-    for tensor in bundle.component(encoder.name).inputs:
-        takes = f"{encoder.title} takes {tensor.name!r}"
-        if tensor.name not in available and encoder.lookup and not lookup:
-            raise BadBundle(f"{bundle.folder} has no {encoder.lookup}; its {takes}")
-        if tensor.name not in available:
-            raise BadConfig(f"the {takes}, and images are generated from a prompt alone ({bundle.folder})")
+def tensor_of(bundle: Bundle, call: Call, kind: OutputKind) -> TensorSpec:
+    """Return the tensor that a call computes of a kind; raises BadBundle where its file has none such."""
+    file = bundle.component(call.component)
+    named = {output.tensor for output in call.outputs if output.kind == kind}
+    found = next((spec for spec in file.outputs if spec.name in named), None)
+    if found is None:
+        raise BadBundle(
+            f"{file.file} should compute the {kind}; it has {[spec.name for spec in file.outputs]}"
+        )
+    return found

@@ -35,25 +35,26 @@ from msd.runtime.finite import require_finite
 from msd.runtime.guidance import Guidance
 from msd.runtime.image import GeneratedImage, pixels
 from msd.runtime.image_batch import ImageBatch, image_batches
-from msd.runtime.image_encoder import encode_image
+from msd.runtime.image_encoder import encode_images
 from msd.runtime.initial_image import InitialImage
 from msd.runtime.needs import (
     files_in_order,
-    inpaints,
     latent_shape,
+    require_generates,
     require_ids_fit,
     require_image,
-    require_image_encoder,
-    require_prompts_suffice,
+    strength_of,
+    takes_mask,
+    tensor_of,
 )
-from msd.runtime.noise import noise, posterior_noise
+from msd.runtime.noise import noise
 from msd.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.runtime.prompt import TokenizedPrompt, tokenize
 from msd.runtime.prompt_syntax import PromptSyntax
 from msd.runtime.request import Request
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.start import Start, start_from
-from msd.runtime.text import encode_prompts
+from msd.runtime.text import Prompt, encode_prompts
 from msd.runtime.timeline import TimelineRecorder, unwatched
 from msd.runtime.tokenizer import open_tokenizer
 
@@ -93,7 +94,7 @@ class Pipeline:
         wrap: Wrap | None = None,
         together: int = 1,
     ) -> None:
-        require_prompts_suffice(bundle)
+        require_generates(bundle)
         self.bundle = bundle
         large = sum(part.bytes for part in bundle.manifest.components.values()) >= LARGE
         conditions = Conditions(
@@ -104,7 +105,8 @@ class Pipeline:
         )
         found = find_backend(backend) if isinstance(backend, str) else backend
         self.engine, self._wrap = Engine(found, conditions), wrap
-        self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
+        self._tokenizers = {name: open_tokenizer(bundle.folder / name) for name in bundle.wiring.tokenizers}
+        self.tokenizer = next(iter(self._tokenizers.values()))
         require_ids_fit(bundle, self.tokenizer.vocabulary.values())
         self.scheduler = bundle_scheduler(bundle, scheduler)
         self._together = together
@@ -176,23 +178,26 @@ class Pipeline:
 
         Up to `together` neighbours of equal steps, guidance and strength are denoised together.
         """
-        tables = [self.scheduler.table(r.steps, r.effective_strength) for r in requests]
         for request in requests:
             require_image(self.bundle, request)
-        prompts = [*map(self.prompts, requests)]
+        tables = [self.scheduler.table(r.steps, strength_of(self.bundle, r)) for r in requests]
+        prompts = [*map(self._tokenized, requests)]
         with self._networks() as networks:
-            contexts = encode_prompts(self.bundle, networks, prompts, self._files_for(requests))
-            starts = self._starts(networks, requests, latents)
-            denoiser = Denoiser(self.bundle, networks.take(self.family.denoiser.name))
+            values = encode_prompts(self.bundle, networks, prompts, self._files_for(requests))
+            starts, further = self._begin(networks, requests, latents)
+            values = [{**own, **more} for own, more in zip(values, further, strict=True)]
+            steps = dict.fromkeys(call.component for call in self.bundle.wiring.steps)
+            denoiser = Denoiser(self.bundle, {name: networks.take(name) for name in steps})
             counter = _Counter(
                 sum(len(table.steps) for table in tables), on_step, networks, self.family.decoder.name
             )
             show = on_preview and partial(self._show, on_preview, networks)
-            batches = image_batches(requests, tables, contexts, starts, self._together)
+            batches = image_batches(requests, tables, values, starts, self._together)
             final_latents = [
                 latent for batch in batches for latent in self._denoise(denoiser, batch, counter, show)
             ]
-            networks.release(self.family.denoiser.name)
+            for name in steps:
+                networks.release(name)
             decoder = networks.take(self.family.decoder.name)
             images = [self._decode(decoder, latent) for latent in final_latents]
             networks.release(decoder.name)
@@ -203,13 +208,25 @@ class Pipeline:
 
     def guidance(self, scale: float) -> Guidance:
         """Return the guidance of an image with this `scale`; the denoiser's file decides its mode."""
-        return Guidance.of(self.bundle.component(self.family.denoiser.name), scale)
+        return Guidance.of(self.bundle, scale)
 
     def prompts(self, request: Request) -> list[TokenizedPrompt]:
-        """Return the prompts of a request as they are read: one, or for guidance the negative one first."""
+        """Return the prompts of a request as they are read: one, or for guidance the negative one first.
+
+        Where there are several tokenizers, the first reads them.
+        """
+        return [next(iter(prompt.values())) for prompt in self._tokenized(request)]
+
+    def _tokenized(self, request: Request) -> list[Prompt]:
         texts = self.guidance(request.guidance).prompts(request.prompt, request.negative_prompt)
         chunks = self.bundle.manifest.configuration.prompt_chunks
-        return [tokenize(self.tokenizer, text, request.prompt_syntax, chunks) for text in texts]
+        return [
+            {
+                name: tokenize(tokenizer, text, request.prompt_syntax, chunks)
+                for name, tokenizer in self._tokenizers.items()
+            }
+            for text in texts
+        ]
 
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
         return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
@@ -246,42 +263,38 @@ class Pipeline:
         """Return the files that the requests need, in the order in which they run."""
         return files_in_order(self.bundle, any(request.image is not None for request in requests))
 
-    def _starts(
+    def _begin(
         self, networks: NetworksInMemory, requests: Sequence[Request], latents: Sequence[Float] | None
-    ) -> list[Start]:
-        """Return the start of each image; encodes initial images, and releases the network that does."""
-        shape = latent_shape(self.bundle)
+    ) -> tuple[list[Start], list[dict[str, Float]]]:
+        """Return the start of each image, and the values that steps need of images that are given."""
+        shape, blends = latent_shape(self.bundle), not takes_mask(self.bundle)
         if latents is None:
             latents = [noise(request.seed, shape) for request in requests]
         noises = [_require_shape(latent, shape) for latent in latents]
-        if all(request.image is None for request in requests):
-            return [Start(each) for each in noises]
-        encoder = networks.take(require_image_encoder(self.bundle))
-        networks.prefetch(self.family.denoiser.name)
-        starts = [self._start(encoder, request, each) for request, each in zip(requests, noises, strict=True)]
-        networks.release(encoder.name)
-        return starts
-
-    def _start(self, encoder: LoadedNetwork, request: Request, initial_noise: Float) -> Start:
-        def encode(image: Float, stream: int) -> Float:
-            settings = self.bundle.manifest.configuration.components[encoder.name]
-            random = posterior_noise(request.seed, initial_noise.shape, stream)
-            return require_finite(
-                encode_image(encoder, settings, image, random), f"the output of the {title_of(encoder.name)}"
-            )
-
-        return start_from(request, initial_noise, encode, inpaints(self.bundle))
+        found = encode_images(self.bundle, networks, requests)
+        initial = self.bundle.wiring.initial
+        clean = initial.outputs[0].value if initial else ""
+        starts = [
+            start_from(request.image, each, values.get(clean), blends)
+            for request, each, values in zip(requests, noises, found, strict=True)
+        ]
+        rows = [self.guidance(request.guidance).rows for request in requests]
+        further = [
+            {name: np.repeat(value, count, 0) for name, value in values.items() if name != clean}
+            for count, values in zip(rows, found, strict=True)
+        ]
+        return starts, further
 
     def _denoise(
         self, denoiser: Denoiser, batch: ImageBatch, counter: _Counter, show: _Show | None
     ) -> list[Float]:
         """Return the final latents of each image of a batch, (1, …) each."""
         clean, guidance, count = None, self.guidance(batch.guidance), len(batch.requests)
-        table, start = batch.table, batch.start
+        table, start, values, pixels = batch.table, batch.start, batch.values, batch.pixels
         latent = start.latent(table, batch.strength)
         for i, step in enumerate(table.steps, 1):
             begin = time.perf_counter()
-            output = denoiser.predict(latent, step, batch.context, guidance, start.condition)
+            output = denoiser.predict(latent, step, values, guidance, pixels)
             place = f"step {i} of {len(table.steps)}"
             require_finite(output, f"the output of the {self.family.denoiser.title} in {place}")
             latent, clean = step.apply(latent, output, clean, batch.noise(i) if step.noise else None)
@@ -321,13 +334,19 @@ class Pipeline:
         on_preview(preview)
 
     def _decode(self, decoder: LoadedNetwork, latent: Float) -> Float:
-        output = self.family.decoder.output
-        image: Float = decoder.rows(output, {"latent": latent}).reshape(decoder.shape(output)[1:])
+        wiring = self.bundle.wiring
+        is_preview = wiring.preview is not None and decoder.name == wiring.preview.component
+        call = wiring.preview if is_preview and wiring.preview else wiring.decoder
+        spec = tensor_of(self.bundle, call, "image")
+        image: Float = decoder.rows(spec.name, {call.inputs[0].name: latent}).reshape(spec.shape[1:])
         return require_finite(image, f"the image of the {title_of(decoder.name)}")
 
     def _metadata(self, request: Request) -> dict[str, Any]:
+        written = request.metadata()
+        if strength_of(self.bundle, request) is None:
+            written.pop("strength", None)
         return {
-            **request.metadata(),
+            **written,
             "guidance_mode": self.guidance(request.guidance).mode,
             "scheduler": f"{name_of_kind(self.scheduler)}, {self.scheduler.diffusion.prediction_type}",
             "model": self.bundle.model_hash,

@@ -40,10 +40,8 @@ class Preview:
 
 def preview_decoder(bundle: Bundle) -> str:
     """Return the name of the network that decodes previews: the one for that alone, if the bundle has it."""
-    preview = bundle.family.preview
-    if preview is None or preview.name not in bundle.manifest.components:
-        return bundle.family.decoder.name
-    return preview.name
+    wiring = bundle.wiring
+    return (wiring.preview or wiring.decoder).component
 
 
 OnPreview = Callable[[Preview], None]

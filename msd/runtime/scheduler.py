@@ -15,7 +15,6 @@ from msd.runtime.diffusion import Diffusion, settings_in
 from msd.runtime.dpm_solver import DpmSolver
 from msd.runtime.euler import Euler
 from msd.runtime.euler_ancestral import EulerAncestral
-from msd.runtime.guidance import EMBEDDING
 from msd.runtime.lcm import Lcm
 from msd.runtime.tcd import Tcd
 
@@ -97,7 +96,6 @@ def bundle_scheduler(bundle: Bundle, name: str | None = None) -> Scheduler:
     pipeline of its own: it keeps all steps when it begins with an image.
     """
     scheduler = open_scheduler(bundle.folder / "scheduler", name)
-    inputs = bundle.component(bundle.family.denoiser.name).inputs
-    if isinstance(scheduler, Lcm) and any(spec.name == EMBEDDING for spec in inputs):
+    if isinstance(scheduler, Lcm) and bundle.wiring.takes("guidance"):
         return replace(scheduler, keeps_all_steps=True)
     return scheduler

@@ -1,4 +1,4 @@
-"""Runs a model's text encoders: the tokens of prompts to the denoiser's inputs that they feed."""
+"""Runs a model's text encoders: the tokens of prompts to the values that later calls take."""
 
 from __future__ import annotations
 
@@ -8,66 +8,73 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.bundle import Bundle
-from msd.families import Component, Feed, title_of
+from msd.families import title_of
+from msd.families.calls import Call, Input, Output
 from msd.ir.weights import Array
+from msd.runtime.components import LoadedNetwork
+from msd.runtime.denoiser import Values, joined
 from msd.runtime.execution import NetworksInMemory
 from msd.runtime.finite import require_finite
 from msd.runtime.prompt import TokenizedPrompt, emphasized
 
 Float = npt.NDArray[np.float32]
 
-Context = Mapping[str, Float]
-"""Rows for the denoiser's inputs that encoders compute, by name."""
+Prompt = Mapping[str, TokenizedPrompt]
+"""One prompt as each tokenizer reads it, by the tokenizer's name."""
 
 
 def encode_prompts(
     bundle: Bundle,
     networks: NetworksInMemory,
-    prompts: Sequence[Sequence[TokenizedPrompt]],
+    prompts: Sequence[Sequence[Prompt]],
     order: Sequence[str],
-) -> list[Context]:
-    """Return the denoiser's inputs that encoders compute, for the prompts, one for each row, of each image.
+) -> list[Values]:
+    """Return what the calls of prompts compute for the prompts, one for each row, of each image.
 
     The encoders read one chunk at a time; the chunks of a prompt follow each other along the tokens' axis.
     Each encoder is released after it has run, and the next network in `order` is prefetched meanwhile.
     """
-    family = bundle.family
-    tokens = [np.concatenate([prompt.tokens for prompt in rows]) for rows in prompts]
-    weights = [np.concatenate([prompt.weights for prompt in rows]) for rows in prompts]
-    outputs: dict[Feed, list[Float]] = {}
-    for encoder in family.encoders:
-        if not encoder.optional:
-            values = _run_encoder(networks, encoder, tokens, order)
-            outputs[Feed(encoder.name, encoder.output)] = [*map(emphasized, values, weights)]
-    feeds = family.denoiser.feeds.items()
-    return [
-        {name: _joined([outputs[feed][i] for feed in sources], len(rows)) for name, sources in feeds}
-        for i, rows in enumerate(prompts)
+    wiring, found = bundle.wiring, [dict[str, Float]() for _ in prompts]
+    for call in wiring.of_prompts:
+        network = networks.take(call.component)
+        networks.prefetch(order[order.index(call.component) + 1])
+        for rows, values in zip(prompts, found, strict=True):
+            values |= _encode(call, network, rows, values, wiring.tokenizer_of(call))
+        networks.release(call.component)
+    return [*found]
+
+
+def _encode(
+    call: Call, network: LoadedNetwork, rows: Sequence[Prompt], known: Values, tokenizer: str
+) -> dict[str, Float]:
+    """Return the values that a call computes for the rows of one image."""
+    inputs = {each.name: _input(each, network, rows, known) for each in call.inputs}
+    outputs = network.all_rows(inputs)
+    shaped = {
+        output: require_finite(
+            outputs[output.tensor].reshape(-1, *network.shape(output.tensor)[1:]),
+            f"the output of the {title_of(call.component)}",
+        )
+        for output in call.outputs
+    }
+    weights = np.concatenate([row[tokenizer].weights for row in rows])
+    return {o.value: _passed_on(o, result, weights, len(rows)) for o, result in shaped.items()}
+
+
+def _input(into: Input, network: LoadedNetwork, rows: Sequence[Prompt], known: Values) -> Array:
+    parts = [
+        np.concatenate([row[source.of].tokens for row in rows])
+        if source.kind == "tokens"
+        else known[source.of]
+        for source in into.sources
     ]
+    return joined(parts, into, network.shape(into.name))
 
 
-def _joined(parts: Sequence[Float], rows: int) -> Float:
-    """Return encoders' outputs joined along the last axis, the chunks of each of the `rows` in one."""
-    joined = np.concatenate(parts, -1)
-    return joined.reshape(rows, -1, joined.shape[-1])
-
-
-def _run_encoder(
-    networks: NetworksInMemory, encoder: Component, tokens: Sequence[Array], order: Sequence[str]
-) -> list[Float]:
-    """Return an encoder's output for each of `tokens`, whose rows a separate file may look up first."""
-    name, values = "tokens", list(tokens)
-    for file in filter(order.__contains__, encoder.files):
-        network = networks.take(file)
-        networks.prefetch(order[order.index(file) + 1])
-        output = encoder.output if file == encoder.name else network.outputs[0]
-        shape = network.shape(output)[1:]
-        values = [
-            require_finite(
-                network.rows(output, {name: value}).reshape(-1, *shape), f"the output of the {title_of(file)}"
-            )
-            for value in values
-        ]
-        networks.release(file)
-        name = output
-    return values
+def _passed_on(output: Output, result: Float, weights: Float, rows: int) -> Float:
+    """Return what later calls take of the chunks' results, as the kind of the output says."""
+    if output.kind == "hidden states":
+        return emphasized(result, weights).reshape(rows, -1, result.shape[-1])
+    if output.kind == "vector":
+        return result.reshape(rows, -1, result.shape[-1])[:, 0]
+    return result

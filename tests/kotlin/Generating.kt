@@ -21,9 +21,9 @@ internal class Fakes(private val refused: String, private val compiling: () -> U
         compiling()
         if (file.role == refused) throw NoGpu("${file.name} cannot be compiled for this device's GPU")
         return object : Network {
-            override fun run(inputs: Map<String, Tensor>): FloatArray {
+            override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> {
                 note("run", file)
-                return compute(file, inputs.mapValues { it.value.numbers() })
+                return computed(file, inputs.mapValues { it.value.numbers() })
             }
 
             override fun close() = note("close", file)
@@ -54,7 +54,7 @@ private fun JSONObject.initialImage(): InitialImage {
 
 internal fun said(progress: Progress): List<Any?> = when (progress) {
     is Progress.Checking -> listOf("checking", progress.done, progress.total)
-    is Progress.Compiling -> listOf("compiling", progress.role)
+    is Progress.Compiling -> listOf("compiling", progress.network.title)
     is Progress.Encoding -> listOf("encoding")
     is Progress.Denoising -> listOf("step", progress.step, progress.steps, progress.preview?.argb?.toList())
     is Progress.Decoding -> listOf("decoding")
@@ -160,7 +160,7 @@ private suspend fun cancelAfterTwoSteps(pipeline: Pipeline, command: JSONObject)
 private fun pipeline(command: JSONObject, opener: Opener): Pipeline {
     val folder = File(command.getString("folder"))
     val manifest = Manifest.open(folder)
-    return Pipeline(manifest, ClipTokenizer.open(manifest, folder), opener)
+    return Pipeline(manifest, ClipTokenizer.openAll(manifest, folder), opener)
 }
 
 internal fun outcome(image: () -> GeneratedImage): Map<String, Any?> = try {

@@ -102,6 +102,9 @@ private fun summary(manifest: Manifest) = mapOf(
     "latent" to manifest.latent.toList(),
     "said" to listOf(manifest.prediction, manifest.scheduler, manifest.precision, manifest.runtime),
     "guidance" to manifest.guidance,
+    "calls" to manifest.calls.map { call ->
+        listOf(call.component, call.at, call.inputs.map { it.name }, call.outputs.map { listOf(it.value, it.factor) })
+    },
 )
 
 private fun port(port: Port) = listOf(port.name, port.shape.toList(), port.dtype, port.layout)
@@ -137,7 +140,7 @@ private fun trajectory(command: JSONObject): Any {
 
 private fun tokens(command: JSONObject): Any {
     val folder = File(command.getString("folder"))
-    val tokenizer = ClipTokenizer.open(manifest(command), folder)
+    val tokenizer = ClipTokenizer.openAll(manifest(command), folder).values.first()
     return command.texts("texts").map { tokenizer.encode(it).toList() }
 }
 
@@ -154,9 +157,10 @@ private fun lowered(): Map<String, String> {
 }
 
 private fun sinusoids(command: JSONObject): Any {
-    val manifest = manifest(command)
-    val which = if (command.getBoolean("guidance")) manifest.guidanceEmbedding else manifest.timestep
-    return sent(which!!.of(command.getDouble("t")))
+    val quantity = command.getString("of")
+    val sources = manifest(command).wiring.denoiser.sources
+    val source = sources.first { it.kind == "sinusoids" && it.of == quantity }
+    return sent(source.sinusoids(command.getDouble("t"), command.getInt("width")))
 }
 
 /** Opens a model's manifest and tokenizer; returns how many bytes that allocated on this thread, and the seconds. */
@@ -164,7 +168,7 @@ private fun opening(command: JSONObject): Any {
     val folder = File(command.getString("folder"))
     val threads = ManagementFactory.getThreadMXBean() as com.sun.management.ThreadMXBean
     val (before, begun) = threads.currentThreadAllocatedBytes to System.nanoTime()
-    ClipTokenizer.open(Manifest.open(folder), folder)
+    ClipTokenizer.openAll(Manifest.open(folder), folder)
     val seconds = (System.nanoTime() - begun) / 1e9
     return mapOf("bytes" to threads.currentThreadAllocatedBytes - before, "seconds" to seconds)
 }

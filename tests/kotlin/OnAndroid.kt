@@ -24,7 +24,7 @@ private fun play(folder: File, refused: String) {
     StandInDevice.opened.clear()
     StandInDevice.refuses = { refused in it && refused != "" }
     StandInDevice.ports = { name, signature -> files[name]?.takeIf { it.signature == signature }?.let(::ports) }
-    StandInDevice.run = { name, inputs -> compute(files.getValue(name), inputs) }
+    StandInDevice.run = { name, inputs -> computed(files.getValue(name), inputs) }
 }
 
 /** Generates two images through openPipeline and the stubs of LiteRT; says what the stubs saw. */

@@ -1,16 +1,17 @@
-/** Networks that run in the process that asks: inputs go out as a line, the output comes back as one. */
+/** Networks that run in the process that asks: inputs go out as a line, the outputs come back as one. */
 package dev.msd.runtime
 
 import org.json.JSONObject
 import java.io.File
 
 private class Served(private val file: ModelFile) : Network {
-    override fun run(inputs: Map<String, Tensor>): FloatArray {
+    override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> {
         val values = inputs.mapValues { (_, value) ->
             if (value is Tensor.Ints) value.values.toList() else sent(value.numbers() as FloatArray)
         }
         println(dumped(mapOf("run" to file.role, "inputs" to values)))
-        return floats(readln())
+        val outputs = JSONObject(readln())
+        return file.outputs.associate { it.name to floats(outputs.getString(it.name)) }
     }
 
     override fun close() = Unit
@@ -19,6 +20,6 @@ private class Served(private val file: ModelFile) : Network {
 /** Generates one image; the networks' owner answers on standard input meanwhile. */
 internal fun generateServed(command: JSONObject): Any {
     val manifest = manifest(command)
-    val tokenizer = ClipTokenizer.open(manifest, File(command.getString("folder")))
-    return Pipeline(manifest, tokenizer, ::Served).use { outcome { it.start(command.request()).await() } }
+    val tokenizers = ClipTokenizer.openAll(manifest, File(command.getString("folder")))
+    return Pipeline(manifest, tokenizers, ::Served).use { outcome { it.start(command.request()).await() } }
 }

@@ -1,7 +1,10 @@
 /** Networks that are a few sums, the same as in tests/app_bundles.py. */
 package dev.msd.runtime
 
-internal fun compute(file: ModelFile, inputs: Map<String, Any?>): FloatArray = when (file.role) {
+internal fun computed(file: ModelFile, inputs: Map<String, Any?>): Map<String, FloatArray> =
+    mapOf(file.outputs[0].name to compute(file, inputs))
+
+private fun compute(file: ModelFile, inputs: Map<String, Any?>): FloatArray = when (file.role) {
     "text_encoder" -> encode(inputs.getValue("tokens") as IntArray, file.outputs[0].shape.last())
     "unet" -> predict(inputs.mapValues { it.value as FloatArray }, file.outputs[0])
     "vae_encoder" -> encodeImage(inputs.getValue("image") as FloatArray, file.outputs[0].shape)

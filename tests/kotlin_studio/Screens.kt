@@ -106,12 +106,12 @@ internal class Process(home: File) {
 
     fun release(): Unit = released.countDown()
 
-    private fun halves(file: ModelFile): Any {
+    private fun halves(file: ModelFile): Map<String, Any> {
         if (file.role == "unet") {
             running.countDown()
             released.await()
         }
-        return FloatArray(file.outputs.first().size) { 0.5f }
+        return file.outputs.associate { it.name to FloatArray(it.size) { 0.5f } }
     }
 
     fun screen(): StudioActivity = onMain {

@@ -13,7 +13,6 @@ import dev.msd.runtime.Network
 import dev.msd.runtime.OnProgress
 import dev.msd.runtime.Opener
 import dev.msd.runtime.Pipeline
-import dev.msd.runtime.Port
 import dev.msd.runtime.Progress
 import dev.msd.runtime.Tensor
 import java.io.File
@@ -56,7 +55,7 @@ internal class StandInPhone(private val folder: File, private val held: String =
     override fun open(folder: File, onProgress: OnProgress): Pipeline {
         onProgress.onProgress(Progress.Checking(1, 2))
         step("open")
-        return Pipeline(manifest, ClipTokenizer.open(manifest, folder), StandInOpener(::step))
+        return Pipeline(manifest, ClipTokenizer.openAll(manifest, folder), StandInOpener(::step))
     }
 
     /** A photo of one colour: the length of its address. */
@@ -85,9 +84,9 @@ private class StandInOpener(private val step: (String) -> Unit) : Opener {
     override fun open(file: ModelFile): Network {
         uninterrupted("compile ${file.role}")
         return object : Network {
-            override fun run(inputs: Map<String, Tensor>): FloatArray {
+            override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> {
                 uninterrupted("run ${file.role}")
-                return FloatArray(file.outputs.first().let(Port::size)) { 0.5f }
+                return file.outputs.associate { it.name to FloatArray(it.size) { 0.5f } }
             }
 
             override fun close(): Unit = step("close ${file.role}")

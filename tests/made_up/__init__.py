@@ -1,1 +1,1 @@
-"""A made-up family of five small networks, for tests: its description, its networks, and a checkpoint."""
+"""A made-up family of six small networks, for tests: its description, its networks, and a checkpoint."""

@@ -17,9 +17,10 @@ from msd.sources.binding import KERNEL_AXES, tensor_name
 from tests.clip_files import write_tokenizer
 
 CONFIGS: dict[str, dict[str, Any]] = {
-    "text_encoder": {"vocabulary": 600, "length": 9, "width": 24},
-    "text_encoder_2": {"vocabulary": 600, "length": 9, "width": 40},
+    "text_encoder": {"vocabulary": 700, "length": 77, "width": 24},
+    "text_encoder_2": {"vocabulary": 700, "length": 77, "width": 40},
     "vae": {"channels": 4, "width": 36},
+    "control": {"channels": 4, "width": 40},
     "transformer": {"channels": 4, "width": 48, "context": 64, "rows": 4, "columns": 6},
 }
 SCHEDULER = {"_class_name": "DDIMScheduler", "prediction_type": "epsilon"}

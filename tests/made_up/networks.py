@@ -1,4 +1,4 @@
-"""The five networks of the made-up family, and their configurations."""
+"""The six networks of the made-up family, and their configurations."""
 
 from __future__ import annotations
 
@@ -62,6 +62,28 @@ class EncodedPicturesConfig(PicturesConfig):
         return EncodedPicturesConfig(**config)
 
 
+RESIDUALS = tuple(f"residual_{i}" for i in range(13))
+
+
+@dataclass(frozen=True)
+class ControlConfig:
+    """A network that steers every step by an image: as many outputs as a ControlNet has."""
+
+    channels: int
+    width: int
+
+    def inputs(self, size: Size) -> InputSpecs:
+        return {
+            "latent": ((size.batch, size.rows, size.columns, self.channels), "float32"),
+            "timestep": ((size.batch,), "float32"),
+            "hint": ((size.batch, *size.pixels, 3), "float32"),
+        }
+
+    @staticmethod
+    def from_diffusers(config: Mapping[str, Any]) -> ControlConfig:
+        return ControlConfig(**config)
+
+
 @dataclass(frozen=True)
 class TransformerConfig:
     """A denoiser of one attention."""
@@ -87,6 +109,7 @@ class TransformerConfig:
             "timestep": ((size.batch,), "float32"),
             "context": ((size.batch, size.length, self.context), "float32"),
             "image_latent": (latent, "float32"),
+            **dict.fromkeys(RESIDUALS, (latent, "float32")),
         }
 
     @staticmethod
@@ -117,10 +140,23 @@ def image_encoder(config: EncodedPicturesConfig, size: Size) -> keras.Model:
     return keras.Model(given, {"image_latent": conv(x, config.channels, "encoder.conv_out")})
 
 
+def control(config: ControlConfig, size: Size) -> keras.Model:
+    given = _given(config, size)
+    hint = keras.layers.AveragePooling2D(size.scale)(conv(given["hint"], config.width, "hint.conv"))
+    time = dense(ops.reshape(given["timestep"], (-1, 1)) / 1000, config.width, "time.linear")
+    x = conv(given["latent"], config.width, "conv_in") + hint + ops.reshape(time, (-1, 1, 1, config.width))
+    return keras.Model(
+        given, {name: conv(ops.silu(x), config.channels, f"blocks.{name}") for name in RESIDUALS}
+    )
+
+
 def transformer(config: TransformerConfig, size: Size) -> keras.Model:
     given = _given(config, size)
     cells = size.rows * size.columns
-    x = conv(ops.concatenate([given["latent"], given["image_latent"]], -1), config.width, "conv_in")
+    steered = given["latent"]
+    for i, name in enumerate(RESIDUALS, 1):
+        steered = steered + given[name] * (0.01 * i)
+    x = conv(ops.concatenate([steered, given["image_latent"]], -1), config.width, "conv_in")
     time = dense(ops.reshape(given["timestep"], (-1, 1)) / 1000, config.width, "time_embedding.linear")
     x = ops.reshape(x + ops.reshape(time, (-1, 1, 1, config.width)), (size.batch, cells, config.width))
     query, key, value = (

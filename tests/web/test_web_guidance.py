@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,12 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME
+from msd.families.calls import Call, Input, Source
+from msd.files import schema
 from msd.runtime.guidance import Guidance
-from msd.runtime.timestep import embed_timestep
+from msd.runtime.numbers import Numbers
+from msd.runtime.timestep import embed_timestep, frequencies
+from msd.tensor_spec import TensorSpec
 from tests.app_bundles import write_app
 from tests.web.arrays import OPENING, floats, sent
 from tests.web.node import evaluate
@@ -33,9 +38,8 @@ const [text, scales, outputs] = input;
 console.log(JSON.stringify(scales.map((scale) => {
   const guidance = guidanceOf(parseAppManifest(text), scale ?? undefined);
   const rows = guidance.prompts('a cat', 'a dog');
-  const told = Object.entries(guidance.inputs()).map(([name, values]) => [name, sent(values)]);
   const combined = sent(guidance.combine(outputs.slice(0, guidance.rows).map(floats)));
-  return { mode: guidance.mode, scale: guidance.scale, rows, told, combined };
+  return { mode: guidance.mode, scale: guidance.scale, rows, number: guidance.number, combined };
 })));
 """
 )
@@ -44,21 +48,18 @@ console.log(JSON.stringify(scales.map((scale) => {
 @pytest.mark.parametrize("model", MODELS)
 def test_an_image_is_guided_as_the_runtime_s(model: str, tmp_path: Path) -> None:
     folder = write_app(tmp_path / "app", **MODELS[model])
-    unet = open_bundle(folder).component("unet")
+    bundle = open_bundle(folder)
     outputs = np.random.default_rng(0).standard_normal((2, 1, 3, 5, 4), np.float32)
     scales = [-1.5, 0, 1, 1.0001, 2, 7.5, 1000]
     text = (folder / NAME).read_text("utf-8")
     found = evaluate(GUIDANCE, text, [*scales, None], [sent(row) for row in outputs])
     assert found[-1] == found[scales.index(7.5)]
     for scale, page in zip(scales, found, strict=False):
-        ours = Guidance.of(unet, scale)
+        ours = Guidance.of(bundle, scale)
         assert (page["mode"], page["scale"]) == (ours.mode, scale)
         assert page["rows"] == ours.prompts("a cat", "a dog")
         assert floats(page["combined"]).tobytes() == ours.combine(outputs[: ours.rows]).tobytes()
-        told = {name: floats(values) for name, values in page["told"]}
-        assert list(told) == (["guidance_embedding"] if model == "embedding" else [])
-        for values in told.values():
-            np.testing.assert_allclose(values, ours.embedding(7), rtol=0, atol=TOLERANCE)
+        assert page["number"] == ours.number
 
 
 def test_one_row_is_taken_as_it_is(tmp_path: Path) -> None:
@@ -71,41 +72,52 @@ def test_one_row_is_taken_as_it_is(tmp_path: Path) -> None:
 EMBED = (
     OPENING
     + """
-import { embed, timestepInput } from './msd/timestep.js';
-const [sinusoids, times, manifests] = input;
-const embedded = sinusoids.map((one) => times.map((t) => sent(embed(one, t))));
-const inputs = manifests.map((text) => timestepInput(JSON.parse(text), { timestep: times[2] }));
+import { sharedInputs } from './msd/inputs.js';
+import { embed } from './msd/timestep.js';
+const [sinusoids, times, calls, numbers] = input;
+const embedded = sinusoids.map(([source, width]) => times.map((t) => sent(embed(source, width, t))));
+const inputs = calls.map(([call, file]) => sharedInputs(call, file, numbers));
 const said = inputs.map((one) => Object.entries(one).map(([name, values]) => [name, sent(values)]));
 console.log(JSON.stringify({ embedded, inputs: said }));
 """
 )
 
 
-def test_sinusoids_are_the_runtime_s(plain_app: Path, tmp_path: Path) -> None:
+def test_sinusoids_are_the_runtime_s() -> None:
     """Of even and odd widths, cosines or sines first; far beyond the timesteps that there are."""
-    from msd.export.app.manifest import Sinusoids, load_manifest
-    from msd.files import schema
-    from msd.runtime.timestep import frequencies
-
     times = [0.0, 1.0, 37.25, 500.0, 951.3, 999.0, 6500.0, 12250.0]
     cases = [
         (width, first, shift) for width in (8, 21, 320) for first in (True, False) for shift in (0.0, 1.0)
     ]
-    sinusoids = [
-        schema.to_json(Sinusoids("t", width, first, tuple(map(float, frequencies(width, shift)))))
-        for width, first, shift in cases
+    sources = [(schema.to_json(source_of(width, first, shift)), width) for width, first, shift in cases]
+    given = {"timestep": 37.25, "guidance": 6500.0, "height": 48, "width": 40}
+    of_sizes = replace(source_of(8, True, 0.0), of="sizes")
+    calls = [
+        call_of(Input("t", (Source("numbers", "timestep"),)), (1,)),
+        call_of(Input("t", (source_of(11, False, 1.0),)), (1, 11)),
+        call_of(Input("t", (of_sizes,)), (1, 48)),
+        call_of(Input("t", (Source("numbers", "sizes"),)), (1, 6)),
     ]
-    folder = write_app(tmp_path / "app", embeddings={"timestep_embedding": 11})
-    texts = [(path / NAME).read_text("utf-8") for path in (plain_app, folder)]
-    found = evaluate(EMBED, sinusoids, times, texts)
+    found = evaluate(EMBED, sources, times, calls, given)
     for case, embedded in zip(cases, found["embedded"], strict=True):
         for t, values in zip(times, embedded, strict=True):
             wanted = embed_timestep(t, *case)
             assert floats(values).shape == wanted.shape
             np.testing.assert_allclose(floats(values), wanted, rtol=0, atol=TOLERANCE)
-    ((name, number),), ((embedding, wide),) = found["inputs"]
-    assert (name, floats(number).tolist()) == ("timestep", [37.25])
-    told = load_manifest(folder / NAME).timestep
-    assert told is not None
-    assert embedding == told.input == "timestep_embedding"
-    np.testing.assert_allclose(floats(wide), embed_timestep(37.25, 11, False, 1.0), rtol=0, atol=TOLERANCE)
+    number, wide, sizes, plain = (floats(values) for ((_, values),) in found["inputs"])
+    assert (number.tolist(), plain.tolist()) == ([37.25], [48, 40, 0, 0, 48, 40])
+    np.testing.assert_allclose(wide, embed_timestep(37.25, 11, False, 1.0), rtol=0, atol=TOLERANCE)
+    ours = Numbers(37.25, 6500.0, 48, 40).input(of_sizes, 48)
+    np.testing.assert_allclose(sizes, ours, rtol=0, atol=TOLERANCE)
+    np.testing.assert_array_equal(ours[8:16], embed_timestep(40, 8, True, 0.0))
+
+
+def source_of(width: int, cosine_first: bool, shift: float) -> Source:
+    rates = tuple(map(float, frequencies(width, shift)))
+    return Source("sinusoids", "timestep", False, cosine_first, shift, rates)
+
+
+def call_of(given: Input, shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Return a call of one input, and its file, as JSON."""
+    call, port = Call("unet", "step", (given,), ()), TensorSpec(given.name, shape, "float32")
+    return schema.to_json(call), {"inputs": [schema.to_json(port)]}

@@ -111,6 +111,8 @@ def put(place: str, value: Any) -> Callable[[dict[str, Any]], None]:
     return change
 
 
+FREQUENCIES = ".calls[3].inputs[2].sources[0].frequencies"
+FURTHER = ".tokenizers.tokenizer.specials[0].further"
 APP_DAMAGES = [
     ("model", ..., ".model is missing, not text"),
     ("height", "512", '.height is "512", not a whole number'),
@@ -118,23 +120,29 @@ APP_DAMAGES = [
     ("latent", {}, ".latent is no list"),
     ("guidance", [], ".guidance is no object"),
     ("guidance.mode", "three", '.guidance.mode is "three", not one of two passes, batch 2, embedding, none'),
-    ("guidance.embedding.width", None, ".guidance.embedding.width is null, not a whole number"),
-    ("timestep.frequencies.2", "x", '.timestep.frequencies[2] is "x", not a number'),
+    ("calls", None, ".calls is no list"),
+    ("calls.3.when", "never", '.calls[3].when is "never", not one of once, step, preview, end'),
+    ("calls.3.inputs.2.sources.0.frequencies.2", "x", f'{FREQUENCIES}[2] is "x", not a number'),
+    ("calls.3.inputs.1.sources.0.of", "words", " calls unet with words, which is not there by then"),
+    ("calls.3.inputs.1.name", "text", " calls unet with text, which unet.tflite does not take"),
+    ("calls.0.inputs.0.sources.0.of", "", " calls text_encoder with , which is not there by then"),
+    ("calls.3.outputs.0.kind", "tensor", " has 0 calls that compute the prediction, and 1 was expected"),
+    ("calls.4.component", "unseen", " calls unseen, of which it lists no file"),
     ("schedules", [], " has no schedule"),
     ("schedules.1.count", 7, " has a schedule of 7 steps with 6"),
     ("schedules.0.steps.1.latent", None, ".schedules[0].steps[1].latent is null, not a number"),
     ("schedules.0.steps.1.clip", True, ".schedules[0].steps[1].clip is true, not a number"),
     ("image.schedules.0.schedule.count", 3, " has a schedule of 3 steps with 1"),
     ("image.inpaints", "yes", '.image.inpaints is "yes", not true or false'),
-    ("image.encoder", "eye", " lists no file with the role eye"),
-    ("preview", "tiny", " lists no file with the role tiny"),
-    ("files.0.role", "ear", " lists no file with the role text_encoder"),
+    ("image.initial", "eye", " has no call that computes eye"),
+    ("preview", "tiny", " has no call of tiny"),
+    ("files.0.role", "ear", " calls text_encoder, of which it lists no file"),
     ("files.1.name", "../unet.tflite", '.files[1].name is "../unet.tflite", not a plain file name'),
     ("files.1.name", "", '.files[1].name is "", not a plain file name'),
     ("files.1.name", "..", '.files[1].name is "..", not a plain file name'),
     ("files.0.inputs.0.dtype", "int8", '.files[0].inputs[0].dtype is "int8", not one of float32, int32'),
     ("files.0.inputs.0.shape.1", 1.5, ".files[0].inputs[0].shape[1] is 1.5, not a whole number"),
-    ("tokenizer.specials.0.further", ["a"], '.tokenizer.specials[0].further[0] is "a", not a whole number'),
+    ("tokenizers.tokenizer.specials.0.further", ["a"], f'{FURTHER}[0] is "a", not a whole number'),
 ]
 
 
@@ -185,7 +193,7 @@ def require_refused(kind: str, whole: dict[str, Any], name: str, damages: list[t
         assert found == f"bad-manifest: {name}{message}{AGAIN}", place
 
 
-@pytest.mark.parametrize(("kind", "name", "newest"), [("app", NAME, 2), ("web", "web-manifest.json", 1)])
+@pytest.mark.parametrize(("kind", "name", "newest"), [("app", NAME, 3), ("web", "web-manifest.json", 1)])
 def test_another_format_or_no_json_is_refused(kind: str, name: str, newest: int) -> None:
     texts = ["", "{", "[1]", "null", '{"format": "1"}', '{"format": 99}', '{"format": 0}']
     assert parsed(kind, *texts) == [

@@ -24,7 +24,7 @@ OWN = "service-worker.js", "page/offline.js"
 WORDS = "page/word.js", "page.css", "model/tokens.txt"
 WEIGHTS = "model/weights/0123456789abcdef0123456789abcdef.bin"
 MODEL = {"model/web-manifest.json": "{}", "model/tokens.txt": "one\n", WEIGHTS: "weights"}
-OTHERS = {"litert/runtime.wasm": "wasm", "msd/store.d.ts": "", "README.md": "", "sd-export.json": "{}"}
+OTHERS = {"litert/runtime.wasm": "wasm", "README.md": "", "sd-export.json": "{}"}
 SHOWN = ["index.html", "model/tokens.txt", "model/web-manifest.json", "page.css"]
 SHOWN += [f"page/{name}.js" for name in ("main", "offline", "word")]
 

@@ -44,11 +44,9 @@ def test_the_median_is_that_of_numbers_and_not_of_their_texts() -> None:
     assert texts("median", "quantity.js", [[10, 9, 100], [4, 1, 3, 2], [7]]) == [10, 2.5, 7]
 
 
-def test_networks_have_names() -> None:
-    found = texts(
-        "networkName", "progress-text.js", ["unet", "text_encoder", "vae_encoder", "preview_decoder"]
-    )
-    assert found == ["the U-Net", "the text encoder", "the image encoder", "the preview decoder"]
+def test_networks_are_called_by_their_titles() -> None:
+    said: list[object] = [{"stage": stage, "network": "U-Net"} for stage in ("loading", "measuring")]
+    assert texts("progressText", "progress-text.js", said) == ["Compiling the U-Net", "Measuring the U-Net"]
 
 
 def test_each_code_of_an_error_has_a_title_and_those_that_are_not_final_a_way_on() -> None:

@@ -42,7 +42,8 @@ for (const [manifest, tokens, merges, wishes, plan] of input[1]) {
     others += 1;
     return { ...network, close: () => { others -= 1; network.close(); } };
   };
-  const pipeline = new Pipeline(app, new Tokenizer(tokens, merges, app.tokenizer), open);
+  const tokenizer = new Tokenizer(tokens, merges, app.tokenizers.tokenizer);
+  const pipeline = new Pipeline(app, { tokenizer }, open);
   const photo = wishes.image;
   const mask = photo?.mask ? floats(photo.mask) : null;
   const image = photo && { ...photo, pixels: floats(photo.pixels), mask };

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
 
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME
-from msd.runtime.components import LoadedNetwork
-from msd.runtime.image_encoder import encode_image
+from msd.families.calls import Output
+from msd.runtime.image_encoder import latents_of
 from msd.runtime.initial_image import InitialImage
-from msd.runtime.noise import noise, posterior_noise
-from msd.runtime.request import Request
+from msd.runtime.noise import noise
 from msd.runtime.scheduler import bundle_scheduler
-from msd.runtime.start import Start, start_from
+from msd.runtime.start import Start, pixels_of, start_from
 from tests.app_bundles import HEIGHT, WIDTH, write_app
 from tests.web.arrays import OPENING, floats, sent
 from tests.web.node import evaluate
@@ -29,24 +27,32 @@ START = (
     + """
 import { parseAppManifest } from './msd/manifest.js';
 import { noise } from './msd/noise.js';
+import { rowInputs } from './msd/inputs.js';
 import { scheduleOf } from './msd/schedule.js';
-import { startFrom } from './msd/start.js';
+import { encodedImage, pixelsOf, startFrom } from './msd/start.js';
 const [text, photo, strength, encoded, latents] = input;
 const manifest = parseAppManifest(text);
 const mask = photo?.mask && floats(photo.mask);
 const image = photo && { ...photo, pixels: floats(photo.pixels), mask, strength };
 const seen = [];
-const run = async (pixels) => {
-  seen.push(sent(pixels));
-  return floats(encoded[seen.length - 1]);
+const run = async (call, inputs) => {
+  seen.push(sent(inputs.image));
+  return { [call.outputs[0].tensor]: floats(encoded[seen.length - 1]) };
 };
 try {
   const schedule = scheduleOf(manifest, { steps: 6, strength: strength ?? undefined, image });
   const seed = 2n ** 40n + 9n;
-  const start = await startFrom(manifest, image, seed, noise(seed, floats(latents).length), run);
+  const values = image ? await encodedImage(manifest, image, seed, run) : {};
+  const start = startFrom(manifest, image, noise(seed, floats(latents).length), values);
   const places = [...schedule.steps.keys(), schedule.steps.length];
   const kept = places.map((i) => sent(start.keep(floats(latents), schedule, i)));
-  const given = sent(start.input(floats(latents), manifest.latent[1] * manifest.latent[2]));
+  const call = manifest.calls.find(({ when }) => when === 'step');
+  const file = manifest.files.find(({ role }) => role === call.component);
+  const { height, width } = manifest;
+  const only = { ...call, inputs: call.inputs.filter(({ name }) => name === 'latent') };
+  const pixels = image ? pixelsOf(image) : {};
+  const taken = { scaled: floats(latents), values, pixels, numbers: { height, width } };
+  const given = sent(rowInputs(only, file, taken).latent);
   console.log(JSON.stringify({ seen, first: sent(start.latents(schedule, strength)), kept, given }));
 } catch ({ code, message }) {
   console.log(JSON.stringify(`${code}: ${message}`));
@@ -77,23 +83,25 @@ def asked(image: InitialImage | None) -> dict[str, Any] | None:
 
 def started(
     image: InitialImage | None, strength: float | None, inpaints: bool, output: str
-) -> tuple[Start, list[np.ndarray], list[np.ndarray]]:
-    """Return the runtime's start, the pixels that it encodes, and what the encoder computes of each."""
+) -> tuple[Start, np.ndarray | None, list[np.ndarray], list[np.ndarray]]:
+    """Return the runtime's start, its masked latents, the encoded pixels, and what is computed of each."""
     pixels: list[np.ndarray] = []
     results: list[np.ndarray] = []
     channels = 8 if output == "moments" else 4
 
+    described = Output("found", output, "moments" if output == "moments" else "latents", 0.18215)
+
     def encode(image: np.ndarray, stream: int) -> np.ndarray:
         pixels.append(image)
         results.append(np.random.default_rng(stream).standard_normal((*SHAPE[:-1], channels), np.float32))
-        network = SimpleNamespace(
-            outputs=(output,), shape=lambda name: results[-1].shape, rows=lambda name, inputs: results[-1]
-        )
-        drawn = posterior_noise(SEED, SHAPE, stream)
-        return encode_image(cast(LoadedNetwork, network), {"scaling_factor": 0.18215}, image, drawn)
+        return latents_of(results[-1], described, SEED, stream)
 
-    request = Request("", seed=SEED, image=image, strength=strength)
-    return start_from(request, noise(SEED, SHAPE), encode, inpaints), pixels, results
+    given = pixels_of(image)
+    begins = image is not None and not (inpaints and strength == 1)
+    clean = encode(given["image"], 1) if begins else None
+    condition = encode(given["masked image"], 2) if inpaints else None
+    start = start_from(image, noise(SEED, SHAPE), clean, blends=not inpaints)
+    return start, condition, pixels, results
 
 
 @pytest.mark.parametrize("strength", [0.3, 0.5, 1.0])
@@ -124,8 +132,10 @@ def require_same(
     inpaints: bool,
     output: str,
 ) -> None:
-    start, pixels, results = started(image, strength, inpaints, output)
-    text = (folder / NAME).read_text("utf-8").replace('"scaling_factor": 0.25', '"scaling_factor": 0.18215')
+    start, masked, pixels, results = started(image, strength, inpaints, output)
+    text = (folder / NAME).read_text("utf-8").replace('"factor": 0.25', '"factor": 0.18215')
+    if output == "latent":
+        text = text.replace('"kind": "moments"', '"kind": "latents"')
     latents = np.random.default_rng(8).standard_normal(SHAPE, np.float32)
     sent_results = [sent(one) for one in results]
     found = evaluate(START, text, asked(image), strength, sent_results, sent(latents))
@@ -135,7 +145,7 @@ def require_same(
     assert len(found["kept"]) == len(table.steps) + 1
     for index, kept in enumerate(found["kept"]):
         close(kept, start.keep(latents, table, index))
-    given = latents if start.condition is None else np.concatenate([latents, start.condition], -1)
+    given = latents if masked is None else np.concatenate([latents, start.mask, masked], -1)
     close(found["given"], given)
 
 

@@ -14,11 +14,8 @@ DECLARE = "--noEmit", "false", "--declaration", "--emitDeclarationOnly"
 
 
 def copied(site: Path, folder: Path) -> Path:
-    """Return `folder` with the modules of `site` in it, and how to check them.
-
-    Declarations are left out: TypeScript would read them in place of the modules beside them.
-    """
-    shutil.copytree(site, folder / "site", ignore=shutil.ignore_patterns("*.d.ts", "model", "litert"))
+    """Return `folder` with the modules of `site` in it, and how to check them."""
+    shutil.copytree(site, folder / "site", ignore=shutil.ignore_patterns("model", "litert"))
     for config in (PAGE, WORKER):
         shutil.copy(HERE / config, folder)
     return folder

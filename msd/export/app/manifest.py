@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +21,22 @@ from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
-from msd.families.family import Family
+from msd.families import title_of
+from msd.families.calls import Call
+from msd.families.calls import Source as CallSource
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.report.delegate_run import DelegateRun
 from msd.report.report import Report
-from msd.runtime.guidance import EMBEDDING, Guidance, Mode
-from msd.runtime.needs import latent_shape
+from msd.runtime.guidance import Guidance, Mode
+from msd.runtime.needs import latent_shape, require_generates
+from msd.runtime.numbers import COUNTS
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.timestep import frequencies
 from msd.runtime.tokenizer import Tokenizer, open_tokenizer
 from msd.tensor_spec import TensorSpec
 
-FORMAT = 2
+FORMAT = 3
 NAME = "sd-manifest.json"
 LARGEST_PREVIEW = 32_000_000
 """The size in bytes from which a decoder is too large for previews: it would stay open beside the U-Net."""
@@ -49,11 +52,13 @@ RUNTIME = "2.3.0"
 class ModelFile:
     """A file of the app: its `role` is a component's name, or "vocabulary" or "merges".
 
-    `signature` is the key of a .tflite file's signature, None for the tokenizer's files.
+    `title` is the role in people's words. `signature` is the key of a .tflite file's signature, None for
+    the tokenizer's files.
     """
 
     name: str
     role: str
+    title: str
     bytes: int
     sha256: str
     signature: str | None = None
@@ -62,25 +67,11 @@ class ModelFile:
 
 
 @dataclass(frozen=True)
-class Sinusoids:
-    """An input of the U-Net computed from one number t: the cosines and sines of t times each frequency.
-
-    `frequencies` are float32, descending from 1; `input` has `width` elements, the last 0 if `width` is odd.
-    """
-
-    input: str
-    width: int
-    cosine_first: bool
-    frequencies: tuple[float, ...]
-
-
-@dataclass(frozen=True)
 class GuidanceFacts:
-    """The guidance mode at `scale`, the app's default; `embedding` if the U-Net has that input."""
+    """The guidance mode at `scale`, the app's default."""
 
     mode: Mode
     scale: float
-    embedding: Sinusoids | None = None
 
 
 @dataclass(frozen=True)
@@ -135,25 +126,26 @@ class WeightsOrigin:
 class AppManifest:
     """The content of sd-manifest.json; `height` and `width` in pixels, `latent` NHWC.
 
-    `prompt_chunks`: how many outputs of the text encoder the U-Net takes, one after the other.
-    `timestep`: None where the U-Net's input is the number itself. `precision`, "fp16" or "fp32", is for the
-    phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter and its
-    libraries. `min_memory`: the least memory of a phone in bytes. `preview`: the role of the network that
-    decodes previews, None where they would cost too much memory. `image`: None where generation cannot begin
-    from an image.
+    `calls` say what each network is given, when it runs, and what it computes (msd/families/calls.py).
+    `tokenizers` are by the names that calls have for them; they share one vocabulary and its merges.
+    `prompt_chunks`: how many outputs of a text encoder follow each other. `precision`, "fp16" or "fp32", is
+    for the phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter
+    and its libraries. `min_memory`: the least memory of a phone in bytes. `preview`: the role of the network
+    that decodes previews, None where they would cost too much memory. `image`: None where no network reads
+    one.
     """
 
     model: str
     files: tuple[ModelFile, ...]
+    calls: tuple[Call, ...]
     height: int
     width: int
     latent: tuple[int, ...]
     prediction: str
     scheduler: str
     schedules: tuple[Schedule, ...]
-    timestep: Sinusoids | None
     guidance: GuidanceFacts
-    tokenizer: TokenizerFacts
+    tokenizers: dict[str, TokenizerFacts]
     recipe: str
     precision: str
     runtime: str
@@ -189,38 +181,28 @@ def describe(
     images = bundle.manifest.images.unless(None, guidance)
     configuration, source = bundle.manifest.configuration, bundle.manifest.source
     chosen = bundle_scheduler(bundle, scheduler)
-    tokenizer = open_tokenizer(bundle.folder / "tokenizer")
-    family = bundle.family
-    denoiser = bundle.component(family.denoiser.name)
-    _port(denoiser, "latent")
-    settings = configuration.components[family.denoiser.name]
-    order, shift = settings.get("cosine_first", True), settings.get("frequency_shift", 0.0)
-    roles = family.ordered({*family.required, *bundle.manifest.components})
-    networks = [_file(name, bundle.component(name)) for name in roles]
+    tokenizers = _tokenizers(bundle)
+    networks = [_file(name, bundle.component(name)) for name in _roles(bundle)]
     counts = steps or [images.steps]
     return AppManifest(
         model=bundle.model_hash,
-        files=(*networks, *_tokenizer_files(tokenizer)),
+        files=(*networks, *_tokenizer_files(next(iter(tokenizers.values())))),
+        calls=tuple(_with_frequencies(call, bundle) for call in bundle.wiring.calls),
         height=configuration.height,
         width=configuration.width,
         latent=latent_shape(bundle),
         prediction=chosen.diffusion.prediction_type,
         scheduler=name_of_kind(chosen),
         schedules=schedules(chosen, counts),
-        timestep=_sinusoids(denoiser, "timestep_embedding", order, shift),
-        guidance=GuidanceFacts(
-            Guidance.of(denoiser, images.guidance).mode,
-            images.guidance,
-            _sinusoids(denoiser, EMBEDDING, False, 1.0),
-        ),
-        tokenizer=_tokenizer(tokenizer),
+        guidance=GuidanceFacts(Guidance.of(bundle, images.guidance).mode, images.guidance),
+        tokenizers={name: _tokenizer(tokenizer) for name, tokenizer in tokenizers.items()},
         recipe=configuration.recipe.name,
         precision=precision,
         runtime=RUNTIME,
         versions={"msd": msd.__version__, **bundle.manifest.versions},
         weights=_origin(source, licence),
         min_memory=min_memory or _memory(networks),
-        preview=_preview(family, networks),
+        preview=_preview(bundle, networks),
         image=image_facts(bundle, chosen, counts),
         delegation=_delegation(bundle, report),
         prompt_chunks=configuration.prompt_chunks,
@@ -232,7 +214,7 @@ def write_manifest(manifest: AppManifest, bundle: Bundle, folder: Path) -> None:
 
     `manifest` is the result of `describe` for the bundle. Raises OutputUnwritable.
     """
-    texts = tokenizer_texts(open_tokenizer(bundle.folder / "tokenizer"))
+    texts = tokenizer_texts(next(iter(_tokenizers(bundle).values())))
     for name, text in {**texts, NAME: dump_manifest(manifest)}.items():
         with atomic_write(folder / name) as partial:
             partial.write_bytes(text.encode())
@@ -260,6 +242,7 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def _check(bundle: Bundle, precision: str) -> None:
+    require_generates(bundle)
     if set(bundle.family.lookups) & set(bundle.manifest.components):
         raise BadBundle(
             f"{bundle.folder} is for TensorFlow Lite's delegate, and an app runs LiteRT's;"
@@ -278,6 +261,7 @@ def _file(role: str, part: ConvertedFile) -> ModelFile:
     return ModelFile(
         name=part.file,
         role=role,
+        title=title_of(role),
         bytes=part.bytes,
         sha256=part.sha256,
         signature=SIGNATURE,
@@ -296,35 +280,59 @@ def _memory(networks: Sequence[ModelFile]) -> int:
     return SYSTEM_MEMORY + 3 * max(file.bytes for file in networks)
 
 
-def _preview(family: Family, networks: Sequence[ModelFile]) -> str | None:
+def _preview(bundle: Bundle, networks: Sequence[ModelFile]) -> str | None:
     """Return the network that decodes previews: the one for that alone, or else a small decoder."""
+    wiring = bundle.wiring
+    if wiring.preview is not None:
+        return wiring.preview.component
     sizes = {file.role: file.bytes for file in networks}
-    if family.preview is not None and family.preview.name in sizes:
-        return family.preview.name
-    return family.decoder.name if sizes[family.decoder.name] <= LARGEST_PREVIEW else None
+    decoder = wiring.decoder.component
+    return decoder if sizes[decoder] <= LARGEST_PREVIEW else None
+
+
+def _roles(bundle: Bundle) -> list[str]:
+    """Return the names of the files that calls run, in order."""
+    return [*dict.fromkeys(call.component for call in bundle.wiring.calls)]
+
+
+def _with_frequencies(call: Call, bundle: Bundle) -> Call:
+    """Return the call with the frequencies of its sinusoids, which apps do not compute."""
+    shapes = {spec.name: spec.shape for spec in bundle.component(call.component).inputs}
+    inputs = (
+        replace(each, sources=tuple(_app_source(source, shapes[each.name]) for source in each.sources))
+        for each in call.inputs
+    )
+    return replace(call, inputs=tuple(inputs))
+
+
+def _app_source(source: CallSource, shape: tuple[int, ...]) -> CallSource:
+    if source.kind != "sinusoids":
+        return source
+    width = shape[-1] // COUNTS.get(source.of, 1)
+    return replace(source, frequencies=tuple(map(float, frequencies(width, source.frequency_shift))))
+
+
+def _tokenizers(bundle: Bundle) -> dict[str, Tokenizer]:
+    """Return the bundle's tokenizers by name; raises BadBundle for several vocabularies."""
+    opened = {name: open_tokenizer(bundle.folder / name) for name in bundle.wiring.tokenizers}
+    texts = {name: tokenizer_texts(tokenizer) for name, tokenizer in opened.items()}
+    first, *others = texts
+    for other in others:
+        if texts[other] != texts[first]:
+            raise BadBundle(
+                f"{bundle.folder} has the tokenizers {first} and {other} with vocabularies of their own, and"
+                " apps read one vocabulary"
+            )
+    return opened
 
 
 def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
     roles = {VOCABULARY: "vocabulary", MERGES: "merges"}
     contents = {name: text.encode() for name, text in tokenizer_texts(tokenizer).items()}
     return [
-        ModelFile(name, roles[name], len(content), hashlib.sha256(content).hexdigest())
+        ModelFile(name, roles[name], roles[name], len(content), hashlib.sha256(content).hexdigest())
         for name, content in contents.items()
     ]
-
-
-def _port(part: ConvertedFile, name: str) -> TensorSpec:
-    spec = next((port for port in part.inputs if port.name == name), None)
-    if spec is None:
-        raise BadBundle(f"{part.file} has no input {name!r}, so an app cannot run it")
-    return spec
-
-
-def _sinusoids(denoiser: ConvertedFile, name: str, cosine_first: bool, shift: float) -> Sinusoids | None:
-    if all(port.name != name for port in denoiser.inputs):
-        return None
-    width = _port(denoiser, name).shape[-1]
-    return Sinusoids(name, width, cosine_first, tuple(map(float, frequencies(width, shift))))
 
 
 def _tokenizer(tokenizer: Tokenizer) -> TokenizerFacts:

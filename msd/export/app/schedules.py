@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
-from msd.runtime.needs import inpaints
+from msd.runtime.needs import takes_mask
 from msd.runtime.scheduler import Scheduler
 from msd.runtime.step import Step
 
@@ -35,14 +35,14 @@ class ImageSchedule:
 
 @dataclass(frozen=True)
 class ImageFacts:
-    """How a model begins from an image.
+    """How a model reads an image.
 
-    `encoder` is the role of the network that encodes images, whose latents are multiplied by
-    `scaling_factor`. `inpaints`: the U-Net takes a mask and the masked image beside the latents.
+    `initial` is the value that generation begins from, None where the image only steers. `required`: there is
+    none without an image; `inpaints`: none without a mask, which a network takes.
     """
 
-    encoder: str
-    scaling_factor: float
+    initial: str | None
+    required: bool
     inpaints: bool
     schedules: tuple[ImageSchedule, ...]
 
@@ -54,24 +54,23 @@ def schedules(scheduler: Scheduler, counts: Iterable[int]) -> tuple[Schedule, ..
 
 
 def image_facts(bundle: Bundle, scheduler: Scheduler, counts: Iterable[int]) -> ImageFacts | None:
-    """Return how a bundle's model begins from an image; None for a bundle without an image encoder.
+    """Return how a bundle's model reads an image; None for one that does not.
 
-    Raises BadBundle for a model that repaints a part of an image in a bundle without one.
+    Raises BadBundle for a model that repaints a part of an image in a bundle without an image encoder.
     """
-    encoder = bundle.family.image_encoder
-    if encoder is None or encoder not in bundle.manifest.components:
-        if inpaints(bundle):
+    wiring, inpaints = bundle.wiring, takes_mask(bundle)
+    if not wiring.of_images:
+        if inpaints and bundle.family.image_encoder:
             raise BadBundle(
                 f"the model in {bundle.folder} repaints a part of an image, and no file in it encodes one;"
-                f" convert with --also {encoder}"
+                f" convert with --also {bundle.family.image_encoder.name}"
             )
         return None
-    settings = bundle.manifest.configuration.components[encoder]
     return ImageFacts(
-        encoder=encoder,
-        scaling_factor=settings["scaling_factor"],
-        inpaints=inpaints(bundle),
-        schedules=tuple(_image_schedules(scheduler, counts)),
+        initial=wiring.initial.outputs[0].value if wiring.initial else None,
+        required=bool(wiring.needed_pixels),
+        inpaints=inpaints,
+        schedules=tuple(_image_schedules(scheduler, counts)) if wiring.initial else (),
     )
 
 

@@ -16,7 +16,7 @@ NAME = "shell.json"
 MODEL, LITERT = "model", "litert"
 MODEL_FILES = "web-manifest.json", "sd-manifest.json", "tokens.txt", "merges.txt"
 NOT_SHOWN = NAME, "service-worker.js", "sd-export.json"
-NOT_SHOWN_ENDINGS = ".d.ts", ".md"
+NOT_SHOWN_ENDINGS = (".md",)
 
 
 def write_shell(site: Path) -> None:

@@ -36,9 +36,9 @@ object StandInDevice {
     @Volatile
     var ports: (file: String, signature: String) -> Map<String, StandInPort>? = { _, _ -> null }
 
-    /** Runs a file on its inputs; gives its only output. */
+    /** Runs a file on its inputs; gives its outputs. */
     @Volatile
-    var run: (file: String, inputs: Map<String, Any?>) -> Any = { _, _ -> error("no network") }
+    var run: (file: String, inputs: Map<String, Any?>) -> Map<String, Any> = { _, _ -> error("no network") }
 
     private val numbers = AtomicLong(1)
     private val models = ConcurrentHashMap<Long, String>()
@@ -102,7 +102,8 @@ object StandInDevice {
     internal fun run(model: Long, signature: String, inputs: Map<String, Long>, outputs: Map<String, Long>) {
         for (name in inputs.keys + outputs.keys) port(model, name, signature)
         val values = inputs.mapValues { buffers.getValue(it.value).values }
-        buffers.getValue(outputs.values.single()).values = run(models.getValue(model), values)
+        val results = run(models.getValue(model), values)
+        for ((name, buffer) in outputs) buffers.getValue(buffer).values = results.getValue(name)
     }
 
     internal fun freed(handle: Long) {

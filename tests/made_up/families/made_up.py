@@ -1,7 +1,9 @@
-"""The description of the family: two text encoders and an image encoder feed a transformer."""
+"""The description of the family: a transformer fed by three encoders, and steered by a second network."""
 
-from msd.families.family import Component, Family, Feed, Part
+from msd.families.calls import Call, Input, Output, latent, numbers, pixels, tokens, value
+from msd.families.family import Component, Family, Part
 
+RESIDUALS = tuple(f"residual_{i}" for i in range(13))
 NETWORKS = "tests.made_up.networks"
 
 MADE_UP = Family(
@@ -14,8 +16,6 @@ MADE_UP = Family(
             part=Part("text_encoder", stem="model"),
             config=f"{NETWORKS}:WordsConfig",
             network=f"{NETWORKS}:words",
-            stage="encode",
-            output="context",
             lookup="token_embedding",
         ),
         Component(
@@ -24,8 +24,6 @@ MADE_UP = Family(
             part=Part("text_encoder_2", stem="model"),
             config=f"{NETWORKS}:WordsConfig",
             network=f"{NETWORKS}:words",
-            stage="encode",
-            output="context",
             lookup="token_embedding_2",
         ),
         Component(
@@ -34,8 +32,13 @@ MADE_UP = Family(
             part=Part("vae", prefixes=("encoder.",)),
             config=f"{NETWORKS}:EncodedPicturesConfig",
             network=f"{NETWORKS}:image_encoder",
-            stage="encode",
-            output="image_latent",
+        ),
+        Component(
+            name="control",
+            title="control network",
+            part=Part("control"),
+            config=f"{NETWORKS}:ControlConfig",
+            network=f"{NETWORKS}:control",
         ),
         Component(
             name="transformer",
@@ -43,12 +46,6 @@ MADE_UP = Family(
             part=Part("transformer"),
             config=f"{NETWORKS}:TransformerConfig",
             network=f"{NETWORKS}:transformer",
-            stage="denoise",
-            output="noise",
-            feeds={
-                "context": (Feed("text_encoder", "context"), Feed("text_encoder_2", "context")),
-                "image_latent": (Feed("image_encoder", "image_latent"),),
-            },
             prunable=True,
         ),
         Component(
@@ -57,9 +54,47 @@ MADE_UP = Family(
             part=Part("vae", prefixes=("decoder.",)),
             config=f"{NETWORKS}:PicturesConfig",
             network=f"{NETWORKS}:image_decoder",
-            stage="decode",
-            output="image",
         ),
+    ),
+    calls=(
+        *(
+            Call(
+                encoder,
+                "once",
+                inputs=(Input("tokens", (tokens(),)),),
+                outputs=(Output(name, "context", "hidden states"),),
+            )
+            for encoder, name in (("text_encoder", "words"), ("text_encoder_2", "more words"))
+        ),
+        Call(
+            "image_encoder",
+            "once",
+            inputs=(Input("image", (pixels("image"),)),),
+            outputs=(Output("features", "image_latent", "tensor"),),
+        ),
+        Call(
+            "control",
+            "step",
+            inputs=(
+                Input("latent", (latent(scaled=True),)),
+                Input("timestep", (numbers("timestep"),)),
+                Input("hint", (pixels("image"),)),
+            ),
+            outputs=tuple(Output(name, name, "tensor") for name in RESIDUALS),
+        ),
+        Call(
+            "transformer",
+            "step",
+            inputs=(
+                Input("latent", (latent(scaled=True),)),
+                Input("timestep", (numbers("timestep"),)),
+                Input("context", (value("words"), value("more words"))),
+                Input("image_latent", (value("features"),)),
+                *(Input(name, (value(name),)) for name in RESIDUALS),
+            ),
+            outputs=(Output("noise", "noise", "prediction"),),
+        ),
+        Call("image_decoder", "end", (Input("latent", (latent(),)),), (Output("image", "image", "image"),)),
     ),
     pipelines=("MadeUpPipeline",),
 )

@@ -72,7 +72,7 @@ public class ClipTokenizer(
 
     public companion object {
         /** Returns the tokenizer of a model in [folder]; throws [BadFile] for a file that cannot be read. */
-        public fun open(manifest: Manifest, folder: File): ClipTokenizer {
+        public fun openAll(manifest: Manifest, folder: File): Map<String, ClipTokenizer> {
             fun lines(role: String): List<String> {
                 val file = File(folder, manifest.file(role).name)
                 return try {
@@ -81,7 +81,8 @@ public class ClipTokenizer(
                     throw BadFile("cannot read $file: ${problem.message}; install the model again", problem)
                 }
             }
-            return ClipTokenizer(manifest.tokenizer, lines("vocabulary"), lines("merges"))
+            val (vocabulary, merges) = lines("vocabulary") to lines("merges")
+            return manifest.tokenizers.mapValues { ClipTokenizer(it.value, vocabulary, merges) }
         }
     }
 }

@@ -13,17 +13,17 @@ public class InitialImage(
 )
 
 /**
- * How a model begins from an image: the role of the network that encodes it, the factor of its latents, whether the
- * U-Net takes the masked image beside the latents, and schedules by number of steps and strength.
+ * How a model reads an image: the value that generation begins from, null where the image only steers; whether there is
+ * none without an image, or without a mask; and schedules by number of steps and strength.
  */
 public class ImageFacts(
-    public val encoder: String,
-    public val scalingFactor: Float,
+    public val initial: String?,
+    public val required: Boolean,
     public val inpaints: Boolean,
     public val schedules: Map<Int, Map<Double, Schedule>>,
 )
 
-/** Returns how the model begins from an image; throws [BadRequest] where it cannot, or this one does not fit. */
+/** Returns how the model reads an image; throws [BadRequest] where it cannot, or this one does not fit. */
 internal fun Manifest.factsFor(initial: InitialImage): ImageFacts {
     val facts = image ?: throw BadRequest("this model begins from no image: it was exported without an image encoder")
     for ((count, what) in listOf(initial.argb.size to "image", (initial.repaint?.size ?: width * height) to "mask")) {
@@ -45,8 +45,18 @@ internal fun ImageFacts.schedule(count: Int, strength: Double): Schedule {
     )
 }
 
+/** Returns what networks can take of the image, by the names that sources have for it. */
+internal fun InitialImage.pixels(): Values {
+    val mask = mask() ?: return mapOf("image" to pixels(false))
+    return mapOf("image" to pixels(false), "mask" to mask, "masked image" to pixels(true))
+}
+
+/** Returns 1 for each pixel to be repainted and 0 for the others; null where there is no mask. */
+internal fun InitialImage.mask(): FloatArray? =
+    repaint?.let { flags -> FloatArray(flags.size) { if (flags[it]) 1f else 0f } }
+
 /** Returns the pixels as float32 RGB in [-1, 1], NHWC; those to be repainted are 0 where [masked]. */
-internal fun InitialImage.pixels(masked: Boolean): FloatArray {
+private fun InitialImage.pixels(masked: Boolean): FloatArray {
     val rgb = FloatArray(3 * argb.size)
     for (i in argb.indices) {
         if (masked && repaint?.get(i) == true) continue

@@ -16,10 +16,14 @@ public class Port(
     public val size: Int get() = shape.fold(1, Int::times)
 }
 
-/** A file of the app: its [role] is a network such as "unet", or "vocabulary" or "merges"; others are left alone. */
+/**
+ * A file of the app: its [role] is that of a network, or "vocabulary" or "merges"; others are left alone. [title] is
+ * the role in people's words.
+ */
 public class ModelFile(
     public val name: String,
     public val role: String,
+    public val title: String,
     public val bytes: Long,
     public val sha256: String,
     public val signature: String,
@@ -29,14 +33,6 @@ public class ModelFile(
     /** Returns the input [name], or null where the network has none of that name. */
     public fun input(name: String): Port? = inputs.find { it.name == name }
 }
-
-/** An input of the U-Net made of one number: its cosines and sines at [frequencies]; [input] has [width] elements. */
-public class Sinusoids(
-    public val input: String,
-    public val width: Int,
-    public val cosineFirst: Boolean,
-    public val frequencies: FloatArray,
-)
 
 /**
  * A token that is matched before the text is split into words; after lower-casing if [normalized]. It has more [ids]
@@ -57,23 +53,23 @@ public class TokenizerFacts(
 /**
  * The content of sd-manifest.json, as far as generating needs it.
  *
- * [height] and [width] are in pixels, [latent] is NHWC, [minMemory] in bytes. The U-Net takes [promptChunks] outputs
- * of the text encoder, one after the other. [preview] is the role of the network that decodes previews, if any;
- * [image] says how the model begins from an image, if it can.
+ * [calls] say what each network is given, when it runs, and what it computes. [height] and [width] are in pixels,
+ * [latent] is NHWC, [minMemory] in bytes. [tokenizers] are by the names that calls have for them; [promptChunks]
+ * outputs of a text encoder follow each other. [preview] is the role of the network that decodes previews, if any;
+ * [image] says how the model reads an image, if it does.
  */
 public class Manifest(
     public val model: String,
     public val files: List<ModelFile>,
+    public val calls: List<Call>,
     public val height: Int,
     public val width: Int,
     public val latent: IntArray,
     public val prediction: String,
     public val scheduler: String,
     public val schedules: Map<Int, Schedule>,
-    public val timestep: Sinusoids?,
     public val guidance: Double,
-    public val guidanceEmbedding: Sinusoids?,
-    public val tokenizer: TokenizerFacts,
+    public val tokenizers: Map<String, TokenizerFacts>,
     public val promptChunks: Int,
     public val preview: String?,
     public val image: ImageFacts?,
@@ -81,19 +77,21 @@ public class Manifest(
     public val runtime: String,
     public val minMemory: Long,
 ) {
+    internal val wiring = Wiring(calls)
+
     /** Returns the file with a role; throws [BadManifest] where the manifest lists none. */
     public fun file(role: String): ModelFile =
         files.find { it.role == role } ?: throw BadManifest("the manifest lists no file with the role $role")
 
     public companion object {
         /** The format that this library reads. */
-        public const val FORMAT: Int = 2
+        public const val FORMAT: Int = 3
 
         /** The name of the manifest's file. */
         public const val NAME: String = "sd-manifest.json"
 
-        /** The roles that every model has. */
-        public val ROLES: List<String> = listOf("text_encoder", "unet", "vae_decoder", "vocabulary", "merges")
+        /** The roles that every model has beside its networks. */
+        public val ROLES: List<String> = listOf("vocabulary", "merges")
 
         /** Returns the manifest in [folder]; throws [BadManifest] for one that is missing or cannot be read. */
         public fun open(folder: File): Manifest {
@@ -121,8 +119,7 @@ public class Manifest(
 
         private fun require(manifest: Manifest) {
             ROLES.forEach(manifest::file)
-            manifest.preview?.let(manifest::file)
-            manifest.image?.let { manifest.file(it.encoder) }
+            manifest.requireCalls()
             if (manifest.schedules.isEmpty()) throw BadManifest("the manifest has no schedule")
         }
     }

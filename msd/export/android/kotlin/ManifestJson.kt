@@ -6,16 +6,15 @@ import org.json.JSONObject
 internal fun JSONObject.manifest() = Manifest(
     model = getString("model"),
     files = objects("files").map { it.modelFile() },
+    calls = objects("calls").map { it.call() },
     height = getInt("height"),
     width = getInt("width"),
     latent = ints("latent"),
     prediction = getString("prediction"),
     scheduler = getString("scheduler"),
     schedules = objects("schedules").map { it.schedule() }.associateBy { it.steps.size },
-    timestep = sinusoids("timestep"),
     guidance = getJSONObject("guidance").getDouble("scale"),
-    guidanceEmbedding = getJSONObject("guidance").sinusoids("embedding"),
-    tokenizer = getJSONObject("tokenizer").tokenizer(),
+    tokenizers = getJSONObject("tokenizers").run { keyNames().associateWith { getJSONObject(it).tokenizer() } },
     promptChunks = getInt("prompt_chunks"),
     preview = if (isNull("preview")) null else getString("preview"),
     image = optJSONObject("image")?.imageFacts(),
@@ -32,6 +31,7 @@ private fun JSONObject.modelFile(): ModelFile {
     return ModelFile(
         name = name,
         role = getString("role"),
+        title = getString("title"),
         bytes = getLong("bytes"),
         sha256 = getString("sha256"),
         signature = if (isNull("signature")) "" else getString("signature"),
@@ -39,6 +39,25 @@ private fun JSONObject.modelFile(): ModelFile {
         outputs = objects("outputs").map { it.port() },
     )
 }
+
+private fun JSONObject.call() = Call(
+    component = getString("component"),
+    at = getString("when"),
+    inputs = objects("inputs").map { input ->
+        Input(input.getString("name"), input.objects("sources").map { it.source() }, input.getInt("axis"))
+    },
+    outputs = objects("outputs").map {
+        Output(it.getString("value"), it.getString("tensor"), it.getString("kind"), it.float("factor"))
+    },
+)
+
+private fun JSONObject.source() = Source(
+    kind = getString("kind"),
+    of = optString("of"),
+    scaled = optBoolean("scaled"),
+    cosineFirst = optBoolean("cosine_first"),
+    frequencies = if (has("frequencies")) floats("frequencies") else FloatArray(0),
+)
 
 private fun JSONObject.port() = Port(getString("name"), ints("shape"), getString("dtype"), getString("layout"))
 
@@ -66,24 +85,14 @@ private fun JSONObject.step() = Step(
 )
 
 private fun JSONObject.imageFacts() = ImageFacts(
-    encoder = getString("encoder"),
-    scalingFactor = float("scaling_factor"),
+    initial = if (isNull("initial")) null else getString("initial"),
+    required = getBoolean("required"),
     inpaints = getBoolean("inpaints"),
     schedules = objects("schedules").groupBy { it.getInt("count") }.mapValues { (_, all) -> all.byStrength() },
 )
 
 private fun List<JSONObject>.byStrength(): Map<Double, Schedule> =
     associate { it.getDouble("strength") to it.getJSONObject("schedule").schedule() }
-
-private fun JSONObject.sinusoids(name: String): Sinusoids? {
-    val json = optJSONObject(name) ?: return null
-    return Sinusoids(
-        input = json.getString("input"),
-        width = json.getInt("width"),
-        cosineFirst = json.getBoolean("cosine_first"),
-        frequencies = json.floats("frequencies"),
-    )
-}
 
 private fun JSONObject.tokenizer() = TokenizerFacts(
     start = getInt("start"),
@@ -101,6 +110,8 @@ private fun JSONObject.specialToken() = SpecialToken(
 )
 
 private fun JSONObject.float(name: String): Float = getDouble(name).toFloat()
+
+private fun JSONObject.keyNames(): List<String> = names()?.run { List(length(), ::getString) }.orEmpty()
 
 private fun JSONObject.objects(name: String): List<JSONObject> =
     getJSONArray(name).run { List(length(), ::getJSONObject) }

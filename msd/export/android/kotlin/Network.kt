@@ -9,10 +9,10 @@ public sealed interface Tensor {
     public class Ints(public val values: IntArray) : Tensor
 }
 
-/** A network that has been opened: named arrays of exactly the file's sizes in, its first output out. */
+/** A network that has been opened: named arrays of exactly the file's sizes in, its outputs by name out. */
 public interface Network : AutoCloseable {
-    /** Returns the first output; throws [NoGpu] where it cannot be run. */
-    public fun run(inputs: Map<String, Tensor>): FloatArray
+    /** Returns all outputs, float32; throws [NoGpu] where it cannot be run. */
+    public fun run(inputs: Map<String, Tensor>): Map<String, FloatArray>
 
     /** Frees it. */
     override fun close()
@@ -24,7 +24,7 @@ public fun interface Opener {
 }
 
 /**
- * Returns the network's output for each of [rows], in as few runs as may be; [shared] inputs are the same for all.
+ * Returns the network's outputs for each of [rows], in as few runs as may be; [shared] inputs are the same for all.
  *
  * Each row has the inputs of one image, as NHWC. Throws [BadManifest] where sizes do not fit [file].
  */
@@ -32,7 +32,7 @@ internal fun Network.rows(
     file: ModelFile,
     rows: List<Map<String, Tensor>>,
     shared: Map<String, FloatArray> = emptyMap(),
-): List<FloatArray> {
+): List<Map<String, FloatArray>> {
     val names = rows[0].keys + shared.keys
     val known = file.inputs.map(Port::name).toSet()
     if (names != known) throw BadManifest("${file.name} should take ${names.sorted()}, not ${known.sorted()}")
@@ -41,11 +41,13 @@ internal fun Network.rows(
     return rows.chunked(batch).flatMap { chunk ->
         val filled = List(batch) { chunk[minOf(it, chunk.size - 1)] }
         val stacked = rows[0].keys.associateWith { name -> stacked(filled.map { it.getValue(name) }) }
-        val output = run(stacked + common)
-        val size = output.size / batch
-        List(chunk.size) { output.copyOfRange(it * size, (it + 1) * size) }
+        val outputs = run(stacked + common)
+        List(chunk.size) { row -> outputs.mapValues { (_, output) -> output.row(row, batch) } }
     }
 }
+
+private fun FloatArray.row(row: Int, batch: Int): FloatArray =
+    copyOfRange(row * (size / batch), (row + 1) * (size / batch))
 
 private fun ModelFile.port(name: String): Port =
     input(name) ?: throw BadManifest("$name is no input of ${this.name}")

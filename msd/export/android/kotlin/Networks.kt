@@ -17,7 +17,7 @@ public fun openPipeline(context: Context, folder: File, onProgress: OnProgress =
         onProgress.onProgress(Progress.Checking(done, total))
     }
     val opener = GpuOpener(folder, File(context.codeCacheDir, "msd-gpu"), manifest.precision)
-    return Pipeline(manifest, ClipTokenizer.open(manifest, folder), opener)
+    return Pipeline(manifest, ClipTokenizer.openAll(manifest, folder), opener)
 }
 
 /**
@@ -51,7 +51,7 @@ private class GpuNetwork(private val file: ModelFile, private val model: Compile
         }
     }
 
-    override fun run(inputs: Map<String, Tensor>): FloatArray =
+    override fun run(inputs: Map<String, Tensor>): Map<String, FloatArray> =
         explained("${file.name} cannot be run on this device's GPU") {
             for ((name, value) in inputs) {
                 val buffer = this.inputs.getValue(name)
@@ -61,7 +61,7 @@ private class GpuNetwork(private val file: ModelFile, private val model: Compile
                 }
             }
             model.run(this.inputs, outputs, file.signature)
-            outputs.getValue(file.outputs[0].name).readFloat()
+            outputs.mapValues { it.value.readFloat() }
         }
 
     override fun close() {

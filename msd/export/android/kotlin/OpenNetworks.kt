@@ -6,8 +6,9 @@ internal class OpenNetworks(private val manifest: Manifest, private val opener: 
 
     /** Returns a network, opened if it is not; throws [NoGpu], after which it can be tried again. */
     fun take(role: String, onProgress: OnProgress): Network = opened[role] ?: run {
-        onProgress.onProgress(Progress.Compiling(role))
-        opener.open(manifest.file(role)).also { opened[role] = it }
+        val file = manifest.file(role)
+        onProgress.onProgress(Progress.Compiling(file))
+        opener.open(file).also { opened[role] = it }
     }
 
     /** Frees a network, if it is open. */

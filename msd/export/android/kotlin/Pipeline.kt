@@ -6,12 +6,12 @@ import java.util.concurrent.Executors
 /**
  * Generates the images of one model, one after the other.
  *
- * Networks are opened, run and freed on one thread, whoever calls. The text encoder is freed when it has run, the U-Net
- * is kept until [trim] or [close], the decoder is opened for the image and freed.
+ * Networks are opened, run and freed on one thread, whoever calls. Those of prompts and images are freed when they have
+ * run, those of every step are kept until [trim] or [close], the decoder is opened for the image and freed.
  */
 public class Pipeline(
     public val manifest: Manifest,
-    private val tokenizer: ClipTokenizer,
+    private val tokenizers: Map<String, ClipTokenizer>,
     opener: Opener,
 ) : AutoCloseable {
     private val worker: ExecutorService = Executors.newSingleThreadExecutor { Thread(it, "msd-generate") }
@@ -38,7 +38,7 @@ public class Pipeline(
         unfinished += generation
         worker.execute {
             finish(generation) {
-                Run(manifest, tokenizer, networks, request, schedule, ::rest, generation::check).image(onProgress)
+                Run(manifest, tokenizers, networks, request, schedule, ::rest, generation::check).image(onProgress)
             }
         }
         return generation

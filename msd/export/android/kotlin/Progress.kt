@@ -5,8 +5,8 @@ public sealed interface Progress {
     /** Files are compared with the manifest's SHA-256, on the first start only: [done] of [total] bytes. */
     public class Checking(public val done: Long, public val total: Long) : Progress
 
-    /** The GPU's programs of a network are compiled, or read from the cache of an earlier start. */
-    public class Compiling(public val role: String) : Progress
+    /** The GPU's programs of [network] are compiled, or read from the cache of an earlier start. */
+    public class Compiling(public val network: ModelFile) : Progress
 
     /** The text encoder runs. */
     public object Encoding : Progress

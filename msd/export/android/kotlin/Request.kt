@@ -24,7 +24,11 @@ internal fun Manifest.scheduleOf(request: Request): Schedule {
         "there is no schedule for $steps steps; there are ${schedules.keys.sorted().joinToString()}",
     )
     val initial = request.image
-    if (initial != null) return factsFor(initial).schedule(steps, initial.strength)
+    if (initial != null) {
+        val facts = factsFor(initial)
+        return if (facts.initial == null) schedule else facts.schedule(steps, initial.strength)
+    }
     if (image?.inpaints == true) throw BadRequest("this model repaints a part of an image: give an image and a mask")
+    if (image?.required == true) throw BadRequest("this model reads an image beside the prompt: give one")
     return schedule
 }

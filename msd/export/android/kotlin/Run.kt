@@ -1,66 +1,81 @@
 package dev.msd.runtime
 
-/** How one image is generated; lives on the pipeline's thread. [check] throws where it should end. */
+/** How one image is generated, as the manifest's calls say; lives on the pipeline's thread. [check] may end it. */
 internal class Run(
     private val manifest: Manifest,
-    private val tokenizer: ClipTokenizer,
+    private val tokenizers: Map<String, ClipTokenizer>,
     private val networks: OpenNetworks,
     private val request: Request,
     private val schedule: Schedule,
     private val rest: () -> Long,
     private val check: () -> Unit,
 ) {
+    private val wiring = manifest.wiring
     private val guidance = Guidance.of(manifest, request.guidance ?: manifest.guidance)
-    private val unet = manifest.file(UNET)
     private val size = manifest.latent.fold(1, Int::times)
 
     /** Returns the image; throws [NoGpu], and what [check] throws. */
     fun image(onProgress: OnProgress): GeneratedImage = try {
-        val contexts = encoded(onProgress)
-        val latents = denoised(contexts, started(onProgress), onProgress)
-        decoded(DECODER, latents, onProgress)
+        val prompts = encodedPrompts(onProgress)
+        val ofImage = encodedImage(onProgress)
+        val start = manifest.start(request.image, noise(request.seed, size), ofImage)
+        decoded(wiring.decoder, denoised(prompts.map { ofImage + it }, start, onProgress), onProgress)
     } finally {
-        networks.release(ENCODER)
-        networks.release(DECODER)
-        manifest.image?.let { networks.release(it.encoder) }
-        manifest.preview?.let(networks::release)
+        val stays = wiring.steps.map(Call::component).toSet()
+        manifest.calls.map(Call::component).filterNot(stays::contains).forEach(networks::release)
     }
 
-    private fun encoded(onProgress: OnProgress): List<FloatArray> {
-        check()
-        val encoder = networks.take(ENCODER, onProgress)
-        check()
-        onProgress.onProgress(Progress.Encoding)
+    /** Returns what the calls of prompts compute for each row. */
+    private fun encodedPrompts(onProgress: OnProgress): List<Values> {
         val chunks = manifest.promptChunks
-        val prompts = guidance.prompts(request.prompt, request.negativePrompt)
-        val tokens = prompts.flatMap { tokenizer.chunks(it, chunks) }
-        return encoder.rows(manifest.file(ENCODER), tokens.map { mapOf("tokens" to Tensor.Ints(it)) })
-            .chunked(chunks, ::joined)
-            .also { networks.release(ENCODER) }
+        val tokens = guidance.prompts(request.prompt, request.negativePrompt).flatMap { tokensOf(it, chunks) }
+        var known = tokens.map { emptyMap<String, FloatArray>() }
+        for (call in wiring.ofPrompts) {
+            val (network, file) = taken(call, onProgress) to manifest.file(call.component)
+            onProgress.onProgress(Progress.Encoding)
+            val rows = known.mapIndexed { i, values -> call.row(file, Given(manifest, tokens[i], values = values)) }
+            val outputs = network.rows(file, rows)
+            known = known.mapIndexed { i, values -> values + call.named(outputs[i]) }
+            networks.release(call.component)
+        }
+        return known.chunked(chunks, ::passedOn)
     }
 
-    private fun started(onProgress: OnProgress): Start {
-        val noise = noise(request.seed, size)
-        val initial = request.image ?: return Start(noise)
-        check()
-        val facts = manifest.factsFor(initial)
-        val encoder = networks.take(facts.encoder, onProgress)
-        check()
-        onProgress.onProgress(Progress.Encoding)
-        return ImageEncoder(encoder, manifest.file(facts.encoder), facts, request.seed, manifest.latent)
-            .start(initial, noise, manifest.width)
-            .also { networks.release(facts.encoder) }
+    /** Returns the tokens of each chunk of a text, by tokenizer. */
+    private fun tokensOf(text: String, chunks: Int): List<Map<String, IntArray>> {
+        val all = tokenizers.mapValues { it.value.chunks(text, chunks) }
+        return List(chunks) { chunk -> all.mapValues { it.value[chunk] } }
     }
 
-    private fun denoised(contexts: List<FloatArray>, start: Start, onProgress: OnProgress): FloatArray {
-        check()
-        val network = networks.take(UNET, onProgress)
+    /** Returns what later calls take of a text's chunks: hidden states follow each other, a vector is the first's. */
+    private fun passedOn(chunks: List<Values>): Values {
+        val outputs = wiring.ofPrompts.flatMap(Call::outputs)
+        return outputs.associate { output ->
+            val all = chunks.map { it.getValue(output.value) }
+            output.value to if (output.kind == "vector") all[0] else joined(all)
+        }
+    }
+
+    private fun encodedImage(onProgress: OnProgress): Values {
+        val initial = request.image ?: return emptyMap()
+        val values = manifest.encoded(initial, request.seed) { call, inputs ->
+            val network = taken(call, onProgress)
+            onProgress.onProgress(Progress.Encoding)
+            network.rows(manifest.file(call.component), listOf(inputs))[0]
+        }
+        wiring.ofImages.forEach { networks.release(it.component) }
+        return values
+    }
+
+    private fun denoised(values: List<Values>, start: Start, onProgress: OnProgress): FloatArray {
+        for (call in wiring.steps) taken(call, onProgress)
+        val pixels = request.image?.pixels().orEmpty()
         var latents = start.latents(schedule, request.image?.strength)
         var clean: FloatArray? = null
         schedule.steps.forEachIndexed { i, step ->
             check()
             if (i > 0 && rest() > 0) Thread.sleep(rest())
-            val output = guidance.combine(network.rows(unet, rows(latents, start, contexts, step), shared(step)))
+            val output = guidance.combine(predicted(latents, step, values, pixels, onProgress))
             val added = if (step.noise != 0f) noise(request.seed, size, i + 1) else null
             val (next, cleaned) = step.apply(latents, output, clean, added)
             latents = start.keep(next, schedule, i + 1)
@@ -71,46 +86,47 @@ internal class Run(
         return latents
     }
 
+    /** Returns the prediction of each row, by the calls of a step. */
+    private fun predicted(
+        latents: FloatArray,
+        step: Step,
+        rows: List<Values>,
+        pixels: Values,
+        onProgress: OnProgress,
+    ): List<FloatArray> {
+        val numbers = Numbers(step.timestep, guidance.number, manifest.height, manifest.width)
+        var known = rows
+        for (call in wiring.steps) {
+            val (network, file) = networks.take(call.component, onProgress) to manifest.file(call.component)
+            val given = known.map { Given(manifest, emptyMap(), latents, step.scale, pixels, it, numbers) }
+            val outputs = network.rows(file, given.map { call.row(file, it) }, call.shared(file, given[0]))
+            known = known.mapIndexed { i, values -> values + call.named(outputs[i]) }
+        }
+        val prediction = checkNotNull(wiring.denoiser.computes("prediction"))
+        return known.map { it.getValue(prediction.value) }
+    }
+
     /** Returns the image that the model expects after step [done], where one was asked for. */
     private fun preview(done: Int, clean: FloatArray?): GeneratedImage? {
         val role = manifest.preview
         if (role == null || clean == null || done == schedule.steps.size) return null
         if (request.previewEvery == 0 || done % request.previewEvery != 0) return null
-        return decoded(role, clean, OnProgress {})
+        return decoded(wiring.decoderOf(role), clean, OnProgress {})
     }
 
-    private fun decoded(role: String, latents: FloatArray, onProgress: OnProgress): GeneratedImage {
-        val decoder = networks.take(role, onProgress)
-        check()
+    private fun decoded(call: Call, latents: FloatArray, onProgress: OnProgress): GeneratedImage {
+        val (decoder, file) = taken(call, onProgress) to manifest.file(call.component)
         onProgress.onProgress(Progress.Decoding)
-        val image = decoder.rows(manifest.file(role), listOf(mapOf("latent" to Tensor.Floats(latents))))
-        return GeneratedImage(pixels(image[0]), manifest.width, manifest.height, latents)
+        val outputs = decoder.rows(file, listOf(call.row(file, Given(manifest, latent = latents))))[0]
+        val image = outputs.getValue(checkNotNull(call.computes("image")).tensor)
+        return GeneratedImage(pixels(image), manifest.width, manifest.height, latents)
     }
 
-    private fun rows(
-        latents: FloatArray,
-        start: Start,
-        contexts: List<FloatArray>,
-        step: Step,
-    ): List<Map<String, Tensor>> {
-        val scaled = FloatArray(latents.size) { step.scale * latents[it] }
-        val input = Tensor.Floats(start.input(scaled, size / manifest.latent.last()))
-        return contexts.map { mapOf("latent" to input, "context" to Tensor.Floats(it)) }
-    }
-
-    /** Returns the timestep and the guidance as this U-Net takes them. */
-    private fun shared(step: Step): Map<String, FloatArray> {
-        val sinusoids = manifest.timestep
-        val timestep =
-            if (sinusoids != null) sinusoids.input to sinusoids.of(step.timestep)
-            else "timestep" to floatArrayOf(step.timestep.toFloat())
-        val embedding = manifest.guidanceEmbedding ?: return mapOf(timestep)
-        return mapOf(timestep, embedding.input to embedding.of(Guidance.FINENESS * (guidance.scale - 1)))
-    }
-
-    private companion object {
-        const val UNET = "unet"
-        const val ENCODER = "text_encoder"
-        const val DECODER = "vae_decoder"
+    private fun taken(call: Call, onProgress: OnProgress): Network {
+        check()
+        return networks.take(call.component, onProgress).also { check() }
     }
 }
+
+/** Returns a call's outputs by the names of values. */
+private fun Call.named(found: Values): Values = outputs.associate { it.value to found.getValue(it.tensor) }

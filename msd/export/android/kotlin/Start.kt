@@ -5,15 +5,15 @@ import kotlin.math.exp
 /**
  * The latents that denoising starts from: noise, or an image with noise over it, and what a mask keeps of it.
  *
- * Image to image after Meng et al., "SDEdit" (2021). Inpainting by a U-Net that takes the mask and the masked image,
- * or by blending latents in every step. [clean] are the latents of the image; [mask] is 1 where it is repainted, one
- * number per cell; [condition] is what the U-Net takes beside the latents of each cell.
+ * Image to image after Meng et al., "SDEdit" (2021). Inpainting by a network that takes the mask, or by blending
+ * latents in every step, where it [blends]. [clean] are the latents of the image; [mask] is 1 where it is repainted,
+ * one number per cell.
  */
 internal class Start(
     private val noise: FloatArray,
     private val clean: FloatArray? = null,
     private val mask: FloatArray? = null,
-    private val condition: FloatArray? = null,
+    private val blends: Boolean = true,
 ) {
     /** Returns the latents before the first step; a mask at full strength starts from noise alone. */
     fun latents(schedule: Schedule, strength: Double?): FloatArray {
@@ -23,7 +23,7 @@ internal class Start(
 
     /** Returns the latents before step [index] with those that the mask keeps put back, by blending. */
     fun keep(latents: FloatArray, schedule: Schedule, index: Int): FloatArray {
-        if (clean == null || mask == null || condition != null) return latents
+        if (clean == null || mask == null || !blends) return latents
         val known = noised(schedule, index, clean)
         val channels = latents.size / mask.size
         return FloatArray(latents.size) {
@@ -32,67 +32,49 @@ internal class Start(
         }
     }
 
-    /** Returns the U-Net's input: [scaled] latents, and for each cell what it takes beside them. */
-    fun input(scaled: FloatArray, cells: Int): FloatArray {
-        if (condition == null) return scaled
-        val (own, further) = scaled.size / cells to condition.size / cells
-        val input = FloatArray(scaled.size + condition.size)
-        for (cell in 0 until cells) {
-            scaled.copyInto(input, cell * (own + further), cell * own, (cell + 1) * own)
-            condition.copyInto(input, cell * (own + further) + own, cell * further, (cell + 1) * further)
-        }
-        return input
-    }
-
     private fun noised(schedule: Schedule, index: Int, clean: FloatArray): FloatArray {
         val step = schedule.steps.getOrNull(index) ?: return clean
         return FloatArray(clean.size) { step.signal * clean[it] + step.sigma * noise[it] }
     }
 }
 
-/** Encodes images; lives on the pipeline's thread. [shape] is that of the latents, NHWC. */
-internal class ImageEncoder(
-    private val network: Network,
-    private val file: ModelFile,
-    private val facts: ImageFacts,
-    private val seed: Long,
-    private val shape: IntArray,
-) {
-    /** Returns the start of an image from [initial] and [noise]. */
-    fun start(initial: InitialImage, noise: FloatArray, width: Int): Start {
-        val mask = initial.repaint?.let { cells(it, width) }
-        if (mask == null || !facts.inpaints) return Start(noise, encode(initial.pixels(false), IMAGE), mask)
-        val clean = if (initial.strength == 1.0) null else encode(initial.pixels(false), IMAGE)
-        val masked = encode(initial.pixels(true), MASKED)
-        val channels = masked.size / mask.size
-        val condition = FloatArray(masked.size + mask.size) {
-            val (cell, channel) = it / (channels + 1) to it % (channels + 1)
-            if (channel == 0) mask[cell] else masked[cell * channels + channel - 1]
-        }
-        return Start(noise, clean, mask, condition)
-    }
+/** Returns the start of an image from [noise], and from the [values] of an [initial] one. */
+internal fun Manifest.start(initial: InitialImage?, noise: FloatArray, values: Values): Start {
+    if (initial == null) return Start(noise)
+    val facts = factsFor(initial)
+    val mask = initial.mask()?.let { atCells(it, latent) }
+    return Start(noise, facts.initial?.let(values::get), mask, !facts.inpaints)
+}
 
-    /** Returns the mask of the cells: that of the pixel at the top left of each. */
-    private fun cells(repaint: BooleanArray, width: Int): FloatArray {
-        val (rows, columns) = shape[1] to shape[2]
-        val cell = width / columns
-        return FloatArray(rows * columns) { if (repaint[it / columns * cell * width + it % columns * cell]) 1f else 0f }
-    }
-
-    /** Returns the latents of pixels: sampled, where the network computes the moments of a distribution. */
-    private fun encode(pixels: FloatArray, stream: Int): FloatArray {
-        val encoded = network.rows(file, listOf(mapOf("image" to Tensor.Floats(pixels))))[0]
-        if (file.outputs[0].name != "moments") return FloatArray(encoded.size) { facts.scalingFactor * encoded[it] }
-        val channels = shape[3]
-        val noise = posteriorNoise(seed, encoded.size / 2, stream)
-        return FloatArray(encoded.size / 2) {
-            val at = it / channels * 2 * channels + it % channels
-            facts.scalingFactor * (encoded[at] + exp(encoded[at + channels] / 2) * noise[it])
+/** Returns what the calls of images compute of one; [run] returns the outputs of a call's network. */
+internal fun Manifest.encoded(initial: InitialImage, seed: Long, run: (Call, Map<String, Tensor>) -> Values): Values {
+    val facts = factsFor(initial)
+    val (pixels, values) = initial.pixels() to HashMap<String, FloatArray>()
+    for (call in wiring.ofImages) {
+        val begins = call.outputs.any { it.value == facts.initial }
+        if (call.sources.any { it.kind == "pixels" && it.of !in pixels }) continue
+        if (begins && facts.inpaints && initial.strength == 1.0) continue
+        val given = Given(this, pixels = pixels, values = values, numbers = Numbers(0.0, 0.0, height, width))
+        val outputs = run(call, call.row(file(call.component), given))
+        val stream = STREAMS[call.sources[0].of] ?: 0
+        for (output in call.outputs) {
+            values[output.value] = latentsOf(output, outputs.getValue(output.tensor), seed, stream)
         }
     }
+    return values
+}
 
-    private companion object {
-        const val IMAGE = 1
-        const val MASKED = 2
+/** Returns latents of what was computed: sampled, where that are the moments of a distribution. */
+private fun Manifest.latentsOf(output: Output, encoded: FloatArray, seed: Long, stream: Int): FloatArray {
+    if (output.kind == "latents") return FloatArray(encoded.size) { output.factor * encoded[it] }
+    if (output.kind != "moments") return encoded
+    val channels = latent[3]
+    val noise = posteriorNoise(seed, encoded.size / 2, stream)
+    return FloatArray(encoded.size / 2) {
+        val at = it / channels * 2 * channels + it % channels
+        output.factor * (encoded[at] + exp(encoded[at + channels] / 2) * noise[it])
     }
 }
+
+/** The stream of a seed's noise that latents are sampled with, by the pixels they are of. */
+private val STREAMS = mapOf("image" to 1, "masked image" to 2)

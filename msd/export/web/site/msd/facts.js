@@ -1,5 +1,5 @@
+import { wiringOf } from './calls.js';
 import { guidanceOf } from './guidance.js';
-import { UNET } from './pipeline.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
@@ -25,7 +25,11 @@ export function factsOf(app) {
     guidance: app.guidance.scale,
     mode: guidanceOf(app, app.guidance.scale).mode,
     preview: app.preview !== null,
-    image: app.image && { inpaints: app.image.inpaints, strengths: strengthsOf(app.image) },
+    image: app.image && {
+      required: app.image.required,
+      inpaints: app.image.inpaints,
+      strengths: strengthsOf(app.image),
+    },
   };
 }
 
@@ -50,18 +54,20 @@ export function bytesOf(files) {
 }
 
 /**
- * Returns the bytes on the GPU while the U-Net and the largest other network are open; 0 where that is
- * unknown.
+ * Returns the bytes on the GPU while the networks of every step and the largest other one are open; 0 where
+ * that is unknown.
  *
+ * @param {AppManifest} app
  * @param {WebManifest} web
  * @param {string} kind of programs
  */
-export function peakOf(web, kind) {
-  const memory = (/** @type {boolean} */ isUnet) =>
+export function peakOf(app, web, kind) {
+  const stays = new Set(wiringOf(app).steps.map(({ component }) => component));
+  const memory = (/** @type {boolean} */ staying) =>
     web.networks
-      .filter((network) => (network.role === UNET) === isUnet)
+      .filter((network) => stays.has(network.role) === staying)
       .map((network) => network.programs[kind]?.memory ?? 0);
-  return Math.max(0, ...memory(true)) + Math.max(0, ...memory(false));
+  return memory(true).reduce((sum, each) => sum + each, 0) + Math.max(0, ...memory(false));
 }
 
 /**

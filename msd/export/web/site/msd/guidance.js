@@ -1,5 +1,5 @@
+import { takes, wiringOf } from './calls.js';
 import { modelFile } from './manifest.js';
-import { embed } from './timestep.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
@@ -10,22 +10,22 @@ import { embed } from './timestep.js';
 const EMBEDDING_FACTOR = 1000;
 
 /**
- * The guidance of one image. `rows` of the U-Net in a step are 2 where the first is the one without the
- * prompt.
+ * The guidance of one image. `rows` of the denoiser in a step are 2 where the first is the one without the
+ * prompt. `number` is what the sinusoids of guidance are of.
  *
  * @typedef {object} Guidance
  * @property {GuidanceMode} mode
  * @property {number} scale
  * @property {1 | 2} rows
+ * @property {number} number
  * @property {(prompt: string, negativePrompt: string) => string[]} prompts the text of each row
  * @property {(outputs: Float32Array[]) => Float32Array} combine the guided output of the rows' outputs
- * @property {() => Record<string, Float32Array<ArrayBuffer>>} inputs what the U-Net takes for the scale
  */
 
 /**
  * Returns the guidance of one image by this model; a scale of 1 or less means none, unless it is embedded.
  *
- * With two rows: Ho and Salimans, "Classifier-Free Diffusion Guidance" (2022). With a U-Net that takes the
+ * With two rows: Ho and Salimans, "Classifier-Free Diffusion Guidance" (2022). With a denoiser that takes the
  * scale: Meng et al., "On Distillation of Guided Diffusion Models" (2022).
  *
  * @param {AppManifest} manifest
@@ -35,14 +35,13 @@ const EMBEDDING_FACTOR = 1000;
 export function guidanceOf(manifest, scale = manifest.guidance.scale) {
   const mode = modeOf(manifest, scale);
   const rows = mode === 'two passes' || mode === 'batch 2' ? 2 : 1;
-  const { embedding } = manifest.guidance;
   return {
     mode,
     scale,
     rows,
+    number: EMBEDDING_FACTOR * (scale - 1),
     prompts: (prompt, negativePrompt) => (rows === 2 ? [negativePrompt, prompt] : [prompt]),
     combine: (outputs) => (rows === 2 ? guided(outputs[0], outputs[1], scale) : outputs[0]),
-    inputs: () => (embedding ? { [embedding.input]: embed(embedding, EMBEDDING_FACTOR * (scale - 1)) } : {}),
   };
 }
 
@@ -52,9 +51,11 @@ export function guidanceOf(manifest, scale = manifest.guidance.scale) {
  * @returns {GuidanceMode}
  */
 function modeOf(manifest, scale) {
-  if (manifest.guidance.embedding) return 'embedding';
+  if (takes(manifest, 'guidance')) return 'embedding';
   if (scale <= 1) return 'none';
-  const latent = modelFile(manifest, 'unet').inputs.find(({ name }) => name === 'latent');
+  const { denoiser } = wiringOf(manifest);
+  const taken = denoiser.inputs.find(({ sources }) => sources.some(({ kind }) => kind === 'latent'));
+  const latent = modelFile(manifest, denoiser.component).inputs.find(({ name }) => name === taken?.name);
   return latent?.shape[0] === 1 ? 'two passes' : 'batch 2';
 }
 

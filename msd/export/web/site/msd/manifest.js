@@ -1,3 +1,4 @@
+import { CALL, requireCalls } from './calls.js';
 import { MsdError } from './errors.js';
 import {
   boolean, check, damaged, integer, list, nullable, number, oneOf, parseFormat, record, text,
@@ -15,10 +16,10 @@ export { parseWebManifest } from './web-manifest.js';
  */
 
 /** The format of sd-manifest.json that this library reads. */
-const FORMAT = 2;
+const FORMAT = 3;
 
-/** The roles that every model has. */
-const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
+/** The roles that every model has beside its networks. */
+const ROLES = ['vocabulary', 'merges'];
 
 /**
  * An input or output of a network; `layout` is 'NHWC' for images and latents.
@@ -31,11 +32,13 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  */
 
 /**
- * A file of the model: `role` is a network's, or 'vocabulary' or 'merges', which have no signature.
+ * A file of the model: `role` is a network's, or 'vocabulary' or 'merges', which have no signature; `title`
+ * is the role in people's words.
  *
  * @typedef {object} ModelFile
  * @property {string} name
  * @property {string} role
+ * @property {string} title
  * @property {number} bytes
  * @property {string} sha256
  * @property {string | null} signature
@@ -85,24 +88,14 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  */
 
 /**
- * How a model begins from an image: the role of the network that encodes it, the factor of its latents, and
- * whether the U-Net takes a mask and the masked image beside the latents.
+ * How a model reads an image: the value that generation begins from, null where the image only steers;
+ * whether there is none without an image, or without a mask.
  *
  * @typedef {object} ImageFacts
- * @property {string} encoder
- * @property {number} scaling_factor
+ * @property {string | null} [initial]
+ * @property {boolean} required
  * @property {boolean} inpaints
  * @property {ImageSchedule[]} schedules
- */
-
-/**
- * An input of the U-Net made of one number: the cosines and sines of it times each of `frequencies`.
- *
- * @typedef {object} Sinusoids
- * @property {string} input
- * @property {number} width
- * @property {boolean} cosine_first
- * @property {number[]} frequencies
  */
 
 /**
@@ -110,12 +103,11 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
  */
 
 /**
- * The guidance mode at `scale`, the model's default; `embedding` if the U-Net has that input.
+ * The guidance mode at `scale`, the model's default.
  *
  * @typedef {object} GuidanceFacts
  * @property {GuidanceMode} mode
  * @property {number} scale
- * @property {Sinusoids | null} [embedding]
  */
 
 /**
@@ -155,24 +147,23 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
 /**
  * The content of sd-manifest.json, as far as the page reads it (msd/export/app/manifest.py).
  *
- * `height` and `width` are in pixels, `latent` is NHWC. The U-Net takes `prompt_chunks` outputs of the text
- * encoder, one after the other. `timestep` is null where the U-Net's input is the number itself. `preview` is
- * the role of the network that decodes previews, `image` says how the model begins from an image; null where
- * it does neither.
+ * `calls` say what each network is given, when it runs, and what it computes. `height` and `width` are in
+ * pixels, `latent` is NHWC. `prompt_chunks` outputs of a text encoder follow each other. `preview` is the role
+ * of the network that decodes previews, `image` says how the model reads an image; null where it does neither.
  *
  * @typedef {object} AppManifest
  * @property {number} format
  * @property {string} model
  * @property {ModelFile[]} files
+ * @property {import('./calls.js').Call[]} calls
  * @property {number} height
  * @property {number} width
  * @property {number[]} latent
  * @property {string} prediction
  * @property {string} scheduler
  * @property {Schedule[]} schedules
- * @property {Sinusoids | null} [timestep]
  * @property {GuidanceFacts} guidance
- * @property {TokenizerFacts} tokenizer
+ * @property {Record<string, TokenizerFacts>} tokenizers by the names that calls have for them
  * @property {string} recipe
  * @property {string} precision
  * @property {Record<string, string>} versions of the converter, 'msd', and its libraries
@@ -186,7 +177,7 @@ const ROLES = ['text_encoder', 'unet', 'vae_decoder', 'vocabulary', 'merges'];
 
 const PORT = { name: text, shape: list(integer), dtype: oneOf(['float32', 'int32']), layout: text };
 const FILE = {
-  name: fileName, role: text, bytes: integer, sha256: text, signature: nullable(text),
+  name: fileName, role: text, title: text, bytes: integer, sha256: text, signature: nullable(text),
   inputs: list(PORT), outputs: list(PORT),
 };
 const NUMBERS = [
@@ -195,28 +186,26 @@ const NUMBERS = [
 ];
 const STEP = { ...Object.fromEntries(NUMBERS.map((name) => [name, number])), clip: nullable(number) };
 const SCHEDULE = { count: integer, start: number, steps: list(STEP) };
-const SINUSOIDS = { input: text, width: integer, cosine_first: boolean, frequencies: list(number) };
 const SPECIAL = { content: text, id: integer, normalized: boolean, further: list(integer) };
 
 const MANIFEST = {
   model: text,
   files: list(FILE),
+  calls: list(CALL),
   height: integer, width: integer, latent: list(integer), prediction: text, scheduler: text,
   schedules: list(SCHEDULE),
-  timestep: nullable(SINUSOIDS),
   guidance: {
     mode: oneOf(['two passes', 'batch 2', 'embedding', 'none']),
     scale: number,
-    embedding: nullable(SINUSOIDS),
   },
-  tokenizer: {
+  tokenizers: record({
     start: integer, end: integer, unknown: integer, pad: integer, length: integer, specials: list(SPECIAL),
-  },
+  }),
   recipe: text, precision: text, versions: record(text),
   weights: { kind: text, name: text, licence: nullable(text) },
   min_memory: integer, preview: nullable(text), prompt_chunks: integer,
   image: nullable({
-    encoder: text, scaling_factor: number, inpaints: boolean,
+    initial: nullable(text), required: boolean, inpaints: boolean,
     schedules: list({ count: integer, strength: number, schedule: SCHEDULE }),
   }),
 };
@@ -233,8 +222,7 @@ export function parseAppManifest(json) {
   const manifest = /** @type {AppManifest} */ (parseFormat(json, FORMAT, 'sd-manifest.json'));
   check(MANIFEST, manifest, 'sd-manifest.json');
   for (const role of ROLES) modelFile(manifest, role);
-  if (manifest.preview) modelFile(manifest, manifest.preview);
-  if (manifest.image) modelFile(manifest, manifest.image.encoder);
+  requireCalls(manifest);
   if (manifest.schedules.length === 0) throw damaged('sd-manifest.json has no schedule');
   const begun = manifest.image?.schedules.map(({ schedule }) => schedule) ?? [];
   [...manifest.schedules, ...begun].forEach(requireSteps);

@@ -1,5 +1,5 @@
 import { guidanceOf } from './guidance.js';
-import { changed } from './pipeline.js';
+import { changed } from './schedule.js';
 
 /**
  * Returns the texts of a picture's PNG: those that `msd generate` writes, as it writes them.
@@ -11,6 +11,7 @@ import { changed } from './pipeline.js';
  */
 export function metadataOf(app, request, backend) {
   const scale = request.guidance ?? app.guidance.scale;
+  const strength = changed(app, request);
   return {
     prompt: request.prompt,
     negative_prompt: request.negativePrompt ?? '',
@@ -18,7 +19,8 @@ export function metadataOf(app, request, backend) {
     steps: String(request.steps ?? app.schedules[0].count),
     guidance: decimal(scale),
     prompt_syntax: 'plain',
-    ...(request.image && { image: request.image.description, strength: decimal(changed(request) ?? 1) }),
+    ...(request.image && { image: request.image.description }),
+    ...(strength !== undefined && { strength: decimal(strength) }),
     guidance_mode: guidanceOf(app, scale).mode,
     scheduler: `${app.scheduler}, ${app.prediction}`,
     model: app.model,

@@ -78,7 +78,7 @@ export class Model {
       model: factsOf(this.#app),
       runtime: this.#web.runtime,
       bytes: { total: bytesOf(files), there: await this.#store.arrived(files) },
-      memory: peakOf(this.#web, this.#gpu.kind),
+      memory: peakOf(this.#app, this.#web, this.#gpu.kind),
       gpu: { name: this.#gpu.name, precision: this.#gpu.precision, problems: this.#gpu.problems },
       space: await this.#store.space(),
     };
@@ -169,8 +169,11 @@ export class Model {
   async #open() {
     const { vocabulary, merges: pairs } = this.#web;
     const [tokens, merges] = await Promise.all([this.#text(vocabulary), this.#text(pairs)]);
-    const tokenizer = new Tokenizer(tokens, merges, this.#app.tokenizer);
-    return new Pipeline(this.#app, tokenizer, (role, signal) => this.#openNetwork(role, signal));
+    const entries = Object.entries(this.#app.tokenizers);
+    const tokenizers = entries.map(([name, facts]) => [name, new Tokenizer(tokens, merges, facts)]);
+    const open = (/** @type {string} */ role, /** @type {AbortSignal | undefined} */ signal) =>
+      this.#openNetwork(role, signal);
+    return new Pipeline(this.#app, Object.fromEntries(tokenizers), open);
   }
 
   /**

@@ -1,27 +1,27 @@
-import { MsdError, checkCancelled } from './errors.js';
+import { decoderOf, wiringOf } from './calls.js';
+import { checkCancelled } from './errors.js';
 import { requireFinite } from './finite.js';
 import { guidanceOf } from './guidance.js';
-import { strengthOf } from './initial-image.js';
+import { rowInputs, sharedInputs } from './inputs.js';
+import { modelFile } from './manifest.js';
 import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
 import { pixels } from './pixels.js';
 import { checkRequest } from './request.js';
 import { joined, runRows } from './rows.js';
-import { applyStep, scheduleOf } from './schedule.js';
-import { factsFor, startFrom } from './start.js';
-import { timestepInput } from './timestep.js';
-
-export const TEXT_ENCODER = 'text_encoder';
-export const UNET = 'unet';
-export const VAE_DECODER = 'vae_decoder';
+import { applyStep, changed, scheduleOf } from './schedule.js';
+import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
 
 /**
  * @typedef {import('./manifest.js').AppManifest} AppManifest
  * @typedef {import('./manifest.js').ModelFile} ModelFile
  * @typedef {import('./manifest.js').Step} Step
  * @typedef {import('./manifest.js').Schedule} Schedule
- * @typedef {import('./network.js').Network} Network
+ * @typedef {import('./calls.js').Call} Call
+ * @typedef {import('./guidance.js').Guidance} Guidance
  * @typedef {import('./start.js').Start} Start
+ * @typedef {import('./start.js').Values} Values
+ * @typedef {import('./tokenizer.js').Tokenizer} Tokenizer
  */
 
 /**
@@ -47,26 +47,29 @@ export const VAE_DECODER = 'vae_decoder';
  */
 
 /**
- * Generates the images of one model, one at a time.
+ * Generates the images of one model, one at a time, as its calls say.
  *
- * The text encoder is freed when it has run, the U-Net stays until `trim`, and the decoder is opened during
- * the last step and freed, as in the pipelined execution of arXiv 2307.01193, section 3.3.
+ * The networks of prompts and images are freed when they have run, those of every step stay until `trim`, and
+ * the decoder is opened during the last step and freed, as in the pipelined execution of arXiv 2307.01193,
+ * section 3.3.
  */
 export class Pipeline {
   #app;
-  #tokenizer;
+  #wiring;
+  #tokenizers;
   #networks;
-  /** @type {Map<string, Float32Array>} */
-  #contexts = new Map();
+  /** @type {Map<string, Values>} */
+  #encoded = new Map();
 
   /**
    * @param {AppManifest} app
-   * @param {import('./tokenizer.js').Tokenizer} tokenizer
+   * @param {Record<string, Tokenizer>} tokenizers by the names that calls have for them
    * @param {import('./open-networks.js').Open} open
    */
-  constructor(app, tokenizer, open) {
+  constructor(app, tokenizers, open) {
     this.#app = app;
-    this.#tokenizer = tokenizer;
+    this.#wiring = wiringOf(app);
+    this.#tokenizers = tokenizers;
     this.#networks = new OpenNetworks(open);
   }
 
@@ -87,11 +90,12 @@ export class Pipeline {
     const { image, steps } = request;
     checkRequest(request);
     if (image) factsFor(this.#app, image);
-    const schedule = scheduleOf(this.#app, { steps, image, strength: changed(request) });
+    const schedule = scheduleOf(this.#app, { steps, image, strength: changed(this.#app, request) });
     try {
       return await this.#generate(request, schedule, watch);
     } finally {
-      const passing = this.#app.files.map((file) => file.role).filter((role) => role !== UNET);
+      const stays = new Set(this.#wiring.steps.map(({ component }) => component));
+      const passing = this.#app.files.map((file) => file.role).filter((role) => !stays.has(role));
       await Promise.allSettled(passing.map((role) => this.#networks.release(role)));
     }
   }
@@ -104,10 +108,13 @@ export class Pipeline {
   async #generate(request, schedule, watch) {
     const guidance = guidanceOf(this.#app, request.guidance ?? this.#app.guidance.scale);
     const texts = guidance.prompts(request.prompt, request.negativePrompt ?? '');
-    const contexts = await this.#encode(texts, watch);
-    const start = await this.#start(request, watch);
-    const latents = await this.#denoise(request, schedule, guidance, contexts, start, watch);
-    return { ...(await this.#decode(VAE_DECODER, latents, watch, true)), latents };
+    const prompts = await this.#encode(texts, watch);
+    const ofImage = await this.#encodeImage(request, watch);
+    const initialNoise = noise(request.seed ?? 0, this.#app.latent.reduce((product, n) => product * n, 1));
+    const start = startFrom(this.#app, request.image ?? null, initialNoise, ofImage);
+    const values = prompts.map((own) => ({ ...ofImage, ...own }));
+    const latents = await this.#denoise(request, schedule, guidance, values, start, watch);
+    return { ...(await this.#decode(this.#wiring.decoder, latents, watch, true)), latents };
   }
 
   /**
@@ -115,30 +122,26 @@ export class Pipeline {
    *
    * @param {Request} request
    * @param {Schedule} schedule
-   * @param {import('./guidance.js').Guidance} guidance
-   * @param {Float32Array[]} contexts
+   * @param {Guidance} guidance
+   * @param {Values[]} values of each row
    * @param {Start} start
    * @param {Watch} watch
    */
-  async #denoise(request, schedule, guidance, contexts, start, watch) {
-    await this.#take(UNET, watch);
+  async #denoise(request, schedule, guidance, values, start, watch) {
+    const { steps: calls, denoiser, decoder } = this.#wiring;
+    for (const { component } of calls) await this.#take(component, watch);
     const steps = schedule.steps.length;
-    const told = guidance.inputs();
-    let latents = start.latents(schedule, changed(request) ?? null);
+    const what = `The output of the ${this.#file(denoiser.component).title}`;
+    let latents = start.latents(schedule, changed(this.#app, request) ?? null);
     /** @type {Float32Array | null} */
     let clean = null;
     for (const [i, step] of schedule.steps.entries()) {
       checkCancelled(watch.signal);
       const begin = performance.now();
-      if (i + 1 === steps) this.#networks.prefetch(VAE_DECODER, watch.signal);
-      const latent = this.#input(latents, step, start);
-      const rows = contexts.map((context) => ({ latent, context }));
-      const shared = { ...timestepInput(this.#app, step), ...told };
-      // A preview that had no memory beside the U-Net may have freed it.
-      const unet = await this.#networks.take(UNET, watch.signal);
-      const outputs = await runRows(unet, this.#file(UNET), rows, shared);
+      if (i + 1 === steps) this.#networks.prefetch(decoder.component, watch.signal);
+      const outputs = await this.#predict(request, latents, step, guidance.number, values, watch);
       const place = `step ${i + 1} of ${steps}`;
-      const output = requireFinite(guidance.combine(outputs), `The output of the U-Net in ${place}`);
+      const output = requireFinite(guidance.combine(outputs), `${what} in ${place}`);
       const added = step.noise === 0 ? null : noise(request.seed ?? 0, latents.length, i + 1);
       const stepped = applyStep(step, latents, output, clean, added);
       latents = requireFinite(start.keep(stepped.next, schedule, i + 1), `The latents after ${place}`);
@@ -151,65 +154,123 @@ export class Pipeline {
   }
 
   /**
-   * Returns what the U-Net takes of each text; of texts that were encoded for the last image, what was kept.
+   * Returns the prediction of each row, by the calls of a step.
+   *
+   * @param {Request} request
+   * @param {Float32Array} latent
+   * @param {Step} step
+   * @param {number} guidance the number of it
+   * @param {Values[]} rows
+   * @param {Watch} watch
+   */
+  async #predict(request, latent, step, guidance, rows, watch) {
+    const { steps: calls, denoiser } = this.#wiring;
+    const { height, width } = this.#app;
+    const scale = Math.fround(step.scale);
+    const numbers = { timestep: step.timestep, guidance, height, width };
+    const given = {
+      latent,
+      scaled: latent.map((each) => scale * each),
+      pixels: request.image && pixelsOf(request.image),
+      numbers,
+    };
+    let known = rows;
+    for (const call of calls) {
+      const file = this.#file(call.component);
+      const inputs = known.map((values) => rowInputs(call, file, { ...given, values }));
+      // A preview that had no memory beside the networks of a step may have freed them.
+      const network = await this.#networks.take(call.component, watch.signal);
+      const outputs = await runRows(network, file, inputs, sharedInputs(call, file, numbers));
+      known = known.map((values, i) => ({ ...values, ...named(call, outputs[i]) }));
+    }
+    const { value } = /** @type {import('./calls.js').Output} */ (
+      denoiser.outputs.find(({ kind }) => kind === 'prediction')
+    );
+    return known.map((values) => values[value]);
+  }
+
+  /**
+   * Returns what calls compute of each text; of texts that were encoded for the last image, what was kept.
    *
    * @param {string[]} texts
    * @param {Watch} watch
    */
   async #encode(texts, watch) {
-    if (!texts.every((text) => this.#contexts.has(text))) {
-      const encoder = await this.#take(TEXT_ENCODER, watch);
-      watch.onProgress?.({ stage: 'encoding' });
-      this.#contexts = await this.#contextsOf([...new Set(texts)], encoder);
-      await this.#networks.release(TEXT_ENCODER);
+    if (!texts.every((text) => this.#encoded.has(text))) {
+      this.#encoded = await this.#encodeTexts([...new Set(texts)], watch);
     }
-    return texts.map((text) => /** @type {Float32Array} */ (this.#contexts.get(text)));
+    return texts.map((text) => /** @type {Values} */ (this.#encoded.get(text)));
   }
 
   /**
    * @param {string[]} texts
-   * @param {Network} encoder
+   * @param {Watch} watch
    */
-  async #contextsOf(texts, encoder) {
+  async #encodeTexts(texts, watch) {
+    const { prompt_chunks: count } = this.#app;
+    /** @type {Values[]} of each chunk of each text */
+    let known = texts.flatMap(() => Array.from({ length: count }, () => ({})));
+    const tokens = this.#tokensOf(texts);
+    for (const call of this.#wiring.ofPrompts) {
+      const [network, file] = [await this.#take(call.component, watch), this.#file(call.component)];
+      watch.onProgress?.({ stage: 'encoding' });
+      const rows = known.map((values, i) => rowInputs(call, file, { tokens: tokens[i], values }));
+      const outputs = await runRows(network, file, rows);
+      known = known.map((values, i) => ({ ...values, ...named(call, outputs[i]) }));
+      await this.#networks.release(call.component);
+    }
+    return new Map(texts.map((text, i) => [text, this.#passedOn(known.slice(i * count, (i + 1) * count))]));
+  }
+
+  /**
+   * Returns the tokens of each chunk of each text, by tokenizer.
+   *
+   * @param {string[]} texts
+   */
+  #tokensOf(texts) {
     const count = this.#app.prompt_chunks;
-    const chunks = texts.flatMap((text) => this.#tokenizer.encode(text, count).map((tokens) => ({ tokens })));
-    const rows = await runRows(encoder, this.#file(TEXT_ENCODER), chunks);
-    const contexts = texts.map((_, i) => joined(rows.slice(i * count, (i + 1) * count)));
-    for (const context of contexts) requireFinite(context, 'The output of the text encoder');
-    return new Map(texts.map((text, i) => [text, contexts[i]]));
+    const names = Object.keys(this.#tokenizers);
+    const encoded = names.map((name) => texts.flatMap((text) => this.#tokenizers[name].encode(text, count)));
+    return texts.flatMap((_, i) =>
+      Array.from({ length: count }, (_, chunk) =>
+        Object.fromEntries(names.map((name, n) => [name, encoded[n][i * count + chunk]])),
+      ),
+    );
+  }
+
+  /**
+   * Returns what later calls take of a text's chunks: hidden states follow each other, a vector is that of the
+   * first chunk.
+   *
+   * @param {Values[]} chunks
+   */
+  #passedOn(chunks) {
+    const outputs = this.#wiring.ofPrompts.flatMap((call) =>
+      call.outputs.map((output) => ({ ...output, title: this.#file(call.component).title })),
+    );
+    const passed = outputs.map(({ value, kind, title }) => {
+      const all = chunks.map((values) => values[value]);
+      return [value, requireFinite(kind === 'vector' ? all[0] : joined(all), `The output of the ${title}`)];
+    });
+    return /** @type {Values} */ (Object.fromEntries(passed));
   }
 
   /**
    * @param {Request} request
    * @param {Watch} watch
+   * @returns {Promise<Values>}
    */
-  async #start(request, watch) {
+  async #encodeImage(request, watch) {
     const { image, seed = 0 } = request;
-    const initialNoise = noise(seed, this.#app.latent.reduce((product, n) => product * n, 1));
-    if (!image) return startFrom(this.#app, null, seed, initialNoise, neverEncode);
-    const { encoder: role } = factsFor(this.#app, image);
-    const encoder = await this.#take(role, watch);
-    watch.onProgress?.({ stage: 'encoding' });
-    const initial = { ...image, strength: changed(request) ?? 1 };
-    const start = await startFrom(this.#app, initial, seed, initialNoise, async (pixels) => {
-      const [latents] = await runRows(encoder, this.#file(role), [{ image: pixels }]);
-      return requireFinite(latents, 'The output of the image encoder');
+    if (!image) return {};
+    const initial = { ...image, strength: changed(this.#app, request) };
+    const values = await encodedImage(this.#app, initial, seed, async (call, inputs) => {
+      const network = await this.#take(call.component, watch);
+      watch.onProgress?.({ stage: 'encoding' });
+      return (await runRows(network, this.#file(call.component), [inputs]))[0];
     });
-    await this.#networks.release(role);
-    return start;
-  }
-
-  /**
-   * Returns the U-Net's input: scaled latents, and for each cell what an inpainting model takes beside them.
-   *
-   * @param {Float32Array} latents
-   * @param {Step} step
-   * @param {Start} start
-   */
-  #input(latents, step, start) {
-    const scale = Math.fround(step.scale);
-    const scaled = latents.map((each) => scale * each);
-    return start.input(scaled, latents.length / this.#app.latent[this.#app.latent.length - 1]);
+    for (const { component } of this.#wiring.ofImages) await this.#networks.release(component);
+    return values;
   }
 
   /**
@@ -222,21 +283,22 @@ export class Pipeline {
   async #preview(request, done, steps, clean, watch) {
     const [role, every] = [this.#app.preview, request.previewEvery ?? 0];
     if (!role || !clean || every === 0 || done % every !== 0 || done === steps) return undefined;
-    return this.#decode(role, clean, { signal: watch.signal }, false);
+    return this.#decode(decoderOf(this.#app, role), clean, { signal: watch.signal }, false);
   }
 
   /**
-   * @param {string} role
+   * @param {Call} call
    * @param {Float32Array} latent
    * @param {Watch} watch
    * @param {boolean} last
    * @returns {Promise<Picture>}
    */
-  async #decode(role, latent, watch, last) {
-    const decoder = await this.#take(role, watch);
+  async #decode(call, latent, watch, last) {
+    const [decoder, file] = [await this.#take(call.component, watch), this.#file(call.component)];
     if (last) watch.onProgress?.({ stage: 'decoding' });
-    const [image] = await runRows(decoder, this.#file(role), [{ latent }]);
-    const rgba = pixels(requireFinite(image, 'The image of the decoder'));
+    const [outputs] = await runRows(decoder, file, [rowInputs(call, file, { latent })]);
+    const image = outputs[call.outputs.find(({ kind }) => kind === 'image')?.tensor ?? ''];
+    const rgba = pixels(requireFinite(image, `The image of the ${file.title}`));
     return { rgba, width: this.#app.width, height: this.#app.height };
   }
 
@@ -246,26 +308,23 @@ export class Pipeline {
    */
   async #take(role, watch) {
     checkCancelled(watch.signal);
-    watch.onProgress?.({ stage: 'loading', network: role });
+    watch.onProgress?.({ stage: 'loading', network: this.#file(role).title });
     return this.#networks.take(role, watch.signal);
   }
 
   /** @param {string} role */
   #file(role) {
-    return /** @type {ModelFile} */ (this.#app.files.find((file) => file.role === role));
+    return modelFile(this.#app, role);
   }
 }
 
 /**
- * Returns how much of the initial image changes; undefined without one.
+ * Returns a call's outputs by the names of values.
  *
- * @param {Request} request
+ * @param {Call} call
+ * @param {Values} outputs
+ * @returns {Values}
  */
-export function changed({ image, strength }) {
-  return image && (strength ?? strengthOf(image));
-}
-
-/** @returns {Promise<Float32Array>} */
-async function neverEncode() {
-  throw new MsdError('failed', 'There is no image to encode.');
+function named({ outputs: described }, outputs) {
+  return Object.fromEntries(described.map(({ value, tensor }) => [value, outputs[tensor]]));
 }

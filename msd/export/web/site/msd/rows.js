@@ -8,7 +8,7 @@ import { MsdError } from './errors.js';
  */
 
 /**
- * Returns the network's first output for each of `rows`, in as few runs as possible.
+ * Returns the network's outputs by name for each of `rows`, in as few runs as possible.
  *
  * Each row has the inputs of one image, as NHWC; `shared` inputs are the same for all.
  *
@@ -16,22 +16,21 @@ import { MsdError } from './errors.js';
  * @param {ModelFile} file
  * @param {Tensors[]} rows
  * @param {Record<string, Float32Array>} [shared]
- * @returns {Promise<Float32Array[]>}
+ * @returns {Promise<Record<string, Float32Array>[]>}
  * @throws {MsdError} 'bad-manifest' where names or sizes do not fit the file
  */
 export async function runRows(network, file, rows, shared = {}) {
   requireNames(file, [...Object.keys(rows[0]), ...Object.keys(shared)]);
   const batch = batchOf(file, rows[0]);
   const common = mapValues(shared, (value, name) => repeated(value, file, name));
-  /** @type {Float32Array[]} */
+  /** @type {Record<string, Float32Array>[]} */
   const outputs = [];
   for (let start = 0; start < rows.length; start += batch) {
     const chunk = rows.slice(start, start + batch);
     const filled = Array.from({ length: batch }, (_, i) => chunk[Math.min(i, chunk.length - 1)]);
     const stacked = mapValues(rows[0], (_, name) => joined(filled.map((row) => row[name])));
-    const output = firstOutput(await network.run({ ...stacked, ...common }), file);
-    const size = output.length / batch;
-    chunk.forEach((_, i) => outputs.push(output.slice(i * size, (i + 1) * size)));
+    const found = floatOutputs(await network.run({ ...stacked, ...common }), file);
+    chunk.forEach((_, i) => outputs.push(mapValues(found, (output) => rowOf(output, i, batch))));
   }
   return outputs;
 }
@@ -104,15 +103,27 @@ function sizeOf(file, name) {
 }
 
 /**
+ * @param {Float32Array} output
+ * @param {number} row
+ * @param {number} batch
+ */
+function rowOf(output, row, batch) {
+  const size = output.length / batch;
+  return output.slice(row * size, (row + 1) * size);
+}
+
+/**
  * @param {Tensors} outputs
  * @param {ModelFile} file
- * @returns {Float32Array}
+ * @returns {Record<string, Float32Array>}
  */
-function firstOutput(outputs, file) {
-  const output = outputs[file.outputs[0].name];
-  if (output instanceof Float32Array) return output;
-  const { name } = file.outputs[0];
-  throw new MsdError('bad-manifest', `${file.name} does not give ${name} as its manifest says.`);
+function floatOutputs(outputs, file) {
+  const found = file.outputs.map(({ name }) => {
+    const output = outputs[name];
+    if (output instanceof Float32Array) return [name, output];
+    throw new MsdError('bad-manifest', `${file.name} does not give ${name} as its manifest says.`);
+  });
+  return Object.fromEntries(found);
 }
 
 /**

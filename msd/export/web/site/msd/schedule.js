@@ -62,15 +62,32 @@ export function noised(schedule, index, clean, noise) {
  */
 export function scheduleOf(manifest, wishes = {}) {
   const { steps = manifest.schedules[0].count, image } = wishes;
-  const { strength = image ? strengthOf(image) : null } = wishes;
+  const begins = image && manifest.image?.initial;
+  const { strength = begins ? strengthOf(image) : null } = wishes;
   const schedule = manifest.schedules.find(({ count }) => count === steps);
   if (!schedule) {
     const known = manifest.schedules.map(({ count }) => count).join(', ');
     throw new MsdError('bad-request', `there is no schedule for ${steps} steps; there are ${known}`);
   }
   if (strength !== null) return scheduleFromImage(manifest, steps, strength);
-  if (!manifest.image?.inpaints) return schedule;
-  throw new MsdError('bad-request', 'this model repaints a part of an image: give an image and a mask');
+  if (!image && manifest.image?.inpaints) {
+    throw new MsdError('bad-request', 'this model repaints a part of an image: give an image and a mask');
+  }
+  if (!image && manifest.image?.required) {
+    throw new MsdError('bad-request', 'this model reads an image beside the prompt: give one');
+  }
+  return schedule;
+}
+
+/**
+ * Returns how much of a request's image changes; undefined without one that generation begins from.
+ *
+ * @param {AppManifest} manifest
+ * @param {{ image?: { mask: unknown } | null, strength?: number }} request
+ */
+export function changed(manifest, { image, strength }) {
+  if (!image) return undefined;
+  return strength ?? (manifest.image?.initial ? strengthOf(image) : undefined);
 }
 
 /**
@@ -79,6 +96,9 @@ export function scheduleOf(manifest, wishes = {}) {
  * @param {number} strength
  */
 function scheduleFromImage(manifest, steps, strength) {
+  if (!imageFacts(manifest).initial) {
+    throw new MsdError('bad-request', 'this model reads an image and does not begin from it: leave strength out');
+  }
   const offered = imageFacts(manifest).schedules.filter(({ count }) => count === steps);
   const found = offered.find((one) => one.strength === strength);
   if (found) return found.schedule;

@@ -1,38 +1,46 @@
 import { MsdError } from './errors.js';
+import { requireFinite } from './finite.js';
+import { wiringOf } from './calls.js';
 import { maskedPixels } from './initial-image.js';
-import { imageFacts } from './manifest.js';
+import { atCells, hasPixels, rowInputs } from './inputs.js';
+import { imageFacts, modelFile } from './manifest.js';
 import { posteriorNoise } from './noise.js';
 import { noised } from './schedule.js';
 
 /**
+ * @typedef {import('./calls.js').Call} Call
+ * @typedef {import('./calls.js').Output} Output
+ * @typedef {import('./inputs.js').Given} Given
  * @typedef {import('./manifest.js').AppManifest} AppManifest
  * @typedef {import('./manifest.js').ImageFacts} ImageFacts
  * @typedef {import('./manifest.js').Schedule} Schedule
  * @typedef {import('./initial-image.js').InitialImage} InitialImage
+ * @typedef {Record<string, Float32Array>} Values
  */
 
 /**
- * Returns the image encoder's first output for pixels, float32 NHWC of one image.
+ * Returns the outputs of a call's network for the inputs of one image.
  *
- * @typedef {(pixels: Float32Array<ArrayBuffer>) => Promise<Float32Array>} RunEncoder
+ * @typedef {(call: Call, inputs: Record<string, Float32Array | Int32Array>) => Promise<Values>} RunCall
  */
 
-const [IMAGE_STREAM, MASKED_STREAM] = [1, 2];
+/** The stream of a seed's noise that latents are sampled with, by the pixels they are of. */
+const STREAMS = new Map([['image', 1], ['masked image', 2]]);
 
 /**
  * The latents that denoising starts from: noise, or an image with noise over it, and what a mask keeps of it.
  *
- * Image to image after Meng et al., "SDEdit" (2021). Inpainting by a U-Net that takes the mask and the masked
- * image, or by blending latents in every step.
+ * Image to image after Meng et al., "SDEdit" (2021). Inpainting by a network that takes the mask, or by
+ * blending latents in every step.
  */
 export class Start {
   /**
    * @param {Float32Array} noise normal noise
    * @param {Float32Array | null} [clean] the latents of the initial image
    * @param {Float32Array | null} [mask] 1 where the image is repainted, one number per cell
-   * @param {Float32Array | null} [condition] what the U-Net takes beside the latents of each cell
+   * @param {boolean} [blends] by the mask, which no network takes
    */
-  constructor(noise, clean = null, mask = null, condition = null) {
+  constructor(noise, clean = null, mask = null, blends = true) {
     /** @private */
     this.noise = noise;
     /** @private */
@@ -40,7 +48,7 @@ export class Start {
     /** @private */
     this.mask = mask;
     /** @private */
-    this.condition = condition;
+    this.blends = blends;
   }
 
   /**
@@ -66,22 +74,11 @@ export class Start {
    * @returns {Float32Array}
    */
   keep(latents, schedule, index) {
-    const { clean, mask, condition } = this;
-    if (!clean || !mask || condition) return latents;
+    const { clean, mask, blends } = this;
+    if (!clean || !mask || !blends) return latents;
     const known = this.noised(schedule, index, clean);
     const channels = latents.length / mask.length;
     return latents.map((value, i) => (mask[Math.floor(i / channels)] ? value : known[i]));
-  }
-
-  /**
-   * Returns the U-Net's input: scaled latents, and for each cell what it takes beside them.
-   *
-   * @param {Float32Array} scaled
-   * @param {number} cells
-   * @returns {Float32Array}
-   */
-  input(scaled, cells) {
-    return this.condition ? besides(scaled, this.condition, cells) : scaled;
   }
 
   /**
@@ -96,33 +93,75 @@ export class Start {
 }
 
 /**
- * Returns the start of an image; `noise` is what it begins with for this seed, `initial` an image to begin
- * with.
+ * Returns the start of an image from `noise`, and from the `values` of an initial one.
  *
  * The mask of the latents is the mask's pixel at the top left of each cell. Throws 'bad-request' for a model
- * that begins from no image, an image of another size, and a model that repaints where there is no mask.
+ * that reads no image, an image of another size, and a model that repaints where there is no mask.
  *
  * @param {AppManifest} manifest
- * @param {(InitialImage & { strength: number }) | null} initial
- * @param {number | bigint} seed
+ * @param {InitialImage | null} image
  * @param {Float32Array} noise
- * @param {RunEncoder} run
- * @returns {Promise<Start>}
+ * @param {Values} values
+ * @returns {Start}
  */
-export async function startFrom(manifest, initial, seed, noise, run) {
-  if (!initial) return new Start(noise);
-  const facts = factsFor(manifest, initial);
-  const mask = initial.mask && cellsOf(manifest, initial.mask);
-  /** @param {Float32Array<ArrayBuffer>} pixels @param {number} stream */
-  const encode = async (pixels, stream) => latentsOf(manifest, facts, await run(pixels), seed, stream);
-  if (!mask || !facts.inpaints) return new Start(noise, await encode(initial.pixels, IMAGE_STREAM), mask);
-  const clean = initial.strength === 1 ? null : await encode(initial.pixels, IMAGE_STREAM);
-  const masked = await encode(maskedPixels(initial), MASKED_STREAM);
-  return new Start(noise, clean, mask, besides(mask, masked, mask.length));
+export function startFrom(manifest, image, noise, values) {
+  if (!image) return new Start(noise);
+  const { initial, inpaints } = factsFor(manifest, image);
+  const mask = image.mask && atCells(image.mask, manifest.latent, manifest);
+  return new Start(noise, values[initial ?? ''] ?? null, mask, !inpaints);
 }
 
 /**
- * Returns how the model begins from an image; throws 'bad-request' where it cannot, or this one does not fit.
+ * Returns what the calls of images compute of one, by the names of values.
+ *
+ * @param {AppManifest} manifest
+ * @param {InitialImage & { strength?: number }} image
+ * @param {number | bigint} seed
+ * @param {RunCall} run
+ * @returns {Promise<Values>}
+ */
+export async function encodedImage(manifest, image, seed, run) {
+  const { initial, inpaints } = factsFor(manifest, image);
+  const pixels = pixelsOf(image);
+  /** @type {Values} */
+  const values = {};
+  for (const call of wiringOf(manifest).ofImages) {
+    const begins = call.outputs.some(({ value }) => value === initial);
+    if (!hasPixels(call, pixels) || (begins && inpaints && image.strength === 1)) continue;
+    const file = modelFile(manifest, call.component);
+    const outputs = await run(call, rowInputs(call, file, { pixels, values, numbers: sizesOf(manifest) }));
+    for (const output of call.outputs) {
+      const latents = latentsOf(manifest, output, outputs[output.tensor], seed, streamOf(call));
+      values[output.value] = requireFinite(latents, `The output of the ${file.title}`);
+    }
+  }
+  return values;
+}
+
+/**
+ * Returns the pixels that networks can take, by the names that sources have for them.
+ *
+ * @param {InitialImage} image
+ * @returns {Record<string, Float32Array>}
+ */
+export function pixelsOf(image) {
+  if (!image.mask) return { image: image.pixels };
+  return { image: image.pixels, mask: image.mask, 'masked image': maskedPixels(image) };
+}
+
+/** @param {AppManifest} manifest */
+function sizesOf({ height, width }) {
+  return { timestep: 0, guidance: 0, height, width };
+}
+
+/** @param {Call} call */
+function streamOf({ inputs }) {
+  const names = inputs.flatMap(({ sources }) => sources.map(({ of = '' }) => of));
+  return STREAMS.get(names[0]) ?? 0;
+}
+
+/**
+ * Returns how the model reads an image; throws 'bad-request' where it cannot, or this one does not fit.
  *
  * @param {AppManifest} manifest
  * @param {InitialImage} image
@@ -142,52 +181,24 @@ export function factsFor(manifest, image) {
 }
 
 /**
- * Returns latents of what the encoder computed: sampled, where that are the moments of a distribution.
+ * Returns latents of what was computed: sampled, where that are the moments of a distribution; another output
+ * as it is.
  *
  * @param {AppManifest} manifest
- * @param {ImageFacts} facts
+ * @param {Output} output
  * @param {Float32Array} encoded
  * @param {number | bigint} seed
  * @param {number} stream
  */
-function latentsOf(manifest, { scaling_factor: factor }, encoded, seed, stream) {
+function latentsOf(manifest, { kind, factor }, encoded, seed, stream) {
   const channels = manifest.latent[3];
   const cells = manifest.latent[1] * manifest.latent[2];
   const [f32, scale] = [Math.fround, Math.fround(factor)];
-  if (encoded.length === cells * channels) return encoded.map((value) => scale * value);
+  if (kind === 'latents') return encoded.map((value) => scale * value);
+  if (kind !== 'moments') return encoded;
   return posteriorNoise(seed, cells * channels, stream).map((noise, i) => {
     const mean = Math.floor(i / channels) * 2 * channels + (i % channels);
     const deviation = f32(Math.exp(encoded[mean + channels] / 2));
     return scale * f32(encoded[mean] + f32(deviation * noise));
   });
-}
-
-/**
- * @param {AppManifest} manifest
- * @param {Float32Array} mask
- */
-function cellsOf({ width, height, latent }, mask) {
-  const [, rows, columns] = latent;
-  const [down, across] = [height / rows, width / columns];
-  return Float32Array.from({ length: rows * columns }, (_, i) => {
-    const [row, column] = [Math.floor(i / columns), i % columns];
-    return mask[row * down * width + column * across];
-  });
-}
-
-/**
- * Returns the channels of one array and then those of another in each cell.
- *
- * @param {Float32Array} first
- * @param {Float32Array} second
- * @param {number} cells
- */
-function besides(first, second, cells) {
-  const [own, further] = [first.length / cells, second.length / cells];
-  const joined = new Float32Array(first.length + second.length);
-  for (let cell = 0; cell < cells; cell++) {
-    joined.set(first.subarray(cell * own, (cell + 1) * own), cell * (own + further));
-    joined.set(second.subarray(cell * further, (cell + 1) * further), cell * (own + further) + own);
-  }
-  return joined;
 }

@@ -1,4 +1,5 @@
 import { MsdError, checkCancelled } from './errors.js';
+import { modelFile } from './manifest.js';
 import { posteriorNoise } from './noise.js';
 
 /**
@@ -29,6 +30,7 @@ const REPEATS = 10;
  *
  * @typedef {object} NetworkVerdict
  * @property {string} role
+ * @property {string} title the role in people's words
  * @property {string} sha256
  * @property {number} operations
  * @property {number} delegated
@@ -66,8 +68,9 @@ export async function judgeNetworks(subject) {
   const networks = [];
   for (const network of web.networks) {
     checkCancelled(subject.signal);
-    subject.onProgress?.({ stage: 'measuring', network: network.role });
-    networks.push(await judgeNetwork(subject, network));
+    const file = modelFile(app, network.role);
+    subject.onProgress?.({ stage: 'measuring', network: file.title });
+    networks.push(await judgeNetwork(subject, network, file));
   }
   return {
     format: FORMAT,
@@ -109,11 +112,10 @@ export function expectedInputs(file, { seed, tokens }) {
 /**
  * @param {Subject} subject
  * @param {WebNetwork} network
+ * @param {ModelFile} file
  * @returns {Promise<NetworkVerdict>}
  */
-async function judgeNetwork(subject, network) {
-  const file = subject.app.files.find((each) => each.role === network.role);
-  if (!file) throw new MsdError('bad-manifest', `sd-manifest.json has no file of ${network.role}.`);
+async function judgeNetwork(subject, network, file) {
   const verdict = emptyVerdict(network, file);
   const inputs = expectedInputs(file, network.expected ?? { seed: 0, tokens: 100 });
   try {
@@ -205,6 +207,7 @@ export function distance(output, found, wanted) {
 function emptyVerdict(network, file) {
   return {
     role: network.role,
+    title: file.title,
     sha256: file.sha256,
     operations: network.operations,
     delegated: 0,

@@ -44,8 +44,8 @@ export class InitialImageView {
     this.#canvas.width = facts.width;
     this.#canvas.height = facts.height;
     this.#mask.resize(facts.width, facts.height);
+    if (facts.image?.required) this.#details.open = true;
     if (facts.image?.inpaints) {
-      this.#details.open = true;
       this.#repaint.checked = true;
       find(HTMLElement, 'repaint-field').hidden = true;
     }
@@ -75,7 +75,8 @@ export class InitialImageView {
    */
   read() {
     if (!this.#image) return {};
-    const chosen = { image: this.#image, strength: Number(this.#strength.value) };
+    const { value } = this.#strength;
+    const chosen = { image: this.#image, ...(value && { strength: Number(value) }) };
     return this.#repaint.checked ? { ...chosen, mask: this.#mask.pixels() } : chosen;
   }
 
@@ -125,11 +126,14 @@ export class InitialImageView {
   }
 
   #validate() {
-    const needed = this.#facts?.image?.inpaints && !this.#image;
+    const { required, inpaints } = this.#facts?.image ?? {};
+    const needed = required && !this.#image;
     const unmarked = this.#image && this.#repaint.checked && this.#mask.empty;
     this.#refuse(
       needed
-        ? 'This model repaints a part of an image: choose an image.'
+        ? inpaints
+          ? 'This model repaints a part of an image: choose an image.'
+          : 'This model reads an image beside the prompt: choose one.'
         : unmarked
           ? 'Mark what to repaint in the image.'
           : '',

@@ -2,21 +2,6 @@ import { duration, megabytes } from './quantity.js';
 
 /** @typedef {import('./protocol.js').Progress} Progress */
 
-const NETWORKS = new Map([
-  ['unet', 'the U-Net'],
-  ['vae_decoder', 'the decoder'],
-  ['vae_encoder', 'the image encoder'],
-]);
-
-/**
- * Returns what a network is called: "the U-Net" for "unet", "the text encoder" for "text_encoder".
- *
- * @param {string} role
- */
-export function networkName(role) {
-  return NETWORKS.get(role) ?? `the ${role.replaceAll('_', ' ')}`;
-}
-
 /**
  * Returns what is being done, in words: "Step 7 of 20, 1.2 s each, 16 s left".
  *
@@ -27,7 +12,7 @@ export function progressText(progress) {
     case 'fetching':
       return `Fetching ${megabytes(progress.bytes)} of ${megabytes(progress.total)} MB`;
     case 'loading':
-      return `Compiling ${networkName(progress.network)}`;
+      return `Compiling the ${progress.network}`;
     case 'encoding':
       return 'Reading the prompt';
     case 'denoising':
@@ -35,7 +20,7 @@ export function progressText(progress) {
     case 'decoding':
       return 'Decoding';
     case 'measuring':
-      return `Measuring ${networkName(progress.network)}`;
+      return `Measuring the ${progress.network}`;
   }
 }
 

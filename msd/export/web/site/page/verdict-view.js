@@ -1,5 +1,4 @@
 import { announce, create, find } from './element.js';
-import { networkName } from './progress-text.js';
 import { median, shortTime, size } from './quantity.js';
 import { ReportView } from './report-view.js';
 import { canShare, save, share } from './share.js';
@@ -103,7 +102,7 @@ function deviceCard({ runtime, adapter, precision, browser }) {
 
 /** @param {NetworkVerdict} network */
 function networkCard(network) {
-  const name = networkName(network.role).replace(/^the (.)/, (_, first) => first.toUpperCase());
+  const name = network.title.replace(/^./, (first) => first.toUpperCase());
   if (network.failure) return card(name, [['Problem', network.failure]]);
   const { operations, delegated, partitions, dispatches, open_ms, first_ms, runs_ms, gpu_bytes, log } =
     network;

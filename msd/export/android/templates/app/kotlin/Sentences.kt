@@ -14,7 +14,7 @@ internal class Sentences(private val context: Context) {
         Phase.WAITING_FOR_WIFI -> context.getString(R.string.waiting_for_wifi)
         Phase.NEEDS_CONSENT -> context.getString(R.string.needs_consent)
         Phase.CHECKING_FILES -> context.getString(R.string.checking_files, percent(state))
-        Phase.COMPILING -> context.getString(R.string.compiling, networkOf(state.network))
+        Phase.COMPILING -> context.getString(R.string.compiling, state.network)
         Phase.ENCODING -> context.getString(encoding(state))
         Phase.DENOISING -> context.getString(R.string.denoising, state.done, state.total)
         Phase.DECODING -> context.getString(R.string.decoding)
@@ -50,14 +50,6 @@ internal class Sentences(private val context: Context) {
 
     private fun encoding(state: State) =
         if (state.request?.image == null) R.string.encoding else R.string.encoding_photo
-
-    private fun networkOf(role: String): String = when (role) {
-        "text_encoder" -> context.getString(R.string.text_encoder)
-        "vae_encoder" -> context.getString(R.string.vae_encoder)
-        "unet" -> context.getString(R.string.unet)
-        "vae_decoder" -> context.getString(R.string.vae_decoder)
-        else -> role
-    }
 
     private fun megabytes(bytes: Long) = bytes / 1_000_000
 

@@ -41,8 +41,8 @@ public sealed class Chosen {
 /**
  * All that a screen shows. It never changes: the studio makes a new one.
  *
- * [done] of [total] are bytes or steps, 0 of 0 where nothing is counted. [network] is the role of the network that is
- * being compiled. [image] is a preview until the phase is [Phase.DONE]. [saved] is where the gallery has the image.
+ * [done] of [total] are bytes or steps, 0 of 0 where nothing is counted. [network] is the title of the network that
+ * is being compiled. [image] is a preview until the phase is [Phase.DONE]. [saved] is where the gallery has the image.
  * [photo] is what the next image begins from, and [strength] how much of it should change: 0 to 1.
  */
 public data class State(
@@ -67,7 +67,7 @@ public data class State(
 
     internal fun after(progress: Progress): State = when (progress) {
         is Progress.Checking -> at(Phase.CHECKING_FILES, progress.done, progress.total)
-        is Progress.Compiling -> at(Phase.COMPILING).copy(network = progress.role)
+        is Progress.Compiling -> at(Phase.COMPILING).copy(network = progress.network.title)
         is Progress.Encoding -> at(Phase.ENCODING)
         is Progress.Denoising -> at(Phase.DENOISING, progress.step.toLong(), progress.steps.toLong())
             .copy(image = progress.preview ?: image)

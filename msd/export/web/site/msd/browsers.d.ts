@@ -1,2 +1,0 @@
-/** Which browsers have WebGPU; a device or driver may still be left out by its browser. */
-export const BROWSERS: string;

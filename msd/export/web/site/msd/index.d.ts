@@ -1,2 +1,0 @@
-export { MsdError } from "./errors.js";
-export { Model, openModel } from "./model.js";
