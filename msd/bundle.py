@@ -21,7 +21,7 @@ from typing import Any, Literal
 from msd.bounds import MOST_GUIDANCE, MOST_STEPS
 from msd.errors import BadBundle
 from msd.families import Component, Family, families, find_family
-from msd.families.calls import Call, require_calls
+from msd.families.calls import Call, require_order, require_single
 from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.families.wiring import Wiring, wire
 from msd.files import schema
@@ -331,13 +331,13 @@ def _check_family(path: Path, manifest: Manifest) -> None:
 
 def _check_calls(path: Path, manifest: Manifest) -> None:
     """Refuse calls that no pipeline can run, such as those of an edited manifest."""
-    whole = {*find_family(manifest.family).required} <= {*manifest.components}
-    if not manifest.calls or not whole:
-        return
+    absent = (c for c in find_family(manifest.family).calls if c.component not in manifest.components)
+    elsewhere = {output.value for call in absent for output in call.outputs}
     try:
-        require_calls(manifest.calls, tuple(call.component for call in manifest.calls), several=False)
         for call in manifest.calls:
+            require_single(call)
             _require_ports(call, manifest.components)
+        require_order(manifest.calls, elsewhere)
     except ValueError as error:
         raise BadBundle(f"{path} is not a manifest: {error}") from error
 

@@ -104,8 +104,8 @@ def test_refuses_a_changed_file_when_asked_to_verify(copied: Path) -> None:
 
 
 def test_refuses_a_newer_format(copied: Path) -> None:
-    change(copied, format=3, msd={"another": "shape"})
-    with pytest.raises(BadBundle, match="has format 3 and this msd reads up to 2; a newer msd is needed"):
+    change(copied, format=4, msd={"another": "shape"})
+    with pytest.raises(BadBundle, match="has format 4 and this msd reads up to 3; a newer msd is needed"):
         open_bundle(copied)
 
 

@@ -86,7 +86,9 @@ def test_schedules_that_begin_from_an_image_are_the_runtime_s(name: str, tmp_pat
     bundle = open_bundle(write_bundle(tmp_path / "bundle", encoder=True))
     facts = describe(bundle, (3, 20), name).image
     assert facts is not None
-    assert (facts.encoder, facts.scaling_factor, facts.inpaints) == ("vae_encoder", 0.25, False)
+    assert (facts.initial, facts.required, facts.inpaints) == ("initial_latent", False, False)
+    (encoder,) = (call for call in bundle.wiring.calls if call.component == "vae_encoder")
+    assert [(each.kind, each.factor) for each in encoder.outputs] == [("moments", 0.25)]
     scheduler = open_scheduler(bundle.folder / "scheduler", name)
     for begun in facts.schedules:
         table = scheduler.table(begun.count, begun.strength)
@@ -131,19 +133,15 @@ def _with(bundle: Bundle, parts: dict[str, ConvertedFile]) -> Bundle:
 
 def test_sinusoids_are_made_of_the_frequencies(bundle: Bundle) -> None:
     said = describe(bundle)
-    assert said.timestep is not None
-    assert (said.timestep.input, said.timestep.width, said.timestep.cosine_first) == (
-        "timestep_embedding",
-        11,
-        False,
-    )
-    angles = np.float32(321) * np.float32(said.timestep.frequencies)
+    (denoiser,) = (call for call in said.calls if call.when == "step")
+    sources = {source.of: source for source in denoiser.sources if source.kind == "sinusoids"}
+    assert set(sources) == {"timestep", "guidance"}
+    assert not sources["timestep"].cosine_first
+    angles = np.float32(321) * np.float32(sources["timestep"].frequencies)
     made = np.float32([*np.sin(angles), *np.cos(angles), 0])
     np.testing.assert_array_equal(made, embed_timestep(321, 11, False, 1.0))
-    embedding = said.guidance.embedding
     assert said.guidance.mode == "embedding"
-    assert embedding is not None
-    assert (embedding.input, embedding.width, embedding.cosine_first) == ("guidance_embedding", 6, False)
+    assert (len(sources["guidance"].frequencies), sources["guidance"].cosine_first) == (3, False)
 
 
 def test_what_is_written_reads_the_same_and_the_tokenizer_s_files_are_listed(
@@ -197,7 +195,7 @@ def test_refuses_what_an_app_cannot_draw_with(bundle: Bundle, tmp_path: Path) ->
     ):
         describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=halved)))
     blind = {**parts, "unet": dataclasses.replace(parts["unet"], inputs=parts["unet"].inputs[1:])}
-    with pytest.raises(BadBundle, match=r"unet\.tflite has no input 'latent'"):
+    with pytest.raises(BadBundle, match="the U-Net takes no latents, so that nothing can denoise"):
         describe(Bundle(bundle.folder, dataclasses.replace(bundle.manifest, components=blind)), guidance=1)
     few = {name: part for name, part in parts.items() if name != "vae_decoder"}
     with pytest.raises(BadBundle, match="has no vae_decoder"):
@@ -218,9 +216,9 @@ def test_refuses_impossible_settings(bundle: Bundle) -> None:
 def test_refuses_a_manifest_that_is_missing_newer_or_older(bundle: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BadBundle, match="cannot read"):
         load_manifest(tmp_path / NAME)
-    newer = json.loads(dump_manifest(describe(bundle))) | {"format": 3}
+    newer = json.loads(dump_manifest(describe(bundle))) | {"format": 4}
     (tmp_path / NAME).write_text(json.dumps(newer))
-    with pytest.raises(BadBundle, match="has format 3 and this msd reads up to 2"):
+    with pytest.raises(BadBundle, match="has format 4 and this msd reads up to 3"):
         load_manifest(tmp_path / NAME)
     (tmp_path / NAME).write_text(json.dumps({**newer, "format": 1}))
     with pytest.raises(BadBundle, match=r"has format 1, which an older msd wrote; .* make it again"):

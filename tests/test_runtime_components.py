@@ -100,7 +100,9 @@ def test_shapes_by_name(bundle_folder: Path) -> None:
 def test_refuses_inputs_of_other_names(bundle_folder: Path) -> None:
     with (
         open_component(open_bundle(bundle_folder), "unet", CPU) as unet,
-        pytest.raises(BadBundle, match=r"unet should map \['latent'\] to 'noise', not \['context', 'latent'"),
+        pytest.raises(
+            BadBundle, match=r"unet should take \['latent'\], not \['context', 'latent', 'timestep'\]"
+        ),
     ):
         unet.rows("noise", {"latent": np.zeros((1, 4, 6, 4), np.float32)})
 

@@ -8,6 +8,7 @@ of a scheduler.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -27,7 +28,7 @@ PIXELS = ("image", "masked image", "mask")
 
 
 @dataclass(frozen=True)
-class Source:
+class InputSource:
     """What an input is made of.
 
     - "tokens" of a prompt, by the tokenizer `of`, int32 (N, length);
@@ -53,7 +54,7 @@ class Input:
     """An input of a network by its `name`: its sources, joined along `axis` where there are several."""
 
     name: str
-    sources: tuple[Source, ...]
+    sources: tuple[InputSource, ...]
     axis: int = -1
 
 
@@ -91,68 +92,79 @@ class Call:
     outputs: tuple[Output, ...]
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[InputSource, ...]:
         """All sources of all inputs."""
         return tuple(source for each in self.inputs for source in each.sources)
 
 
-def tokens(of: str = "tokenizer") -> Source:
+def tokens(of: str = "tokenizer") -> InputSource:
     """Return the tokens of a prompt."""
-    return Source("tokens", of)
+    return InputSource("tokens", of)
 
 
-def latent(scaled: bool = False) -> Source:
+def latent(scaled: bool = False) -> InputSource:
     """Return the latents."""
-    return Source("latent", scaled=scaled)
+    return InputSource("latent", scaled=scaled)
 
 
-def numbers(of: str) -> Source:
+def numbers(of: str) -> InputSource:
     """Return numbers as they are."""
-    return Source("numbers", of)
+    return InputSource("numbers", of)
 
 
-def sinusoids(of: str, cosine_first: bool = True, frequency_shift: float = 0.0) -> Source:
+def sinusoids(of: str, cosine_first: bool = True, frequency_shift: float = 0.0) -> InputSource:
     """Return sinusoids of numbers; those of the timestep are as the network's configuration says."""
-    return Source("sinusoids", of, cosine_first=cosine_first, frequency_shift=frequency_shift)
+    return InputSource("sinusoids", of, cosine_first=cosine_first, frequency_shift=frequency_shift)
 
 
-def pixels(of: str) -> Source:
+def pixels(of: str) -> InputSource:
     """Return the pixels of an image or of the mask."""
-    return Source("pixels", of)
+    return InputSource("pixels", of)
 
 
-def value(of: str) -> Source:
+def value(of: str) -> InputSource:
     """Return an output of an earlier call."""
-    return Source("value", of)
+    return InputSource("value", of)
 
 
-def require_calls(calls: tuple[Call, ...], components: tuple[str, ...], several: bool = True) -> None:
-    """Raise ValueError, with a sentence, for calls that no pipeline can run.
-
-    `components` are those that there are. Where not `several`, alternatives are refused.
-    """
-    known: dict[str, Call] = {}
+def require_family_calls(calls: tuple[Call, ...], components: tuple[str, ...]) -> None:
+    """Raise ValueError, with a sentence, for calls of `components` that no pipeline can run."""
     for call in calls:
         if call.component not in components:
             raise ValueError(f"there is a call of {call.component}, which is no component")
-        _require_sources(call, known)
-        for output in call.outputs:
-            if known.setdefault(output.value, call) is not call:
-                raise ValueError(f"the value {output.value!r} is computed by two calls")
-        if not several:
-            _require_single(call)
+    require_order(calls)
     _require_one(calls, "step", "prediction", "denoises")
     _require_one(calls, "end", "image", "decodes")
     if idle := [name for name in components if all(call.component != name for call in calls)]:
         raise ValueError(f"nothing calls {', '.join(idle)}")
 
 
-def _require_sources(call: Call, known: dict[str, Call]) -> None:
+def require_order(calls: tuple[Call, ...], elsewhere: Collection[str] = ()) -> None:
+    """Raise ValueError, with a sentence, for a value that no earlier call computes, or two calls.
+
+    Values `elsewhere` need no call.
+    """
+    known: dict[str, Call] = {}
+    for call in calls:
+        _require_sources(call, known, elsewhere)
+        for output in call.outputs:
+            if known.setdefault(output.value, call) is not call:
+                raise ValueError(f"the value {output.value!r} is computed by two calls")
+
+
+def require_single(call: Call) -> None:
+    """Raise ValueError, with a sentence, for a call with alternatives."""
+    for named in ([each.name for each in call.inputs], [each.value for each in call.outputs]):
+        if twice := [name for name in named if named.count(name) > 1]:
+            raise ValueError(f"the call of {call.component} has {twice[0]!r} twice")
+
+
+def _require_sources(call: Call, known: dict[str, Call], elsewhere: Collection[str]) -> None:
     lists = {"numbers": NUMBERS, "sinusoids": NUMBERS, "pixels": PIXELS}
     for source in call.sources:
-        if source.kind == "value" and (
-            source.of not in known or known[source.of].when not in ("once", call.when)
-        ):
+        maker = known.get(source.of)
+        there = source.of in elsewhere or (maker is not None and maker.when in ("once", call.when))
+        if source.kind == "value" and not there:
             raise ValueError(
                 f"{call.component} takes {source.of!r}, which no earlier call has computed by then"
             )
@@ -165,12 +177,6 @@ def _require_sources(call: Call, known: dict[str, Call]) -> None:
             raise ValueError(f"{call.component} takes latents before there are any")
         if source.kind == "tokens" and call.when != "once":
             raise ValueError(f"{call.component} takes tokens in each {call.when}; prompts are encoded once")
-
-
-def _require_single(call: Call) -> None:
-    for named in ([each.name for each in call.inputs], [each.value for each in call.outputs]):
-        if twice := [name for name in named if named.count(name) > 1]:
-            raise ValueError(f"the call of {call.component} has {twice[0]!r} twice")
 
 
 def _require_one(calls: tuple[Call, ...], when: When, kind: OutputKind, does: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from msd.families.calls import Call, OutputKind, Source, When, require_calls
+from msd.families.calls import Call, InputSource, OutputKind, When, require_family_calls
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ class Family:
 
     def __post_init__(self) -> None:
         try:
-            require_calls(self.calls, self.names)
+            require_family_calls(self.calls, self.names)
         except ValueError as problem:
             raise ValueError(f"the family {self.name}: {problem}") from problem
 
@@ -163,7 +163,7 @@ class Family:
         calls = (c for c in self.calls if c.when == when and any(o.kind in kinds for o in c.outputs))
         return [self.component(call.component) for call in calls]
 
-    def sources(self, name: str) -> tuple[Source, ...]:
+    def sources(self, name: str) -> tuple[InputSource, ...]:
         """Return all sources of the inputs of a component, alternatives among them."""
         return tuple(source for call in self.calls if call.component == name for source in call.sources)
 

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from msd.errors import BadBundle
-from msd.families.calls import Call, Input, Output, Source, value
+from msd.families.calls import Call, Input, InputSource, Output, value
 from msd.families.family import Family
 from msd.tensor_spec import TensorSpec
 
@@ -103,7 +103,7 @@ class Wiring:
     def _depends(self, call: Call, kind: str) -> bool:
         return next(self._reached(call, kind), None) is not None
 
-    def _reached(self, call: Call, kind: str) -> Iterator[Source]:
+    def _reached(self, call: Call, kind: str) -> Iterator[InputSource]:
         """Yield the sources of that kind that a call depends on, through other calls too."""
         makers = {output.value: each for each in self.calls for output in each.outputs}
         for source in call.sources:
@@ -127,16 +127,10 @@ def wire(
         if call.component in files
         for chosen in _chosen(family, call, files, settings.get(call.component, {}))
     ]
-    used = {
-        source.of
-        for call in found
-        if call.when != "once"
-        for source in call.sources
-        if source.kind == "value"
-    }
-    wiring = Wiring(tuple(found))
-    for call in reversed(wiring.calls):
-        if call.when == "once" and any(output.value in used for output in call.outputs):
+    _require_latents(family, found)
+    wiring, used = Wiring(tuple(found)), set[str]()
+    for call in reversed(found):
+        if call.when != "once" or any(output.value in used for output in call.outputs):
             used |= {source.of for source in call.sources if source.kind == "value"}
     return tuple(
         call
@@ -208,7 +202,7 @@ def _outputs(call: Call, file: Ported, settings: Mapping[str, Any]) -> Iterator[
             yield replace(output, factor=float(factor))
 
 
-def _configured(source: Source, settings: Mapping[str, Any]) -> Source:
+def _configured(source: InputSource, settings: Mapping[str, Any]) -> InputSource:
     """Return the sinusoids of a timestep as a network's settings have them."""
     if (source.kind, source.of) != ("sinusoids", "timestep"):
         return source
@@ -227,7 +221,7 @@ def _width(family: Family, given: Input, files: Mapping[str, Ported]) -> int | N
     return None if None in widths else sum(width for width in widths if width is not None)
 
 
-def _source_width(family: Family, source: Source, files: Mapping[str, Ported]) -> int | None:
+def _source_width(family: Family, source: InputSource, files: Mapping[str, Ported]) -> int | None:
     if source.kind == "pixels":
         return 1 if source.of == "mask" else 3
     if source.kind == "latent":
@@ -249,6 +243,13 @@ def _latent_channels(family: Family, files: Mapping[str, Ported]) -> int | None:
     specs = [*files[family.denoiser.name].outputs] if family.denoiser.name in files else []
     specs += files[family.decoder.name].inputs if family.decoder.name in files else ()
     return next((spec.shape[-1] for spec in specs if len(spec.shape) == 4), None)
+
+
+def _require_latents(family: Family, calls: list[Call]) -> None:
+    for call in calls:
+        takes_latents = any(source.kind == "latent" for source in call.sources)
+        if call.component == family.denoiser.name and not takes_latents:
+            raise BadBundle(f"the {family.denoiser.title} takes no latents, so that nothing can denoise")
 
 
 def _computes(call: Call, when: str, kind: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from msd.bundle import Bundle
-from msd.families.calls import Call, Input, Source
+from msd.families.calls import Call, Input, InputSource
 from msd.runtime.components import LoadedNetwork
 from msd.runtime.guidance import Guidance
 from msd.runtime.numbers import Numbers
@@ -81,7 +81,7 @@ class _Given:
         self._latent, self._step, self._values, self._pixels = latent, step, values, pixels
         self._rows, self.numbers = rows, numbers
 
-    def rows(self, source: Source, shape: Sequence[int]) -> Float:
+    def rows(self, source: InputSource, shape: Sequence[int]) -> Float:
         """Return a source's rows for an input of that shape."""
         if source.kind == "latent":
             scaled = np.float32(self._step.scale) * self._latent if source.scaled else self._latent

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from msd.families.calls import Source
+from msd.families.calls import InputSource
 from msd.runtime.timestep import embed_timestep
 
 Float = npt.NDArray[np.float32]
@@ -28,7 +28,7 @@ class Numbers:
     height: int
     width: int
 
-    def values(self, source: Source) -> Float:
+    def values(self, source: InputSource) -> Float:
         """Return the numbers of a source, float32 (count,).
 
         "sizes" are the original size, the corner of the crop and the target size, each height first, as in
@@ -42,7 +42,7 @@ class Numbers:
         }
         return np.array(known[source.of], np.float32)
 
-    def input(self, source: Source, width: int) -> Float:
+    def input(self, source: InputSource, width: int) -> Float:
         """Return a source of `width` elements: the numbers, or the sinusoids of each, one after the other."""
         values = self.values(source)
         if source.kind == "numbers":

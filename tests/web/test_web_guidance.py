@@ -11,7 +11,7 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME
-from msd.families.calls import Call, Input, Source
+from msd.families.calls import Call, Input, InputSource
 from msd.files import schema
 from msd.runtime.guidance import Guidance
 from msd.runtime.numbers import Numbers
@@ -93,10 +93,10 @@ def test_sinusoids_are_the_runtime_s() -> None:
     given = {"timestep": 37.25, "guidance": 6500.0, "height": 48, "width": 40}
     of_sizes = replace(source_of(8, True, 0.0), of="sizes")
     calls = [
-        call_of(Input("t", (Source("numbers", "timestep"),)), (1,)),
+        call_of(Input("t", (InputSource("numbers", "timestep"),)), (1,)),
         call_of(Input("t", (source_of(11, False, 1.0),)), (1, 11)),
         call_of(Input("t", (of_sizes,)), (1, 48)),
-        call_of(Input("t", (Source("numbers", "sizes"),)), (1, 6)),
+        call_of(Input("t", (InputSource("numbers", "sizes"),)), (1, 6)),
     ]
     found = evaluate(EMBED, sources, times, calls, given)
     for case, embedded in zip(cases, found["embedded"], strict=True):
@@ -112,9 +112,9 @@ def test_sinusoids_are_the_runtime_s() -> None:
     np.testing.assert_array_equal(ours[8:16], embed_timestep(40, 8, True, 0.0))
 
 
-def source_of(width: int, cosine_first: bool, shift: float) -> Source:
+def source_of(width: int, cosine_first: bool, shift: float) -> InputSource:
     rates = tuple(map(float, frequencies(width, shift)))
-    return Source("sinusoids", "timestep", False, cosine_first, shift, rates)
+    return InputSource("sinusoids", "timestep", False, cosine_first, shift, rates)
 
 
 def call_of(given: Input, shape: tuple[int, ...]) -> tuple[Any, Any]:

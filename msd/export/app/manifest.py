@@ -22,8 +22,7 @@ from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
 from msd.families import title_of
-from msd.families.calls import Call
-from msd.families.calls import Source as CallSource
+from msd.families.calls import Call, InputSource
 from msd.files import schema
 from msd.files.atomic import atomic_write
 from msd.report.delegate_run import DelegateRun
@@ -305,7 +304,7 @@ def _with_frequencies(call: Call, bundle: Bundle) -> Call:
     return replace(call, inputs=tuple(inputs))
 
 
-def _app_source(source: CallSource, shape: tuple[int, ...]) -> CallSource:
+def _app_source(source: InputSource, shape: tuple[int, ...]) -> InputSource:
     if source.kind != "sinusoids":
         return source
     width = shape[-1] // COUNTS.get(source.of, 1)
@@ -330,7 +329,13 @@ def _tokenizer_files(tokenizer: Tokenizer) -> list[ModelFile]:
     roles = {VOCABULARY: "vocabulary", MERGES: "merges"}
     contents = {name: text.encode() for name, text in tokenizer_texts(tokenizer).items()}
     return [
-        ModelFile(name, roles[name], roles[name], len(content), hashlib.sha256(content).hexdigest())
+        ModelFile(
+            name=name,
+            role=roles[name],
+            title=roles[name],
+            bytes=len(content),
+            sha256=hashlib.sha256(content).hexdigest(),
+        )
         for name, content in contents.items()
     ]
 

@@ -1,0 +1,155 @@
+"""A bundle of the wired family, and networks that compute something of all that they are given."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from msd.bundle import (
+    Configuration,
+    Conversion,
+    ConvertedFile,
+    Manifest,
+    RecipeFacts,
+    Source,
+    dump_manifest,
+    file_facts,
+    open_bundle,
+)
+from msd.families import Family
+from msd.families.wiring import wire
+from msd.runners.engine import Engine
+from msd.runtime.initial_image import InitialImage
+from msd.tensor_spec import TensorSpec
+from tests.clip_files import write_tokenizer
+from tests.stand_in import SCHEDULER
+
+Array = np.ndarray
+HEIGHT, WIDTH, CELL, CHUNKS = 8, 12, 2, 2
+ROWS, COLUMNS = HEIGHT // CELL, WIDTH // CELL
+LATENT = (1, ROWS, COLUMNS, 4)
+PIXELS = (1, HEIGHT, WIDTH, 3)
+PORTS: dict[str, tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]] = {
+    "words": ({"ids": (1, 77)}, {"hidden": (1, 77, 3)}),
+    "more_words": ({"ids": (1, 77)}, {"hidden": (1, 77, 2), "vector": (1, 5)}),
+    "eye": ({"pixels": PIXELS}, {"moments": (1, ROWS, COLUMNS, 8)}),
+    "steering": (
+        {
+            "sample": LATENT,
+            "plain": LATENT,
+            "hint": (1, ROWS, COLUMNS, 4),
+            "time": (1,),
+            "vector": (1, 5),
+        },
+        {f"out_{i}": (1, ROWS, COLUMNS, 2) for i in range(3)},
+    ),
+    "denoising": (
+        {
+            "sample": (1, ROWS, COLUMNS, 9),
+            "time": (1, 11),
+            "sizes": (1, 24),
+            "text": (1, 77 * CHUNKS, 5),
+            "twice": (1, 2 * 77 * CHUNKS, 3),
+            "added": (1, ROWS, 2 * COLUMNS, 2),
+            "more": (1, ROWS, COLUMNS, 2),
+        },
+        {"noise": LATENT},
+    ),
+    "sketch": ({"latent": LATENT}, {"rgb": PIXELS}),
+    "painting": ({"latent": LATENT}, {"rgb": PIXELS}),
+}
+SETTINGS = {"eye": {"scaling_factor": 0.3}, "denoising": {"cosine_first": False, "frequency_shift": 1.0}}
+
+
+def write_bundle(family: Family, folder: Path) -> Path:
+    """Write a bundle whose files hold no networks."""
+    folder.mkdir(parents=True)
+    files = {name: _file(folder, name) for name in PORTS}
+    components = {name: SETTINGS.get(name, {}) for name in PORTS}
+    write_tokenizer(folder / "tokenizer")
+    write_tokenizer(folder / "tokenizer_2", {"pad_token": "!"})
+    (folder / "scheduler").mkdir()
+    (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(SCHEDULER))
+    manifest = Manifest(
+        "0",
+        Source("wired", "none", {}),
+        Configuration(HEIGHT, WIDTH, 1, RecipeFacts("float32", ""), "msd", CHUNKS, components),
+        files,
+        Conversion(0.0, 0),
+        calls=wire(family, files, components),
+        family=family.name,
+    )
+    (folder / "manifest.json").write_text(dump_manifest(manifest))
+    return folder
+
+
+def _file(folder: Path, name: str) -> ConvertedFile:
+    path = folder / f"{name}.tflite"
+    path.write_bytes(name.encode() * 100)
+    facts = file_facts(path)
+    inputs, outputs = (
+        tuple(TensorSpec(n, s, "int32" if n == "ids" else "float32") for n, s in ports.items())
+        for ports in PORTS[name]
+    )
+    return ConvertedFile(path.name, facts.sha256, facts.bytes, 1, inputs, outputs)
+
+
+def photo() -> InitialImage:
+    """Return an image whose mask has edges that are not those of the latents' cells."""
+    levels = np.random.default_rng(3).integers(0, 256, PIXELS, np.uint8)
+    mask = np.zeros((1, HEIGHT, WIDTH, 1), np.float32)
+    mask[:, 1:6, 3:11] = 1
+    return InitialImage(levels / np.float32(127.5) - np.float32(1), mask, "random")
+
+
+@dataclass
+class Recorder:
+    """Runs networks of random weights, and keeps what each was given and computed, in order."""
+
+    runs: list[tuple[str, dict[str, Array], dict[str, Array]]] = field(default_factory=list)
+
+    def run(self, name: str, given: Mapping[str, Array]) -> dict[str, Array]:
+        inputs, outputs = PORTS[name]
+        assert {key: value.shape for key, value in given.items()} == inputs
+        scaled = {key: given[key].astype(np.float64) / (700 if key == "ids" else 1) for key in inputs}
+        row = np.concatenate([scaled[key].ravel() for key in inputs])
+        made = {key: _mixed(f"{name} {key}", row, shape) for key, shape in outputs.items()}
+        self.runs.append((name, {key: value.copy() for key, value in given.items()}, made))
+        return made
+
+    def patch(self, monkeypatch: Any) -> None:
+        """Let msd.runtime run these networks wherever it would load a file."""
+
+        @contextmanager
+        def load(engine: Engine, path: Path) -> Iterator[Any]:
+            yield _Network(self, path.stem)
+
+        monkeypatch.setattr(Engine, "load", load)
+
+
+@dataclass(frozen=True)
+class _Network:
+    recorder: Recorder
+    name: str
+
+    def run(self, given: Mapping[str, Array]) -> dict[str, Array]:
+        return self.recorder.run(self.name, given)
+
+
+def _mixed(name: str, row: Array, shape: tuple[int, ...]) -> Array:
+    """Return the hyperbolic tangent of a random product, float32, of that shape."""
+    random = np.random.default_rng(zlib.crc32(name.encode()))
+    matrix = random.normal(0, 1 / np.sqrt(len(row)), (int(np.prod(shape)), len(row)))
+    return np.tanh(matrix @ row).reshape(shape).astype(np.float32)
+
+
+def open_wired(folder: Path) -> Any:
+    """Return the bundle, all of it checked."""
+    return open_bundle(folder, verify=True)
