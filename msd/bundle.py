@@ -20,9 +20,8 @@ from typing import Any, Literal
 
 from msd.bounds import MOST_GUIDANCE, MOST_STEPS
 from msd.errors import BadBundle
-from msd.families import Component, Family, families, find_family
+from msd.families import FIRST, Component, Family, families, find_family
 from msd.families.calls import Call, require_order, require_single
-from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.families.wiring import Wiring, wire
 from msd.files import schema
 from msd.files.names import require_text
@@ -203,7 +202,7 @@ class Manifest:
     scheduler: dict[str, Any] = field(default_factory=dict)
     images: ImageDefaults = ImageDefaults()
     versions: dict[str, str] = field(default_factory=dict)
-    family: str = STABLE_DIFFUSION.name
+    family: str = FIRST
     format: int = FORMAT
 
 

@@ -13,6 +13,18 @@ from scripts.source_modules import Module, Modules, imports, in_folder
 COMPONENT_NAMES = {"text_encoder", "unet", "vae_decoder", "token_embedding"}
 NAMED_IN = ("msd.families", "msd.sources")
 """The modules in which component names may be literals: families define them, checkpoints spell them."""
+FAMILY_LANGUAGE = ("calls", "family", "wiring")
+"""The modules of msd/families that every family is described with."""
+OF_ONE_FAMILY = (
+    "msd.distill",
+    "msd.pytorch.modules",
+    "msd.sources.clip_skip",
+    "msd.sources.embedding",
+    "msd.sources.keras_cv",
+    "msd.sources.lora",
+    "msd.sources.single_file",
+)
+"""What knows Stable Diffusion's networks: it trains them in PyTorch, or reads files that have only them."""
 CODE = ("msd", "graph_rewrites", "scripts")
 POSITIONAL = 4
 """The most positional arguments for the constructor of a record."""
@@ -78,6 +90,26 @@ def component_literals(modules: Modules) -> list[str]:
         if in_folder(name, "msd", "graph_rewrites") and not in_folder(name, *NAMED_IN)
         for node in ast.walk(module.tree)
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in COMPONENT_NAMES
+    ]
+
+
+def family_imports(modules: Modules) -> list[str]:
+    """Return "MODULE imports FAMILY" for each module that knows a family, unless it is declared to.
+
+    `families/` finds its modules itself; what reads a checkpoint's naming, or trains one, is of one family.
+    """
+    concrete = {
+        name
+        for name, module in modules.items()
+        if in_folder(name, "msd.families") and name.rpartition(".")[2] not in FAMILY_LANGUAGE
+        if name != "msd.families"
+    }
+    return [
+        f"{name} imports {family}"
+        for name, module in modules.items()
+        if in_folder(name, "msd", "graph_rewrites")
+        if not in_folder(name, "msd.families", *OF_ONE_FAMILY)
+        for family in sorted(imports(module, modules) & concrete)
     ]
 
 

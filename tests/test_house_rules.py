@@ -17,6 +17,7 @@ from scripts.source_modules import Module, Modules, imports, in_folder, read_mod
 from scripts.structure import (
     component_literals,
     duplicate_classes,
+    family_imports,
     file_lengths,
     function_lengths,
     package_imports,
@@ -130,7 +131,8 @@ def prints(modules: Modules) -> list[str]:
 
 CHECKS: tuple[Callable[[Modules], list[str]], ...] = (
     *(cycles, package_cycles, crowded_root, imports_upwards, schema_readers, heavy_commands),
-    *(component_literals, duplicate_classes, positional_records, long_files, long_functions, prints),
+    *(component_literals, family_imports, duplicate_classes, positional_records),
+    *(long_files, long_functions, prints),
 )
 
 
@@ -158,6 +160,17 @@ BREAKS = [
     (crowded_root, {f"msd.{letter}": "" for letter in "abcdefghi"}, "msd has 9 modules of its own: msd.a, "),
     (component_literals, {"msd.a": "x = {'unet': 1}"}, "msd.a names unet"),
     (component_literals, {"msd.families": "'unet'", "msd.a": "f'{x}unet'"}, "msd.a names unet"),
+    (
+        family_imports,
+        {
+            "msd.families": "",
+            "msd.families.calls": "",
+            "msd.families.one": "",
+            "msd.distill.x": "from msd.families.one import A",
+            "msd.a": "from msd.families import calls\ndef f():\n    from msd.families.one import A",
+        },
+        "msd.a imports msd.families.one",
+    ),
     (
         duplicate_classes,
         {"msd.a": "class Box: pass", "scripts.b": "def f():\n    class Box: pass"},

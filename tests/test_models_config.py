@@ -34,9 +34,9 @@ def public(name: str) -> dict[str, Any]:
 
 def parsed(config: dict[str, Any]) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
     return (
-        TextEncoderConfig.from_diffusers(config["text_encoder"]),
-        UNetConfig.from_diffusers(config["unet"]),
-        VaeDecoderConfig.from_diffusers(config["vae"]),
+        TextEncoderConfig.from_diffusers(config["text_encoder"], "text_encoder"),
+        UNetConfig.from_diffusers(config["unet"], "unet"),
+        VaeDecoderConfig.from_diffusers(config["vae"], "vae"),
     )
 
 
@@ -47,8 +47,8 @@ def test_public_configurations_are_what_diffusers_understands(path: Path) -> Non
     with torch.device("meta"):
         unet, vae = UNet2DConditionModel(**config["unet"]), AutoencoderKL(**config["vae"])
     # With every default spelt out, as save_pretrained writes it.
-    assert UNetConfig.from_diffusers(dict(unet.config)) == parsed(config)[1]
-    assert VaeDecoderConfig.from_diffusers(dict(vae.config)) == parsed(config)[2]
+    assert UNetConfig.from_diffusers(dict(unet.config), "unet") == parsed(config)[1]
+    assert VaeDecoderConfig.from_diffusers(dict(vae.config), "vae") == parsed(config)[2]
 
 
 def test_stable_diffusion_2_1() -> None:
@@ -103,7 +103,7 @@ def test_only_the_unet_takes_several_chunks() -> None:
 def refuse(component: str, message: str, **changes: Any) -> None:
     config = {**public("sd21")[component], **changes}
     with pytest.raises(BadCheckpoint, match=re.escape(message)):
-        PARSERS[component](config)
+        PARSERS[component](config, component)
 
 
 @pytest.mark.parametrize("key", UNET_ONLY)
@@ -166,7 +166,7 @@ def test_refusals(component: str, changes: dict[str, Any], message: str) -> None
 
 def test_unknown_keys_that_are_switched_off_are_ignored() -> None:
     config = {**public("sd21")["unet"], "novelty": None, "other": False, "_private": 7}
-    assert UNetConfig.from_diffusers(config) == parsed(public("sd21"))[1]
+    assert UNetConfig.from_diffusers(config, "unet") == parsed(public("sd21"))[1]
 
 
 ANYTHING = st.recursive(
@@ -182,7 +182,7 @@ def test_any_value_is_understood_or_refused(data: st.DataObject) -> None:
     config = public("sd21")[component]
     key = data.draw(st.sampled_from(sorted({*config, "sample_size", "time_cond_proj_dim", "novelty"})))
     try:
-        PARSERS[component]({**config, key: data.draw(ANYTHING)})
+        PARSERS[component]({**config, key: data.draw(ANYTHING)}, component)
     except MsdError as error:
         said = str(error)
     else:

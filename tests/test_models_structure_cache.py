@@ -137,9 +137,9 @@ def test_a_conversion_from_the_cache_imports_no_tensorflow(tmp_path: Path) -> No
 
 
 CONFIGS = {
-    "text_encoder": TextEncoderConfig.from_diffusers(checkpoints.TINY["text_encoder"]),
-    "unet": UNetConfig.from_diffusers(checkpoints.TINY["unet"]),
-    "vae_decoder": VaeDecoderConfig.from_diffusers(checkpoints.TINY["vae"]),
+    "text_encoder": TextEncoderConfig.from_diffusers(checkpoints.TINY["text_encoder"], "text_encoder"),
+    "unet": UNetConfig.from_diffusers(checkpoints.TINY["unet"], "unet"),
+    "vae_decoder": VaeDecoderConfig.from_diffusers(checkpoints.TINY["vae"], "vae"),
 }
 
 

@@ -150,7 +150,7 @@ PUBLIC = {
 def test_the_public_configuration_is_diffusers_default() -> None:
     written = dict(AutoencoderTiny().config)
     for read in (TinyEncoderConfig.from_diffusers, TinyDecoderConfig.from_diffusers):
-        assert read(PUBLIC) == read(written) == read({})
+        assert read(PUBLIC, "vae") == read(written, "vae") == read({}, "vae")
 
 
 @pytest.mark.parametrize(
@@ -173,4 +173,4 @@ def test_the_public_configuration_is_diffusers_default() -> None:
 def test_other_configurations_are_refused_by_key(change: dict[str, Any], said: str) -> None:
     half = TinyEncoderConfig if "num_encoder_blocks" in change else TinyDecoderConfig
     with pytest.raises(BadCheckpoint, match=re.escape(f"vae/config.json says {said}")):
-        half.from_diffusers({**PUBLIC, **change})
+        half.from_diffusers({**PUBLIC, **change}, "vae")

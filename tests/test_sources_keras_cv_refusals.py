@@ -39,10 +39,10 @@ SMALL = checkpoints.vary(SMALL, text_encoder={"num_attention_heads": 1}, unet={"
 def orders(config: checkpoints.Config) -> dict[str, list[Slot]]:
     """Return the places of all weights of each component."""
     read = {
-        "text_encoder": TextEncoderConfig.from_diffusers(config["text_encoder"]),
-        "unet": UNetConfig.from_diffusers(config["unet"]),
-        "vae_encoder": VaeEncoderConfig.from_diffusers(config["vae"]),
-        "vae_decoder": VaeDecoderConfig.from_diffusers(config["vae"]),
+        "text_encoder": TextEncoderConfig.from_diffusers(config["text_encoder"], "text_encoder"),
+        "unet": UNetConfig.from_diffusers(config["unet"], "unet"),
+        "vae_encoder": VaeEncoderConfig.from_diffusers(config["vae"], "vae"),
+        "vae_decoder": VaeDecoderConfig.from_diffusers(config["vae"], "vae"),
     }
     return {name: list(order(read[name])) for name, order in ORDERS.items()}
 

@@ -70,10 +70,10 @@ ENCODER = ("encoder.", "quant_conv.")
 
 def configurations(config: Config) -> dict[str, Any]:
     return {
-        "text_encoder": TextEncoderConfig.from_diffusers(config["text_encoder"]),
-        "vae_encoder": VaeEncoderConfig.from_diffusers(config["vae"]),
-        "unet": UNetConfig.from_diffusers(config["unet"]),
-        "vae_decoder": VaeDecoderConfig.from_diffusers(config["vae"]),
+        "text_encoder": TextEncoderConfig.from_diffusers(config["text_encoder"], "text_encoder"),
+        "vae_encoder": VaeEncoderConfig.from_diffusers(config["vae"], "vae"),
+        "unet": UNetConfig.from_diffusers(config["unet"], "unet"),
+        "vae_decoder": VaeDecoderConfig.from_diffusers(config["vae"], "vae"),
     }
 
 

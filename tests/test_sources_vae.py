@@ -62,7 +62,7 @@ def equal(checkpoint: Checkpoint, component: str, wanted: dict[str, torch.Tensor
 def test_a_tiny_autoencoder_is_a_folder_or_a_file(name: str, folder: Path, checkpoint: Checkpoint) -> None:
     replaced = replace_vae(checkpoint, [folder / name])
     settings = json.loads((folder / "taesd" / "config.json").read_text())
-    assert replaced.configs[DECODER] == TinyDecoderConfig.from_diffusers(settings)
+    assert replaced.configs[DECODER] == TinyDecoderConfig.from_diffusers(settings, "vae")
     assert equal(replaced, DECODER, load_file(folder / "taesd" / "diffusion_pytorch_model.safetensors"))
     assert replaced.weights["unet"] is checkpoint.weights["unet"]
 

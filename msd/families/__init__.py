@@ -11,7 +11,11 @@ from collections.abc import Iterable
 
 from msd.families.family import Architecture, Component, Family, Part
 
+FIRST = "stable-diffusion"
+"""The family of bundles whose manifest names none."""
+
 __all__ = [
+    "FIRST",
     "Architecture",
     "Component",
     "Family",

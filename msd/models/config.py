@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.bounds import MOST_IDS
-from msd.families.stable_diffusion import TEXT_ENCODER, UNET
 from msd.models import settings
 from msd.models.networks import Size
 from msd.models.trace import InputSpecs
@@ -38,9 +37,9 @@ class TextEncoderConfig:
         return (f"encoder.layers.{self.layers - 1}",)
 
     @staticmethod
-    def from_diffusers(config: Settings) -> TextEncoderConfig:
-        """Return the configuration of text_encoder/config.json; raises BadCheckpoint for unsupported ones."""
-        read = settings.Reader(TEXT_ENCODER.part.folder, config)
+    def from_diffusers(config: Settings, folder: str) -> TextEncoderConfig:
+        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
+        read = settings.Reader(folder, config)
         read.refuse_other(TEXT_ENCODER_ONLY)
         width, heads = read.count("hidden_size", 512), read.count("num_attention_heads", 8, most=256)
         read.require_multiple("hidden_size", width, "num_attention_heads", heads)
@@ -111,9 +110,9 @@ class UNetConfig:
         return tuple(modules)
 
     @staticmethod
-    def from_diffusers(config: Settings) -> UNetConfig:
-        """Return the configuration of unet/config.json; raises BadCheckpoint for unsupported ones."""
-        read = settings.Reader(UNET.part.folder, config)
+    def from_diffusers(config: Settings, folder: str) -> UNetConfig:
+        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
+        read = settings.Reader(folder, config)
         read.refuse_other(UNET_ONLY)
         read.refuse_unknown({*UNET_ONLY, *UNET_READ, *UNET_UNUSED})
         channels = read.counts("block_out_channels", (320, 640, 1280, 1280))

@@ -1,8 +1,9 @@
 """The networks of a family for one image size: a builder of each, and the inputs to trace it with.
 
-An architecture's `config` is a class with `from_diffusers(config.json)`, which returns an instance, and
-`inputs(size)`, which returns the shape and dtype of each input by name. Its `network` is a function of such
-an instance and a `Size` that returns the Keras model.
+An architecture's `config` is a class with `from_diffusers(config.json, folder)`, which returns an instance
+and names the folder in messages, and `inputs(size)`, which returns the shape and dtype of each input by name.
+Its `network` is a function of such an instance, a `Size` and the component's name that returns the Keras
+model.
 """
 
 from __future__ import annotations
@@ -125,7 +126,9 @@ def read_config(component: Component, parsed: Mapping[str, Any]) -> Any:
 
     Raises BadCheckpoint for a network that we cannot build.
     """
-    return resolve(component.architecture(parsed.get("_class_name")).config).from_diffusers(parsed)
+    return resolve(component.architecture(parsed.get("_class_name")).config).from_diffusers(
+        parsed, component.part.folder
+    )
 
 
 def networks(family: Family, configs: Configs, size: Size) -> dict[str, Network]:
@@ -138,11 +141,13 @@ def _network(component: Component, config: Any, size: Size) -> Network:
     others = component.alternatives.values()
     alternatives = (other.network for other in others if isinstance(config, resolve(other.config)))
     place = next(alternatives, component.network)
-    return Network(partial(_build, place, config, size), config.inputs(size), f"{place} of {config}")
+    return Network(
+        partial(_build, place, config, size, component.name), config.inputs(size), f"{place} of {config}"
+    )
 
 
-def _build(place: str, config: Any, size: Size) -> Any:
-    return resolve(place)(config, size)
+def _build(place: str, config: Any, size: Size, name: str) -> Any:
+    return resolve(place)(config, size, name)
 
 
 def size_of(

@@ -8,7 +8,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from msd.families.stable_diffusion import TEXT_ENCODER
 from msd.models.blocks import Tensor, attend, dense, layer_norm
 from msd.models.config import TextEncoderConfig
 from msd.models.networks import Size
@@ -17,7 +16,7 @@ MASKED = -1e4
 """Added to the scores of later tokens: its exponential is zero in float32, and float16 can represent it."""
 
 
-def text_encoder(config: TextEncoderConfig, size: Size) -> keras.Model:
+def text_encoder(config: TextEncoderConfig, size: Size, name: str) -> keras.Model:
     """Return the model: `tokens` int32 (batch, length) → `context` float32 (batch, length, width)."""
     tokens = keras.Input(batch_shape=(size.batch, config.length), dtype="int32", name="tokens")
     x = keras.layers.Embedding(config.vocabulary, config.width, name="embeddings.token_embedding")(tokens)
@@ -26,7 +25,7 @@ def text_encoder(config: TextEncoderConfig, size: Size) -> keras.Model:
     for i in range(config.layers):
         x = _layer(config, x, mask, f"encoder.layers.{i}")
     x = layer_norm(x, config.epsilon, "final_layer_norm")
-    return keras.Model(tokens, {"context": x}, name=TEXT_ENCODER.name)
+    return keras.Model(tokens, {"context": x}, name=name)
 
 
 class PositionEmbedding(keras.layers.Layer):  # type: ignore[misc]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from msd.families.stable_diffusion import VAE_DECODER, VAE_ENCODER
 from msd.models.blocks import Tensor, conv
 from msd.models.networks import Size
 from msd.models.tiny_config import TinyDecoderConfig, TinyEncoderConfig
@@ -18,7 +17,7 @@ LIMIT = 3.0
 """The latents that the decoder can tell apart lie between -3 and 3."""
 
 
-def tiny_decoder(config: TinyDecoderConfig, size: Size) -> keras.Model:
+def tiny_decoder(config: TinyDecoderConfig, size: Size, name: str) -> keras.Model:
     """Return the model for latents of `size`, scaled as the scheduler returns them.
 
     `latent` (batch, rows, columns, latent_channels) → `image` (batch, s·rows, s·columns, out_channels)
@@ -37,10 +36,10 @@ def tiny_decoder(config: TinyDecoderConfig, size: Size) -> keras.Model:
             x = layers.upsample(x, config.upsampling)
             x = layers.conv(x, config.width, bias=False)
     image = 2.0 * layers.conv(x, config.out_channels) - 1.0
-    return keras.Model(latent, {"image": image}, name=VAE_DECODER.name)
+    return keras.Model(latent, {"image": image}, name=name)
 
 
-def tiny_encoder(config: TinyEncoderConfig, size: Size) -> keras.Model:
+def tiny_encoder(config: TinyEncoderConfig, size: Size, name: str) -> keras.Model:
     """Return the model for images of `size`.
 
     `image` (batch, s·rows, s·columns, in_channels) in [-1, 1] → `latent` (batch, rows, columns,
@@ -55,7 +54,7 @@ def tiny_encoder(config: TinyEncoderConfig, size: Size) -> keras.Model:
         for _ in range(blocks):
             x = layers.block(x)
     latent = layers.conv(x, config.latent_channels)
-    return keras.Model(image, {"latent": latent}, name=VAE_ENCODER.name)
+    return keras.Model(image, {"latent": latent}, name=name)
 
 
 class _Layers:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from msd.families.stable_diffusion import VAE_DECODER
 from msd.models import settings
 from msd.models.config import Settings
 from msd.models.networks import Size
@@ -40,9 +39,9 @@ class TinyEncoderConfig:
         return (f"encoder.layers.{len(self.blocks) + sum(self.blocks)}",)
 
     @staticmethod
-    def from_diffusers(config: Settings) -> TinyEncoderConfig:
-        """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
-        read = _reader(config)
+    def from_diffusers(config: Settings, folder: str) -> TinyEncoderConfig:
+        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
+        read = _reader(config, folder)
         width, blocks = _levels(read, "encoder", (1, 3, 3, 3))
         return TinyEncoderConfig(
             in_channels=read.count("in_channels", 3),
@@ -81,9 +80,9 @@ class TinyDecoderConfig:
         return (f"decoder.layers.{2 * len(self.blocks) + sum(self.blocks)}",)
 
     @staticmethod
-    def from_diffusers(config: Settings) -> TinyDecoderConfig:
-        """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
-        read = _reader(config)
+    def from_diffusers(config: Settings, folder: str) -> TinyDecoderConfig:
+        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
+        read = _reader(config, folder)
         width, blocks = _levels(read, "decoder", (3, 3, 3, 1))
         return TinyDecoderConfig(
             latent_channels=read.count("latent_channels", 4),
@@ -95,8 +94,8 @@ class TinyDecoderConfig:
         )
 
 
-def _reader(config: Settings) -> settings.Reader:
-    read = settings.Reader(VAE_DECODER.part.folder, config)
+def _reader(config: Settings, folder: str) -> settings.Reader:
+    read = settings.Reader(folder, config)
     read.refuse_other(TINY_ONLY)
     read.refuse_unknown({*TINY_ONLY, *TINY_READ, *TINY_UNUSED})
     return read

@@ -6,7 +6,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from msd.families.stable_diffusion import UNET
 from msd.models.blocks import (
     Tensor,
     attend,
@@ -26,7 +25,7 @@ TRANSFORMER_EPSILON = 1e-6
 BLOCK_EPSILON = 1e-5
 
 
-def unet(config: UNetConfig, size: Size) -> keras.Model:
+def unet(config: UNetConfig, size: Size, name: str) -> keras.Model:
     """Return the model for latents and contexts of `size`.
 
     `latent` (batch, rows, columns, in_channels), `timestep` (batch,) and `context` (batch, length,
@@ -47,7 +46,7 @@ def unet(config: UNetConfig, size: Size) -> keras.Model:
     x = _up(config, x, skips, time, context)
     x = ops.silu(group_norm(x, config.groups, config.epsilon, "conv_norm_out"))
     noise = conv(x, config.out_channels, "conv_out")
-    return keras.Model({t.name: t for t in inputs}, {"noise": noise}, name=UNET.name)
+    return keras.Model({t.name: t for t in inputs}, {"noise": noise}, name=name)
 
 
 def _time(config: UNetConfig, timestep: Tensor, guidance: Tensor | None) -> Tensor:

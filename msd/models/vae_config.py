@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from msd.families.stable_diffusion import VAE_DECODER
 from msd.models import settings
 from msd.models.config import Settings
 from msd.models.networks import Size
@@ -43,9 +42,9 @@ class VaeEncoderConfig:
         return tuple(f"encoder.down_blocks.{i}.resnets.{self.resnets - 1}" for i in range(len(self.channels)))
 
     @staticmethod
-    def from_diffusers(config: Settings) -> VaeEncoderConfig:
-        """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
-        read = _reader(config)
+    def from_diffusers(config: Settings, folder: str) -> VaeEncoderConfig:
+        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
+        read = _reader(config, folder)
         return VaeEncoderConfig(
             in_channels=read.count("in_channels", 3),
             channels=_channels(read, "down_block_types", "DownEncoderBlock2D"),
@@ -81,9 +80,9 @@ class VaeDecoderConfig:
         return tuple(f"decoder.up_blocks.{i}.resnets.{self.resnets}" for i in range(len(self.channels)))
 
     @staticmethod
-    def from_diffusers(config: Settings) -> VaeDecoderConfig:
-        """Return the configuration of vae/config.json; raises BadCheckpoint for unsupported ones."""
-        read = _reader(config)
+    def from_diffusers(config: Settings, folder: str) -> VaeDecoderConfig:
+        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
+        read = _reader(config, folder)
         return VaeDecoderConfig(
             out_channels=read.count("out_channels", 3),
             channels=_channels(read, "up_block_types", "UpDecoderBlock2D"),
@@ -92,9 +91,9 @@ class VaeDecoderConfig:
         )
 
 
-def _reader(config: Settings) -> settings.Reader:
+def _reader(config: Settings, folder: str) -> settings.Reader:
     """Return a reader of vae/config.json, in which every key is known and has a value that we can build."""
-    read = settings.Reader(VAE_DECODER.part.folder, config)
+    read = settings.Reader(folder, config)
     read.refuse_other(VAE_ONLY)
     read.refuse_unknown({*VAE_ONLY, *VAE_READ, *VAE_UNUSED})
     return read
@@ -122,7 +121,7 @@ def _channels(read: settings.Reader, key: str, block: str) -> tuple[int, ...]:
 
 
 VAE_ONLY: dict[str, tuple[Any, ...]] = {
-    "_class_name": ("AutoencoderKL", *VAE_DECODER.alternatives),
+    "_class_name": ("AutoencoderKL", "AutoencoderTiny"),
     "act_fn": ("silu", "swish"),
     "latents_mean": (None,),
     "latents_std": (None,),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from msd.families.stable_diffusion import VAE_DECODER
 from msd.models.blocks import conv, group_norm, middle, resnet, upsample
 from msd.models.networks import Size
 from msd.models.vae_config import VaeDecoderConfig
@@ -13,7 +12,7 @@ from msd.models.vae_config import VaeDecoderConfig
 EPSILON = 1e-6
 
 
-def vae_decoder(config: VaeDecoderConfig, size: Size) -> keras.Model:
+def vae_decoder(config: VaeDecoderConfig, size: Size, name: str) -> keras.Model:
     """Return the model for latents of `size`, scaled as the scheduler returns them.
 
     `latent` (batch, rows, columns, latent_channels) → `image` (batch, s·rows, s·columns, out_channels)
@@ -34,4 +33,4 @@ def vae_decoder(config: VaeDecoderConfig, size: Size) -> keras.Model:
             x = upsample(x, f"{name}.upsamplers.0")
     x = ops.silu(group_norm(x, config.groups, EPSILON, "decoder.conv_norm_out"))
     image = conv(x, config.out_channels, "decoder.conv_out")
-    return keras.Model(latent, {"image": image}, name=VAE_DECODER.name)
+    return keras.Model(latent, {"image": image}, name=name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import keras
 from keras import ops
 
-from msd.families.stable_diffusion import VAE_ENCODER
 from msd.models.blocks import Tensor, conv, group_norm, middle, resnet
 from msd.models.networks import Size
 from msd.models.vae_config import VaeEncoderConfig
@@ -15,7 +14,7 @@ LEAST, MOST = -30.0, 20.0
 """The bounds of a log-variance in diffusers' DiagonalGaussianDistribution (autoencoders/vae.py)."""
 
 
-def vae_encoder(config: VaeEncoderConfig, size: Size) -> keras.Model:
+def vae_encoder(config: VaeEncoderConfig, size: Size, name: str) -> keras.Model:
     """Return the model for images of `size.pixels`.
 
     `image` (batch, height, width, in_channels) in [-1, 1] → `moments` (batch, rows, columns,
@@ -36,7 +35,7 @@ def vae_encoder(config: VaeEncoderConfig, size: Size) -> keras.Model:
     x = conv(x, 2 * config.latent_channels, "encoder.conv_out")
     if config.quant_conv:
         x = conv(x, 2 * config.latent_channels, "quant_conv", kernel=1)
-    return keras.Model(image, {"moments": bounded(x)}, name=VAE_ENCODER.name)
+    return keras.Model(image, {"moments": bounded(x)}, name=name)
 
 
 def bounded(moments: Tensor) -> Tensor:

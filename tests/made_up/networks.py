@@ -26,7 +26,7 @@ class WordsConfig:
         return {"tokens": ((size.batch, self.length), "int32")}
 
     @staticmethod
-    def from_diffusers(config: Mapping[str, Any]) -> WordsConfig:
+    def from_diffusers(config: Mapping[str, Any], folder: str) -> WordsConfig:
         return WordsConfig(**config)
 
 
@@ -45,7 +45,7 @@ class PicturesConfig:
         return {"latent": ((size.batch, size.rows, size.columns, self.channels), "float32")}
 
     @staticmethod
-    def from_diffusers(config: Mapping[str, Any]) -> PicturesConfig:
+    def from_diffusers(config: Mapping[str, Any], folder: str) -> PicturesConfig:
         return PicturesConfig(**config)
 
 
@@ -58,7 +58,7 @@ class EncodedPicturesConfig(PicturesConfig):
         return {"image": ((size.batch, height, width, 3), "float32")}
 
     @staticmethod
-    def from_diffusers(config: Mapping[str, Any]) -> EncodedPicturesConfig:
+    def from_diffusers(config: Mapping[str, Any], folder: str) -> EncodedPicturesConfig:
         return EncodedPicturesConfig(**config)
 
 
@@ -80,7 +80,7 @@ class ControlConfig:
         }
 
     @staticmethod
-    def from_diffusers(config: Mapping[str, Any]) -> ControlConfig:
+    def from_diffusers(config: Mapping[str, Any], folder: str) -> ControlConfig:
         return ControlConfig(**config)
 
 
@@ -113,7 +113,7 @@ class TransformerConfig:
         }
 
     @staticmethod
-    def from_diffusers(config: Mapping[str, Any]) -> TransformerConfig:
+    def from_diffusers(config: Mapping[str, Any], folder: str) -> TransformerConfig:
         return TransformerConfig(**config)
 
 
@@ -125,37 +125,39 @@ def _given(config: Any, size: Size) -> dict[str, Any]:
     }
 
 
-def words(config: WordsConfig, size: Size) -> keras.Model:
+def words(config: WordsConfig, size: Size, name: str) -> keras.Model:
     given = _given(config, size)
-    name = "embeddings.token_embedding"
-    x = keras.layers.Embedding(config.vocabulary, config.width, name=name)(given["tokens"])
+    table = "embeddings.token_embedding"
+    x = keras.layers.Embedding(config.vocabulary, config.width, name=table)(given["tokens"])
     x = x + dense(ops.silu(layer_norm(x, 1e-5, "norm")), config.width, "layers.0.linear")
-    return keras.Model(given, {"context": x})
+    return keras.Model(given, {"context": x}, name=name)
 
 
-def image_encoder(config: EncodedPicturesConfig, size: Size) -> keras.Model:
+def image_encoder(config: EncodedPicturesConfig, size: Size, name: str) -> keras.Model:
     given = _given(config, size)
     x = conv(given["image"], config.width, "encoder.conv_in")
     x = keras.layers.AveragePooling2D(config.scale)(ops.silu(x))
-    return keras.Model(given, {"image_latent": conv(x, config.channels, "encoder.conv_out")})
+    return keras.Model(given, {"image_latent": conv(x, config.channels, "encoder.conv_out")}, name=name)
 
 
-def control(config: ControlConfig, size: Size) -> keras.Model:
+def control(config: ControlConfig, size: Size, name: str) -> keras.Model:
     given = _given(config, size)
     hint = keras.layers.AveragePooling2D(size.scale)(conv(given["hint"], config.width, "hint.conv"))
     time = dense(ops.reshape(given["timestep"], (-1, 1)) / 1000, config.width, "time.linear")
     x = conv(given["latent"], config.width, "conv_in") + hint + ops.reshape(time, (-1, 1, 1, config.width))
     return keras.Model(
-        given, {name: conv(ops.silu(x), config.channels, f"blocks.{name}") for name in RESIDUALS}
+        given,
+        {part: conv(ops.silu(x), config.channels, f"blocks.{part}") for part in RESIDUALS},
+        name=name,
     )
 
 
-def transformer(config: TransformerConfig, size: Size) -> keras.Model:
+def transformer(config: TransformerConfig, size: Size, name: str) -> keras.Model:
     given = _given(config, size)
     cells = size.rows * size.columns
     steered = given["latent"]
-    for i, name in enumerate(RESIDUALS, 1):
-        steered = steered + given[name] * (0.01 * i)
+    for i, part in enumerate(RESIDUALS, 1):
+        steered = steered + given[part] * (0.01 * i)
     x = conv(ops.concatenate([steered, given["image_latent"]], -1), config.width, "conv_in")
     time = dense(ops.reshape(given["timestep"], (-1, 1)) / 1000, config.width, "time_embedding.linear")
     x = ops.reshape(x + ops.reshape(time, (-1, 1, 1, config.width)), (size.batch, cells, config.width))
@@ -167,11 +169,11 @@ def transformer(config: TransformerConfig, size: Size) -> keras.Model:
     hidden = dense(layer_norm(x, 1e-5, "blocks.1.norm"), 4 * config.width, "blocks.1.ff.in")
     x = x + dense(ops.gelu(hidden, approximate=False), config.width, "blocks.1.ff.out")
     x = ops.reshape(x, (size.batch, size.rows, size.columns, config.width))
-    return keras.Model(given, {"noise": conv(x, config.channels, "conv_out")})
+    return keras.Model(given, {"noise": conv(x, config.channels, "conv_out")}, name=name)
 
 
-def image_decoder(config: PicturesConfig, size: Size) -> keras.Model:
+def image_decoder(config: PicturesConfig, size: Size, name: str) -> keras.Model:
     given = _given(config, size)
     x = ops.silu(conv(given["latent"], config.width, "decoder.conv_in"))
     x = keras.layers.UpSampling2D(config.scale, interpolation="nearest")(x)
-    return keras.Model(given, {"image": conv(x, 3, "decoder.conv_out")})
+    return keras.Model(given, {"image": conv(x, 3, "decoder.conv_out")}, name=name)

@@ -19,7 +19,7 @@ from numpy.lib.stride_tricks import as_strided
 
 from msd.ir.weights import Array, Weights
 from msd.sources.pickled.archive import Archive, ArchiveEntry, open_archive
-from msd.sources.pickled.machine import BadPickle, Call, Global, Persistent, describe
+from msd.sources.pickled.machine import BadPickle, Global, Persistent, PickledCall, describe
 from msd.sources.stored import Contents, as_float32
 
 DTYPES: dict[str, np.dtype[Any]] = {
@@ -96,22 +96,28 @@ def _items(value: Any) -> dict[Any, Any]:
     """Return the items of a dictionary, ordered or not."""
     if isinstance(value, dict):
         return value
-    if isinstance(value, Call) and value.function.name == "collections OrderedDict" and not value.arguments:
+    if (
+        isinstance(value, PickledCall)
+        and value.function.name == "collections OrderedDict"
+        and not value.arguments
+    ):
         return value.items
     raise BadPickle("its top level or its state_dict is not a dictionary of tensors")
 
 
 def _is_tensor(name: Any, value: Any) -> bool:
     return (
-        isinstance(name, str) and isinstance(value, Call) and value.function.name.startswith("torch._utils ")
+        isinstance(name, str)
+        and isinstance(value, PickledCall)
+        and value.function.name.startswith("torch._utils ")
     )
 
 
-def _tensor(name: str, value: Call) -> _PickledTensor:
+def _tensor(name: str, value: PickledCall) -> _PickledTensor:
     """Return the description of the tensor that a call would create; refuse one that exceeds its storage."""
     if value.function.name == "torch._utils _rebuild_parameter":
         match value.arguments:
-            case (Call() as inner, *_) if inner.function.name == "torch._utils _rebuild_tensor_v2":
+            case (PickledCall() as inner, *_) if inner.function.name == "torch._utils _rebuild_tensor_v2":
                 return _tensor(name, inner)
         raise BadPickle(f"{name} is a parameter without a tensor")
     match value.arguments:

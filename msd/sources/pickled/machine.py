@@ -1,7 +1,7 @@
 """Parses a pickle into a description, with a machine for its opcodes that never calls or imports anything.
 
-A global becomes its name, and a call becomes a `Call` that records the function and its arguments. Only names
-in `KNOWN` are allowed. The opcodes are those of the module pickletools; the machine refuses those that
+A global becomes its name, and a call becomes a `PickledCall` that records the function and its arguments. Only
+names in `KNOWN` are allowed. The opcodes are those of the module pickletools; the machine refuses those that
 torch.save never writes.
 """
 
@@ -78,7 +78,7 @@ class Persistent:
 
 
 @dataclass(eq=False)
-class Call:
+class PickledCall:
     """A call of `function` with `arguments`, which is never executed."""
 
     function: Global
@@ -88,7 +88,7 @@ class Call:
 
 
 def describe(pickle: bytes) -> Any:
-    """Return a pickle's description, made of `Call`, `Global`, `Persistent` and Python's plain values.
+    """Return a pickle's description, made of `PickledCall`, `Global`, `Persistent` and Python's plain values.
 
     Raises BadPickle for a global that is not known, an opcode that is not supported, or a damaged pickle.
     """
@@ -174,8 +174,8 @@ class _Machine:
 
     def put(self, pairs: list[Any]) -> None:
         """Add `pairs`, alternating keys and values, to the dictionary on the stack."""
-        into = self.top((dict, Call))
-        items = into.items if isinstance(into, Call) else into
+        into = self.top((dict, PickledCall))
+        items = into.items if isinstance(into, PickledCall) else into
         if len(pairs) % 2:
             raise BadPickle("it has a key without a value")
         for key, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -209,12 +209,12 @@ class _Machine:
         arguments, function = self.pop(), self.pop()
         if not isinstance(function, Global) or not isinstance(arguments, tuple):
             raise BadPickle("it calls a value that is not a function, or without a tuple of arguments")
-        self.stack.append(Call(function, arguments))
+        self.stack.append(PickledCall(function, arguments))
 
     def build(self, _: Any) -> None:
         """Drop an object's state: no object of interest has one."""
         self.pop()
-        self.top(Call)
+        self.top(PickledCall)
 
 
 def _known(name: str) -> Global:
