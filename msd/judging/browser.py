@@ -44,6 +44,7 @@ class BrowserDistance:
 class BrowserNetwork:
     """One network: the SHA-256 of its .tflite file, its operations, and what became of them.
 
+    `title` is its role in people's words.
     `open_ms` is the time from stored bytes to compiled programs, `first_ms` that of the first run, `runs_ms`
     those of further runs. `gpu_bytes` are those of all buffers; they and `dispatches` are None where the
     runtime does not tell. `failure` says why it did not run; then the others are None or empty.
@@ -62,6 +63,7 @@ class BrowserNetwork:
     gpu_bytes: int | None
     failure: str | None
     log: tuple[str, ...]
+    title: str = ""
 
     @property
     def finite(self) -> bool:

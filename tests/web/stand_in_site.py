@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msd.export.web.server import HEADERS
+from msd.families import title_of
 from tests.web.browser import PATIENCE
 from tests.web.node import SITE
 from tests.web.server import served
@@ -50,6 +51,7 @@ def network(role: str, psnr: float | None = None, **facts: Any) -> dict[str, Any
     """Return what a network did on a GPU, as msd/verdict.js of the page says it."""
     return {
         "role": role,
+        "title": title_of(role),
         "sha256": "0" * 64,
         "operations": 2020,
         "delegated": 2020,

@@ -68,9 +68,9 @@ const CALLS = {
 
   async generate({ inspection }, { prompt, seed, steps, previewEvery }, tell) {
     const { width, height } = inspection.model;
-    await tell({ stage: 'loading', network: 'text_encoder' });
+    await tell({ stage: 'loading', network: 'text encoder' });
     await tell({ stage: 'encoding' });
-    await tell({ stage: 'loading', network: 'unet' });
+    await tell({ stage: 'loading', network: 'U-Net' });
     for (let step = 0; step <= steps; step++) {
       const canvas = drawn(prompt, seed, width / 8, height / 8, 1 - step / steps);
       const rgba = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
@@ -80,14 +80,14 @@ const CALLS = {
           : undefined;
       await tell({ stage: 'denoising', step, steps, seconds: SECONDS, preview });
     }
-    await tell({ stage: 'loading', network: 'vae_decoder' });
+    await tell({ stage: 'loading', network: 'VAE decoder' });
     await tell({ stage: 'decoding' });
     const png = await drawn(prompt, seed, width, height, 0).convertToBlob();
     return { png, width, height, metadata: { prompt, seed: `${seed}` } };
   },
 
   async verdict({ verdict }, _, tell) {
-    for (const { role } of verdict.networks) await tell({ stage: 'measuring', network: role });
+    for (const { title } of verdict.networks) await tell({ stage: 'measuring', network: title });
     return verdict;
   },
 

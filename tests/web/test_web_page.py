@@ -113,13 +113,13 @@ def test_a_negative_prompt_needs_a_second_pass(
 @pytest.mark.parametrize(
     ("hold", "text", "value", "preview"),
     [
-        ("loading text_encoder", "Compiling the text encoder", None, False),
-        ("loading unet", "Compiling the U-Net", None, False),
+        ("loading text encoder", "Compiling the text encoder", None, False),
+        ("loading U-Net", "Compiling the U-Net", None, False),
         ("encoding", "Reading the prompt", None, False),
         ("denoising 0", "Step 1 of 20", 0, False),
         ("denoising 7", "Step 7 of 20, 1.2 s each, 16 s left", 0.35, True),
         ("denoising 20", "Step 20 of 20, 1.2 s each", 1, True),
-        ("loading vae_decoder", "Compiling the decoder", None, True),
+        ("loading VAE decoder", "Compiling the VAE decoder", None, True),
         ("decoding", "Decoding", None, True),
     ],
 )
@@ -343,7 +343,7 @@ def test_the_verdict_shows_each_network_and_is_saved_whole(browser: Browser, sit
 def test_a_verdict_is_cancelled_and_its_errors_are_told_where_it_is(
     browser: Browser, site: StandInSite
 ) -> None:
-    site.change(hold="measuring unet")
+    site.change(hold="measuring U-Net")
     with visit(browser, site) as visited:
         page = visited.page
         page.wait_for_selector(READY)

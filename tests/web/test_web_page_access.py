@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 TOTAL = {"total": 1_280_000_000}
-IMAGE = {"inpaints": False, "strengths": STRENGTHS}
+IMAGE = {"required": False, "inpaints": False, "strengths": STRENGTHS}
 SCREENS = {"phone": {"width": 360, "height": 740}, "desk": {"width": 1280, "height": 800}}
 FIRST_PAINT_BYTES = 100_000
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 WIDTH, HEIGHT = 96, 64
-BEGINS = {"width": WIDTH, "height": HEIGHT, "image": {"inpaints": False, "strengths": STRENGTHS}}
+IMAGE = {"required": False, "inpaints": False, "strengths": STRENGTHS}
+BEGINS = {"width": WIDTH, "height": HEIGHT, "image": IMAGE}
 
 
 @pytest.fixture
@@ -142,7 +143,9 @@ def test_what_a_pointer_marks_is_the_mask(browser: Browser, site: StandInSite, p
 def test_a_model_that_repaints_needs_an_image_and_marks_made_with_keys(
     browser: Browser, site: StandInSite, photo: Path
 ) -> None:
-    site.change_inspection(model={**BEGINS, "image": {"inpaints": True, "strengths": STRENGTHS}})
+    site.change_inspection(
+        model={**BEGINS, "image": {"required": True, "inpaints": True, "strengths": STRENGTHS}}
+    )
     with visit(browser, site) as visited:
         page = visited.page
         page.wait_for_selector(READY)

@@ -1,6 +1,6 @@
 """Parses a pickle into a description, with a machine for its opcodes that never calls or imports anything.
 
-A global becomes its name, and a call becomes a `PickledCall` that records the function and its arguments. Only
+A global becomes its name, and a call a `PickledCall` that records the function and its arguments. Only
 names in `KNOWN` are allowed. The opcodes are those of the module pickletools; the machine refuses those that
 torch.save never writes.
 """
