@@ -50,6 +50,7 @@ from msd.runtime.noise import noise, posterior_noise
 from msd.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.runtime.prompt import TokenizedPrompt, tokenize
 from msd.runtime.prompt_syntax import PromptSyntax
+from msd.runtime.remarks import request_remarks
 from msd.runtime.request import Request
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.start import Start, start_from
@@ -211,6 +212,13 @@ class Pipeline:
         chunks = self.bundle.manifest.configuration.prompt_chunks
         return [tokenize(self.tokenizer, text, request.prompt_syntax, chunks) for text in texts]
 
+    def remarks(self, request: Request) -> tuple[str, ...]:
+        """Return what is not used of a request or of the pipeline's conditions, a sentence each."""
+        places = {file.runs_on for file in self.bundle.manifest.components.values()}
+        guidance = self.guidance(request.guidance)
+        own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
+        return *own, *self.engine.unused(places)
+
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
         return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
 
@@ -326,6 +334,7 @@ class Pipeline:
         return require_finite(image, f"the image of the {title_of(decoder.name)}")
 
     def _metadata(self, request: Request) -> dict[str, Any]:
+        remarks = self.remarks(request)
         return {
             **request.metadata(),
             "guidance_mode": self.guidance(request.guidance).mode,
@@ -333,6 +342,7 @@ class Pipeline:
             "model": self.bundle.model_hash,
             "backend": self.engine.backend.spelling,
             "software": f"msd {msd.__version__}",
+            **({"remarks": list(remarks)} if remarks else {}),
         }
 
 
