@@ -52,6 +52,38 @@ def test_words_that_are_cut_are_named(bundle_folder: Path, tmp_path: Path) -> No
     assert "warning" not in result.stderr
 
 
+def test_what_is_not_used_is_said_once_and_kept_with_the_image(bundle_folder: Path, tmp_path: Path) -> None:
+    """On stderr, in --json and in the file."""
+    options = ("--steps", "1", "--images", "2", "--precision", "fp16", "--json", "-o", tmp_path / "a.png")
+    result = run(bundle_folder, "--prompt", "the <lora:x:1>", *options)
+    assert result.exit_code == 0, result.output
+    said = ["read as text: <lora:x:1>; msd-convert --lora merges a LoRA into the weights"]
+    said += ["the backend cpu does not use precision fp16"]
+    warnings = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == [f"warning: {each}" for each in said]
+    assert [json.loads(line)["remarks"] for line in result.stdout.splitlines()] == [said, said]
+    with Image.open(tmp_path / "a-1.png") as image:
+        assert image.info["remarks"] == "\n".join(said)
+    plain = run(bundle_folder, "--prompt", "the", "--steps", "1", "--json", "-o", tmp_path / "b.png")
+    assert "remarks" not in json.loads(plain.stdout)
+
+
+@pytest.mark.parametrize(("suffix", "kind"), [(".jpg", "JPEG"), (".webp", "WEBP")])
+def test_the_suffix_decides_the_format(suffix: str, kind: str, bundle_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / f"a{suffix}"
+    assert run(bundle_folder, "--prompt", "the fox", "--steps", "1", "-o", path).exit_code == 0
+    with Image.open(path) as image:
+        assert (image.format, image.size) == (kind, (48, 32))
+        assert json.loads(image.getexif()[0x010E])["prompt"] == "the fox"
+
+
+@pytest.mark.parametrize("name", ["a.gif", "a", "{seed}"])
+def test_a_suffix_of_no_image_is_wrong_usage(name: str, bundle_folder: Path, tmp_path: Path) -> None:
+    result = run(bundle_folder, "--prompt", "a", "-o", tmp_path / name)
+    assert result.exit_code == 2
+    assert "images are written as .png, .jpg, .jpeg, .webp" in result.stderr
+
+
 def test_an_unknown_scheduler_is_refused(bundle_folder: Path, tmp_path: Path) -> None:
     result = run(bundle_folder, "--prompt", "a", "--scheduler", "heun", "-o", tmp_path / "a.png")
     assert result.exit_code == 2

@@ -11,7 +11,7 @@ import pytest
 
 from msd import tflite
 from msd.ir import Build, Graph, Model, Quant, Tensor
-from msd.ir.float_weights import dequantize_weights
+from msd.ir.float_weights import dequantize_weights, reads_integer_weights
 from msd.ir.weights import Weights
 from msd.runners.interpreter import Interpreter
 from tests import edited_models, tiny_models
@@ -33,6 +33,14 @@ def convolve(x: np.ndarray[Any, Any], kernel: np.ndarray[Any, Any]) -> np.ndarra
     padded = np.pad(x, ((0, 0), (high, high), (wide, wide), (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(padded, kernel.shape[1:3], axis=(1, 2))
     return np.einsum("nyxcij,oijc->nyxo", windows, kernel)
+
+
+def test_which_files_compute_with_integer_weights(tmp_path: Path) -> None:
+    found = {
+        name: reads_integer_weights(tflite.read(tiny_models.save(name, tmp_path)))
+        for name in ("conv_int8", "dense_int8", "conv_float16", "dense_float32", "tokens")
+    }
+    assert [name for name, reads in found.items() if reads] == ["conv_int8", "dense_int8"]
 
 
 def test_a_convolution(tmp_path: Path) -> None:

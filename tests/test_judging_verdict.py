@@ -49,6 +49,14 @@ def verdict(**changes: Any) -> Verdict:
     return replace(good, **changes)
 
 
+@pytest.mark.parametrize("integers", [False, True])
+def test_int8_is_noted_only_of_files_with_integer_weights(integers: bool) -> None:
+    found = verdict(delegated=4, partitions=2, integer_weights=integers)
+    assert found.notes[0] == "the results are computed by GPU and CPU together"
+    assert any("int8" in note for note in found.notes) is integers
+    assert not verdict(integer_weights=True).notes
+
+
 def test_psnr_by_hand() -> None:
     found = distance("y", np.float32([3.0, -8.0]), np.float32([3.5, -8.0]))
     assert found.psnr == pytest.approx(20 * math.log10(8 / math.sqrt(0.125)), abs=1e-9)

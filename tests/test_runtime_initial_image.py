@@ -136,6 +136,66 @@ def test_the_mask_is_the_one_that_diffusers_makes(tmp_path: Path) -> None:
     assert image.description.endswith("; mask m.png")
 
 
+def layers(folder: Path) -> tuple[Path, Path]:
+    """A photo, and white strokes on a transparent layer: two columns, one half transparent and one nearly."""
+    path = write(colours(HEIGHT, WIDTH), folder / "a.png")
+    layer = np.full((HEIGHT, WIDTH, 4), 255, np.uint8)
+    layer[..., 3] = 0
+    layer[:, 5:9, 3] = 255
+    layer[:, 20:23, 3] = 130
+    layer[:, 30:33, 3] = 120
+    return path, write(layer, folder / "layer.png")
+
+
+def test_what_is_transparent_in_a_mask_is_kept(tmp_path: Path) -> None:
+    path, layer = layers(tmp_path)
+    image = open_initial_image(path, HEIGHT, WIDTH, mask=layer)
+    assert image.mask is not None
+    marked = image.mask[0, :, :, 0]
+    assert np.flatnonzero(marked.all(0)).tolist() == [5, 6, 7, 8, 20, 21, 22]
+    assert marked.sum() == 7 * HEIGHT
+    assert image.description.endswith("; mask layer.png, transparent pixels not repainted")
+
+
+@pytest.mark.parametrize("mode", ["LA", "P", "RGBA"])
+def test_masks_of_every_mode_with_transparency_are_alike(mode: str, tmp_path: Path) -> None:
+    path = write(colours(HEIGHT, WIDTH), tmp_path / "a.png")
+    marked = np.zeros((HEIGHT, WIDTH), np.uint8)
+    marked[3:9, 10:30] = 255
+    white = Image.new("LA", (WIDTH, HEIGHT), (255, 255))
+    white.putalpha(Image.fromarray(marked))
+    mask = tmp_path / "m.png"
+    if mode == "P":  # the colour of palette entry 1 is white, and it is transparent
+        layer = Image.fromarray((marked == 0).astype(np.uint8)).convert("P")
+        layer.putpalette([255, 255, 255] * 2)
+        layer.save(mask, transparency=1)
+    else:
+        white.convert(mode).save(mask)
+    found = open_initial_image(path, HEIGHT, WIDTH, mask=mask).mask
+    assert found is not None
+    np.testing.assert_array_equal(found[0, :, :, 0], marked / 255)
+
+
+def test_an_opaque_layer_is_described_like_one_without_alpha(tmp_path: Path) -> None:
+    pixels = np.dstack([colours(HEIGHT, WIDTH), np.full((HEIGHT, WIDTH), 255, np.uint8)])
+    path = write(pixels, tmp_path / "a.png")
+    image = open_initial_image(path, HEIGHT, WIDTH, mask=path)
+    assert image.description == f"a.png: {WIDTH}×{HEIGHT} pixels; mask a.png"
+    pixels[3, 4, 3] = 254
+    image = open_initial_image(write(pixels, path), HEIGHT, WIDTH)
+    assert image.description == f"a.png: {WIDTH}×{HEIGHT} pixels, transparent pixels laid over white"
+
+
+def test_the_first_of_several_frames_is_read_and_said(tmp_path: Path) -> None:
+    first, second = (Image.new("RGB", (WIDTH, HEIGHT), colour) for colour in ("red", "blue"))
+    for name in ("a.gif", "a.webp", "a.tiff"):
+        path = tmp_path / name
+        first.save(path, save_all=True, append_images=[second], lossless=True)
+        image = open_initial_image(path, HEIGHT, WIDTH)
+        assert image.description == f"{name}: {WIDTH}×{HEIGHT} pixels, the first of 2 frames"
+        np.testing.assert_array_equal(image.pixels, np.broadcast_to([1.0, -1, -1], image.pixels.shape))
+
+
 def test_files_that_are_no_images_are_refused(tmp_path: Path) -> None:
     good = write(colours(30, 30), tmp_path / "good.png")
     text = tmp_path / "a.txt"
@@ -203,5 +263,8 @@ def test_masks_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadImage, match=r"m.png has 31×30 pixels and .*a.png has 30×30 pixels"):
         open_initial_image(path, HEIGHT, WIDTH, mask=other)
     black = write(np.zeros((30, 30), np.uint8), tmp_path / "black.png")
-    with pytest.raises(BadImage, match="no white pixel"):
+    with pytest.raises(BadImage, match="no opaque white pixel"):
         open_initial_image(path, HEIGHT, WIDTH, mask=black)
+    hidden = write(np.full((30, 30, 4), (255, 255, 255, 0), np.uint8), tmp_path / "hidden.png")
+    with pytest.raises(BadImage, match="no opaque white pixel"):
+        open_initial_image(path, HEIGHT, WIDTH, mask=hidden)

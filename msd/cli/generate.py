@@ -17,6 +17,7 @@ from msd.cli.generate_options import pipeline_options, request_options
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import say, say_json
 from msd.cli.progress import step_progress
+from msd.errors import BadConfig
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
@@ -29,12 +30,28 @@ if TYPE_CHECKING:
     from msd.runtime.timeline import TimelineRecorder
 
 
+def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
+    """Refuse a name whose suffix is that of no image."""
+    from msd.runtime.image_file import format_of
+
+    try:
+        format_of(value)
+    except BadConfig as problem:
+        raise click.BadParameter(str(problem)) from problem
+    return value
+
+
 @click.command(cls=Command)
 @click.argument("out", type=FOLDER)
 @request_options
 @pipeline_options
 @click.option(
-    "-o", "--output", type=FILE, required=True, help="The PNG file to write; {seed} stands for the seed."
+    "-o",
+    "--output",
+    type=FILE,
+    callback=_image_file,
+    required=True,
+    help="The .png, .jpg or .webp file to write; {seed} stands for the seed.",
 )
 @click.option(
     "--timeline",
@@ -105,8 +122,8 @@ def _generate(
     pipeline: Pipeline, requests: Sequence[Request], on_preview: OnPreview | None
 ) -> list[GeneratedImage]:
     """Return the images; say first what of the requests is not used, and what is done to the image."""
-    _warn_about_unused(pipeline, requests[0])
-    _warn_about_cut(pipeline, requests[0])
+    for remark in dict.fromkeys(remark for request in requests for remark in pipeline.remarks(request)):
+        say(f"warning: {remark}", err=True)
     _say_what_is_read(requests[0])
     with step_progress() as on_step:
         return pipeline.generate_all(requests, on_step, on_preview=on_preview)
@@ -150,24 +167,9 @@ def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force
     return write
 
 
-def _warn_about_unused(pipeline: Pipeline, request: Request) -> None:
-    guidance = pipeline.guidance(request.guidance)
-    if request.negative_prompt and guidance.rows == 1:
-        is_embedded = guidance.mode == "embedding"
-        reason = "this U-Net has its guidance built in" if is_embedded else "guidance of 1 or less needs none"
-        say(f"warning: the negative prompt is not used: {reason}", err=True)
-
-
 def _say_what_is_read(request: Request) -> None:
     if request.image:
         say(request.image.description, err=True)
-
-
-def _warn_about_cut(pipeline: Pipeline, request: Request) -> None:
-    for prompt in pipeline.prompts(request):
-        if prompt.cut:
-            room = len(prompt.tokens) * pipeline.tokenizer.room
-            say(f"warning: a prompt has room for {room} tokens, and this was cut: {prompt.cut}", err=True)
 
 
 def _print_image(path: Path, image: GeneratedImage, seconds: float, as_json: bool) -> None:

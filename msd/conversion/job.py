@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from msd.bundle import ImageDefaults
+from msd.conversion.runnable import require_runnable
 from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
 from msd.errors import BadCheckpoint, BadConfig
@@ -16,7 +17,6 @@ from msd.families.wiring import is_guided
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
 from msd.pruning.settings import parse_pruning
 from msd.runtime.scheduler import make_scheduler, require_valid
-from msd.sources.added_tokens import read_tokenizer
 from msd.sources.checkpoint import Checkpoint
 from msd.sources.clip_skip import skip_layers
 from msd.sources.embedding import add
@@ -154,6 +154,7 @@ def open_job(path: Path, settings: Settings) -> Job:
         )
     if settings.steps is not None:
         make_scheduler(checkpoint.scheduler).table(settings.steps)
+    require_runnable(checkpoint, components, job.images.steps)
     if settings.calibration is None:
         return job
     return replace(job, settings=replace(settings, calibration=settings.calibration.completed(job.images)))
@@ -178,7 +179,6 @@ def _require_usable(checkpoint: Checkpoint) -> None:
     if checkpoint.networks == "msd":
         for name, tensors in checkpoint.weights.items():
             require_depth(name, checkpoint.configs[name], tensors, checkpoint.name)
-    read_tokenizer(checkpoint.tokenizer)
     try:
         require_valid(checkpoint.scheduler)
     except BadConfig as error:

@@ -28,6 +28,17 @@ def dequantize_weights(model: Model) -> int:
     return sum(map(_dequantize, model.graphs))
 
 
+def reads_integer_weights(model: Model) -> bool:
+    """Return whether an operator computes float32 results from constants that are stored as integers."""
+    return any(
+        tensor is not None and _is_small(tensor) and tensor.dtype in SCALED
+        for graph in model.graphs
+        for op in graph.ops
+        if op.kind not in EXACT and all(t.dtype == "FLOAT32" for t in op.outputs)
+        for tensor in op.inputs
+    )
+
+
 def _dequantize(graph: Graph) -> int:
     new, floats = Build(), dict[Tensor, Tensor]()
 

@@ -11,6 +11,7 @@ from msd import tflite
 from msd.errors import MsdError
 from msd.ir import Model
 from msd.ir.executed_graphs import executed_graphs
+from msd.ir.float_weights import reads_integer_weights
 from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.judging.rejection import rejections
@@ -166,6 +167,7 @@ def _verdict(
         run_seconds=gpu.run_seconds,
         seconds=seconds,
         log=_tail(gpu.text),
+        integer_weights=reads_integer_weights(model),
     )
 
 

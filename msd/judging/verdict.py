@@ -67,7 +67,8 @@ class Verdict:
     replacement. `requested` is the requested precision, `precision` that of the arithmetic. `failure` is the
     reason why the file did not compile or run, and `crashed` says whether that was a crash, a time-out or a
     lack of memory. `problems` are the errors in the native log. `reference_failure` is the reason why there
-    are no results of the CPU. Seconds are wall time.
+    are no results of the CPU. `integer_weights` says that operations with float results read integer weights.
+    Seconds are wall time.
     """
 
     file: Path
@@ -90,6 +91,7 @@ class Verdict:
     run_seconds: float | None
     seconds: float
     log: tuple[str, ...]
+    integer_weights: bool = False
 
     @property
     def fully_delegated(self) -> bool:
@@ -168,6 +170,7 @@ class Verdict:
     def _notes(self) -> Iterator[str]:
         if self.distances and not self.fully_delegated:
             yield "the results are computed by GPU and CPU together"
+        if self.distances and not self.fully_delegated and self.integer_weights:
             yield "operations with int8 weights round their inputs on the CPU: expect about 50 dB from these"
         for output in self.distances:
             if output.identical and self.confirmed:

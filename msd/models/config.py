@@ -113,6 +113,8 @@ class UNetConfig:
     def from_diffusers(config: Settings, folder: str) -> UNetConfig:
         """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
         read = settings.Reader(folder, config)
+        if config.get("mid_block_type", "") is None:
+            read.wrong("mid_block_type", None, f"a U-Net {NO_MIDDLE} is not supported")
         read.refuse_other(UNET_ONLY)
         read.refuse_unknown({*UNET_ONLY, *UNET_READ, *UNET_UNUSED})
         channels = read.counts("block_out_channels", (320, 640, 1280, 1280))
@@ -158,6 +160,8 @@ TEXT_ENCODER_ONLY: dict[str, tuple[Any, ...]] = {
 ATTENTION_DOWN, ATTENTION_UP = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
 DOWN_BLOCKS = (ATTENTION_DOWN, ATTENTION_DOWN, ATTENTION_DOWN, "DownBlock2D")
 UP_BLOCKS = ("UpBlock2D", ATTENTION_UP, ATTENTION_UP, ATTENTION_UP)
+
+NO_MIDDLE = "without a middle block, as BK-SDM-Tiny's and tiny-sd's,"
 
 UNET_ONLY: dict[str, tuple[Any, ...]] = {
     "_class_name": ("UNet2DConditionModel",),

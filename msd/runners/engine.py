@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Event
 
 from msd.bundle import RunsOn
 from msd.errors import BadConfig
-from msd.runners.backend import Backend
+from msd.runners.backend import Backend, Condition
 from msd.runners.runner import Conditions, Precision, Runner
 
 
@@ -31,6 +32,20 @@ class Engine:
     def precision(self) -> Precision:
         """The precision of the GPU's arithmetic; fp32 on a backend without a choice of precision."""
         return self.backend.applicable(self.conditions).precision
+
+    def unused(self, places: Iterable[RunsOn]) -> tuple[str, ...]:
+        """Return, as a sentence, the conditions that are not the defaults and that no file at `places` has.
+
+        Empty where all are used.
+        """
+        known = frozenset[Condition]().union(*(self.backend.on(place).takes for place in places))
+        given = {
+            "threads": self.conditions.threads and f"threads {self.conditions.threads}",
+            "float_weights": "" if self.conditions.float_weights else "dynamic-range arithmetic",
+            "precision": "" if self.conditions.precision == "fp32" else "precision fp16",
+        }
+        unused = [words for name, words in given.items() if words and name not in known]
+        return (f"the backend {self.backend.spelling} does not use {' and '.join(unused)}",) if unused else ()
 
     def load(self, path: Path) -> Runner:
         """Load a file and return its runner.

@@ -1,11 +1,11 @@
-"""A generated image and its metadata, and the PNG file that holds both."""
+"""A generated image and its metadata, and the file that holds both."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from msd.errors import OutputExists
 from msd.files.atomic import atomic_write
 from msd.files.targets import require_writable
+from msd.runtime.image_file import format_of, write_image
 
 Float = npt.NDArray[np.float32]
 
@@ -27,6 +28,10 @@ class GeneratedImage:
     pixels: npt.NDArray[np.uint8]
     latents: Float
     metadata: Mapping[str, Any]
+
+    def save(self, path: str | Path, force: bool = False) -> None:
+        """Write the image and its metadata to a .png, .jpg or .webp file (`save_image`)."""
+        save_image(self, Path(path), force)
 
 
 def image_paths(path: Path, seeds: Sequence[int]) -> list[Path]:
@@ -53,26 +58,20 @@ def image_of(pixels: npt.NDArray[np.uint8]) -> Float:
 
 
 def save_image(image: GeneratedImage, path: Path, force: bool = False) -> None:
-    """Write a PNG atomically, with each item of the metadata as a text chunk.
+    """Write an image atomically, as a PNG, a JPEG or a WebP by the suffix, with its metadata in the file.
 
-    Raises OutputExists unless `force`, and OutputUnwritable.
+    Raises BadConfig for another suffix, OutputExists unless `force`, and OutputUnwritable.
     """
+    from PIL import Image
+
     check_output(path, force)
     with atomic_write(path, force) as partial, partial.open("xb") as stream:
-        _write_png(image, stream)
+        write_image(Image.fromarray(image.pixels), format_of(path), image.metadata, stream)
 
 
 def check_output(path: Path, force: bool) -> None:
-    """Raise OutputExists or OutputUnwritable where `save_image` would, before the image is generated."""
+    """Raise BadConfig, OutputExists or OutputUnwritable where `save_image` would, before it is generated."""
+    format_of(path)
     require_writable(path, force=True)
     if path.exists() and not force:
         raise OutputExists(f"{path} exists; choose another name or give --force")
-
-
-def _write_png(image: GeneratedImage, stream: BinaryIO) -> None:
-    from PIL import Image, PngImagePlugin
-
-    chunks = PngImagePlugin.PngInfo()
-    for key, value in image.metadata.items():
-        chunks.add_itxt(key, str(value).encode("utf-8", "backslashreplace").decode("utf-8"))
-    Image.fromarray(image.pixels).save(stream, "PNG", pnginfo=chunks)

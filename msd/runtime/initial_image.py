@@ -63,30 +63,62 @@ def open_initial_image(
     """Read an image file, and a mask for it, fitted to `height` by `width` pixels; raises BadImage.
 
     The image is turned as its EXIF orientation says; transparent pixels are laid over white. The mask has
-    the image's size, counts by its brightness, and is fitted in the same way.
+    the image's size, counts by its brightness, and is fitted in the same way; what is transparent in it is
+    not marked, whatever its colour: it is laid over black.
     """
     image = _read(path)
-    box = _box(image.size, (width, height), fit)
-    pixels = image_of(np.asarray(_resize(_rgb(image, path), box, (width, height))))
-    area = None if mask is None else _mask(mask, path, image.size, box, (width, height))
-    description = _description(path, image.size, box, (width, height))
-    return InitialImage(pixels, area, f"{description}; mask {mask.name}" if mask else description)
+    size, target = image.pixels.size, (width, height)
+    box = _box(size, target, fit)
+    pixels = image_of(np.asarray(_resize(_rgb(image.pixels, path, "white"), box, target)))
+    description = _description(image, path, box, target)
+    if mask is None:
+        return InitialImage(pixels, None, description)
+    layer = _read(mask)
+    area = _mask(layer.pixels, mask, path, size, box, target)
+    return InitialImage(pixels, area, f"{description}; mask {mask.name}{_remarks(layer, 'not repainted')}")
 
 
 def _mask(
-    path: Path, of: Path, size: tuple[int, int], box: tuple[int, int, int, int], target: tuple[int, int]
+    image: Image,
+    path: Path,
+    of: Path,
+    size: tuple[int, int],
+    box: tuple[int, int, int, int],
+    target: tuple[int, int],
 ) -> Float:
-    image = _read(path)
     if image.size != size:
         raise BadImage(f"{path} has {_pixels(image.size)} and {of} has {_pixels(size)}; they should be equal")
-    grey = _resize(_rgb(image, path).convert("L"), box, target)
+    grey = _resize(_rgb(image, path, "black").convert("L"), box, target)
     mask = (np.asarray(grey, np.float32) / 255 >= 0.5).astype(np.float32)
     if not mask.any():
-        raise BadImage(f"{path} has no white pixel where the image is used; white says what to repaint")
+        raise BadImage(
+            f"{path} has no opaque white pixel where the image is used; white says what to repaint"
+        )
     return mask[None, ..., None]
 
 
-def _read(path: Path) -> Image:
+@dataclass(frozen=True, eq=False)
+class _Frame:
+    """The first frame of an image file, upright, and how many frames the file has."""
+
+    pixels: Image
+    frames: int
+
+    @property
+    def is_transparent(self) -> bool:
+        """Whether any pixel is not opaque."""
+        if not self.pixels.has_transparency_data:
+            return False
+        return bool((np.asarray(self.pixels.convert("RGBA").getchannel("A")) < 255).any())
+
+
+def _remarks(frame: _Frame, transparent: str) -> str:
+    """Return what is said of a file's frames and its transparent pixels, which are `transparent`."""
+    frames = f", the first of {frame.frames} frames" if frame.frames > 1 else ""
+    return f"{frames}, transparent pixels {transparent}" if frame.is_transparent else frames
+
+
+def _read(path: Path) -> _Frame:
     """Return the first frame of an image file, upright."""
     from PIL import Image, ImageOps, UnidentifiedImageError
 
@@ -96,8 +128,10 @@ def _read(path: Path) -> Image:
             if image.width * image.height > MOST_PIXELS:
                 raise BadImage(f"{path} has {_pixels(image.size)}, and at most {MOST_PIXELS} in all are read")
             _require_few_scans(path, image)
+            frames = getattr(image, "n_frames", 1)
+            image.seek(0)
             image.load()
-            return ImageOps.exif_transpose(image)
+            return _Frame(ImageOps.exif_transpose(image), frames)
     except UnidentifiedImageError as error:
         raise BadImage(f"{path} is no image that can be read; {', '.join(FORMATS)} can") from error
     except Image.DecompressionBombError as error:
@@ -117,8 +151,8 @@ def _require_few_scans(path: Path, image: Image) -> None:
             raise BadImage(f"{path} has {scans} scans, and at most {MOST_SCANS} of a JPEG are read")
 
 
-def _rgb(image: Image, path: Path) -> Image:
-    """Return an image of 8 bits per channel in RGB; transparent pixels are laid over white."""
+def _rgb(image: Image, path: Path, ground: str) -> Image:
+    """Return an image of 8 bits per channel in RGB; transparent pixels are laid over the colour `ground`."""
     from PIL import Image
 
     if image.mode in UNSUPPORTED:
@@ -128,7 +162,7 @@ def _rgb(image: Image, path: Path) -> Image:
         image = Image.fromarray(np.clip(np.round(grey), 0, 255).astype(np.uint8))
     if image.has_transparency_data:
         layer = image.convert("RGBA")
-        image = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
+        image = Image.alpha_composite(Image.new("RGBA", layer.size, ground), layer)
     return image.convert("RGB")
 
 
@@ -149,13 +183,12 @@ def _resize(image: Image, box: tuple[int, int, int, int], target: tuple[int, int
     return image.crop(box).resize(target, Image.Resampling.LANCZOS)
 
 
-def _description(
-    path: Path, size: tuple[int, int], box: tuple[int, int, int, int], target: tuple[int, int]
-) -> str:
-    part = box[2] - box[0], box[3] - box[1]
+def _description(frame: _Frame, path: Path, box: tuple[int, int, int, int], target: tuple[int, int]) -> str:
+    size, part = frame.pixels.size, (box[2] - box[0], box[3] - box[1])
+    remarks = _remarks(frame, "laid over white")
     cropped = "" if part == size else f", cropped to {_pixels(part)}"
     resized = "" if part == target else f", resized to {_pixels(target)}"
-    return f"{path.name}: {_pixels(size)}{cropped}{resized}"
+    return f"{path.name}: {_pixels(size)}{remarks}{cropped}{resized}"
 
 
 def _pixels(size: tuple[int, int]) -> str:

@@ -51,6 +51,7 @@ from msd.runtime.noise import noise
 from msd.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.runtime.prompt import TokenizedPrompt, tokenize
 from msd.runtime.prompt_syntax import PromptSyntax
+from msd.runtime.remarks import request_remarks
 from msd.runtime.request import Request
 from msd.runtime.scheduler import bundle_scheduler, name_of_kind
 from msd.runtime.start import Start, start_from
@@ -228,6 +229,13 @@ class Pipeline:
             for text in texts
         ]
 
+    def remarks(self, request: Request) -> tuple[str, ...]:
+        """Return what is not used of a request or of the pipeline's conditions, a sentence each."""
+        places = {file.runs_on for file in self.bundle.manifest.components.values()}
+        guidance = self.guidance(request.guidance)
+        own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
+        return *own, *self.engine.unused(places)
+
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
         return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
 
@@ -345,6 +353,7 @@ class Pipeline:
         written = request.metadata()
         if strength_of(self.bundle, request) is None:
             written.pop("strength", None)
+        remarks = self.remarks(request)
         return {
             **written,
             "guidance_mode": self.guidance(request.guidance).mode,
@@ -352,6 +361,7 @@ class Pipeline:
             "model": self.bundle.model_hash,
             "backend": self.engine.backend.spelling,
             "software": f"msd {msd.__version__}",
+            **({"remarks": list(remarks)} if remarks else {}),
         }
 
 

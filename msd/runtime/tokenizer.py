@@ -77,6 +77,15 @@ class Tokenizer:
                 ids += late_ids[part] if late_special else self._words_of(part)
         return ids
 
+    def words(self, text: str) -> Iterator[str]:
+        """Yield the words of `text`, normalised, without special tokens."""
+        (raw, _), (late, _) = self._special_ids
+        plain = (piece for piece, special in _cut(text, raw) if not special)
+        for piece in plain:
+            for part, special in _cut(normalize(piece), late):
+                if not special:
+                    yield from words(part)
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the normalised text of `ids`, as far as they are whole characters."""
         contents, letters = self._contents, _bytes_by_letter()

@@ -29,7 +29,8 @@ def read_tokenizer(files: Files) -> Tokenizer:
         try:
             return open_tokenizer(folder)
         except BadBundle as error:
-            raise BadCheckpoint(f"the checkpoint's tokenizer is not one that we can use: {error}") from error
+            what = str(error).replace(str(folder), "tokenizer")
+            raise BadCheckpoint(f"the checkpoint's tokenizer is not one that we can use: {what}") from error
 
 
 def size_of(tokenizer: Tokenizer) -> int:

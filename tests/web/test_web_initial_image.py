@@ -129,7 +129,7 @@ def test_any_size_fits_any_other(
 
 @pytest.mark.parametrize("fit", ["crop", "stretch"])
 def test_a_mask_is_fitted_as_the_runtime_s(fit: str, tmp_path: Path) -> None:
-    """It counts by its brightness, where it is transparent by that of white."""
+    """It counts by its brightness; what is transparent in it is not repainted."""
     cases: list[Case] = [
         (colours(*size, seed=i), colours(*size, seed=i + 50, alpha=i % 2 == 1), 24, 40, fit)
         for i, size in enumerate([(24, 40), (72, 120), (90, 50), (313, 217), (20, 19)])
@@ -158,7 +158,8 @@ def test_masks_that_do_not_fit_are_refused() -> None:
     asked = [
         [photo(image, "a.png"), photo(mask, "m.png"), 32, 32, "crop"] for mask in (unlike, black, beside)
     ]
-    nothing = "bad-request: the mask has no white pixel where the image is used; white says what to repaint"
+    nothing = "bad-request: the mask has no opaque white pixel where the image is used; "
+    nothing += "white says what to repaint"
     assert evaluate(FIT, *asked) == [
         "bad-request: the mask has 30×50 pixels and the image has 50×30 pixels; they should be equal",
         nothing,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from msd.ir.weights import Weights
+from msd.models.config import NO_MIDDLE
 from msd.sources.compvis.part import NetworkTensors
 
 RESNET = {
@@ -80,6 +81,8 @@ class BlockLayout:
 def unet_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
     """Return the settings in diffusers' config.json, except the size; `second`: Stable Diffusion 2.x."""
     layout = BlockLayout.of(part)
+    if not part.has("middle_block"):
+        raise part.wrong(f"has a U-Net {NO_MIDDLE} which is not supported")
     channels = [part.shape(f"{level[0]}.0.out_layers.3.weight", 4)[0] for level in layout.down]
     down = [layout.attention(level) for level in layout.down]
     up = [layout.attention(level) for level in layout.up]

@@ -37,12 +37,15 @@ import { resize } from './lanczos.js';
 /** The brightness from which a mask repaints. */
 const HALF = 128;
 
+/** The levels of what lies under transparent pixels. */
+const [BLACK, WHITE] = [0, 255];
+
 /**
  * Returns an image and a mask for it, fitted to `height` by `width` pixels as `msd generate --image` does.
  *
- * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way.
- * Resampling is Lanczos. Throws 'bad-request' for a mask of another size than the image's, or without a white
- * pixel.
+ * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way; what
+ * is transparent in it is not repainted, whatever its colour. Resampling is Lanczos. Throws 'bad-request' for a
+ * mask of another size than the image's, or without an opaque white pixel.
  *
  * @param {Photo} photo
  * @param {number} height
@@ -52,10 +55,10 @@ const HALF = 128;
  */
 export function initialImage(photo, height, width, { mask = null, fit = 'crop' } = {}) {
   const box = fit === 'crop' ? centre(photo, height, width) : { left: 0, top: 0, ...photo };
-  const { data } = resize(cropped(opaque(photo), box), width, height);
+  const { data } = resize(cropped(opaque(photo, WHITE), box), width, height);
   const pixels = Float32Array.from(data, (level) => Math.fround(level / 127.5) - 1);
   const area = mask && maskOf(mask, photo, box, height, width);
-  const said = mask ? `; mask ${named(mask)}` : '';
+  const said = mask ? `; mask ${named(mask)}${transparent(mask, 'not repainted')}` : '';
   return { pixels, mask: area, width, height, description: description(photo, box, height, width) + said };
 }
 
@@ -94,27 +97,28 @@ function maskOf(mask, photo, box, height, width) {
       `the mask has ${size(mask)} and the image has ${size(photo)}; they should be equal`,
     );
   }
-  const { data } = resize(cropped(grey(opaque(mask)), box), width, height);
+  const { data } = resize(cropped(grey(opaque(mask, BLACK)), box), width, height);
   const area = Float32Array.from(data, (level) => (level >= HALF ? 1 : 0));
   if (area.includes(1)) return area;
   throw new MsdError(
     'bad-request',
-    'the mask has no white pixel where the image is used; white says what to repaint',
+    'the mask has no opaque white pixel where the image is used; white says what to repaint',
   );
 }
 
 /**
- * Returns RGB, what is transparent over white, with the integers of Pillow's `alpha_composite`.
+ * Returns RGB, what is transparent over a grey of one level, with the integers of Pillow's `alpha_composite`.
  *
  * @param {Photo} photo
+ * @param {number} ground
  * @returns {Raster}
  */
-function opaque({ rgba, width, height }) {
+function opaque({ rgba, width, height }, ground) {
   const data = new Uint8ClampedArray(3 * width * height);
   for (let i = 0; i < data.length; i++) {
     const pixel = 4 * Math.floor(i / 3);
     const alpha = rgba[pixel + 3];
-    const sum = (rgba[pixel + (i % 3)] * alpha + 255 * (255 - alpha)) * 128 + 0x4000;
+    const sum = (rgba[pixel + (i % 3)] * alpha + ground * (255 - alpha)) * 128 + 0x4000;
     data[i] = (((sum >> 8) + sum) >> 8) >> 7;
   }
   return { data, width, height, channels: 3 };
@@ -181,9 +185,21 @@ function cropped({ data, width: from, channels }, { left, top, width, height }) 
  */
 function description(photo, box, height, width) {
   const [from, part, to] = [size(photo), size(box), size({ width, height })];
+  const remark = transparent(photo, 'laid over white');
   const cropped = part === from ? '' : `, cropped to ${part}`;
   const resized = part === to ? '' : `, resized to ${to}`;
-  return `${named(photo)}: ${from}${cropped}${resized}`;
+  return `${named(photo)}: ${from}${remark}${cropped}${resized}`;
+}
+
+/**
+ * Returns what is said of the transparent pixels of an image, empty where it has none.
+ *
+ * @param {Photo} photo
+ * @param {string} what happens to them
+ */
+function transparent({ rgba }, what) {
+  for (let i = 3; i < rgba.length; i += 4) if (rgba[i] < 255) return `, transparent pixels ${what}`;
+  return '';
 }
 
 /** @param {Photo} photo */

@@ -1,0 +1,103 @@
+"""What the runtime can feed to a model's networks: conversion asks here, so that what converts can run.
+
+    tokens       of every text encoder: as many as the tokenizer gives, ids below the rows of the table
+    latents      of the denoiser: the decoder's channels, and beside them one of `BESIDE_LATENTS`
+    images       of the encoder and both decoders: `IMAGE_CHANNELS`
+    steps        a table of the checkpoint's scheduler (msd/runtime/scheduler.py)
+
+Text encoders whose table has more rows than the tokenizer has tokens run: no id leads to the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from msd.errors import BadCheckpoint, BadConfig
+from msd.runtime.scheduler import make_scheduler
+from msd.runtime.tokenizer import Tokenizer
+from msd.runtime.tokenizer_files import LENGTH
+from msd.sources.added_tokens import read_tokenizer
+from msd.sources.checkpoint import Checkpoint
+
+BESIDE_LATENTS: Mapping[str, Callable[[int], int]] = {
+    "the latents alone": lambda latents: 0,
+    "a mask and the masked image too, for inpainting": lambda latents: 1 + latents,
+}
+"""What the runtime has for a denoiser beside the latents: how many channels for so many of the latents."""
+
+UNKNOWN_BESIDE: Mapping[str, Callable[[int], int]] = {
+    "an image to edit, as InstructPix2Pix's does": lambda latents: latents,
+    "a depth map, as Stable Diffusion 2's depth-to-image does": lambda latents: 1,
+    "a small image to enlarge, as the 4x upscaler's does": lambda latents: 3,
+}
+"""What denoisers of other pipelines take beside the latents, which the runtime does not have."""
+
+IMAGE_CHANNELS = 3
+
+
+def require_runnable(checkpoint: Checkpoint, components: Iterable[str], steps: int) -> None:
+    """Raise BadCheckpoint where the files of these components could not generate images in so many steps."""
+    for objection in _objections(checkpoint, components, steps):
+        raise BadCheckpoint(f"no image could be generated with {checkpoint.name}: {objection}")
+
+
+def _objections(checkpoint: Checkpoint, components: Iterable[str], steps: int) -> Iterator[str]:
+    """Yield why images could not be generated, a clause each."""
+    yield from _of_latents(checkpoint)
+    yield from _of_tokens(checkpoint, read_tokenizer(checkpoint.tokenizer))
+    yield from _of_images(checkpoint, components)
+    yield from _of_steps(checkpoint, steps)
+
+
+def _of_latents(checkpoint: Checkpoint) -> Iterator[str]:
+    denoiser, decoder = checkpoint.family.denoiser, checkpoint.family.decoder
+    channels = getattr(checkpoint.configs[denoiser.name], "in_channels", None)
+    latents = getattr(checkpoint.configs[decoder.name], "latent_channels", None)
+    if channels is None or latents is None:
+        return
+    possible = {latents + count(latents): what for what, count in BESIDE_LATENTS.items()}
+    if channels in possible:
+        return
+    others = [what for what, count in UNKNOWN_BESIDE.items() if latents + count(latents) == channels]
+    taken = f": beside latents of {latents} {others[0]}" if others else ""
+    known = " or ".join(f"{count} ({what})" for count, what in possible.items())
+    yield f"its {denoiser.title} takes {channels} channels{taken}; {known} are supported"
+
+
+def _of_tokens(checkpoint: Checkpoint, tokenizer: Tokenizer) -> Iterator[str]:
+    largest = max(tokenizer.vocabulary, key=tokenizer.vocabulary.__getitem__)
+    ids = tokenizer.vocabulary[largest] + 1
+    for encoder in checkpoint.family.text_encoders:
+        config: Any = checkpoint.configs.get(encoder.name)
+        length, rows = getattr(config, "length", None), getattr(config, "vocabulary", None)
+        if length is not None and length != tokenizer.length:
+            yield (
+                f"its {encoder.title} reads {length} tokens at once (max_position_embeddings), and its"
+                f" tokenizer gives {tokenizer.length} (model_max_length, up to {LENGTH}); both must be equal"
+            )
+        if rows is not None and ids > rows:
+            yield (
+                f"its tokenizer has ids up to {ids - 1} ({largest!r}), and the table of its {encoder.title}"
+                f" has {rows} rows; each id needs one"
+            )
+
+
+def _of_images(checkpoint: Checkpoint, components: Iterable[str]) -> Iterator[str]:
+    for component in map(checkpoint.family.component, components):
+        if component is checkpoint.family.image_encoder:
+            key = "in_channels"
+        elif component in (checkpoint.family.preview, checkpoint.family.decoder):
+            key = "out_channels"
+        else:
+            continue
+        channels = getattr(checkpoint.configs[component.name], key, IMAGE_CHANNELS)
+        if channels != IMAGE_CHANNELS:
+            yield f"its {component.title} has images of {channels} channels; {IMAGE_CHANNELS} are supported"
+
+
+def _of_steps(checkpoint: Checkpoint, steps: int) -> Iterator[str]:
+    try:
+        make_scheduler(checkpoint.scheduler).table(steps)
+    except BadConfig as problem:
+        yield f"{problem}; --scheduler and --steps replace what the checkpoint says"
