@@ -66,7 +66,7 @@ def _most(branches: list[Branch], target: Target) -> int:
         for n in range(len(branches), 1, -1)
     )
     each = outputs * kh * kw * inputs
-    fitting = (s.outputs // outputs for s in sizes if target.device.fits(s))
+    fitting = (s.outputs // outputs for s in sizes if target.fits(s))
     return next((n for n in fitting if n * each <= LARGEST), 1)
 
 

@@ -22,11 +22,11 @@ from msd.rewrite import ANY, Build, ConvSize, Op, Skip, Target, Tensor, const, o
 def serialize_conv(new: Build, x: Tensor, w: Tensor, b: Tensor, y: Tensor, target: Target) -> Tensor | Skip:
     """CONV_2D(x)  =>  sum of CONV_2D(x_i) over slices of the input, or concat over slices of the output"""
     size = ConvSize.of(x.shape, w.shape, y.shape, y.maker.attrs)
-    if target.device.fits(size):
+    if target.fits(size):
         return skip(f"its weights fit {target.device.name}")
     if size.inputs != x.shape[3] or w.quant:
         return skip("it is grouped or quantised")
-    by_input, by_output = target.device.input_split(size), target.device.output_split(size)
+    by_input, by_output = target.splits(size)
     if by_input is not None and by_input <= (by_output or by_input):
         return _over_inputs(new, y.maker, by_input)
     if by_output is not None:

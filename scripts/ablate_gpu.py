@@ -39,8 +39,9 @@ from msd.parity import psnr
 from msd.rewrite import Target, apply
 from msd.rewrite.spelling import DEFAULT, find_spelling
 from msd.runners import native_log
-from msd.runners.adapter import VulkanAdapter, find
+from msd.runners.adapter import find
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.runners.runner import VulkanAdapter
 from msd.runners.worker import LoadOnGpu, RunModel
 from scripts.full_size_structures import drawn
 from scripts.measured import machine

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from msd.encoding import recipe
 from msd.errors import BadConfig
 from msd.prediction.device import FIGURES, LIMITS, ConvSize, Device, find_device, read_device, shipped
+from msd.prediction.fit import fits, input_split, output_split, uses_winograd, weights_texture
 from msd.rewrite import Target
 
 ROOT = Path(__file__).parents[1]
@@ -38,20 +39,20 @@ def conv(inputs: int, outputs: int, size: int, kernel: int = 3, plain: bool = Tr
 def test_the_papers_numbers() -> None:
     """Two slices of the input or eight of the output, on an Adreno 740."""
     adreno = device("adreno-740")
-    assert adreno.uses_winograd(PAPER)
-    assert adreno.weights_texture(PAPER) == (160, 17280)
-    assert not adreno.fits(PAPER)
-    assert adreno.input_split(PAPER) == 2
-    assert adreno.output_split(PAPER) == 8
+    assert uses_winograd(adreno, PAPER)
+    assert weights_texture(adreno, PAPER) == (160, 17280)
+    assert not fits(adreno, PAPER)
+    assert input_split(adreno, PAPER) == 2
+    assert output_split(adreno, PAPER) == 8
     assert Target().device == replace(adreno, **dict.fromkeys(FIGURES)), "only figures have no default"
 
 
 def test_where_it_fits_as_it_is() -> None:
     """At 448 pixels, without Winograd, on an older Adreno, and where weights lie in buffers."""
-    assert device("adreno-740").fits(ConvSize(1920, 640, 28, 28, (3, 3)))
-    assert device("adreno-740").fits(ConvSize(1920, 640, 32, 32, (3, 3), plain=False))
-    assert device("adreno-6xx").fits(PAPER)
-    assert device("mali-valhall").fits(PAPER)
+    assert fits(device("adreno-740"), ConvSize(1920, 640, 28, 28, (3, 3)))
+    assert fits(device("adreno-740"), ConvSize(1920, 640, 32, 32, (3, 3), plain=False))
+    assert fits(device("adreno-6xx"), PAPER)
+    assert fits(device("mali-valhall"), PAPER)
 
 
 def test_litert_counts_the_batch_and_more_tiles() -> None:
@@ -59,30 +60,30 @@ def test_litert_counts_the_batch_and_more_tiles() -> None:
     both = replace(PAPER, batch=2)
     for name in ("adreno-740", "adreno-6xx", "adreno-8xx"):
         gpu = device(name).under("litert-gpu")
-        assert (gpu.fits(PAPER), gpu.fits(both)) == (True, False)
-        assert gpu.input_split(both) == 2
-    assert device("adreno-6xx").under("tflite-gpu").fits(both)
-    assert not device("adreno-740").under("tflite-gpu").fits(PAPER)
+        assert (fits(gpu, PAPER), fits(gpu, both)) == (True, False)
+        assert input_split(gpu, both) == 2
+    assert fits(device("adreno-6xx").under("tflite-gpu"), both)
+    assert not fits(device("adreno-740").under("tflite-gpu"), PAPER)
 
 
 def test_a_description_stands_for_whichever_delegate_asks_more() -> None:
-    assert not device("adreno-6xx").fits(replace(PAPER, batch=2))
-    assert not device("adreno-740").fits(PAPER)
+    assert not fits(device("adreno-6xx"), replace(PAPER, batch=2))
+    assert not fits(device("adreno-740"), PAPER)
 
 
 def test_litert_asks_for_more_slices_of_a_powervr() -> None:
     """16 by 16 slices are enough for TensorFlow Lite; LiteRT wants 16 by 32."""
     powervr = device("powervr")
-    assert powervr.under("tflite-gpu").uses_winograd(conv(64, 64, 32))
-    assert not powervr.under("litert-gpu").uses_winograd(conv(64, 64, 32))
-    assert powervr.under("litert-gpu").uses_winograd(conv(64, 128, 32))
+    assert uses_winograd(powervr.under("tflite-gpu"), conv(64, 64, 32))
+    assert not uses_winograd(powervr.under("litert-gpu"), conv(64, 64, 32))
+    assert uses_winograd(powervr.under("litert-gpu"), conv(64, 128, 32))
 
 
 def test_what_is_unknown_is_named_and_not_guessed() -> None:
     desktop = device("desktop-vulkan")
     assert "image2d_height" in desktop.unknown
-    assert desktop.fits(PAPER)
-    assert desktop.weights_texture(PAPER) == (160, 17280)
+    assert fits(desktop, PAPER)
+    assert weights_texture(desktop, PAPER) == (160, 17280)
     assert device("adreno-740").unknown == ()
 
 
@@ -97,19 +98,19 @@ def test_a_convolutions_size_from_its_shapes() -> None:
 
 def test_at_768_pixels_older_adreno_fail_too() -> None:
     large = ConvSize(1920, 640, 48, 48, (3, 3))
-    assert device("adreno-6xx").weights_texture(large) == (160, 17280)
-    assert device("adreno-6xx").input_split(large) == 2
+    assert weights_texture(device("adreno-6xx"), large) == (160, 17280)
+    assert input_split(device("adreno-6xx"), large) == 2
 
 
 def test_swiftshader_is_as_measured() -> None:
     """Right and wrong results of single convolutions, docs/delegates.md."""
     swiftshader = device("swiftshader")
-    assert swiftshader.fits(conv(908, 64, 21))
-    assert not swiftshader.fits(conv(912, 64, 21))
-    assert swiftshader.fits(conv(960, 64, 20))
-    assert swiftshader.fits(conv(960, 16, 21))
-    assert swiftshader.weights_texture(PAPER)[1] == 17280
-    assert swiftshader.input_split(PAPER) == 3
+    assert fits(swiftshader, conv(908, 64, 21))
+    assert not fits(swiftshader, conv(912, 64, 21))
+    assert fits(swiftshader, conv(960, 64, 20))
+    assert fits(swiftshader, conv(960, 16, 21))
+    assert weights_texture(swiftshader, PAPER)[1] == 17280
+    assert input_split(swiftshader, PAPER) == 3
 
 
 @pytest.mark.parametrize(
@@ -129,16 +130,16 @@ def test_swiftshader_is_as_measured() -> None:
 )
 def test_winograd_is_chosen_from_its_limits_on(size: ConvSize, winograd: bool) -> None:
     """32 slices of four channels in and out, 64 tiles of 4x4."""
-    assert device("adreno-740").uses_winograd(size) is winograd
+    assert uses_winograd(device("adreno-740"), size) is winograd
 
 
 def test_plain_convolutions_need_a_row_per_tap() -> None:
     adreno = device("adreno-740")
-    assert adreno.weights_texture(conv(2560, 1281, 8)) == (321, 5760)
-    assert adreno.fits(conv(7280, 64, 8))
-    assert not adreno.fits(conv(7284, 64, 8))
-    assert adreno.fits(conv(64, 65536, 8, kernel=1))
-    assert not adreno.fits(conv(64, 65540, 8, kernel=1))
+    assert weights_texture(adreno, conv(2560, 1281, 8)) == (321, 5760)
+    assert fits(adreno, conv(7280, 64, 8))
+    assert not fits(adreno, conv(7284, 64, 8))
+    assert fits(adreno, conv(64, 65536, 8, kernel=1))
+    assert not fits(adreno, conv(64, 65540, 8, kernel=1))
 
 
 @given(
@@ -151,18 +152,18 @@ def test_plain_convolutions_need_a_row_per_tap() -> None:
 def test_a_split_is_the_first_that_fits(inputs: int, outputs: int, size: int, kernel: int, name: str) -> None:
     gpu, whole = device(name), conv(inputs, outputs, size, kernel)
     for channels, parts, cut in (
-        (inputs, gpu.input_split(whole), lambda n: conv(inputs // n, outputs, size, kernel)),
-        (outputs, gpu.output_split(whole), lambda n: conv(inputs, outputs // n, size, kernel)),
+        (inputs, input_split(gpu, whole), lambda n: conv(inputs // n, outputs, size, kernel)),
+        (outputs, output_split(gpu, whole), lambda n: conv(inputs, outputs // n, size, kernel)),
     ):
         equal = [1] + [n for n in range(2, channels + 1) if channels % n == 0 and channels // n % 4 == 0]
-        fitting = [n for n in equal if gpu.fits(cut(n))]
+        fitting = [n for n in equal if fits(gpu, cut(n))]
         assert parts == (fitting[0] if fitting else None)
 
 
 def test_what_no_split_helps() -> None:
     """Channels that are not a multiple of four cannot be cut; an output split leaves a plain one as high."""
-    assert device("adreno-740").input_split(conv(7285, 64, 8)) is None
-    assert device("adreno-740").output_split(conv(7284, 64, 8)) is None
+    assert input_split(device("adreno-740"), conv(7285, 64, 8)) is None
+    assert output_split(device("adreno-740"), conv(7284, 64, 8)) is None
 
 
 @pytest.mark.parametrize("path", DEVICES, ids=lambda p: p.stem)

@@ -10,6 +10,7 @@ import pytest
 from msd.ir import Build, Graph, Quant, Tensor
 from msd.ir.weights import Weights
 from msd.prediction.device import Device, find_device
+from msd.prediction.fit import uses_winograd
 from msd.prediction.stored_constants import StoredConstant, convolution, kept_weights
 from tests.sd_convolutions import unet
 
@@ -145,6 +146,6 @@ def test_winograd_in_stable_diffusion_21(
     device = find_device(name).under(delegate)
     sizes = unet(64, batch)
     assert sum(s.inputs * s.outputs * 9 for s in sizes) == pytest.approx(541.0e6, rel=1e-4)
-    chosen = [s for s in sizes if device.uses_winograd(s)]
+    chosen = [s for s in sizes if uses_winograd(device, s)]
     assert len(chosen) == count
     assert sum(s.inputs * s.outputs * 9 for s in chosen) == pytest.approx(millions * 1e6, rel=1e-3)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from msd.judging import Verdict
     from msd.judging.browser import BrowserVerdict
     from msd.report.report import Audit, DelegateAdapter, FileReport, Report
-    from msd.runners.adapter import VulkanAdapter
-    from msd.runners.runner import Precision
+    from msd.runners.runner import Precision, VulkanAdapter
 
 
 @dataclass(frozen=True)

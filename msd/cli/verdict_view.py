@@ -11,7 +11,7 @@ from rich.table import Table
 from msd.cli.plain import escape
 from msd.judging import Rejection, Verdict
 from msd.judging.browser import NOTES, BrowserVerdict
-from msd.runners.adapter import VulkanAdapter
+from msd.runners.runner import VulkanAdapter
 
 
 def print_verdicts(

@@ -17,14 +17,14 @@ from msd.ir.weights import Array
 from msd.judging.rejection import rejections
 from msd.judging.verdict import Distance, Verdict, distance
 from msd.runners import native_log
-from msd.runners.adapter import VulkanAdapter, find
+from msd.runners.adapter import find
 from msd.runners.backends.litert_cpu import CpuProcess
 from msd.runners.backends.litert_gpu import GpuProcess
 from msd.runners.child import ChildLost, ChildRefused
 from msd.runners.interpreter import check, one_line
 from msd.runners.process_runner import ProcessRunner
 from msd.runners.random_inputs import random_inputs
-from msd.runners.runner import Conditions, Precision
+from msd.runners.runner import Conditions, Precision, VulkanAdapter
 
 TAIL = 60
 """The number of lines of the native log that a verdict keeps."""

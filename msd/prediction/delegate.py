@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from msd.prediction.device import ConvSize, Device, Shape
+
 if TYPE_CHECKING:
-    from msd.prediction.device import ConvSize, Device, Shape
     from msd.prediction.rules.ruleset import RuleSet
 
 

@@ -7,7 +7,6 @@ Image limits and the thresholds of the Winograd choice are those of TensorFlow L
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +15,6 @@ from typing import Any
 from msd.errors import BadConfig
 from msd.files import bounded
 from msd.files.configs import CONFIGS, find_config, shipped_names
-from msd.prediction.delegate import Delegate
-from msd.prediction.registry import delegates, find_delegate
 
 FOLDER = CONFIGS / "devices"
 """The folder of msd's own device descriptions, in a checkout or inside the installed package."""
@@ -124,46 +121,6 @@ class Device:
         """Return the device as one delegate, by its name, uses it."""
         return replace(self, delegate=delegate)
 
-    @property
-    def delegates(self) -> tuple[Delegate, ...]:
-        """The delegate that uses the device, or all of them; raises BadConfig for an unknown name."""
-        return (find_delegate(self.delegate),) if self.delegate else tuple(delegates().values())
-
-    def uses_winograd(self, conv: ConvSize) -> bool:
-        """Whether the convolution runs as Winograd F(4x4, 3x3)."""
-        return (
-            conv.plain
-            and conv.kernel == (3, 3)
-            and slices(conv.inputs) >= self.winograd_input_slices
-            and slices(conv.outputs) >= self.winograd_output_slices
-            and any(delegate.worth_winograd(self, conv) for delegate in self.delegates)
-        )
-
-    def weights_texture(self, conv: ConvSize) -> tuple[int, int]:
-        """Return (width, height) of the texture that holds the convolution's weights."""
-        return slices(conv.outputs), slices(conv.inputs) * self.weights_rows(conv)
-
-    def weights_rows(self, conv: ConvSize) -> int:
-        """Return the number of rows of weights per input slice: 36 with Winograd."""
-        return 36 if self.uses_winograd(conv) else conv.kernel[0] * conv.kernel[1]
-
-    def fits(self, conv: ConvSize) -> bool:
-        """Whether the convolution's weights are within all known limits of a texture."""
-        if self.weights_storage == "buffer":
-            return True
-        width, height = self.weights_texture(conv)
-        return within(width, self.image2d_width) and within(height, self.image2d_height)
-
-    def input_split(self, conv: ConvSize) -> int | None:
-        """Return the fewest equal slices of the input channels that all fit, or None."""
-        parts = _equal_parts(conv.inputs)
-        return next((n for n in parts if self.fits(replace(conv, inputs=conv.inputs // n))), None)
-
-    def output_split(self, conv: ConvSize) -> int | None:
-        """Return the fewest equal slices of the output channels that all fit, or None."""
-        parts = _equal_parts(conv.outputs)
-        return next((n for n in parts if self.fits(replace(conv, outputs=conv.outputs // n))), None)
-
 
 def within(size: int, limit: int | None) -> bool:
     """Whether `size` is at most `limit`; an unknown limit never fails."""
@@ -173,13 +130,6 @@ def within(size: int, limit: int | None) -> bool:
 def slices(channels: int) -> int:
     """Return the number of slices, pixels of four channels, that hold `channels`."""
     return -(-channels // 4)
-
-
-def _equal_parts(channels: int) -> list[int]:
-    """Return all numbers of equal parts that channels can be split into without sharing a pixel."""
-    pixels, rest = divmod(channels, 4)
-    small = [n for n in range(1, math.isqrt(max(pixels, 0)) + 1) if not rest and pixels % n == 0]
-    return sorted({1, *small, *(pixels // n for n in small)})
 
 
 def shipped() -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from msd.ir import Graph, Op, Tensor
 from msd.prediction.device import Device, Shape
+from msd.prediction.fit import uses_winograd
 from msd.prediction.memory_plan import Lifetime, live_bytes, offsets
 from msd.prediction.storage import Precision, element_bytes, tensor_bytes
 from msd.prediction.stored_constants import StoredConstant, constant, convolution, kept_weights
@@ -123,7 +124,7 @@ def _kernels(op: Op, device: Device, values: _Values) -> list[list[_Value]]:
     and transform the result back (ml_drift/common/gpu_model_builder.cc, WinoConvolution).
     """
     size = convolution(op)
-    if size is None or not device.uses_winograd(size):
+    if size is None or not uses_winograd(device, size):
         return [values.of(*op.operands, *op.outputs)]
     tiled = (size.batch, 36, size.tiles)
     name = op.outputs[0].name

@@ -12,6 +12,14 @@ from typing import Literal
 
 from msd.ir import Graph, Op, Tensor
 from msd.prediction.device import ConvSize, Device, slices, within
+from msd.prediction.fit import (
+    delegates_of,
+    fits,
+    input_split,
+    output_split,
+    uses_winograd,
+    weights_texture,
+)
 from msd.prediction.storage import Precision, bhwc, element_bytes, extent, store
 from msd.prediction.stored_constants import constant, convolution, kept_weights
 
@@ -51,7 +59,7 @@ class Convolution:
 def convolutions(graph: Graph, device: Device) -> list[Convolution]:
     """Return every CONV_2D with constant weights, and whether it runs as Winograd."""
     return [
-        Convolution(i, size, device.uses_winograd(size), device.weights_texture(size))
+        Convolution(i, size, uses_winograd(device, size), weights_texture(device, size))
         for i, op in enumerate(graph.ops)
         if (size := convolution(op)) is not None
     ]
@@ -73,7 +81,7 @@ def size_problems(graph: Graph, device: Device, precision: Precision = "fp16") -
 
 def _weights(graph: Graph, device: Device) -> Iterator[SizeProblem]:
     for conv in convolutions(graph, device):
-        if not device.fits(conv.size):
+        if not fits(device, conv.size):
             op = graph.ops[conv.op]
             names = (op.operands[1].name,)
             why = _why(conv, device)
@@ -95,7 +103,7 @@ def _why(conv: Convolution, device: Device) -> str:
     layer = f"the {kh}x{kw} convolution of {size.inputs} to {size.outputs} channels"
     rows = f"{kh * kw} rows for each of {deep} slices of four input channels"
     if conv.winograd:
-        tiles = min(delegate.winograd_tiles(size) for delegate in device.delegates)
+        tiles = min(delegate.winograd_tiles(size) for delegate in delegates_of(device))
         winograd = f"as it runs as Winograd ({tiles} tiles, {deep} and {wide} slices of channels)"
         rows = f"36 rows for each of {deep} slices of four input channels, {winograd}"
     most = f"{device.image2d_width} x {device.image2d_height}"
@@ -103,7 +111,7 @@ def _why(conv: Convolution, device: Device) -> str:
 
 
 def _splits(conv: Convolution, device: Device) -> str:
-    by_input, by_output = device.input_split(conv.size), device.output_split(conv.size)
+    by_input, by_output = input_split(device, conv.size), output_split(device, conv.size)
     ways = [f"{by_input} slices of the input channels"] if by_input else []
     ways += [f"{by_output} of the output channels"] if by_output else []
     return f"serialize_conv: {', or '.join(ways)}" if ways else "fewer channels: no equal slices fit"
@@ -179,7 +187,7 @@ def _computed(graph: Graph) -> Iterator[tuple[int, Op, Tensor]]:
 
 def _matmuls(graph: Graph, device: Device) -> Iterator[SizeProblem]:
     """Yield the problems of BATCH_MATMUL, whose batches some delegates stack in a texture."""
-    stacks = any(delegate.stacks_batches for delegate in device.delegates)
+    stacks = any(delegate.stacks_batches for delegate in delegates_of(device))
     if not stacks or device.activations_storage != "texture_2d":
         return
     for i, op in enumerate(graph.ops):

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from msd.ir import Graph, Op, Tensor
 from msd.prediction.device import ConvSize, Device, slices
+from msd.prediction.fit import delegates_of, uses_winograd, weights_texture
 from msd.prediction.storage import Precision, element_bytes, tensor_bytes
 
 BITS = {"INT8": 8, "UINT8": 8, "INT4": 4, "INT2": 2}
@@ -96,7 +97,7 @@ def _float16(tensor: Tensor) -> Tensor | None:
 
 def _stays(op: Op, tensor: Tensor, size: ConvSize | None, device: Device) -> bool:
     """Whether the weights keep the bit width that they have in the file."""
-    keeps = all(delegate.keeps_integers for delegate in device.delegates)
+    keeps = all(delegate.keeps_integers for delegate in delegates_of(device))
     if not keeps or tensor.dtype not in BITS or not tensor.shape:
         return False
     return op.kind == "FULLY_CONNECTED" or (size is not None and size.plain and size.kernel == (1, 1))
@@ -111,14 +112,14 @@ def _integers(tensor: Tensor) -> int:
 def _filter(
     index: int, tensor: Tensor, size: ConvSize, device: Device, form: str, element: int
 ) -> StoredConstant:
-    width, height = device.weights_texture(size)
+    width, height = weights_texture(device, size)
     texture = (width, height) if device.weights_storage == "texture_2d" else None
     return StoredConstant(
         op=index,
         tensor=tensor.name,
         form=form,
         bytes=width * height * 16 * element,
-        winograd=device.uses_winograd(size),
+        winograd=uses_winograd(device, size),
         texture=texture,
     )
 

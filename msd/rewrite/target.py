@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from msd.prediction.device import Device
+from msd.prediction.device import ConvSize, Device
+from msd.prediction.fit import fits, input_split, output_split
 from msd.rewrite.spelling import Spelling
 
 
@@ -18,3 +19,11 @@ class Target:
     device: Device = field(default_factory=Device)
     gelu_clip: float = 10.0
     spelling: Spelling = field(default_factory=Spelling)
+
+    def fits(self, conv: ConvSize) -> bool:
+        """Whether a convolution's weights are within the device's known limits."""
+        return fits(self.device, conv)
+
+    def splits(self, conv: ConvSize) -> tuple[int | None, int | None]:
+        """Return the fewest equal slices of input and of output channels that fit, None where none do."""
+        return input_split(self.device, conv), output_split(self.device, conv)

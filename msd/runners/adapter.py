@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes.util
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from msd.errors import NoDelegate
 from msd.runners import swiftshader
 from msd.runners.probe import probe
+from msd.runners.runner import VulkanAdapter
 
 VARIABLES = ("VK_DRIVER_FILES", "VK_ICD_FILENAMES")
 """Environment variables by which a user chooses drivers for Vulkan's loader; the first is the newer name."""
@@ -27,29 +28,6 @@ ICD_FOLDERS = (
 )
 DEVICES = ("dri/renderD*", "nvidia[0-9]*", "dxg")
 """Device files under /dev that come with a real GPU; drivers may be installed without one."""
-
-
-@dataclass(frozen=True)
-class VulkanAdapter:
-    """An adapter on which the delegate has passed the probe.
-
-    `name` and `type` are as Dawn reports them ("CPU / Software" for SwiftShader), `origin` is the driver's
-    origin in words, `half_floats` says whether the adapter really computes in float16, `environment` has the
-    variables that a child process needs, and `passed_over` a clause for each driver that was tried before it
-    and failed.
-    """
-
-    name: str
-    type: str
-    origin: str
-    half_floats: bool
-    environment: Mapping[str, str] = field(repr=False, hash=False)
-    passed_over: tuple[str, ...] = ()
-
-    @property
-    def software(self) -> bool:
-        """Whether the adapter is software on a CPU, not a GPU."""
-        return self.type.startswith("CPU")
 
 
 @dataclass(frozen=True)

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 from msd.bounds import MOST_THREADS
 from msd.errors import BadConfig
 from msd.ir.weights import Array
 from msd.tensor_spec import TensorSpec
-
-if TYPE_CHECKING:
-    from msd.runners.adapter import VulkanAdapter
 
 Precision = Literal["fp32", "fp16"]
 """The precision of a GPU's arithmetic."""
@@ -29,6 +26,29 @@ Isolation = Literal["none", "process", "mapped"]
 
 The last needs the least memory; `msd bench` measures the second.
 """
+
+
+@dataclass(frozen=True)
+class VulkanAdapter:
+    """An adapter on which the delegate has passed the probe.
+
+    `name` and `type` are as Dawn reports them ("CPU / Software" for SwiftShader), `origin` is the driver's
+    origin in words, `half_floats` says whether the adapter really computes in float16, `environment` has the
+    variables that a child process needs, and `passed_over` a clause for each driver that was tried before it
+    and failed.
+    """
+
+    name: str
+    type: str
+    origin: str
+    half_floats: bool
+    environment: Mapping[str, str] = field(repr=False, hash=False)
+    passed_over: tuple[str, ...] = ()
+
+    @property
+    def software(self) -> bool:
+        """Whether the adapter is software on a CPU, not a GPU."""
+        return self.type.startswith("CPU")
 
 
 @dataclass(frozen=True)

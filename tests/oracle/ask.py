@@ -17,9 +17,9 @@ from msd.ir.interface import Interface
 from msd.ir.weights import Array
 from msd.judging.verdict import THRESHOLD_DB, distance
 from msd.runners import native_log
-from msd.runners.adapter import VulkanAdapter
 from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
 from msd.runners.random_inputs import random_inputs
+from msd.runners.runner import VulkanAdapter
 from msd.runners.worker import LoadOnCpu, LoadOnGpu, RunModel
 from tests.oracle.case import Case
 

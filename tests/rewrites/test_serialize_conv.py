@@ -35,7 +35,7 @@ def big(inputs: int, outputs: int) -> Spell:
 def test_the_papers_convolution_on_its_phone() -> None:
     """1x32x32x1920 -> 640, 3x3, takes 2 slices of the input, or 8 of the output (arXiv 2307.01193, 3.1)."""
     size = ConvSize(1920, 640, 32, 32, (3, 3))
-    assert (Device().input_split(size), Device().output_split(size)) == (2, 8)
+    assert Target().splits(size) == (2, 8)
     graph = build(big(1920, 640), x=(1, 32, 32, 1920))
     apply(graph, [serialize_conv], Target(Device()))
     assert Counter(o.kind for o in graph.ops) == {"SLICE": 2, "CONV_2D": 2, "ADD": 1}
