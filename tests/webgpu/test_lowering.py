@@ -64,6 +64,28 @@ def test_integer_filters_with_a_scale_for_each_output(dtype: str, kernel: int) -
     )
 
 
+@pytest.mark.parametrize("approximate", [False, True])
+@pytest.mark.parametrize(
+    "place", ["alone", "convolution", "few columns", "few rows", "fully connected", "gate"]
+)
+def test_gelu_in_the_form_that_the_file_asks_for(approximate: bool, place: str) -> None:
+    """The forms differ by up to 4.7e-4, which are 65 dB here; `place` is what surrounds the GELU."""
+
+    def spell(new: Build, x: Tensor) -> Tensor:
+        before = {
+            "alone": lambda: x,
+            "convolution": lambda: convolution(new, x, 12, 3),
+            "few columns": lambda: convolution(new, x, 3, 3),
+            "few rows": lambda: convolution(new, new.MEAN(x, [1, 2], keep_dims=True), 12),
+            "fully connected": lambda: new.FULLY_CONNECTED(new.RESHAPE(x, [30, 8]), new.const(normal(12, 8))),
+            "gate": lambda: convolution(new, x, 12),
+        }[place]()
+        y = new.GELU(before, approximate=approximate)
+        return new.MUL(convolution(new, x, 12), y) if place == "gate" else y
+
+    check_program(spell, x=(1, 5, 6, 8), scale=1.0, least=110.0)
+
+
 def test_a_fully_connected_layer() -> None:
     def spell(new: Build, x: Tensor) -> Tensor:
         return new.FULLY_CONNECTED(x, new.const(normal(6, 8)), new.const(normal(6)))
