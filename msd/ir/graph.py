@@ -59,6 +59,11 @@ class Quant:
     encode: Callable[[Weights], tuple[Array, Array]] | None = None
     rest: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def block_size(self) -> int:
+        """How many numbers of a row share a scale where each block has its own; 0 where none does."""
+        return int(getattr(self.rest.get("details"), "blockSize", 0))
+
 
 class Tensor:
     """A typed value. Constants have `data`; the results of operators have a `producer`."""
