@@ -230,7 +230,9 @@ def _operation(shape: ConvolutionShape, gpu: Gpu, rng: np.random.Generator) -> t
         stride=(shape.stride, shape.stride),
         pad=(shape.kernel // 2, shape.kernel // 2),
         upsample=shape.upsample,
-        epilogue=Epilogue(vector_value(rng.standard_normal(outputs), "bias"), gate=shape.gate),
+        epilogue=Epilogue(
+            vector_value(rng.standard_normal(outputs), "bias"), gate="TANH_GELU" if shape.gate else None
+        ),
     )
     kind = np.float16 if gpu.half else np.float32
     return op, x.astype(kind), weights

@@ -161,7 +161,7 @@ def _direct(op: Any, weights: Any, gpu: Gpu) -> Variants:
         return lambda y: tiled_convolution(replace(op, y=y), gpu, tile, splits)
 
     for tile in (*PLAIN, *SHORT, *DEEP):
-        if not _fits(tile, gpu, op.epilogue.gate):
+        if not _fits(tile, gpu, bool(op.epilogue.gate)):
             continue
         groups = -(-op.pixels // tile.rows) * -(-op.filter.columns // tile.columns) * tile.threads / 256
         for splits in (1, 2, 3, 4, 6, 8, 12, 16):

@@ -20,6 +20,7 @@ from msd.ir import Build, Graph, Signature, Tensor, opset
 from msd.rewrite import Rewrite, Rule
 from msd.rewrite.pattern import ANY, Pat, const, op, var
 from tests.hints import HINTS, generic, select
+from tests.sparse_constants import densify, mostly_zero, sparse
 
 SHAPES: dict[int, list[tuple[int, ...]]] = {
     1: [(8,), (12,)],
@@ -110,6 +111,7 @@ EXAMPLES: dict[str, tuple[Pat, ...]] = {
         heads(X, "1") + heads(X, "2") + heads(X, "3"),
     ),
     "stamp_versions": (X - Y, X * const("c")),
+    "densify_constants": (X + op.DENSIFY(const("w")), op.TANH(X - op.DENSIFY(const("w")))),
     "clip_mask": (op.SOFTMAX(X + const("mask"), beta=1.0),),
 }
 
@@ -216,6 +218,8 @@ class Grower:
             operands.reverse()
         if kind == "SELECT":
             return select(self.new, operands)
+        if kind == "DENSIFY":
+            return densify(self.new, sparse(mostly_zero(*self.inputs[-1].shape)))
         if kind == "SPLIT":
             return self.new.SPLIT(operands[0], operands[1], attrs["num_splits"])[pat.output]
         version = self.one_of([3, 1]) if kind in ("SUB", "MUL") else 1

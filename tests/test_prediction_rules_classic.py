@@ -10,6 +10,7 @@ import pytest
 from msd.ir import Model, Op, Tensor
 from msd.prediction.rules import Finding, predict
 from tests.oracle.case import given, ints, model, numbers, op, scalar
+from tests.sparse_constants import mostly_zero, sparse
 
 S = (2, 3, 5, 8)
 F = "FLOAT32"
@@ -69,6 +70,8 @@ def casts_and_layers() -> Iterator[Row]:
     yield "CUMSUM of floats", one("CUMSUM", [given(*S, dtype="INT32"), scalar(1, "INT32")]), "dtype"
     yield "CUMSUM along a constant", one("CUMSUM", [given(*S), given(dtype="INT32")]), "constness"
     yield "DENSIFY of a runtime tensor", one("DENSIFY", [given(*S)]), "constness"
+    yield "DENSIFY of floats", one("DENSIFY", [sparse(mostly_zero(*S))]), None
+    yield "DENSIFY of int8", one("DENSIFY", [sparse(mostly_zero(*S, dtype="int8"))], (S, "INT8")), "graph"
     depth = [given(1, 9, 7, 8), numbers(1, 3, 3, 8), numbers(8)]
     result = ((1, 9, 7, 8), F)
     yield "DEPTHWISE multiplies", one("DEPTHWISE_CONV_2D", depth, result, **CONV, depth_multiplier=2), "shape"
@@ -183,7 +186,17 @@ def builder_parses() -> Iterator[Row]:
     yield "2.5 a layer's channels", dense((7,), 7), "graph"
     yield "2.5 a layer of rank 3", dense((1, 5, 8), 8), None
     for dtype, code in (("INT8", None), ("INT4", "graph")):
-        yield f"2.5 weights of {dtype}", conv(numbers(16, 3, 3, 8, dtype=dtype, scales=16)), code
+        weights = numbers(16, 3, 3, 8, dtype=dtype, scales=16)
+        yield f"2.5 weights of {dtype}", conv(weights), code
+        real = op("DEQUANTIZE", [weights], ((16, 3, 3, 8), F))
+        layer = op("CONV_2D", [given(1, 9, 7, 8), *real.outputs, numbers(16)], ((1, 9, 7, 16), F), **CONV)
+        yield f"2.5 {dtype} behind a DEQUANTIZE", model(real, layer), code
+        table = numbers(3, 5, 8, dtype=dtype, scales=1)
+        yield f"2.5 ADD of a constant of {dtype}", pair("ADD", given(1, 3, 5, 8), table), code
+    for dtype, code in (("float32", None), ("float16", None), ("int8", "graph")):
+        weights = sparse(mostly_zero(12, 8, dtype=dtype))
+        layer = one("FULLY_CONNECTED", [given(5, 8), weights], ((5, 12), F), version=8)
+        yield f"2.5 sparse weights of {dtype}", layer, code
     product = ((2, 3, 5, 6), F)
     yield (
         "2.5 a product from a constant",

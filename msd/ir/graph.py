@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from msd.ir import opset
+from msd.ir.sparsity import Sparsity
 from msd.ir.weights import Array, Weights
 
 NUMPY: dict[str, str] = {
@@ -58,6 +59,11 @@ class Quant:
     encode: Callable[[Weights], tuple[Array, Array]] | None = None
     rest: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def block_size(self) -> int:
+        """How many numbers of a row share a scale where each block has its own; 0 where none does."""
+        return int(getattr(self.rest.get("details"), "blockSize", 0))
+
 
 class Tensor:
     """A typed value. Constants have `data`; the results of operators have a `producer`."""
@@ -81,8 +87,10 @@ class Tensor:
         """Whether its value persists from one run of the graph to the next."""
         self.shape_signature: tuple[int, ...] | None = None
         """The shape with -1 for each dimension that may change between runs; None where all are fixed."""
+        self.sparsity: Sparsity | None = None
+        """Where the values lie that a sparse constant stores, whose `data` are then raw bytes."""
         self.rest: dict[str, Any] = {}
-        """Other fields of the schema (sparsity, hasRank …): only `msd.tflite` looks into them."""
+        """Other fields of the schema (hasRank …): only `msd.tflite` looks into them."""
 
     @property
     def maker(self) -> Op:

@@ -1,6 +1,7 @@
 """The API for rewrites: the names that files in `graph_rewrites/` import, and `apply`, which runs them."""
 
 from msd.ir import Build, Graph, Op, Tensor
+from msd.ir.densify import densify
 from msd.ir.opset import SIDE_EFFECTS
 from msd.ir.weights import SMALL, Array, Weights, joined_sources
 from msd.prediction.device import ConvSize
@@ -45,6 +46,7 @@ __all__ = [
     "any_op",
     "apply",
     "const",
+    "densify",
     "graph_pass",
     "joined_sources",
     "match",

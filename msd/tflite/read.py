@@ -14,6 +14,7 @@ from ai_edge_litert import schema_py_generated as schema
 from msd.errors import BadModelFile
 from msd.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.ir.weights import Array, Weights
+from msd.tflite.sparsity import read_sparsity
 from msd.tflite.unpack import unpack_model
 
 IDENTIFIER = b"TFL3"
@@ -22,7 +23,7 @@ DAMAGE = (struct.error, IndexError, ValueError, TypeError, AttributeError, KeyEr
 
 CARRIED_MODEL_FIELDS = ("externalBufferGroups", "externalBuffers")
 CARRIED_GRAPH_FIELDS = ("debugMetadataIndex",)
-CARRIED_TENSOR_FIELDS = ("sparsity", "hasRank", "variantTensors", "externalBuffer")
+CARRIED_TENSOR_FIELDS = ("hasRank", "variantTensors", "externalBuffer")
 CARRIED_OP_FIELDS = ("customOptions", "customOptionsFormat", "mutatingVariableInputs", "debugMetadataIndex")
 CARRIED_QUANT_FIELDS = ("min", "max", "detailsType", "details")
 
@@ -106,6 +107,7 @@ class _Reader:
         tensor.is_variable = bool(raw.isVariable)
         tensor.shape_signature = None if raw.shapeSignature is None else tuple(_ints(raw.shapeSignature))
         tensor.rest = _carried(raw, CARRIED_TENSOR_FIELDS)
+        tensor.sparsity = read_sparsity(raw.sparsity)
         tensor.data = self._constant(raw.buffer, tensor)
         return tensor
 
@@ -224,7 +226,7 @@ def _signature(raw: Any, tensors: list[Tensor]) -> Signature:
 def _weights(data: Array, tensor: Tensor) -> Weights:
     """Return a constant's weights: its raw bytes where NumPy lacks the type or the tensor is sparse."""
     recipe, shape = f"{tensor.name} in the file", tensor.shape
-    if tensor.dtype not in NUMPY or "sparsity" in tensor.rest:
+    if tensor.dtype not in NUMPY or tensor.sparsity is not None:
         return Weights(shape=data.shape, dtype=data.dtype, read=lambda: data, recipe=recipe)
     dtype = np.dtype(NUMPY[tensor.dtype])
     expected = tensor.size * dtype.itemsize

@@ -26,6 +26,7 @@ from msd.files.atomic import atomic_write
 from msd.ir import Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.ir.weights import SMALL, Array, Weights
 from msd.tflite.ahead import in_order
+from msd.tflite.sparsity import write_sparsity
 
 ALIGN = 16
 LARGEST_FLATBUFFER = 2**31 - 2**26
@@ -146,6 +147,7 @@ class _Writer:
             raw.shapeSignature = np.asarray(tensor.shape_signature, np.int32)
         raw.buffer = self._buffer_index(graph, position, tensor)
         raw.quantization = _quantization(tensor.quant, index)
+        raw.sparsity = write_sparsity(tensor.sparsity)
         return raw
 
     def _buffer_index(self, graph: int, position: int, tensor: Tensor) -> int:

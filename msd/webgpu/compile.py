@@ -9,6 +9,7 @@ from pathlib import Path
 from msd import tflite
 from msd.errors import DelegateFailed
 from msd.ir import Graph, Model, Tensor
+from msd.ir.densify import densify
 from msd.webgpu.assemble import Named, assemble
 from msd.webgpu.fuse import Switches, fuse
 from msd.webgpu.gpu import Gpu
@@ -35,6 +36,7 @@ def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> P
     inputs, outputs = _interface(graph)
     _require_fixed(graph)
     switches = switches or Switches()
+    densify(graph)
     fuse(graph, switches)
     inputs, outputs = _interface(graph)
     gpu = replace(gpu, short_sums=switches.short_sums)

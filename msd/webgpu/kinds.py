@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
-from msd.ir import opset
+from msd.ir import Op, opset
 from msd.ir.opset import Attrs, OpSpec
+from msd.webgpu.operations import Activation
 
 
 def _first(inputs: Any, attrs: Attrs) -> list[tuple[int, ...]]:
@@ -42,6 +43,13 @@ ATTENTION = {
     "scale": 1.0,
 }
 """The fields of msd.webgpu.operations.Attention; the inputs are q, k, v, and a mask or None."""
+
+
+def activation_of(op: Op) -> Activation:
+    """Return the activation that an operator is; GELU's `approximate` names its tanh form."""
+    if op.kind == "GELU" and op.attrs["approximate"]:
+        return "TANH_GELU"
+    return cast(Activation, op.kind)
 
 
 def define_kinds() -> None:

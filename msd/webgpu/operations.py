@@ -7,16 +7,21 @@ Images are channels last, batch first, without padding between rows or pixels: p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 from msd.webgpu.value import Value
 
 Activation = Literal[
-    "NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC", "SILU", "GELU", "QUICK_GELU"
+    "NONE", "RELU", "RELU6", "RELU_N1_TO_1", "TANH", "LOGISTIC", "SILU", "GELU", "TANH_GELU", "QUICK_GELU"
 ]
-"""GELU is its tanh form x * sigmoid(2*sqrt(2/pi) * (x + 0.044715*x^3)), the argument clipped to |x| <= 10;
+"""GELU is x * (1 + erf(x / sqrt(2))) / 2; the approximate one, TANH_GELU, is its tanh form
+x * sigmoid(2*sqrt(2/pi) * (x + 0.044715*x^3)), the argument clipped to |x| <= 10 (both arXiv 1606.08415);
 QUICK_GELU is x * sigmoid(1.702*x), as CLIP has it.
 """
+
+Gate = Literal["GELU", "TANH_GELU"]
+GATES = get_args(Gate)
+"""The activations that a gate may have."""
 
 Stored = Literal["int8", "int4", "f16", "f32"]
 
@@ -48,7 +53,7 @@ class Epilogue:
     `bias`: f32 of `columns`. `vector`: an activation, `columns` for each batch, from element `vector_at` and
     then every `vector_row` elements, None for `columns`. `residual`: an activation like the result. With
     `gate`, the filter's columns are in pairs of blocks of four, values then gates, and the result, which has
-    half as many columns, is value * GELU(gate) before the residual is added.
+    half as many columns, is value * activation of the gate, which `gate` names, before the residual is added.
     """
 
     bias: Value | None = None
@@ -57,7 +62,7 @@ class Epilogue:
     vector_at: int = 0
     vector_row: int | None = None
     residual: Value | None = None
-    gate: bool = False
+    gate: Gate | None = None
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from msd.ir.weights import Array
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.kernels.filters import pack_filter, vector_value
-from msd.webgpu.operations import Conv2D, Epilogue, Stored
+from msd.webgpu.operations import Conv2D, Epilogue, Gate, Stored
 from msd.webgpu.value import Value
 
 STANDARD = Gpu()
@@ -41,7 +42,7 @@ def case(
     """Return a convolution of (batch, height, width, channels) random pixels.
 
     `pad` is top, left, bottom, right. `extras` names parts of the epilogue: scale, bias,
-    vector, residual, gate.
+    vector, residual, gate (of GELU), tanh_gate (of its tanh form).
     """
     rng = np.random.default_rng(seed)
     batch, height, width, channels = size
@@ -50,7 +51,8 @@ def case(
     x = rng.standard_normal(size).astype(np.float32)
     sums = _correlate(_spread(x, upsample, pad), weights, stride, dilation) * (1 if scale is None else scale)
     out_height, out_width = sums.shape[1:3]
-    results = outputs // 2 if "gate" in names else outputs
+    gate = _gate(names)
+    results = outputs // 2 if gate else outputs
     arrays = {
         "bias": rng.standard_normal(outputs).astype(np.float32),
         "vector": rng.standard_normal((batch, outputs)).astype(np.float32),
@@ -75,10 +77,10 @@ def case(
         pad=pad[:2],
         dilation=dilation,
         upsample=upsample,
-        epilogue=Epilogue(bias, activation, **values, gate="gate" in names),  # type: ignore[arg-type]
+        epilogue=Epilogue(bias, activation, **values, gate=gate),  # type: ignore[arg-type]
     )
     inputs = {xs: x} | {value: given[name] for name, value in values.items()}
-    return Case(op, inputs, _finish(sums, given, activation, "gate" in names))
+    return Case(op, inputs, _finish(sums, given, activation, gate))
 
 
 def snr(expected: Array, got: Array) -> float:
@@ -89,16 +91,19 @@ def snr(expected: Array, got: Array) -> float:
 
 def activate(v: Array, activation: str) -> Array:
     """Return an activation in float64."""
-    gelu = 1 / (
-        1 + np.exp(-2 * np.sqrt(2 / np.pi) * (np.clip(v, -10, 10) + 0.044715 * np.clip(v, -10, 10) ** 3))
-    )
+    cube = np.clip(v, -10, 10) ** 3
     return {
         "NONE": v,
         "RELU": np.maximum(v, 0),
         "RELU6": np.clip(v, 0, 6),
         "SILU": v / (1 + np.exp(-np.clip(v, -700, 700))),
-        "GELU": v * gelu,
+        "GELU": v * (1 + np.vectorize(math.erf)(v / math.sqrt(2))) / 2,
+        "TANH_GELU": v * (1 + np.tanh(np.sqrt(2 / np.pi) * (np.clip(v, -10, 10) + 0.044715 * cube))) / 2,
     }[activation]
+
+
+def _gate(extras: list[str]) -> Gate | None:
+    return "GELU" if "gate" in extras else "TANH_GELU" if "tanh_gate" in extras else None
 
 
 def _weights(
@@ -132,14 +137,14 @@ def _correlate(x: Array, weights: Array, stride: tuple[int, int], dilation: tupl
     return sums
 
 
-def _finish(sums: Array, given: dict[str, Array], activation: str, gate: bool) -> Array:
+def _finish(sums: Array, given: dict[str, Array], activation: str, gate: Gate | None) -> Array:
     sums = sums + given.get("bias", 0.0)
     if "vector" in given:
         sums = sums + given["vector"][:, None, None]
     sums = activate(sums, activation)
     if gate:
         blocks = sums.reshape(*sums.shape[:3], -1, 2, 4)
-        sums = (blocks[..., 0, :] * activate(blocks[..., 1, :], "GELU")).reshape(*sums.shape[:3], -1)
+        sums = (blocks[..., 0, :] * activate(blocks[..., 1, :], gate)).reshape(*sums.shape[:3], -1)
     return sums + given.get("residual", 0.0)
 
 

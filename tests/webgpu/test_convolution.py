@@ -63,8 +63,9 @@ def test_nine_columns_are_many() -> None:
 
 @pytest.mark.parametrize("size", [(2, 1, 1, 40), (1, 3, 3, 12)])
 @pytest.mark.parametrize("outputs", [8, 48])
-def test_gates(size: tuple[int, int, int, int], outputs: int) -> None:
-    assert _snr(case(size, outputs, extras="scale bias residual gate")) > 100
+@pytest.mark.parametrize("gate", ["gate", "tanh_gate"])
+def test_gates(size: tuple[int, int, int, int], outputs: int, gate: str) -> None:
+    assert _snr(case(size, outputs, extras=f"scale bias residual {gate}")) > 100
 
 
 @settings(max_examples=20, deadline=None)

@@ -129,6 +129,18 @@ def test_gelu_and_its_gate_are_one_convolution(form: str) -> None:
     assert kinds(graph) == {"CONVOLUTION": 1}
 
 
+@pytest.mark.parametrize(("approximate", "activation"), [(False, "GELU"), (True, "TANH_GELU")])
+@pytest.mark.parametrize("gated", [False, True])
+def test_gelu_keeps_its_form_in_a_convolution(approximate: bool, activation: str, gated: bool) -> None:
+    def spell(new: Build, x: Tensor) -> Tensor:
+        y = new.GELU(convolution(new, x, 8), approximate=approximate)
+        return new.MUL(convolution(new, x, 8), y) if gated else y
+
+    graph = fused(spell, x=(1, 3, 5, 4))
+    assert kinds(graph) == {"CONVOLUTION": 1}
+    assert graph.ops[0].attrs["activation"] == activation
+
+
 @pytest.mark.parametrize("outputs", [6, 8])
 def test_a_gate_of_other_columns_than_fours_stays_a_product(outputs: int) -> None:
     def spell(new: Build, x: Tensor) -> Tensor:

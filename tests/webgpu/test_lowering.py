@@ -11,6 +11,7 @@ from msd.webgpu.compile import compile_model
 from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Gpu
 from tests.harness import Ints, build, normal
+from tests.sparse_constants import densify, mostly_zero, sparse
 from tests.webgpu_programs import check_program
 
 
@@ -62,6 +63,51 @@ def test_integer_filters_with_a_scale_for_each_output(dtype: str, kernel: int) -
     check_program(
         spell(quantised), reference=spell(Build().const(floats.astype(np.float32))), x=(1, 5, 6, 16)
     )
+
+
+@pytest.mark.parametrize("approximate", [False, True])
+@pytest.mark.parametrize(
+    "place", ["alone", "convolution", "few columns", "few rows", "fully connected", "gate"]
+)
+def test_gelu_in_the_form_that_the_file_asks_for(approximate: bool, place: str) -> None:
+    """The forms differ by up to 4.7e-4, which are 65 dB here; `place` is what surrounds the GELU."""
+
+    def spell(new: Build, x: Tensor) -> Tensor:
+        before = {
+            "alone": lambda: x,
+            "convolution": lambda: convolution(new, x, 12, 3),
+            "few columns": lambda: convolution(new, x, 3, 3),
+            "few rows": lambda: convolution(new, new.MEAN(x, [1, 2], keep_dims=True), 12),
+            "fully connected": lambda: new.FULLY_CONNECTED(new.RESHAPE(x, [30, 8]), new.const(normal(12, 8))),
+            "gate": lambda: convolution(new, x, 12),
+        }[place]()
+        y = new.GELU(before, approximate=approximate)
+        return new.MUL(convolution(new, x, 12), y) if place == "gate" else y
+
+    check_program(spell, x=(1, 5, 6, 8), scale=1.0, least=110.0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8"])
+def test_sparse_weights_are_expanded(dtype: str) -> None:
+    """In blocks, as a layer reads them itself, and behind DENSIFY; LiteRT runs the same weights as floats."""
+    w, filters = mostly_zero(12, 8, dtype=dtype), mostly_zero(4, 3, 3, 8, dtype=dtype)
+    quant = Quant(np.float32([0.05]), np.int64([0])) if dtype == "int8" else None
+
+    def spell(new: Build, x: Tensor) -> tuple[Tensor, Tensor]:
+        blocks = sparse(w, (1,), [(1, 4)], quant=quant)
+        rows = densify(new, sparse(filters, quant=quant))
+        if dtype == "float16":
+            blocks, rows = (new.DEQUANTIZE(t, version=3) for t in (blocks, rows))
+        flat = new.FULLY_CONNECTED(new.RESHAPE(x, [30, 8]), blocks, new.const(normal(12)))
+        return flat, new.CONV_2D(x, rows, new.const(normal(4)), padding="SAME", stride_h=1, stride_w=1)
+
+    def floats(new: Build, x: Tensor) -> tuple[Tensor, Tensor]:
+        scale = 0.05 if dtype == "int8" else 1.0
+        matrix, image = (new.const(each.astype(np.float32) * np.float32(scale)) for each in (w, filters))
+        flat = new.FULLY_CONNECTED(new.RESHAPE(x, [30, 8]), matrix, new.const(normal(12)))
+        return flat, new.CONV_2D(x, image, new.const(normal(4)), padding="SAME", stride_h=1, stride_w=1)
+
+    check_program(spell, reference=floats, x=(1, 5, 6, 8))
 
 
 def test_a_fully_connected_layer() -> None:

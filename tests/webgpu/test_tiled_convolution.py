@@ -73,13 +73,14 @@ def test_split_sums(splits: int) -> None:
     assert _snr(made, splits=splits) > 100
 
 
+@pytest.mark.parametrize("gate", ["gate", "tanh_gate"])
 @pytest.mark.parametrize("splits", [1, 3])
-def test_gates(splits: int) -> None:
-    made = case((2, 3, 11, 24), 80, extras="scale bias residual gate")
+def test_gates(splits: int, gate: str) -> None:
+    made = case((2, 3, 11, 24), 80, extras=f"scale bias residual {gate}")
     assert _snr(made, Tile(32, 64, 4, 8), splits) > 100
 
 
-@pytest.mark.parametrize("activation", ["RELU", "RELU6", "SILU", "GELU"])
+@pytest.mark.parametrize("activation", ["RELU", "RELU6", "SILU", "GELU", "TANH_GELU"])
 def test_activations(activation: str) -> None:
     made = case((1, 5, 5, 8), 12, activation=activation, extras="scale bias residual")
     assert _snr(made) > 100

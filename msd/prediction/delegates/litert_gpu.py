@@ -68,6 +68,7 @@ from msd.prediction.rules.layers import (
 )
 from msd.prediction.rules.miscomputed import LITERT_MISCOMPUTED
 from msd.prediction.rules.ruleset import RuleSet
+from msd.prediction.rules.sparsity import REWRITE, dense_constants
 from msd.prediction.rules.types import FLOAT, litert_types, runtime_types
 
 SOURCE = "ml_drift_delegate/tflite/model_builder.cc"
@@ -282,15 +283,19 @@ UNJUDGED = frozenset(
 )
 """Kinds with a parser but no row here."""
 
+SPARSE = dense_constants().at(MEASURED)
+SUPPORTED = {**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS, **COMPOSITES}
+
 RULES = RuleSet(
     name="litert-gpu",
     release="ai-edge-litert 2.3.0",
-    rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS, **COMPOSITES},
+    rules=SUPPORTED,
     every=(LIMIT, runtime_types(litert_types).at(f"{SOURCE}: GetOpsToReplaceWithOptions")),
-    miscomputed=LITERT_MISCOMPUTED,
+    miscomputed={kind: (SPARSE, *LITERT_MISCOMPUTED.get(kind, ())) for kind in SUPPORTED},
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,
     parsers=f"{SOURCE}: NewOperationParser",
+    cures={"DENSIFY": REWRITE},
 )
 
 

@@ -41,6 +41,7 @@ from msd.prediction.rules.classic import (
     dense_channels,
     kept_dimensions,
     one_hot_shapes,
+    readable_constants,
     readable_weights,
     standard_fits,
     whole_groups,
@@ -60,10 +61,12 @@ from msd.prediction.rules.data_movement import (
 )
 from msd.prediction.rules.layers import depthwise_shapes, version_of_integers
 from msd.prediction.rules.ruleset import RuleSet
+from msd.prediction.rules.sparsity import sparse_floats
 from msd.prediction.rules.types import FLOAT, runtime_types, tflite_types
 
 SOURCE = "tflite/delegates/gpu/common/model_builder.cc"
 SHARED = "tflite/tools/versioning/gpu_compatibility.cc"
+READER = "tflite/delegates/gpu/common/object_reader.h: ReadTensor"
 
 Row = tuple[Check, ...]
 
@@ -249,7 +252,12 @@ RULES = RuleSet(
     name="tflite-gpu",
     release="google-ai-edge/LiteRT f6745779, of August 2026",
     rules={**ELEMENTWISE, **LAYERS, **MOVES, **REDUCTIONS},
-    every=(LIMIT, runtime_types(tflite_types).at(f"{SOURCE}: GetOpsToReplace")),
+    every=(
+        LIMIT,
+        runtime_types(tflite_types).at(f"{SOURCE}: GetOpsToReplace"),
+        sparse_floats().at(READER),
+        readable_constants().at(READER),
+    ),
     miscomputed=TFLITE_MISCOMPUTED,
     unjudged=UNJUDGED.__contains__,
     source=SOURCE,

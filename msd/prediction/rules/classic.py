@@ -19,12 +19,15 @@ from msd.prediction.rules.miscomputed import (
 from msd.prediction.rules.view import FLOATS, View, from_left, scale_count, shape_text
 
 BUILDER = "tflite/delegates/gpu/common/model_builder.cc"
+ELEMENTWISE = "tflite/delegates/gpu/gl/kernels/elementwise.cc"
 SHAPED = "tflite/delegates/gpu/common/model_builder_helper.cc: ExtractTensorShape"
 READERS = frozenset({"CAST", "SELECT", "SELECT_V2"})
 """Operators that may read the result of a comparison."""
 
 READABLE = frozenset({"FLOAT32", "FLOAT16", "INT8", "INT16", "UINT8", "INT32"})
 """`CreateVectorCopyData<float>` in model_builder_helper.cc."""
+
+SUBBYTE = frozenset({"INT2", "INT4", "UINT4"})
 
 CASTS = frozenset(
     {
@@ -114,6 +117,21 @@ def readable_weights() -> Check:
         if w is None or w.data is None or w.dtype in READABLE:
             return None
         return f"has weights of {w.dtype}; {', '.join(sorted(READABLE))} are supported", (w,)
+
+    return Check("graph", test)
+
+
+def readable_constants() -> Check:
+    """No constant is of small integers that the delegate cannot convert, whichever operator reads it.
+
+    A DEQUANTIZE of one makes no difference: the delegate reads its constant by the same function.
+    """
+
+    def test(view: View) -> Flaw | None:
+        small = tuple(t for t in view.constants if t.dtype in SUBBYTE)
+        dtypes = ", ".join(dict.fromkeys(t.dtype for t in small))
+        clause = f"reads a constant of {dtypes}; {', '.join(sorted(READABLE))} are supported"
+        return (clause, small) if small else None
 
     return Check("graph", test)
 
@@ -218,6 +236,12 @@ def _quantised_layer(view: View) -> Flaw | None:
     return (f"{clause}; direct integer weights are cheaper", (w,)) if scale_count(maker.operands[0]) else None
 
 
+def _tanh_form(view: View) -> Flaw | None:
+    if view.attrs["approximate"]:
+        return None
+    return "is exact, but the delegate computes its tanh form, which is up to 4.7e-4 away", ()
+
+
 ADJOINT = wrong("attribute", _flags_ignored, f"{BUILDER}: BatchedMatMulOperationParser").cured_by(
     "transpose_matmul"
 )
@@ -225,6 +249,7 @@ RANK_THREE = wrong("rank", _attention_of_rank_three, "LiteRT issue 8619, on devi
 MIXED = wrong("broadcast", _ranks_mixed, SHAPED).cured_by("align_ranks")
 DROPPED = wrong("attribute", _axes_dropped, f"{BUILDER}: MeanOperationParser")
 PADDED = wrong("layout", _front_padded, f"{BUILDER}: PadOperationParser")
+TANH_FORM = Check("approximation", _tanh_form, severity="note", source=f"{ELEMENTWISE}: GELU")
 CONVERTED = Check(
     "quantisation", _quantised_layer, severity="note", source=f"{BUILDER}: Conv2DOperationParser"
 )
@@ -240,6 +265,7 @@ TFLITE_MISCOMPUTED: dict[str, tuple[Check, ...]] = {
     "BATCH_MATMUL": (ADJOINT, RANK_THREE),
     **dict.fromkeys(["CONV_2D", "DEPTHWISE_CONV_2D"], (RAW_HALVES, CONVERTED, TANH_BEHIND)),
     "FULLY_CONNECTED": (RAW_HALVES, CONVERTED),
+    "GELU": (TANH_FORM,),
     "SOFTMAX": (wrong("layout", softmax_of_rank_one, SHAPED),),
     **dict.fromkeys(["SELECT", "SELECT_V2"], (wrong("layout", condition_laid_out, SHAPED),)),
     **dict.fromkeys(["PAD", "PADV2", "MIRROR_PAD"], (PADDED,)),

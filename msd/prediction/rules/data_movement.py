@@ -6,7 +6,7 @@ import numpy as np
 
 from msd.ir import NUMPY, Tensor
 from msd.prediction.rules.checks import Check, Flaw, is_scalar
-from msd.prediction.rules.view import FLOATS, View, from_left, numbers, scale_count, shape_text
+from msd.prediction.rules.view import FLOATS, View, from_left, missing_scale, numbers, scale_count, shape_text
 
 SHAPED_BY: dict[str, tuple[int, ...]] = {
     "RESHAPE": (1,),
@@ -78,7 +78,8 @@ def constant_operand() -> Check:
         (c,) = view.constants[:1]
         scaled = c.dtype in SCALED and scale_count(c) > 0
         if c.dtype not in (*FLOATS, "INT32") and not scaled:
-            return f"has a constant of {c.dtype}; floats, INT32 and integers with a scale are supported", (c,)
+            what = f"{c.dtype} {missing_scale(c)}" if c.dtype in SCALED else c.dtype
+            return f"has a constant of {what}; floats, INT32 and integers with a scale are supported", (c,)
         if len(c.shape) > 4 and c.size > 1:
             return f"has a constant of shape {shape_text(c.shape)}; up to four dimensions are supported", (c,)
         return None
@@ -284,7 +285,7 @@ def lookup_table() -> Check:
         if table.dtype not in ("FLOAT32", "INT8", "INT4", "INT2"):
             return f"has a table of {table.dtype}; FLOAT32, INT8, INT4 and INT2 are supported", (table,)
         if table.dtype != "FLOAT32" and not scale_count(table):
-            return f"has a table of {table.dtype} without scales", (table,)
+            return f"has a table of {table.dtype} {missing_scale(table)}", (table,)
         if table.data is None or ids.data is not None:
             return "has a runtime table or constant ids, which crashes the delegate", (ids, table)
         if len(table.shape) != 2:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msd.ir import Tensor
 from msd.prediction.rules.checks import Check, Flaw, check, version
-from msd.prediction.rules.view import View, from_left, scale_count, shape_text
+from msd.prediction.rules.view import View, from_left, missing_scale, scale_count, shape_text
 
 SMALL = ("INT2", "INT4", "INT8")
 WEIGHTS = frozenset({"FLOAT32", "FLOAT16", "UINT8", *SMALL})
@@ -63,7 +63,9 @@ def sized_weights() -> Check:
         if w.dtype not in WEIGHTS:
             return f"has weights of {w.dtype}, which crash the delegate; floats are supported", (w,)
         if w.dtype not in ("FLOAT32", "FLOAT16") and not scale_count(w):
-            return f"has weights of {w.dtype} without a scale, which crash the delegate", (w,)
+            return f"has weights of {w.dtype} {missing_scale(w)}, which crash the delegate", (w,)
+        if w.dtype == "INT2" and view.kind == "CONV_2D":
+            return "has weights of INT2, which crash the delegate; INT8 and INT4 are supported", (w,)
         if w.dtype == "UINT8" and view.kind == "FULLY_CONNECTED":
             return "has weights of UINT8; INT8 and INT4 are supported", (w,)
         return None
@@ -134,7 +136,7 @@ def weights_of_two_dimensions() -> Check:
         if len(w.shape) > 4:
             return f"has a constant of shape {shape_text(w.shape)}; rank 2, 3 or 4 is supported", (w,)
         if w.dtype not in ("FLOAT32", "FLOAT16") and not scale_count(w):
-            return f"has a constant of {w.dtype} without a scale, which crashes the delegate", (w,)
+            return f"has a constant of {w.dtype} {missing_scale(w)}, which crashes the delegate", (w,)
         return None
 
     return Check("constness", test)
@@ -159,8 +161,10 @@ def scales_known() -> Check:
             return "reads INT16; INT8, UINT8, INT4 and constants of FLOAT16 are supported", (x,)
         if x.dtype == "FLOAT16" and x.data is not None:
             return None
-        fine = scale_count(x) == 1 if x.data is None else scale_count(x) > 0
-        return None if fine else (f"reads {x.dtype} with {scale_count(x)} scales; one is required", (x,))
+        count = scale_count(x)
+        fine = count == 1 if x.data is None else count > 0
+        scales = f"with {count} scales" if count else missing_scale(x)
+        return None if fine else (f"reads {x.dtype} {scales}; one is required", (x,))
 
     return Check("quantisation", test)
 

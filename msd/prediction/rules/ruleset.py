@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msd.ir import Tensor
 from msd.prediction.rules.checks import Check
@@ -23,6 +23,7 @@ class RuleSet:
     but computes wrong (or may), by kind; they apply only to operators that nothing rejects. The delegate
     knows the kinds in `unjudged`, but no rule here decides when it supports them; it does not know any other
     kind without an entry. `source` is LiteRT's file with the rules, `parsers` the one with the list of kinds.
+    `cures` names the rewrite that does without a kind that it does not know.
     """
 
     name: str
@@ -33,6 +34,7 @@ class RuleSet:
     unjudged: Callable[[str], bool]
     source: str
     parsers: str
+    cures: Mapping[str, str] = field(default_factory=dict)
 
     def findings(self, view: View) -> Iterator[Finding]:
         """Yield the findings about one operator; none if the delegate supports it and computes it right."""
@@ -58,7 +60,7 @@ class RuleSet:
             clause = f"is known to {self.name}, but no rule here says when it is supported"
             return _finding(view, "unknown", "no-rule", clause, self.parsers)
         clause = f"is of a kind that {self.name} does not have; other operations must do its work"
-        return _finding(view, "rejected", "unsupported", clause, self.parsers)
+        return _finding(view, "rejected", "unsupported", clause, self.parsers, fix=self.cures.get(view.kind))
 
     def _failures(self, view: View, checks: Iterable[Check]) -> Iterator[Finding]:
         for check in checks:

@@ -121,6 +121,12 @@ def scale_count(tensor: Tensor) -> int:
     return 0 if tensor.quant is None else int(tensor.quant.scale.size)
 
 
+def missing_scale(tensor: Tensor) -> str:
+    """Return in words how an integer tensor lacks a scale for each slice: it has none, or one a block."""
+    block = tensor.quant.block_size if tensor.quant else 0
+    return f"with a scale for each block of {block} numbers" if block else "without a scale"
+
+
 def shape_text(shape: tuple[int, ...]) -> str:
     """Return a shape as text: [1, 2, 3]."""
     return str(list(shape))

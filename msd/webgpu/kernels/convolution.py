@@ -22,5 +22,7 @@ def convolve(op: Conv2D, gpu: Gpu, step: str = "") -> list[Dispatch]:
     if fits_few_columns(op):
         return [few_columns(op, gpu, step)]
     columns, depth = op.filter.columns, op.filter.rows
-    choice = choose_tile(op.pixels, columns, depth, gpu, gate=op.epilogue.gate, bounded=is_bounded(op.filter))
+    choice = choose_tile(
+        op.pixels, columns, depth, gpu, gate=bool(op.epilogue.gate), bounded=is_bounded(op.filter)
+    )
     return tiled_convolution(op, gpu, choice.tile, choice.splits, step)

@@ -70,7 +70,7 @@ def finish(op: Conv2D, factor: float = 1.0) -> Finish:
     functions = fill(
         _FUNCTIONS,
         activate=activation_function(after.activation, 4),
-        gelu=activation_function("GELU", 4, "gelu") if after.gate else "",
+        gelu=activation_function(after.gate, 4, "gelu") if after.gate else "",
         vector=f" + {_read_vector(far)}" if after.vector else "",
         residual=f"v += {_read(op, 'residual', 'row', wide)};" if after.residual else "",
         write=_write(op, wide),

@@ -38,7 +38,7 @@ def tile_counts(rows: int, columns: int, tile: Tile) -> dict[str, int]:
 
 
 def _whole(op: Conv2D, gpu: Gpu, tile: Tile, end: Finish, step: str) -> Dispatch:
-    gate = op.epilogue.gate
+    gate = bool(op.epilogue.gate)
     body = tiled(
         tile,
         image_operand(op, tile),
@@ -137,7 +137,7 @@ def _split(op: Conv2D, gpu: Gpu, tile: Tile, splits: int, end: Finish, step: str
         step,
     )
     scaled = finish(replace(op, filter=replace(op.filter, scale=None)))
-    return [first, _added(gpu, sums, slices, scaled, op.epilogue.gate, step)]
+    return [first, _added(gpu, sums, slices, scaled, bool(op.epilogue.gate), step)]
 
 
 def _partial(op: Conv2D, tile: Tile, element: Element) -> str:

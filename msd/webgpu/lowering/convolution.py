@@ -97,7 +97,7 @@ def _described(op: Op, weights: FileWeights, bias: Array | None, memory: Memory)
             activation="NONE" if gated else op.attrs["activation"],
             **_vector(vector, memory),
             residual=None if residual is None else memory.value(residual),
-            gate=gated,
+            gate=op.attrs["activation"] if gated else None,
         ),
     )
 

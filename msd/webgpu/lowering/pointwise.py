@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import cast
-
 from msd.errors import DelegateFailed
 from msd.ir import Op, Tensor
 from msd.webgpu.kernels.pointwise import BINARY, IDENTITY, UNARY, Strided, compute
+from msd.webgpu.kinds import activation_of
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.operations import Activation
 from msd.webgpu.value import Dispatch
@@ -29,8 +28,8 @@ def lower_unary(op: Op, memory: Memory) -> list[Dispatch]:
 
 
 def lower_activation(op: Op, memory: Memory) -> list[Dispatch]:
-    """Return the dispatch of an activation; GELU only in its tanh form, which it approximates."""
-    return _compute(IDENTITY, op, memory, cast(Activation, op.kind))
+    """Return the dispatch of an activation."""
+    return _compute(IDENTITY, op, memory, activation_of(op))
 
 
 def broadcast_strides(tensor: Tensor, shape: tuple[int, ...]) -> tuple[int, ...]:

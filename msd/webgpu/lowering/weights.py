@@ -42,7 +42,9 @@ def stored_weights(tensor: Tensor, shape: tuple[int, ...] | None = None) -> File
     load, quant = tensor.weights.load, tensor.quant
     if quant is None or not quant.scale.size:
         if stored in ("int8", "int4"):
-            raise DelegateFailed(f"has integer weights without a scale, {tensor.name}")
+            block = quant.block_size if quant else 0
+            scales = f"with a scale for each block of {block} numbers" if block else "without a scale"
+            raise DelegateFailed(f"has integer weights {scales}, {tensor.name}, which kernels do not read")
         return FileWeights(lambda: load().reshape(wanted), stored, wanted, None)
     if quant.zero_point.any() or (quant.axis != 0 and quant.scale.size > 1):
         raise DelegateFailed(f"has zero points, or scales along another axis than the first, {tensor.name}")
