@@ -103,7 +103,7 @@ class Pipeline:
             precision=precision,
             isolation="mapped" if large else "none",
         )
-        found = find_backend(backend) if isinstance(backend, str) else backend
+        found = find_backend(backend, generating=True) if isinstance(backend, str) else backend
         self.engine, self._wrap = Engine(found, conditions), wrap
         self.tokenizer = open_tokenizer(bundle.folder / "tokenizer")
         require_ids_fit(bundle, self.tokenizer.vocabulary.values())
