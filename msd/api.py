@@ -13,7 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from msd.bundle import Bundle, ImageSize, open_bundle
+from msd import bundle as bundles
+from msd.bundle import Bundle, ImageSize
+from msd.errors import MsdError
+from msd.keywords import known_keywords
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -36,6 +39,7 @@ __all__ = [
     "Bundle",
     "ConversionOptions",
     "ImageSize",
+    "MsdError",
     "convert",
     "generate",
     "judge",
@@ -95,6 +99,12 @@ class ConversionOptions(ModelOptions, total=False):
     force: bool
 
 
+OPTIONS = (*ConversionOptions.__annotations__, *ModelOptions.__annotations__)
+
+open_bundle = known_keywords()(bundles.open_bundle)
+
+
+@known_keywords(OPTIONS)
 def convert(
     source: str | Path | None,
     output: str | Path,
@@ -105,7 +115,8 @@ def convert(
 
     `source` is a folder in diffusers' layout, one .safetensors or .ckpt file, or a folder of keras-cv's .h5
     files; None is the demo checkpoint. `on_progress` is called with a component, its stage, how much of
-    it is done, and the total. Raises msd.errors.MsdError with the sentence that the command prints.
+    it is done, and the total. Raises MsdError with the sentence that the command prints, and TypeError, with
+    the nearest name, for an unknown option.
     """
     from msd.conversion.convert import convert as convert_checkpoint
     from msd.demo import CHECKPOINT
@@ -115,6 +126,7 @@ def convert(
     return open_bundle(output)
 
 
+@known_keywords()
 def generate(
     bundle: Bundle | str | Path,
     prompt: str,
@@ -140,7 +152,8 @@ def generate(
     and `size`, one of the bundle's sizes, is by default the first. With `image`, a file, generation begins
     from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
     are fitted to the model's size (docs/image-to-image.md). For several images with the networks loaded once,
-    use `msd.runtime.pipeline.Pipeline`. Raises msd.errors.MsdError.
+    use `msd.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
+    metadata are sentences on what was not used. Raises MsdError.
     """
     from msd.runtime.needs import read_initial_image
     from msd.runtime.pipeline import Pipeline
@@ -164,6 +177,7 @@ def generate(
         )
 
 
+@known_keywords()
 def predict(
     file: str | Path, delegates: Sequence[str] = ("litert-gpu",), device: str | None = None
 ) -> FileReport:
@@ -178,6 +192,7 @@ def predict(
     return examine(Path(file), tuple(delegates), find_device(device) if device else Device())
 
 
+@known_keywords()
 def judge(
     file: str | Path,
     precision: Precision = "fp32",
@@ -194,15 +209,18 @@ def judge(
     return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)
 
 
+@known_keywords(OPTIONS)
 def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
     """Return the settings of a conversion; raises msd.errors.BadConfig for invalid ones."""
     from msd.conversion.convert import Settings
+    from msd.conversion.option_values import require_valid_options
     from msd.encoding.recipe import DEFAULT, find_recipe
     from msd.prediction.device import Device, find_device
     from msd.rewrite.spelling import DEFAULT as STANDARD
     from msd.rewrite.spelling import find_spelling
     from msd.rewrite.target import Target
 
+    require_valid_options(options)
     recipe, device = find_recipe(options.get("recipe", DEFAULT)), options.get("device")
     pruning, calibration = _pruning(recipe, options)
     return Settings(

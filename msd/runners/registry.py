@@ -19,9 +19,14 @@ def backends() -> dict[str, Backend]:
     return {backend.name: backend for backend in sorted(loaded, key=lambda backend: backend.open is None)}
 
 
-def find_backend(name: str) -> Backend:
-    """Return the backend of that name or alias; raises BadConfig listing the names."""
-    for backend in backends().values():
+def find_backend(name: str, generating: bool = False) -> Backend:
+    """Return the backend of that name or alias; raises BadConfig listing the names.
+
+    With `generating`, those that only measure are unknown, and the names are those of `msd generate`.
+    """
+    known = [backend for backend in backends().values() if backend.open or not generating]
+    for backend in known:
         if name in (backend.name, backend.alias):
             return backend
-    raise BadConfig(f"no backend is called {name!r}; there are {', '.join(backends())}")
+    names = ", ".join(backend.spelling if generating else backend.name for backend in known)
+    raise BadConfig(f"no backend is called {name!r}; there are {names}")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from types import TracebackType
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from msd.bounds import MOST_THREADS
 from msd.errors import BadConfig
@@ -60,7 +60,7 @@ class Conditions:
     the inputs of such operations to 8 bits too. `precision` of a GPU's arithmetic. For a file in a process of
     its own, `seconds` bounds loading and each run (None: the backend's default), `memory` bounds the resident
     bytes, and setting `stop` ends the process. `adapter`: the GPU, None for the first that works. Raises
-    BadConfig for more threads than the libraries start without crashing.
+    BadConfig for another precision, and for more threads than the libraries start without crashing.
     """
 
     threads: int | None = None
@@ -73,6 +73,9 @@ class Conditions:
     adapter: VulkanAdapter | None = None
 
     def __post_init__(self) -> None:
+        if self.precision not in get_args(Precision):
+            choices = " or ".join(get_args(Precision))
+            raise BadConfig(f"the precision is {self.precision!r}; it should be {choices}")
         if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
             raise BadConfig(f"{self.threads} threads are impossible; 1 to {MOST_THREADS} are supported")
 

@@ -10,12 +10,12 @@ import logging
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from msd.errors import BadImage
+from msd.errors import BadConfig, BadImage
 from msd.files import bounded
 from msd.runtime.image import image_of
 
@@ -64,8 +64,10 @@ def open_initial_image(
 
     The image is turned as its EXIF orientation says; transparent pixels are laid over white. The mask has
     the image's size, counts by its brightness, and is fitted in the same way; what is transparent in it is
-    not marked, whatever its colour: it is laid over black.
+    not marked, whatever its colour: it is laid over black. Raises BadConfig for another `fit`.
     """
+    if fit not in get_args(Fit):
+        raise BadConfig(f"fit is {fit!r}; it should be {' or '.join(get_args(Fit))}")
     image = _read(path)
     size, target = image.pixels.size, (width, height)
     box = _box(size, target, fit)

@@ -104,7 +104,7 @@ class Pipeline:
             precision=precision,
             isolation="mapped" if large else "none",
         )
-        found = find_backend(backend) if isinstance(backend, str) else backend
+        found = find_backend(backend, generating=True) if isinstance(backend, str) else backend
         self.engine, self._wrap = Engine(found, conditions), wrap
         self._tokenizers = {name: open_tokenizer(bundle.folder / name) for name in bundle.wiring.tokenizers}
         self.tokenizer = next(iter(self._tokenizers.values()))

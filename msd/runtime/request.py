@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from numbers import Integral
 from typing import Any
 
 from msd.bounds import MOST_GUIDANCE, MOST_PROMPT, MOST_SEED
@@ -37,6 +38,9 @@ class Request:
     def __post_init__(self) -> None:
         if self.image is None and self.strength is not None:
             raise BadConfig("a strength says how much of an image changes; give the image too")
+        for name, value in (("seed", self.seed), ("steps", self.steps)):
+            if not isinstance(value, Integral) or isinstance(value, bool):
+                raise BadConfig(f"{name} is {value!r}; a whole number was expected")
         if not abs(self.guidance) <= MOST_GUIDANCE:
             raise BadConfig(f"guidance {self.guidance:g} should be a number up to {MOST_GUIDANCE:g}")
         if not 0 <= self.seed <= MOST_SEED:

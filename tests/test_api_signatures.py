@@ -1,0 +1,160 @@
+"""Property tests over the public signatures: no wrong keyword, name or value does anything."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+import msd
+from msd.api import ConversionOptions
+from msd.conversion.option_values import VALUES
+from msd.errors import BadConfig
+from msd.runtime.scheduler import SCHEDULERS
+
+OPTIONS = sorted(get_type_hints(ConversionOptions))
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    name: getattr(msd, name) for name in ("convert", "generate", "judge", "open_bundle", "predict")
+}
+KEYWORDS = {
+    name: [
+        *(p.name for p in inspect.signature(function).parameters.values() if p.kind is not p.VAR_KEYWORD),
+        *(OPTIONS if name == "convert" else ()),
+    ]
+    for name, function in FUNCTIONS.items()
+}
+DOCS = Path(__file__).parent.parent / "docs"
+SHARED = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def test_these_are_all_functions() -> None:
+    functions = {name for name in msd.__all__ if inspect.isfunction(getattr(msd, name))}
+    assert functions == set(FUNCTIONS)
+    assert set(VALUES) == set(OPTIONS)
+    assert issubclass(BadConfig, msd.MsdError)
+
+
+@st.composite
+def misspelt(draw: st.DrawFn) -> tuple[str, str, str]:
+    """A function, one of its keywords, and that keyword with a letter doubled, dropped or exchanged."""
+    function = draw(st.sampled_from(sorted(KEYWORDS)))
+    name = draw(st.sampled_from([each for each in KEYWORDS[function] if len(each) > 3]))
+    at = draw(st.integers(0, len(name) - 2))
+    kind = draw(st.sampled_from(["doubled", "dropped", "exchanged"]))
+    rest = {"doubled": name[at] + name[at:], "dropped": name[at + 1 :]}
+    wrong = name[:at] + rest.get(kind, name[at + 1] + name[at] + name[at + 2 :])
+    assume(wrong not in KEYWORDS[function])
+    return function, name, wrong
+
+
+@SHARED
+@given(misspelt())
+def test_a_misspelt_keyword_names_the_right_one(case: tuple[str, str, str]) -> None:
+    function, name, wrong = case
+    message = rf"{function}\(\) has no argument '{wrong}'; did you mean '(?P<near>\w+)'\?"
+    with pytest.raises(TypeError, match=message) as caught:
+        FUNCTIONS[function](**{wrong: 1})
+    near = str(caught.value).rpartition("mean ")[2].strip("'?")
+    assert near in KEYWORDS[function]
+    assert near == name or abs(len(near) - len(name)) <= 1
+
+
+@SHARED
+@given(st.sampled_from(sorted(KEYWORDS)), st.from_regex(r"\A[a-z_]{1,12}\Z"))
+def test_any_other_keyword_does_nothing(function: str, name: str) -> None:
+    assume(name not in KEYWORDS[function])
+    with pytest.raises(TypeError, match=rf"{function}\(\) has no argument"):
+        FUNCTIONS[function](**{name: None})
+
+
+WRONG: dict[str, list[Any]] = {
+    "recipe": ["gpu-w9", 8, None],
+    "components": ["unet", ["unett"], [1], None],
+    "also": ["vae_encoder", ["vae"], None],
+    "batch": [0, 3, 1.0, "1", True, None],
+    "height": [0, 7, 100_000, 64.0, "64", True],
+    "width": [0, 7, 100_000, 64.0, "64", True],
+    "sizes": [[(64, 64)], "64x64", ["64x64"], None],
+    "device": ["adreno", 740],
+    "gelu_clip": [0.5, 1001, float("nan"), "10", None, True],
+    "spelling": ["standrad", None],
+    "attention": ["composit", "", None],
+    "without": ["clip_gelu", ["clip_gel"], None],
+    "prediction_type": ["velocity", "v-prediction", "", 1],
+    "networks": ["keras", "", None],
+    "prune": ["15", "a lot", 15, "150%"],
+    "calibration": [16, ["a.txt"]],
+    "refit": ["no", 0, None],
+    "jobs": [0, 257, 1.0, True, "2"],
+    "force": ["yes", 1, None],
+    "lora": ["a.safetensors", ["a.safetensors"], [("a", "1")], [("a", 1.0, 2)], [("a", True)], None],
+    "embeddings": ["a.pt", [("a.pt", 1)], ["a.pt"], None],
+    "vae": ["a.safetensors", [1], None],
+    "preview_vae": [1, ["a"]],
+    "clip_skip": [-1, 257, 1.0, True, None],
+    "prompt_chunks": [0, 17, 1.5, None],
+    "scheduler": ["dimm", 4, "ddim:etta=1"],
+    "steps": [0, 10_001, 4.0, True, "4"],
+    "guidance": [-1, 1001, float("nan"), float("inf"), "7.5", True],
+}
+
+
+def test_every_option_has_wrong_values() -> None:
+    assert set(WRONG) == set(OPTIONS)
+
+
+@pytest.mark.parametrize(("option", "value"), [(o, v) for o, values in WRONG.items() for v in values])
+def test_a_wrong_value_of_a_conversion_is_refused(option: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(msd.MsdError):
+        msd.convert(None, tmp_path / "out", **{option: value})
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_size_given_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadConfig, match="sizes already name the height and the width"):
+        msd.convert(None, tmp_path / "out", sizes=[msd.ImageSize(64, 64)], height=64)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "why"),
+    [
+        ("backend", "cuda", "no backend is called 'cuda'; there are cpu, gpu, tflite-runtime, webgpu"),
+        ("backend", "android", "no backend is called 'android'; there are cpu, gpu, tflite-runtime, webgpu"),
+        ("precision", "fp8", "the precision is 'fp8'; it should be fp32 or fp16"),
+        ("scheduler", "dimm", f"there are {', '.join(SCHEDULERS)}"),
+        ("prompt_syntax", "weight", "known are plain, weights"),
+        ("fit", "squeeze", "fit is 'squeeze'; it should be crop or stretch"),
+        ("steps", 2.0, "steps is 2.0; a whole number was expected"),
+        ("steps", 0, "0 steps are impossible"),
+        ("seed", "7", "seed is '7'; a whole number was expected"),
+        ("seed", True, "seed is True; a whole number was expected"),
+        ("seed", -1, "a seed should be a whole number from 0"),
+        ("guidance", float("nan"), "guidance nan should be a number"),
+        ("strength", 0.5, "give the image too"),
+        ("mask", "mask.png", "give the image too"),
+        ("size", msd.ImageSize(1, 1), "has no size 1x1"),
+    ],
+)
+def test_a_wrong_value_of_an_image_is_refused(
+    option: str, value: Any, why: str, bundle_folder: Path, tmp_path: Path
+) -> None:
+    given = {option: value}
+    if option == "fit":
+        given["image"] = tmp_path / "none.png"
+    with pytest.raises(BadConfig, match=re.escape(why)):
+        msd.generate(bundle_folder, "a dog", **given)
+
+
+def test_the_backends_are_those_of_the_page(bundle_folder: Path) -> None:
+    with pytest.raises(BadConfig, match="there are") as caught:
+        msd.generate(bundle_folder, "a dog", backend="cuda")
+    listed = str(caught.value).rpartition("there are ")[2].split(", ")
+    page = (DOCS / "api.md").read_text("utf-8")
+    sentence = page.partition("`backend` is ")[2].partition(";")[0]
+    assert [name for name in listed if f'`"{name}"`' in sentence] == listed
