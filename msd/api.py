@@ -11,16 +11,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from msd import bundle as bundles
 from msd.bundle import Bundle, ImageSize
+from msd.conversion.options import ConversionOptions, options
 from msd.errors import MsdError
 from msd.keywords import known_keywords
 
 if TYPE_CHECKING:
-    from typing_extensions import Unpack
-
     from msd.calibration.generated_inputs import Calibration
     from msd.conversion.convert import OnProgress, Settings
     from msd.encoding.recipe import Recipe
@@ -48,58 +47,14 @@ __all__ = [
 ]
 
 
-class ModelOptions(TypedDict, total=False):
-    """The options of a conversion that change the model; each key is an option of `msd-convert`.
+OPTIONS = tuple(options())
+"""The names of a conversion's options."""
 
-    `lora` are files with their scales; `embeddings` are files with their tokens, or None for the file's own;
-    `vae` are autoencoders to use in place of the checkpoint's, and `preview_vae` is one for previews;
-    `clip_skip` and `prompt_chunks` are those of docs/prompts.md; `scheduler` is written as in "tcd:eta=1";
-    `steps` and `guidance` are those of images by default.
-    """
-
-    lora: Sequence[tuple[Path, float]]
-    embeddings: Sequence[tuple[Path, str | None]]
-    vae: Sequence[Path]
-    preview_vae: Path | None
-    clip_skip: int
-    prompt_chunks: int
-    scheduler: str | None
-    steps: int | None
-    guidance: float | None
-
-
-class ConversionOptions(ModelOptions, total=False):
-    """The options of a conversion; each key is an option of `msd-convert`, with its default.
-
-    `height` and `width` are in pixels, and `sizes` take their place; `prune` is a budget such as "15%" or
-    "600MB"; `calibration` is a file of prompts or a folder of inputs; `refit` False leaves the weights around
-    pruned units as they are; `spelling` is a name of configs/spellings/ or a TOML file; `attention` is
-    "products" or "composite", LiteRT's own operator; `jobs` threads read and quantise weights, one per core
-    by default; `force` replaces what the output folder holds.
-    """
-
-    recipe: str
-    components: Sequence[str]
-    also: Sequence[str]
-    batch: int
-    height: int | None
-    width: int | None
-    sizes: Sequence[ImageSize]
-    device: str | None
-    gelu_clip: float
-    spelling: str
-    attention: str
-    without: Sequence[str]
-    prediction_type: str | None
-    networks: str
-    prune: str | None
-    calibration: Path | None
-    refit: bool
-    jobs: int | None
-    force: bool
-
-
-OPTIONS = (*ConversionOptions.__annotations__, *ModelOptions.__annotations__)
+UNCHANGED = (
+    *("lora", "vae", "preview_vae", "embeddings", "clip_skip", "prompt_chunks", "scheduler", "steps"),
+    *("guidance", "networks", "batch", "height", "width", "prediction_type", "attention", "jobs", "force"),
+)
+"""Options that are settings of a conversion as they are."""
 
 open_bundle = known_keywords()(bundles.open_bundle)
 
@@ -109,7 +64,7 @@ def convert(
     source: str | Path | None,
     output: str | Path,
     on_progress: OnProgress | None = None,
-    **options: Unpack[ConversionOptions],
+    **options: Any,
 ) -> Bundle:
     """Convert a checkpoint into the folder `output`; return the bundle that it then holds.
 
@@ -210,47 +165,30 @@ def judge(
 
 
 @known_keywords(OPTIONS)
-def conversion_settings(**options: Unpack[ConversionOptions]) -> Settings:
-    """Return the settings of a conversion; raises msd.errors.BadConfig for invalid ones."""
+def conversion_settings(**options: Any) -> Settings:
+    """Return the settings of a conversion with these `ConversionOptions`; raises BadConfig."""
     from msd.conversion.convert import Settings
-    from msd.conversion.option_values import require_valid_options
-    from msd.encoding.recipe import DEFAULT, find_recipe
+    from msd.encoding.recipe import find_recipe
     from msd.prediction.device import Device, find_device
-    from msd.rewrite.spelling import DEFAULT as STANDARD
     from msd.rewrite.spelling import find_spelling
     from msd.rewrite.target import Target
 
-    require_valid_options(options)
-    recipe, device = find_recipe(options.get("recipe", DEFAULT)), options.get("device")
-    pruning, calibration = _pruning(recipe, options)
+    chosen = ConversionOptions(**options)
+    recipe, device = find_recipe(chosen.recipe), chosen.device
+    pruning, calibration = _pruning(recipe, chosen)
     return Settings(
-        rules=_rules(recipe, options.get("without", ())),
+        rules=_rules(recipe, chosen.without),
         recipe=recipe,
-        components=tuple(options.get("components", ())),
-        also=tuple(options.get("also", ())),
-        batch=options.get("batch", 1),
-        height=options.get("height"),
-        width=options.get("width"),
-        sizes=tuple(options.get("sizes", ())),
+        components=tuple(chosen.components),
+        also=tuple(chosen.also),
+        sizes=tuple(chosen.sizes),
         target=Target(
-            find_device(device) if device else Device(),
-            options.get("gelu_clip", 10.0),
-            find_spelling(options.get("spelling", STANDARD)),
+            find_device(device) if device else Device(), chosen.gelu_clip, find_spelling(chosen.spelling)
         ),
-        prediction_type=options.get("prediction_type"),
-        force=options.get("force", False),
-        jobs=options.get("jobs"),
-        attention=options.get("attention", "products"),
-        networks=options.get("networks", "auto"),
         pruning=pruning,
         calibration=calibration,
-        **_model_settings(options),
+        **{name: getattr(chosen, name) for name in UNCHANGED},
     )
-
-
-def _model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of a conversion's options that change the model."""
-    return {name: value for name, value in options.items() if name in ModelOptions.__annotations__}
 
 
 def _rules(recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:
@@ -267,13 +205,13 @@ def _rules(recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:
     return [rule for rule in rules if rule.name not in without]
 
 
-def _pruning(recipe: Recipe, options: ConversionOptions) -> tuple[Pruning | None, Calibration | None]:
+def _pruning(recipe: Recipe, chosen: ConversionOptions) -> tuple[Pruning | None, Calibration | None]:
     """Return the recipe's pruning as the options change it; raises BadConfig for a calibration alone."""
     from msd.calibration.generated_inputs import Calibration
     from msd.errors import BadConfig
     from msd.pruning.settings import Pruning, parse_budget, parse_pruning
 
-    budget, calibration = options.get("prune"), options.get("calibration")
+    budget, calibration = chosen.prune, chosen.calibration
     pruning = parse_pruning(recipe.prune) if recipe.prune is not None else None
     if budget:
         pruning = replace(pruning or Pruning(), budget=parse_budget(budget))
@@ -282,6 +220,6 @@ def _pruning(recipe: Recipe, options: ConversionOptions) -> tuple[Pruning | None
             "a calibration is for pruning and for rounding: give --prune, or a recipe with a table [prune] or"
             ' with integers by the algorithm "auto" or "gptq"'
         )
-    if pruning and not options.get("refit", True):
+    if pruning and not chosen.refit:
         pruning = replace(pruning, refit=False)
     return pruning, Calibration(Path(calibration)) if calibration else None

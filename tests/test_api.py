@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import msd
 from msd.api import ConversionOptions
 from msd.cli.convert import convert as command
 from msd.errors import BadBundle, BadCheckpoint, BadConfig
+from scripts import draw_options
 
 PAGE = Path(__file__).parent.parent / "docs" / "api.md"
 
@@ -55,9 +57,15 @@ def test_importing_msd_imports_nothing_heavy() -> None:
 
 def test_the_options_are_those_of_the_command() -> None:
     of_the_command = {p.name for p in command.params if isinstance(p, Option)}
-    of_the_api = set(get_type_hints(ConversionOptions)) - {"refit"} | {"no_refit"}
+    of_the_api = {each.name for each in fields(ConversionOptions)}
     only_for_the_terminal = {"output", "prune_report", "dry_run", "explain", "as_json", "help"}
     assert of_the_api == of_the_command - only_for_the_terminal
+
+
+def test_the_table_in_the_documents_is_made_from_them() -> None:
+    page = draw_options.PAGE.read_text("utf-8")
+    assert draw_options.drawn(page) == page, "python -m scripts.draw_options writes it"
+    assert draw_options.table().count("\n") == len(fields(ConversionOptions)) + 1
 
 
 def test_mistakes_are_sentences(tmp_path: Path) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
@@ -14,11 +15,11 @@ from hypothesis import strategies as st
 
 import msd
 from msd.api import ConversionOptions
-from msd.conversion.option_values import VALUES
+from msd.conversion.options import options
 from msd.errors import BadConfig
 from msd.runtime.scheduler import SCHEDULERS
 
-OPTIONS = sorted(get_type_hints(ConversionOptions))
+OPTIONS = sorted(options())
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     name: getattr(msd, name) for name in ("convert", "generate", "judge", "open_bundle", "predict")
 }
@@ -36,7 +37,7 @@ SHARED = settings(max_examples=60, suppress_health_check=[HealthCheck.function_s
 def test_these_are_all_functions() -> None:
     functions = {name for name in msd.__all__ if inspect.isfunction(getattr(msd, name))}
     assert functions == set(FUNCTIONS)
-    assert set(VALUES) == set(OPTIONS)
+    assert sorted(each.name for each in fields(ConversionOptions)) == OPTIONS
     assert issubclass(BadConfig, msd.MsdError)
 
 

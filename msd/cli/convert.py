@@ -6,13 +6,13 @@ import json
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from msd.cli import options
 from msd.cli.command import Command, console
-from msd.cli.model_options import model_options
+from msd.cli.conversion_options import conversion_options
 from msd.cli.options import FILE
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import conversion_progress
@@ -21,138 +21,17 @@ from msd.families import find_family, title_of
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
-    from msd.api import ModelOptions
-    from msd.bundle import ImageSize, Manifest
+    from msd.bundle import Manifest
     from msd.conversion.convert import Plan, Settings
     from msd.sizes.share import SharedFile
-
-
-def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
-    """Return the name or file; `list` shows the recipes that come with msd, and exits."""
-    if value != "list":
-        return value
-    from msd.encoding.recipe import find_recipe, shipped
-
-    for name in shipped():
-        say(f"{name:<15} {find_recipe(name).description}")
-    ctx.exit()
-
-
-def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse names of rewrites that do not exist."""
-    import graph_rewrites
-
-    names = [rule.name for rule in graph_rewrites.load()] if value else []
-    if unknown := set(value) - set(names):
-        raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
-    return value
 
 
 @click.command(cls=Command)
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @options.output_folder()
-@model_options
-@click.option(
-    "--source",
-    "networks",
-    type=click.Choice(["auto", "keras-cv"]),
-    default="auto",
-    show_default=True,
-    help="keras-cv: build keras-cv's own networks; SOURCE has its .h5 files.",
-)
-@click.option(
-    "--component",
-    "components",
-    multiple=True,
-    type=options.COMPONENT,
-    help="Convert only this component; may be repeated.  [default: all that the model needs]",
-)
-@click.option(
-    "--also",
-    multiple=True,
-    type=options.OPTIONAL_COMPONENT,
-    help="Convert this optional component too; may be repeated.",
-)
-@click.option(
-    "--recipe",
-    metavar="NAME|FILE",
-    default="gpu-w8",
-    show_default=True,
-    help="How to store weights: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
-    is_eager=True,
-    callback=_recipe,
-)
-@click.option(
-    "--batch",
-    type=click.IntRange(1, 2),
-    default=1,
-    show_default=True,
-    help="2: both guidance passes in one run.",
-)
-@click.option(
-    "--size",
-    "sizes",
-    type=options.SizeType(),
-    multiple=True,
-    help="Pixels, width first; may be repeated: the sizes share weights.  [default: the checkpoint's own]",
-)
-@click.option("--height", type=options.PIXELS, help="Pixels.  [default: the checkpoint's own]")
-@click.option("--width", type=options.PIXELS, help="Pixels.  [default: the checkpoint's own]")
-@click.option(
-    "--prediction-type",
-    type=click.Choice(["epsilon", "v_prediction"]),
-    help="What the U-Net predicts.  [default: as the checkpoint states]",
-)
-@click.option(
-    "--gelu-clip",
-    type=options.Number(1, 1000),
-    default=10.0,
-    show_default=True,
-    help="The limit M of clipped GELU.",
-)
-@click.option(
-    "--device",
-    metavar="NAME|FILE",
-    help="The target GPU: a name of configs/devices/, or a .toml file like those.  [default: adreno-740]",
-)
-@click.option(
-    "--spelling",
-    metavar="NAME|FILE",
-    default="standard",
-    show_default=True,
-    help="The forms of the graph's constructs: a name of configs/spellings/, or a .toml file like those.",
-)
-@click.option(
-    "--attention",
-    type=click.Choice(["products", "composite"]),
-    default="products",
-    show_default=True,
-    help="composite: LiteRT's own operator, for phones; no phone has run it, and LiteRT on Linux crashes.",
-)
-@click.option(
-    "--without",
-    multiple=True,
-    callback=_rewrites,
-    metavar="REWRITE",
-    help="Switch off a rewrite, by the name that --explain shows; may be repeated.",
-)
-@click.option("--prune", metavar="N%|NMB", help="Prune 15% of the U-Net's parameters, or down to 600MB.")
-@click.option(
-    "--calibration",
-    type=click.Path(path_type=Path),
-    metavar="PROMPTS.txt|FOLDER|random-words",
-    help="Round so that errors compensate, and refit after pruning, on prompts (one per line), a folder of"
-    " .npz inputs, or, without data, prompts of random words.",
-)
-@click.option("--no-refit", is_flag=True, help="Do not refit the layers that read pruned units.")
+@conversion_options
 @click.option(
     "--prune-report", type=FILE, metavar="FILE", help="Write as JSON what was pruned from each unit."
-)
-@click.option(
-    "--jobs",
-    type=click.IntRange(1, 256),
-    show_default="one per core",
-    help="Threads that read and quantise weights; memory is bounded whatever their number.",
 )
 @click.option("--dry-run", is_flag=True, help="Print what would be written, and stop.")
 @click.option("--explain", is_flag=True, help="Print what each rewrite did, what it skipped, and why.")
@@ -161,26 +40,8 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 def convert(
     source: Path | None,
     output: Path,
-    model: ModelOptions,
-    networks: str,
-    components: tuple[str, ...],
-    also: tuple[str, ...],
-    recipe: str,
-    batch: int,
-    sizes: tuple[ImageSize, ...],
-    height: int | None,
-    width: int | None,
-    prediction_type: str | None,
-    gelu_clip: float,
-    device: str | None,
-    spelling: str,
-    attention: str,
-    without: tuple[str, ...],
-    prune: str | None,
-    calibration: Path | None,
-    no_refit: bool,
+    given: dict[str, Any],
     prune_report: Path | None,
-    jobs: int | None,
     dry_run: bool,
     explain: bool,
     as_json: bool,
@@ -204,29 +65,9 @@ def convert(
     from msd.api import conversion_settings
     from msd.conversion import convert as conversion
 
-    settings = conversion_settings(
-        recipe=recipe,
-        components=components,
-        also=also,
-        batch=batch,
-        height=height,
-        width=width,
-        sizes=sizes,
-        device=device,
-        gelu_clip=gelu_clip,
-        spelling=spelling,
-        attention=attention,
-        without=without,
-        **model,
-        prediction_type=prediction_type,
-        networks=networks,
-        prune=prune,
-        calibration=calibration,
-        refit=not no_refit,
-        jobs=jobs,
-        force=force,
-    )
-    _refuse(sizes and (height or width), prune_report, force)
+    settings = conversion_settings(**given, force=force)
+    if prune_report:
+        require_writable(prune_report, force)
     source = source or _demo_checkpoint()
     if dry_run:
         planned = conversion.plan(source, settings)
@@ -240,14 +81,6 @@ def convert(
     if prune_report:
         save_report(manifest, prune_report, force)
     _print_result(manifest, output, converted, explain, as_json)
-
-
-def _refuse(size_twice: object, prune_report: Path | None, force: bool) -> None:
-    """Refuse a size given in two ways, and a report that exists."""
-    if size_twice:
-        raise click.UsageError("--size already names the height and the width.")
-    if prune_report:
-        require_writable(prune_report, force)
 
 
 def _demo_checkpoint() -> Path:

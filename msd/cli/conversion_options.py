@@ -1,0 +1,118 @@
+"""The options of `msd-convert`, made from those of a conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+
+from msd.cli import options
+from msd.cli.plain import say
+from msd.conversion.options import ConversionOptions, Option
+from msd.conversion.options import options as stated_options
+
+Parse = Callable[..., Any]
+
+TYPES: dict[str, Any] = {
+    "components": options.COMPONENT,
+    "also": options.OPTIONAL_COMPONENT,
+    "sizes": options.SizeType(),
+    "height": options.PIXELS,
+    "width": options.PIXELS,
+    "vae": click.Path(path_type=Path),
+}
+"""The types on the command line of what is more than a text, a number or a path."""
+
+
+def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
+    """Return the name or file; `list` shows the recipes that come with msd, and exits."""
+    if value != "list":
+        return value
+    from msd.encoding.recipe import find_recipe, shipped
+
+    for name in shipped():
+        say(f"{name:<15} {find_recipe(name).description}")
+    ctx.exit()
+
+
+def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse names of rewrites that do not exist."""
+    import graph_rewrites
+
+    names = [rule.name for rule in graph_rewrites.load()] if value else []
+    if unknown := set(value) - set(names):
+        raise click.BadParameter(f"no rewrite is called {sorted(unknown)}; there are {', '.join(names)}")
+    return value
+
+
+def _loras(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[Any]:
+    from msd.sources import lora
+
+    return [*map(lora.parse, value)]
+
+
+def _inversions(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[Any]:
+    from msd.sources import embedding
+
+    return [*map(embedding.parse, value)]
+
+
+CALLBACKS: dict[str, Parse] = {
+    "recipe": _recipe,
+    "without": _rewrites,
+    "lora": _loras,
+    "embeddings": _inversions,
+}
+"""What reads a value further, or refuses it."""
+
+
+def _click_option(name: str, default: Any, stated: Option) -> Any:
+    """Return the option of a command line."""
+    flag = stated.flag or f"--{name.replace('_', '-')}"
+    metavar = stated.metavar or ("NAME|FILE" if stated.value.words.startswith("a name or") else None)
+    settings: dict[str, Any] = {"help": _help(stated, default), "callback": CALLBACKS.get(name)}
+    if stated.value.kind == "flag":
+        return click.option(flag, name, flag_value=not default, default=default, **settings)
+    if isinstance(default, tuple):
+        settings["multiple"] = True
+    elif default is not None:
+        settings |= {"default": default, "show_default": True}
+    is_eager = name == "recipe"
+    return click.option(
+        flag, name, type=TYPES.get(name, _type(stated)), metavar=metavar, is_eager=is_eager, **settings
+    )
+
+
+def _help(stated: Option, default: Any) -> str:
+    return stated.help if stated.shown is None else f"{stated.help}  [default: {stated.shown}]"
+
+
+def _type(stated: Option) -> Any:
+    least, most = stated.value.bounds
+    if stated.value.kind == "whole":
+        return click.IntRange(int(least), int(most))
+    if stated.value.kind == "number":
+        return options.Number(least, most)
+    if stated.value.kind == "choice":
+        return click.Choice(stated.value.choices)
+    return click.Path(path_type=Path) if stated.value.kind == "path" else str
+
+
+def _options() -> list[Any]:
+    defaults = {each.name: each.default for each in fields(ConversionOptions)}
+    return [
+        _click_option(name, defaults[name], stated)
+        for name, stated in stated_options().items()
+        if name != "force"
+    ]
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return values
+
+
+conversion_options = options.gathered("given", _given, *_options())
+"""The options become the argument `given`, the keywords of `ConversionOptions` but `force`."""

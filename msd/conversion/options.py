@@ -1,0 +1,205 @@
+"""The options of a conversion, each stated once: its default, the values that it may have, and its help.
+
+The options of `msd-convert` (msd/cli/conversion_options.py), the keywords of `msd.convert` and the table in
+docs/api.md (scripts/draw_options.py) are made from the fields of `ConversionOptions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from msd.bounds import MOST_GUIDANCE, MOST_STEPS
+from msd.bundle import ImageSize
+from msd.conversion.option_values import (
+    FLAG,
+    NAME_OR_FILE,
+    NAMES,
+    PATH,
+    TEXT,
+    OptionValue,
+    all_are,
+    number,
+    one_of,
+    or_none,
+    pairs,
+    whole,
+)
+from msd.errors import BadConfig
+
+MOST_PIXELS = 99_999
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is stated of an option beside its default.
+
+    `flag` is the command's, where it is not the field's name; `shown` is the default in words.
+    """
+
+    value: OptionValue
+    help: str
+    flag: str | None = None
+    metavar: str | None = None
+    shown: str | None = None
+
+
+def _option(default: Any, value: OptionValue, help: str, **stated: str) -> Any:
+    return field(default=default, metadata={"option": Option(value, help, **stated)})
+
+
+@dataclass(frozen=True)
+class ConversionOptions:
+    """The options of a conversion. Raises BadConfig, naming the option, for a value that it cannot have."""
+
+    lora: Sequence[tuple[Path, float]] = _option(
+        (),
+        pairs((int, float), "its scale"),
+        "Merge a LoRA (.safetensors) into the weights; may be repeated.",
+        metavar="FILE[:SCALE]",
+        shown="scale 1",
+    )
+    vae: Sequence[Path] = _option(
+        (),
+        all_are((str, Path), "paths"),
+        "Use this autoencoder in place of SOURCE's; may be repeated, for two halves.",
+        metavar="PATH",
+    )
+    preview_vae: Path | None = _option(  # noqa: RUF009
+        None,
+        or_none(PATH),
+        "Convert this tiny autoencoder too, to decode previews.",
+        metavar="PATH",
+    )
+    embeddings: Sequence[tuple[Path, str | None]] = _option(
+        (),
+        pairs((str, type(None)), "its token or None"),
+        "Add a textual inversion (.safetensors, .pt, .bin); may be repeated.",
+        flag="--embedding",
+        metavar="FILE[:TOKEN]",
+        shown="its own token",
+    )
+    clip_skip: int = _option(
+        0,
+        whole(0, 256),
+        "Drop the text encoder's last layers; 1 is diffusers' clip_skip=1, AUTOMATIC1111's 2.",
+    )
+    prompt_chunks: int = _option(1, whole(1, 16), "Read prompts of up to N times 75 tokens.", metavar="N")
+    scheduler: str | None = _option(
+        None,
+        or_none(TEXT),
+        "The scheduler of the model, for one with a few-step LoRA: lcm, tcd:eta=1, euler or"
+        " ddim:timestep_spacing=trailing.",
+        metavar="NAME[:SETTING=VALUE,…]",
+        shown="the checkpoint's own",
+    )
+    steps: int | None = _option(
+        None,
+        or_none(whole(1, MOST_STEPS)),
+        "Denoising steps of images by default.",
+        shown="4 for a few-step model, else 20",
+    )
+    guidance: float | None = _option(
+        None,
+        or_none(number(0, MOST_GUIDANCE)),
+        "Guidance of images by default.",
+        shown="1, none, for a few-step model, else 7.5",
+    )
+    networks: str = _option(
+        "auto",
+        one_of("auto", "keras-cv"),
+        "keras-cv: build keras-cv's own networks; SOURCE has its .h5 files.",
+        flag="--source",
+    )
+    components: Sequence[str] = _option(
+        (),
+        NAMES,
+        "Convert only this component; may be repeated.",
+        flag="--component",
+        shown="all that the model needs",
+    )
+    also: Sequence[str] = _option((), NAMES, "Convert this optional component too; may be repeated.")
+    recipe: str = _option(
+        "gpu-w8",
+        NAME_OR_FILE,
+        "How to store weights: a name of configs/recipes/, or a .toml file like those.  [list: show them]",
+    )
+    batch: int = _option(1, whole(1, 2), "2: both guidance passes in one run.")
+    sizes: Sequence[ImageSize] = _option(
+        (),
+        all_are(ImageSize, "ImageSize"),
+        "Pixels, width first; may be repeated: the sizes share weights.",
+        flag="--size",
+        shown="the checkpoint's own",
+    )
+    height: int | None = _option(
+        None, or_none(whole(8, MOST_PIXELS)), "Pixels.", shown="the checkpoint's own"
+    )
+    width: int | None = _option(None, or_none(whole(8, MOST_PIXELS)), "Pixels.", shown="the checkpoint's own")
+    prediction_type: str | None = _option(
+        None,
+        or_none(one_of("epsilon", "v_prediction")),
+        "What the U-Net predicts.",
+        shown="as the checkpoint states",
+    )
+    gelu_clip: float = _option(10.0, number(1, 1000), "The limit M of clipped GELU.")
+    device: str | None = _option(
+        None,
+        or_none(NAME_OR_FILE),
+        "The target GPU: a name of configs/devices/, or a .toml file like those.",
+        shown="adreno-740",
+    )
+    spelling: str = _option(
+        "standard",
+        NAME_OR_FILE,
+        "The forms of the graph's constructs: a name of configs/spellings/, or a .toml file like those.",
+    )
+    attention: str = _option(
+        "products",
+        one_of("products", "composite"),
+        "composite: LiteRT's own operator, for phones; no phone has run it, and LiteRT on Linux crashes.",
+    )
+    without: Sequence[str] = _option(
+        (),
+        NAMES,
+        "Switch off a rewrite, by the name that --explain shows; may be repeated.",
+        metavar="REWRITE",
+    )
+    prune: str | None = _option(
+        None, or_none(TEXT), "Prune 15% of the U-Net's parameters, or down to 600MB.", metavar="N%|NMB"
+    )
+    calibration: Path | None = _option(  # noqa: RUF009
+        None,
+        or_none(PATH),
+        "Round so that errors compensate, and refit after pruning, on prompts (one per line), a folder of"
+        " .npz inputs, or, without data, prompts of random words.",
+        metavar="PROMPTS.txt|FOLDER|random-words",
+    )
+    refit: bool = _option(True, FLAG, "Do not refit the layers that read pruned units.", flag="--no-refit")
+    jobs: int | None = _option(
+        None,
+        or_none(whole(1, 256)),
+        "Threads that read and quantise weights; memory is bounded whatever their number.",
+        shown="one per core",
+    )
+    force: bool = _option(False, FLAG, "Replace what is in the folder.")
+
+    def __post_init__(self) -> None:
+        for each, stated in options().items():
+            value = getattr(self, each)
+            if not stated.value.holds(value):
+                raise BadConfig(f"{each} is {value!r}; it should be {stated.value.words}")
+        if self.sizes and (self.height or self.width):
+            raise BadConfig("sizes already name the height and the width; leave out height and width")
+
+
+def options() -> dict[str, Option]:
+    """Return what is stated of each option, by the name of its field, in the order of --help."""
+    return {each.name: _stated(each) for each in fields(ConversionOptions)}
+
+
+def _stated(each: Field[Any]) -> Option:
+    stated: Option = each.metadata["option"]
+    return stated
