@@ -32,7 +32,7 @@ NUMPY: dict[str, str] = {
     "BOOL": "bool",
     "COMPLEX64": "complex64",
 }
-"""TFLite's tensor types that NumPy has too; constants of any other type are raw bytes."""
+"""TFLite's tensor types that NumPy has too; constants of INT4 and INT2 are int8, others raw bytes."""
 
 
 class InvalidGraph(Exception):
@@ -48,8 +48,8 @@ class Quant:
     """The meaning of stored integers: real = scale * (stored - zero_point), per slice of `axis`.
 
     `scale` float32 (N,), `zero_point` int64 (N,). With `encode` the tensor's weights are still real numbers:
-    the writer calls it with them and gets (stored values, scale): int8, for INT4 too, which it packs. It is
-    called in any thread.
+    the writer calls it with them and gets (stored values, scale): int8, for INT4 too. It is called in any
+    thread.
     `rest` holds the schema's other fields (min, max, details): only `msd.tflite` looks into them.
     """
 

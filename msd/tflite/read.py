@@ -14,6 +14,7 @@ from ai_edge_litert import schema_py_generated as schema
 from msd.errors import BadModelFile
 from msd.ir import NUMPY, Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.ir.weights import Array, Weights
+from msd.tflite.packed import BITS, packed_bytes, unpack
 from msd.tflite.sparsity import read_sparsity
 from msd.tflite.unpack import unpack_model
 
@@ -224,14 +225,19 @@ def _signature(raw: Any, tensors: list[Tensor]) -> Signature:
 
 
 def _weights(data: Array, tensor: Tensor) -> Weights:
-    """Return a constant's weights: its raw bytes where NumPy lacks the type or the tensor is sparse."""
-    recipe, shape = f"{tensor.name} in the file", tensor.shape
-    if tensor.dtype not in NUMPY or tensor.sparsity is not None:
+    """Return a constant's weights: int8 for a packed type, which is unpacked when it is loaded.
+
+    They are its raw bytes where neither NumPy has the type nor it is packed, or the tensor is sparse.
+    """
+    recipe, shape, packed = f"{tensor.name} in the file", tensor.shape, tensor.dtype in BITS
+    if not (packed or tensor.dtype in NUMPY) or tensor.sparsity is not None:
         return Weights(shape=data.shape, dtype=data.dtype, read=lambda: data, recipe=recipe)
-    dtype = np.dtype(NUMPY[tensor.dtype])
-    expected = tensor.size * dtype.itemsize
+    dtype = np.dtype(np.int8 if packed else NUMPY[tensor.dtype])
+    expected = packed_bytes(tensor.size, tensor.dtype) if packed else tensor.size * dtype.itemsize
     if data.size != expected or min(shape, default=0) < 0:
         raise ValueError(f"constant {tensor.name} {shape} holds {data.size} bytes instead of {expected}")
+    if packed:
+        return Weights(shape, dtype, lambda: unpack(data, tensor.dtype, shape), recipe)
     return Weights(shape=shape, dtype=dtype, read=lambda: data.view(dtype).reshape(shape), recipe=recipe)
 
 

@@ -26,6 +26,7 @@ from msd.files.atomic import atomic_write
 from msd.ir import Graph, Model, Op, Quant, Signature, Tensor, opset
 from msd.ir.weights import SMALL, Array, Weights
 from msd.tflite.ahead import in_order
+from msd.tflite.packed import BITS, pack, packed_bytes
 from msd.tflite.sparsity import write_sparsity
 
 ALIGN = 16
@@ -48,7 +49,10 @@ Stored = tuple[memoryview, Array | None]
 
 @dataclass(frozen=True)
 class _BufferSource:
-    """One buffer to write: `encode` turns the weights into (stored values of type `dtype`, scale)."""
+    """One buffer to write: `encode` turns the weights into (stored values of type `dtype`, scale).
+
+    `dtype` is a tensor's; packed types come as int8, or as the raw bytes, uint8, of a sparse tensor.
+    """
 
     data: Weights
     dtype: str = ""
@@ -58,15 +62,20 @@ class _BufferSource:
 
     @property
     def bytes(self) -> int:
-        if self.encode is None:
-            return self.data.size * self.data.dtype.itemsize
-        return -(-self.data.size // 2) if self.dtype == "INT4" else self.data.size
+        if self.packed:
+            return packed_bytes(self.data.size, self.dtype)
+        return self.data.size * (1 if self.encode else self.data.dtype.itemsize)
+
+    @property
+    def packed(self) -> bool:
+        """Whether it is packed as it is written."""
+        return self.dtype in BITS and (self.encode is not None or self.data.dtype == np.int8)
 
     def load(self) -> Stored:
         """Return the bytes to write, and the scale where `encode` quantises."""
         array, scale = self.encode(self.data) if self.encode else (self.data.load(), None)
-        if self.encode and self.dtype == "INT4":
-            array = _packed(array)
+        if self.packed:
+            array = pack(array, self.dtype)
         flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if flat.size != self.bytes:
             raise AssertionError(f"{self.data.recipe} has {flat.size} bytes instead of {self.bytes}")
@@ -108,7 +117,7 @@ class _Writer:
 
     def __init__(self, model: Model, largest_flatbuffer: int) -> None:
         self.buffers: list[_BufferSource] = [_metadata(b"")]
-        self.buffer_of: dict[tuple[Hashable, Encode | None], int] = {}
+        self.buffer_of: dict[tuple[Hashable, str, Encode | None], int] = {}
         self.scales_of: dict[int, list[tuple[int, int]]] = {}
         self.codes: dict[tuple[str, int], int] = {}
         self.raw = _fill(schema.ModelT(), model.rest)
@@ -154,12 +163,13 @@ class _Writer:
         if tensor.data is None:
             return 0
         encode = tensor.quant.encode if tensor.quant else None
-        key, data = (id(tensor.data), tensor.data) if encode else _identity(tensor.data)
-        if (key, encode) not in self.buffer_of:
-            self.buffer_of[key, encode] = self._add(_BufferSource(data, tensor.dtype, encode))
+        content, data = (id(tensor.data), tensor.data) if encode else _identity(tensor.data)
+        key = content, tensor.dtype if tensor.dtype in BITS else "", encode
+        if key not in self.buffer_of:
+            self.buffer_of[key] = self._add(_BufferSource(data, tensor.dtype, encode))
         if encode:
-            self.scales_of.setdefault(self.buffer_of[key, encode], []).append((graph, position))
-        return self.buffer_of[key, encode]
+            self.scales_of.setdefault(self.buffer_of[key], []).append((graph, position))
+        return self.buffer_of[key]
 
     def _add(self, stored: _BufferSource) -> int:
         self.buffers.append(stored)
@@ -218,14 +228,6 @@ class _Writer:
         else:
             at = table.Pos + table.Offset(4)
             struct.pack_into("<I", structure, at, start - 4 - at)
-
-
-def _packed(values: Array) -> Array:
-    """Return int8 values from -8 to 7 as int4, two in a byte, low half first; 0 fills the last byte."""
-    halves = np.zeros((-(-values.size // 2), 2), np.uint8)
-    halves.reshape(-1)[: values.size] = values.reshape(-1).view(np.uint8) & 0x0F
-    packed: Array = halves[:, 0] | halves[:, 1] << 4
-    return packed
 
 
 def _identity(data: Weights) -> tuple[Hashable, Weights]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from msd.errors import DelegateFailed
 from msd.prediction.memory_plan import Lifetime, live_bytes, places
+from msd.webgpu.faults import FAULTS, fault
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.program import (
     ARENA,
@@ -107,8 +109,22 @@ def _arenas(held: Iterable[Place]) -> list[int]:
 
 
 def _loads(dispatches: Iterable[Dispatch]) -> dict[Value, Callable[[], Array]]:
-    values = dict.fromkeys(value for dispatch in dispatches for value in dispatch.reads)
-    return {value: value.load for value in values if value.load is not None}
+    loads: dict[Value, Callable[[], Array]] = {}
+    for dispatch in dispatches:
+        for value in dispatch.reads:
+            if value.load is not None and value not in loads:
+                loads[value] = partial(_load, value.load, value, dispatch)
+    return loads
+
+
+def _load(load: Callable[[], Array], value: Value, dispatch: Dispatch) -> Array:
+    """Return what `load` reads; raises DelegateFailed, naming the operation and the constant."""
+    try:
+        return load()
+    except FAULTS as problem:
+        step = dispatch.step or dispatch.kernel.name
+        clause = f"{step} reads the constant {value.name}, and kernels fail on it"
+        raise fault(clause, problem) from problem
 
 
 def _place_constants(constants: Iterable[Value]) -> tuple[dict[Value, Place], list[int]]:

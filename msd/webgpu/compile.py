@@ -10,7 +10,9 @@ from msd import tflite
 from msd.errors import DelegateFailed
 from msd.ir import Graph, Model, Tensor
 from msd.ir.densify import densify
+from msd.rewrite.driver import RuleError
 from msd.webgpu.assemble import Named, assemble
+from msd.webgpu.faults import FAULTS, fault
 from msd.webgpu.fuse import Switches, fuse
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.lowering import lower
@@ -36,8 +38,12 @@ def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> P
     inputs, outputs = _interface(graph)
     _require_fixed(graph)
     switches = switches or Switches()
-    densify(graph)
-    fuse(graph, switches)
+    try:
+        densify(graph)
+        fuse(graph, switches)
+    except (RuleError, *FAULTS) as problem:
+        cause = problem.__cause__ if isinstance(problem.__cause__, Exception) else problem
+        raise fault("fusing its operators fails", cause) from problem
     inputs, outputs = _interface(graph)
     gpu = replace(gpu, short_sums=switches.short_sums)
     dispatches, memory = lower(graph, gpu, switches)

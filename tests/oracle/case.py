@@ -10,6 +10,7 @@ import numpy as np
 
 from msd.ir import NUMPY, Graph, Model, Op, Quant, Tensor
 from msd.ir.weights import Weights
+from msd.tflite.packed import unpack
 
 Out = tuple[tuple[int, ...], str]
 """Shape and dtype of a result."""
@@ -47,7 +48,8 @@ def numbers(*shape: int, dtype: str = "FLOAT32", scales: int = 0, axis: int = 0)
     if dtype in ("INT8", "UINT8"):
         values = generator.integers(-120 if dtype == "INT8" else 1, 120, shape).astype(NUMPY[dtype])
     elif dtype == "INT4":
-        values = generator.integers(-128, 127, -(-int(np.prod(shape)) // 2)).astype(np.uint8)
+        packed = generator.integers(-128, 127, -(-int(np.prod(shape)) // 2)).astype(np.uint8)
+        values = unpack(packed, dtype, shape)
     else:
         values = np.asarray(np.abs(generator.normal(size=shape)) + 0.5).astype(NUMPY[dtype])
     scale = (np.arange(scales) % 7 + 1).astype(np.float32) / 100

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from msd.errors import DelegateFailed
 from msd.ir import Build, Graph, Model, Op, Quant, Tensor
+from msd.ir.weights import Array
 from msd.webgpu.compile import compile_model
 from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Gpu
+from msd.webgpu.lowering import LOWER
+from msd.webgpu.lowering.memory import Memory
+from msd.webgpu.value import Dispatch
 from tests.harness import Ints, build, normal
 from tests.sparse_constants import densify, mostly_zero, sparse
 from tests.webgpu_programs import check_program
@@ -265,11 +271,49 @@ def test_a_shape_that_is_not_fixed_is_refused() -> None:
     assert "the shape of x is not fixed" in refused(graph)
 
 
-def test_weights_with_zero_points_are_refused() -> None:
-    quant = Quant(np.ones(4, np.float32), np.ones(4, np.int64))
-    filters = Tensor("w", (4, 1, 1, 4), "INT8", Build().const(np.ones((4, 1, 1, 4), np.int8)).data, quant)
+def test_sparse_weights_are_refused() -> None:
+    held = Build().const(np.ones(7, np.uint8)).data
+    filters = Tensor("w", (4, 1, 1, 4), "FLOAT32", held)
     graph = build(lambda new, x: new.CONV_2D(x, filters, None, stride_h=1, stride_w=1), x=(1, 2, 2, 4))
-    assert "has zero points" in refused(graph)
+    assert "has a sparse constant, w, whose places are not read" in refused(graph)
+
+
+def test_a_form_that_no_kernel_builder_foresees_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In words of msd's: NumPy's stay in the traceback."""
+
+    def broken(op: Op, memory: Memory) -> list[Dispatch]:
+        return [np.ones((2, 3)).reshape(4)]  # type: ignore[list-item]
+
+    monkeypatch.setitem(LOWER, "ABS", broken)
+    graph = build(lambda new, x: new.ABS(x), x=(2, 3))
+    words = "ABS, operator 0 (t0), reads x: float32[2, 3], and kernels fail on it (ValueError at "
+    assert refused(graph).startswith(words)
+
+
+def test_what_a_rule_does_not_foresee_is_a_refusal() -> None:
+    """Padding by amounts that are computed: the rule that fuses it wants to read them."""
+
+    def spell(new: Build, x: Tensor, n: Tensor) -> Tensor:
+        padded = Tensor("padded", (1, 5, 5, 4))
+        new.ops.append(Op("PAD", [x, n], [padded]))
+        return convolution(new, padded, 4)
+
+    graph = build(spell, x=(1, 3, 3, 4), n=Ints((4, 2)))
+    assert refused(graph).startswith("fusing its operators fails (NotConstant at ")
+
+
+def test_a_constant_that_cannot_be_read_is_named() -> None:
+    def broken() -> Array:
+        return np.ones((2, 3)).reshape(4)
+
+    weights = replace(Build().const(normal(4, 1, 1, 4)).weights, read=broken)
+    filters = Tensor("w", (4, 1, 1, 4), "FLOAT32", weights)
+    graph = build(lambda new, x: new.CONV_2D(x, filters, None, stride_h=1, stride_w=1), x=(1, 2, 2, 4))
+    (constant,) = compile_model(Model([graph]), Gpu()).constants
+    with pytest.raises(DelegateFailed) as problem:
+        constant.load()
+    words = "CONV_2D 1x1 reads the constant w, and kernels fail on it (ValueError at "
+    assert str(problem.value).startswith(words)
 
 
 def test_a_gpu_with_small_buffers_is_refused_in_a_sentence() -> None:

@@ -50,7 +50,10 @@ def write_programs(path: Path, role: str, folder: Path) -> dict[str, WebProgram]
     """
     for name in (PROGRAMS, WEIGHTS):
         (folder / name).mkdir(exist_ok=True)
-    return {kind: _write(path, role, kind, folder) for kind in KINDS}
+    try:
+        return {kind: _write(path, role, kind, folder) for kind in KINDS}
+    except DelegateFailed as problem:
+        raise DelegateFailed(f"{path} cannot be compiled for the page: {problem}") from problem
 
 
 def compile_for_page(path: Path, profile: Gpu) -> Program:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from msd.ir.real_numbers import obstacle, real_numbers
 from msd.ir.weights import Array
 from msd.rewrite import Tensor
 
@@ -10,10 +11,10 @@ MOST = 1 << 22
 
 
 def reals(tensor: Tensor) -> Array:
-    """Return a constant's numbers as float32; raises ValueError for a large one and for a quantised one."""
-    if tensor.size > MOST or (tensor.quant and tensor.quant.scale.size):
-        raise ValueError(f"{tensor.name} is no small constant of floats")
-    return np.asarray(tensor.weights.load(), np.float32)
+    """Return a constant's numbers as float32, NaN for a large one and where they are unknown."""
+    if tensor.size > MOST or obstacle(tensor):
+        return np.full(tensor.shape, np.nan, np.float32)
+    return real_numbers(tensor)
 
 
 def per_channel(tensor: Tensor, channels: int) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from msd.ir import Quant
+from msd.ir.real_numbers import FLOATS
 from msd.ir.weights import Weights
 from msd.rewrite import Build, Graph, Op, Tensor, graph_pass
 from msd.webgpu.kinds import BIAS, FILTER, X
@@ -31,9 +32,12 @@ def _key(op: Op) -> Hashable | None:
     _, height, width, _ = op.outputs[0].shape
     plain = height == width == 1 and filters.shape[1:3] == (1, 1) and not any(op.inputs[BIAS + 1 :])
     bias = op.inputs[BIAS]
-    if not plain or len(filters.shape) != 4 or bias is None or not _scaled_by_output(filters):
+    if not plain or len(filters.shape) != 4 or not _scaled_by_output(filters):
         return None
-    return id(op.operands[X]), filters.dtype, bias.dtype, str(op.attrs["activation"])
+    if bias is None or bias.data is None or bias.dtype not in FLOATS:
+        return None
+    scaled = filters.quant is not None and filters.quant.scale.size > 0
+    return id(op.operands[X]), filters.dtype, scaled, bias.dtype, str(op.attrs["activation"])
 
 
 def _scaled_by_output(filters: Tensor) -> bool:

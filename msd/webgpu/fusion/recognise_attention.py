@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isfinite
 
 from msd.rewrite import Graph, Op, Tensor, graph_pass
 from msd.webgpu.fusion.constants import reals
@@ -63,7 +64,8 @@ def _scores(graph: Graph, tensor: Tensor, scale: float = 1.0, mask: Tensor | Non
     if known is None or other is None:
         return None
     if maker.kind == "MUL" and known.size == 1:
-        return _scores(graph, other, scale * float(reals(known).reshape(-1)[0]), mask)
+        scale *= float(reals(known).reshape(-1)[0])
+        return _scores(graph, other, scale, mask) if isfinite(scale) else None
     square = known.size == tensor.shape[-1] * tensor.shape[-2] and known.shape[-2:] == tensor.shape[-2:]
     if maker.kind == "ADD" and mask is None and scale == 1 and square:
         return _scores(graph, other, scale, known)

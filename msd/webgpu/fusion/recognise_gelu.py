@@ -5,6 +5,7 @@ from math import pi, sqrt
 import numpy as np
 
 from msd.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
+from msd.webgpu.fusion.constants import reals
 
 X = var("x")
 CLIPPED = op.MUL(var("x"), const("inverse"), fused_activation_function="RELU_N1_TO_1").named("c")
@@ -33,9 +34,9 @@ def _gelu(
     """Return GELU; the kernels clip at 10, so M must be where the sigmoid is 0 or 1 in float32."""
     if max(inverse.size, cubic.size, linear.size) > 1:
         return skip("the clip is not the same for all elements")
-    m = 1 / float(inverse.values().reshape(-1)[0])
+    one, *found = (float(reals(t).reshape(-1)[0]) for t in (inverse, linear, cubic))
+    m = 1 / one if one else np.inf
     a, unit = 2 * sqrt(2 / pi), m if slope_of_c else 1
-    found = [float(t.values().reshape(-1)[0]) for t in (linear, cubic)]
     if not np.allclose(found, [a * unit, 0.044715 * a * m**2 * unit], rtol=1e-5) or not 6 <= m <= 16:
         return skip("the polynomial is not that of GELU's tanh form")
     return new.GELU(x, approximate=True)

@@ -51,11 +51,13 @@ def square_one_difference(
     f = reals(factor).reshape(-1)
     if factor.size != 1 or factor2.size != 1 or f[0] == 0 or f[0] != reals(factor2).reshape(-1)[0]:
         return skip("the value and the mean are not made smaller by one factor")
+    if not np.isfinite(gains := reals(gain_filter)).all():
+        return skip("the gain is unknown")
     small = new.MUL(difference, factor)
     squares = new.MEAN(new.MUL(small, small), [1, 2], keep_dims=True)
     plain = {"padding": "VALID", "stride_h": 1, "stride_w": 1}
     deviation = new.RSQRT(new.CONV_2D(squares, average2_filter, average2_bias, **plain))
-    gain = new.const(reals(gain_filter) / f[0])
+    gain = new.const(gains / f[0])
     return new.MUL(small, new.CONV_2D(deviation, gain, gain_bias, **plain))
 
 

@@ -46,7 +46,8 @@ def _norm(new: Build, x: Tensor, axes: list[Tensor], epsilon: Tensor, factor: fl
         return skip("the mean is not over the last axis")
     if epsilon.size != 1:
         return skip("epsilon is not one number")
-    return new.LAYER_NORM(x, None, None, epsilon=float(reals(epsilon).reshape(-1)[0]) / factor**2)
+    shift = float(reals(epsilon).reshape(-1)[0]) / factor**2
+    return new.LAYER_NORM(x, None, None, epsilon=shift) if np.isfinite(shift) else skip("epsilon is unknown")
 
 
 @rule("canonicalize", op.MUL(any_op("LAYER_NORM", name="normal"), const("scale")))

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from msd.errors import DelegateFailed
 from msd.ir import Graph, Op
+from msd.webgpu.faults import FAULTS, fault
 from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Gpu
 from msd.webgpu.lowering import attention, convolution, lookup, movement, norms, pointwise, reduction
@@ -44,4 +45,8 @@ def lower(graph: Graph, gpu: Gpu, switches: Switches) -> tuple[list[Dispatch], M
             dispatches += lower_op(op, memory)
         except DelegateFailed as problem:
             raise DelegateFailed(f"{op.kind}, operator {number} ({name}), {problem}") from None
+        except FAULTS as problem:
+            operands = ", ".join(map(repr, op.operands))
+            clause = f"{op.kind}, operator {number} ({name}), reads {operands}, and kernels fail on it"
+            raise fault(clause, problem) from problem
     return dispatches, memory

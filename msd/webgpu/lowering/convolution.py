@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from msd.errors import DelegateFailed
 from msd.ir import Op, Tensor
+from msd.ir.real_numbers import real_numbers
 from msd.ir.weights import Array
 from msd.webgpu.kernels.convolution import convolve
 from msd.webgpu.kernels.filters import interleave, pack_filter, vector_value
@@ -24,7 +24,7 @@ from msd.webgpu.kinds import BIAS, FILTER, GATE_BIAS, GATE_FILTER, RESIDUAL, VEC
 from msd.webgpu.lowering.memory import Memory
 from msd.webgpu.lowering.movement import place_in_concatenation
 from msd.webgpu.lowering.norms import lower_statistics
-from msd.webgpu.lowering.weights import FileWeights, stored_weights
+from msd.webgpu.lowering.weights import FileWeights, require_known, stored_weights
 from msd.webgpu.operations import Conv2D, Epilogue, Filter, Normalised
 from msd.webgpu.value import Dispatch
 
@@ -151,13 +151,14 @@ def _vector(tensor: Tensor | None, memory: Memory) -> dict[str, Any]:
 def _bias(tensor: Tensor | None) -> Array | None:
     if tensor is None:
         return None
-    if tensor.data is None or tensor.dtype not in ("FLOAT32", "FLOAT16"):
-        raise DelegateFailed("has a bias that is computed or not of floats, which kernels do not read")
-    return tensor.weights.load().astype(np.float32).reshape(-1)
+    require_known(tensor)
+    return real_numbers(tensor).reshape(-1)
 
 
 def _paired(values: FileWeights, gates: FileWeights) -> FileWeights:
     """Return both filters as one, in the blocks that Epilogue.gate describes."""
+    if values.stored != gates.stored:
+        values, gates = values.as_floats(), gates.as_floats()
     scale = None
     if values.scale is not None and gates.scale is not None:
         scale = interleave(values.scale, gates.scale)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import partial
 
 import numpy as np
 
 from msd.errors import DelegateFailed
 from msd.ir import Tensor
+from msd.ir.real_numbers import FLOATS, real_numbers
 from msd.ir.weights import Array
 from msd.webgpu.fuse import Switches
 from msd.webgpu.gpu import Element, Gpu
+from msd.webgpu.lowering.weights import require_known
 from msd.webgpu.value import Value
 from msd.webgpu.views import StridedView, view
 
-FLOATS = ("FLOAT32", "FLOAT16")
+INTEGERS = ("INT32", "INT64")
 
 
 class Memory:
@@ -57,33 +60,20 @@ class Memory:
     def constant(self, tensor: Tensor) -> Value:
         """Return a constant of real numbers as f32, of integers as i32."""
         if tensor not in self._constants:
-            integers = tensor.dtype in ("INT32", "INT64")
-            dtype = np.dtype(np.int32 if integers else np.float32)
-            element: Element = "i32" if integers else "f32"
-            load = self._loader(tensor, dtype)
-            self._constants[tensor] = Value(tensor.name, element, tensor.size, load)
+            whole = tensor.dtype in INTEGERS
+            load = partial(_integers, tensor) if whole else partial(real_numbers, tensor)
+            if not whole:
+                require_known(tensor)
+            self._constants[tensor] = Value(tensor.name, "i32" if whole else "f32", tensor.size, load)
         return self._constants[tensor]
-
-    def _loader(self, tensor: Tensor, dtype: np.dtype[np.generic]) -> Callable[[], Array]:
-        weights, quant = tensor.weights, tensor.quant
-        if tensor.dtype not in (*FLOATS, "INT32", "INT64") and not (quant and quant.scale.size):
-            raise DelegateFailed(f"reads a constant of type {tensor.dtype.lower()}, which kernels do not")
-        if quant is None or not quant.scale.size:
-            return lambda: np.asarray(weights.load(), dtype).reshape(-1)
-        scale, zero, axis = quant.scale, quant.zero_point, quant.axis
-        shape = [1] * len(tensor.shape)
-        if scale.size > 1:
-            shape[axis] = scale.size
-
-        def load() -> Array:
-            centred = weights.load().astype(np.float32) - zero.reshape(shape).astype(np.float32)
-            return np.asarray(centred * scale.reshape(shape), np.float32).reshape(-1)
-
-        return load
 
     def _element(self, tensor: Tensor) -> Element:
         if tensor.dtype in FLOATS:
             return "f32" if tensor in self._last else self.gpu.real
-        if tensor.dtype in ("INT32", "INT64"):
+        if tensor.dtype in INTEGERS:
             return "i32"
         raise DelegateFailed(f"computes {tensor.name} of type {tensor.dtype.lower()}, which kernels do not")
+
+
+def _integers(tensor: Tensor) -> Array:
+    return np.asarray(tensor.weights.load(), np.int32)
