@@ -282,6 +282,8 @@ def _pruning(recipe: Recipe, options: ConversionOptions) -> tuple[Pruning | None
             "a calibration is for pruning and for rounding: give --prune, or a recipe with a table [prune] or"
             ' with integers by the algorithm "auto" or "gptq"'
         )
-    if pruning and not options.get("refit", True):
+    if not options.get("refit", True):
+        if not pruning:
+            raise BadConfig("refitting is for pruning: leave out --no-refit (refit=False), or give --prune")
         pruning = replace(pruning, refit=False)
     return pruning, Calibration(Path(calibration)) if calibration else None
