@@ -220,6 +220,8 @@ def _pruning(recipe: Recipe, chosen: ConversionOptions) -> tuple[Pruning | None,
             "a calibration is for pruning and for rounding: give --prune, or a recipe with a table [prune] or"
             ' with integers by the algorithm "auto" or "gptq"'
         )
-    if pruning and not chosen.refit:
+    if not chosen.refit:
+        if not pruning:
+            raise BadConfig("refitting is for pruning: leave out --no-refit (refit=False), or give --prune")
         pruning = replace(pruning, refit=False)
     return pruning, Calibration(Path(calibration)) if calibration else None

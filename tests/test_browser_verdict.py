@@ -190,6 +190,10 @@ def test_options_that_measure_are_refused_beside_it(demo_int8: Path, tmp_path: P
     for options in (["--no-run"], ["--setup"], ["--pieces", "2"]):
         assert run("report", demo_int8, "--from", path, *options).exit_code == 2
     assert run("bench", demo_int8, "--from", path, "--compare", demo_int8).exit_code == 2
+    for useless in (("--repeats", "2"), ("--backend", "litert-cpu"), ("--draw", "1"), ("--threads", "1")):
+        refused = run("bench", demo_int8, "--from", path, *useless)
+        assert refused.exit_code == 2
+        assert f"{useless[0]} does nothing with --from" in refused.stderr
 
 
 def test_the_schema_is_documented() -> None:

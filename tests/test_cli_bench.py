@@ -211,6 +211,25 @@ def test_a_folder_that_is_no_bundle_is_a_sentence(tmp_path: Path) -> None:
     assert result.stderr.startswith(f"error: cannot read {tmp_path}/manifest.json")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["--precision", "fp16"], "--precision does nothing on litert-cpu"),
+        (["--backend", "android", "--benchmark-binary", "b", "--threads", "2"], "--threads does nothing on"),
+        (["--component", "unet", "--draw", "1"], "--draw does nothing with --component"),
+        (["--component", "unet", "--execution", "resident"], "--execution does nothing with --component"),
+        (["--draw", "0", "--execution", "resident"], "--execution does nothing with --draw 0"),
+        (["--min-seconds", "3", "--max-seconds", "2"], "--min-seconds 3 is more than --max-seconds 2"),
+        (["--benchmark-binary", "b"], "--benchmark-binary does nothing without --backend android"),
+        (["-o", "bench.csv"], "bench.csv ends in '.csv'; .json and .md can be written"),
+    ],
+)
+def test_what_would_do_nothing_is_wrong_usage(arguments: list[str], why: str, bundle_folder: Path) -> None:
+    result = run(bundle_folder, *arguments)
+    assert result.exit_code == 2
+    assert why in " ".join(result.stderr.split())
+
+
 def test_a_phone_is_measured_over_adb(bundle_folder: Path, tmp_path: Path) -> None:
     program, binary = stand_in(tmp_path), settings(tmp_path).binary
     phone = "--backend", "android", "--benchmark-binary", binary, "--adb", program

@@ -170,6 +170,50 @@ def test_wrong_usage_is_refused(source: Path, tmp_path: Path) -> None:
     assert_no_debris(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--component", "unet", "--clip-skip", "1"], "--clip-skip changes text_encoder, which"),
+        (["--component", "text_encoder", "--prompt-chunks", "2"], "--prompt-chunks changes unet, which"),
+        (
+            ["--gelu-clip", "8", "--without", "clip_gelu", "--without", "clip_gelu_slope"],
+            "--gelu-clip does nothing: clip_gelu and clip_gelu_slope are switched off",
+        ),
+    ],
+)
+def test_what_does_nothing_is_said(options: list[str], said: str, tmp_path: Path) -> None:
+    """On stderr and in the plan; the same options for the right component say nothing."""
+    checkpoints.write(tmp_path, checkpoints.SD15)
+    result = run(tmp_path, "-o", tmp_path / "out", *options, "--dry-run", "--json")
+    assert result.exit_code == 0, result.output
+    (remark,) = json.loads(result.stdout)["remarks"]
+    assert remark.startswith(said)
+    assert result.stderr == f"warning: {remark}\n"
+    if "--component" in options:
+        both = run(tmp_path, "-o", tmp_path / "out", *options[2:], "--dry-run", "--json")
+        assert (json.loads(both.stdout)["remarks"], both.stderr) == ([], "")
+
+
+def test_the_manifest_keeps_what_did_nothing(source: Path, tmp_path: Path) -> None:
+    options = ("--component", "text_encoder", "--prompt-chunks", "2", "--json")
+    result = run(source, "-o", tmp_path / "out", *options)
+    (remark,) = json.loads(result.stdout)["conversion"]["remarks"]
+    assert f"warning: {remark}" in result.stderr
+    assert open_bundle(tmp_path / "out").manifest.conversion.remarks == (remark,)
+
+
+@pytest.mark.parametrize("useless", ["--explain", "--prune-report=report.json"])
+def test_a_dry_run_explains_and_prunes_nothing(useless: str, source: Path, tmp_path: Path) -> None:
+    result = run(source, "-o", tmp_path / "out", "--dry-run", useless)
+    assert result.exit_code == 2
+    assert f"{useless.partition('=')[0]} does nothing with --dry-run" in result.stderr
+
+
+def test_not_to_refit_is_for_pruning(source: Path, tmp_path: Path) -> None:
+    result = run(source, "-o", tmp_path / "out", "--no-refit")
+    assert_refused(result, 1, "refitting is for pruning: leave out --no-refit")
+
+
 def test_a_folder_that_cannot_be_written(source: Path) -> None:
     assert_refused(run(source, "-o", "/proc/nowhere/out"), 1, "cannot be written")
 

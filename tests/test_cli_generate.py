@@ -184,6 +184,16 @@ def test_previews_on_the_way(bundle_folder: Path, tmp_path: Path) -> None:
     assert "7-002.png exists; choose another name or give --force" in refused.stderr
 
 
+def test_previews_that_would_not_be_are_wrong_usage(bundle_folder: Path, tmp_path: Path) -> None:
+    common = ("--prompt", "a", "--steps", "4", "-o", tmp_path / "a.png")
+    alone = run(bundle_folder, *common, "--preview-every", "2")
+    assert (alone.exit_code, "--preview-every does nothing without --previews" in alone.stderr) == (2, True)
+    none = run(bundle_folder, *common, "--previews", tmp_path / "previews")
+    assert none.exit_code == 2
+    assert "--previews shows every 5th of 4 steps: none; give --preview-every" in none.stderr
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_process_of_its_own_writes_the_same_bytes(bundle_folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-c", "from msd.cli import msd; msd()", "generate", str(bundle_folder)]
     for name in ("a.png", "b.png"):

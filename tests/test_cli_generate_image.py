@@ -103,8 +103,6 @@ def test_what_cannot_be_is_refused(
     refusals = [
         ((bundle, "--image", text), "no image that can be read"),
         ((bundle, "--image", tmp_path / "none.png"), "none.png cannot be read: No such file"),
-        ((bundle, "--mask", mask), "give the image too"),
-        ((bundle, "--strength", 0.5), "give the image too"),
         ((bundle, "--image", photo, "--strength", 0.1), "leaves no step of 4"),
         ((demo_float, "--image", photo), "has no vae_encoder; msd convert --also vae_encoder writes one"),
     ]
@@ -114,6 +112,10 @@ def test_what_cannot_be_is_refused(
         last = result.stderr.strip().splitlines()[-1]
         assert last.startswith("error: ")
         assert words in last
+    for useless in (("--mask", mask), ("--strength", 0.5), ("--fit", "crop")):
+        result = run(bundle, *useless, *SETTINGS, "-o", out)
+        assert result.exit_code == 2
+        assert f"{useless[0]} does nothing without --image" in result.stderr
     for strength in (0, 1.5):
         result = run(bundle, *SETTINGS, "--image", photo, "--strength", strength, "-o", out)
         assert result.exit_code == 2

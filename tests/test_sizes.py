@@ -230,7 +230,7 @@ def test_a_size_that_is_missing_is_refused(converted: Convert, tmp_path: Path) -
         (("48x32", "40x30"), 1, "the height of 30 pixels must be a multiple of"),
         (("48",), 2, "'48' is not WIDTHxHEIGHT in pixels, such as 384x640"),
         (("0x32",), 2, "'0x32' is not WIDTHxHEIGHT"),
-        (("48x32", "--width=8"), 2, "--size already names the height and the width"),
+        (("48x32", "--width=8"), 2, "--width does nothing with --size, which already names"),
     ],
 )
 def test_impossible_sizes_are_refused(

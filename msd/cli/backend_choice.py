@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from msd.cli.options import DAY, Decorated, LateChoice, Number
+from msd.cli.options import DAY, Decorated, LateChoice, Number, refuse_given
 from msd.errors import BadConfig
 
 if TYPE_CHECKING:
@@ -73,16 +73,35 @@ def options_of_backends(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def chosen_options(names: Iterable[str], values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the values of each backend's own options; raises UsageError where one is needed and missing."""
-    from msd.runners.registry import find_backend
+    """Return the values of each backend's own options; raises UsageError where one is needed and missing.
+
+    Also where one is given for a backend that is not among `names`.
+    """
+    from msd.runners.registry import backends, find_backend
 
     options = {}
-    for backend in map(find_backend, names):
+    chosen = [*map(find_backend, names)]
+    for backend in backends().values():
+        if backend not in chosen:
+            keys = [_key(backend, option) for option in backend.options]
+            refuse_given(keys, f"without --backend {backend.name}")
+    for backend in chosen:
         options[backend.name] = {option.name: values[_key(backend, option)] for option in backend.options}
         for option in backend.options:
             if option.needed and not options[backend.name][option.name]:
                 raise click.UsageError(f"--backend {backend.name} needs {option.flag}, {option.needed}.")
     return options
+
+
+def refuse_unused_conditions(names: Iterable[str]) -> None:
+    """Raise UsageError where --threads, --precision or --dynamic-range is given and no backend uses it."""
+    from msd.runners.registry import find_backend
+
+    chosen = [*map(find_backend, names)]
+    every = [*chosen, *(backend.for_cpu for backend in chosen if backend.for_cpu)]
+    used = frozenset[str]().union(*(backend.takes for backend in every))
+    unused = {"threads", "precision", "float_weights"} - used
+    refuse_given(sorted(unused), f"on {' and '.join(backend.name for backend in chosen)}")
 
 
 def _key(backend: Backend, option: BackendOption) -> str:

@@ -15,7 +15,12 @@ from rich.console import Console
 
 from msd.bounds import MOST_STEPS
 from msd.cli import options
-from msd.cli.backend_choice import MEASURING, chosen_options, options_of_backends
+from msd.cli.backend_choice import (
+    MEASURING,
+    chosen_options,
+    options_of_backends,
+    refuse_unused_conditions,
+)
 from msd.cli.command import CHECK_FAILED, Command, Failure, console
 from msd.cli.options import FOLDER
 from msd.cli.plain import escape, say_json
@@ -32,6 +37,12 @@ if TYPE_CHECKING:
 EXECUTIONS = ("pipelined", "sequential", "resident")
 WIDTH = 150
 """The columns to print without a terminal."""
+
+MEASURING_OPTIONS = (
+    *("backends", "components", "draw", "precision", "threads", "float_weights", "execution"),
+    *("repeats", "warmups", "min_seconds", "max_seconds"),
+)
+"""The parameters that say what to measure, and how."""
 
 EXAMPLE = """\b
 Examples:
@@ -163,6 +174,10 @@ def bench(
     from msd.runners.timings import Effort
     from msd.sizes.pick import one_size
 
+    _refuse_useless(measured, components, draw)
+    if min_seconds > max_seconds:
+        raise click.UsageError(f"--min-seconds {min_seconds:g} is more than --max-seconds {max_seconds:g}.")
+    refuse_unused_conditions(backends)
     settings = BenchSettings(
         backends=tuple(dict.fromkeys(backends)),
         components=tuple(dict.fromkeys(components)),
@@ -192,6 +207,16 @@ def bench(
     _print(result, as_json)
     _require_measured(result)
     _require_fast(result, fail_slower, stderr)
+
+
+def _refuse_useless(measured: Path | None, components: Sequence[str], draw: int) -> None:
+    """Refuse options that say how to measure what is not measured."""
+    if measured:
+        options.refuse_given(MEASURING_OPTIONS, "with --from, which measures nothing")
+    if components:
+        options.refuse_given(("draw", "execution"), "with --component, which generates no image")
+    if not draw:
+        options.refuse_given(("execution",), "with --draw 0, which generates no image")
 
 
 def _result(

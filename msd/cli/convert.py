@@ -21,7 +21,7 @@ from msd.families import find_family, title_of
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
-    from msd.bundle import Manifest
+    from msd.bundle import Conversion, Manifest
     from msd.conversion.convert import Plan, Settings
     from msd.sizes.share import SharedFile
 
@@ -65,22 +65,31 @@ def convert(
     from msd.api import conversion_settings
     from msd.conversion import convert as conversion
 
+    _refuse(given["sizes"], prune_report, dry_run, force)
     settings = conversion_settings(**given, force=force)
-    if prune_report:
-        require_writable(prune_report, force)
     source = source or _demo_checkpoint()
     if dry_run:
         planned = conversion.plan(source, settings)
-        _report_left_out(source, planned.left_out)
+        _say_first(source, planned)
         _print_plan(planned, settings, as_json)
         return
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress, _print_shared)
-    _report_left_out(source, manifest.conversion.left_out)
+    _say_first(source, manifest.conversion)
     if prune_report:
         save_report(manifest, prune_report, force)
     _print_result(manifest, output, converted, explain, as_json)
+
+
+def _refuse(sizes: Sequence[Any], prune_report: Path | None, dry_run: bool, force: bool) -> None:
+    """Refuse a size given in two ways, options that a dry run has no use for, and a report that exists."""
+    if sizes:
+        options.refuse_given(("height", "width"), "with --size, which already names the height and the width")
+    if dry_run:
+        options.refuse_given(("explain", "prune_report"), "with --dry-run, which rewrites and prunes nothing")
+    if prune_report:
+        require_writable(prune_report, force)
 
 
 def _demo_checkpoint() -> Path:
@@ -89,9 +98,11 @@ def _demo_checkpoint() -> Path:
     return CHECKPOINT
 
 
-def _report_left_out(source: Path, names: Sequence[str]) -> None:
-    """Print on stderr that the checkpoint lacks components that its model needs."""
-    for name in names:
+def _say_first(source: Path, made: Plan | Conversion) -> None:
+    """Print on stderr which settings do nothing, and that the checkpoint lacks components of its model."""
+    for remark in made.remarks:
+        say(f"warning: {remark}", err=True)
+    for name in made.left_out:
         say(
             f"{source} has no weights of the {title_of(name)}, which this model needs for its images; "
             "the bundle is without it",

@@ -100,6 +100,8 @@ def generate(
     from msd.sizes.pick import one_size
 
     start = time.perf_counter()
+    if previews is None:
+        options.refuse_given(("preview_every",), "without --previews")
     with one_size(open_bundle(out, verify), size) as bundle:
         requests = make_requests(bundle)
         paths = image_paths(output, [request.seed for request in requests])
@@ -159,6 +161,10 @@ def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force
             image = GeneratedImage(preview.pixels(), preview.latents, metadata)
             save_image(image, path(preview.seed, preview.number), force)
 
+    if every > (most := max(request.steps for request in requests)):
+        raise click.UsageError(
+            f"--previews shows every {every}th of {most} steps: none; give --preview-every."
+        )
     with raises_unwritable(folder, folder):
         folder.mkdir(exist_ok=True)
     for request in requests:

@@ -56,6 +56,8 @@ def _requests(
     **settings: Any,
 ) -> MakeRequests:
     """Return a function that returns a request for each image, with consecutive seeds."""
+    if image is None:
+        options.refuse_given(("mask", "strength", "fit"), "without --image")
 
     def make(bundle: Bundle) -> list[Request]:
         from msd.runtime.needs import read_initial_image

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
 from msd.families import component_names, file_names, optional_names
@@ -116,6 +117,15 @@ OPTIONAL_COMPONENT = LateChoice(optional_names)
 
 FILE_NAME = LateChoice(file_names)
 """A file of any family, by its name without ending."""
+
+
+def refuse_given(names: Iterable[str], because: str) -> None:
+    """Raise UsageError where one of these parameters is on the command line: it does nothing `because`."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if parameter.name in names and source is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{parameter.opts[0]} does nothing {because}.")
 
 
 def together(*options: Callable[[Any], Any]) -> Callable[[Decorated], Decorated]:
@@ -244,10 +254,21 @@ def json_files() -> Callable[[Decorated], Decorated]:
     return click.option("--json", "as_json", is_flag=True, help="Print what was written, as JSON.")
 
 
+def _result_file(ctx: click.Context, param: click.Parameter, value: Path | None) -> Path | None:
+    """Refuse a name whose suffix promises another format."""
+    if value is not None and value.suffix.lower() not in ("", ".json", ".md"):
+        raise click.BadParameter(f"{value} ends in {value.suffix!r}; .json and .md can be written")
+    return value
+
+
 tables = together(
     click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of tables."),
     click.option(
-        "-o", "--output", type=FILE, help="Write JSON to this file, or tables where it ends in .md."
+        "-o",
+        "--output",
+        type=FILE,
+        callback=_result_file,
+        help="Write JSON to this file, or tables where it ends in .md.",
     ),
 )
 """The options of a command that prints tables."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from msd.bundle import ImageDefaults
+from msd.conversion.remarks import conversion_remarks
 from msd.conversion.runnable import require_runnable
 from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
@@ -93,6 +94,12 @@ class Job:
             if recipe.rounds(name, ("gptq",))
             or (recipe.rounds(name, ("auto",)) and (name in sole or calibration.is_for(name)))
         )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on settings that do nothing."""
+        inputs = self.networks[self.family.denoiser.name].inputs
+        return conversion_remarks(self.checkpoint, self.settings, self.components, inputs)
 
     @property
     def images(self) -> ImageDefaults:

@@ -1,0 +1,56 @@
+"""What the settings of a conversion leave without use: a sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from msd.conversion.settings import Settings
+from msd.families import Family
+from msd.families.wiring import is_guided
+from msd.rewrite import Target
+from msd.sources.checkpoint import Checkpoint
+
+CLIPS = ("clip_gelu", "clip_gelu_slope")
+"""The rewrites that read the limit of clipped GELU."""
+
+
+def conversion_remarks(
+    checkpoint: Checkpoint, settings: Settings, components: Collection[str], inputs: Collection[str]
+) -> tuple[str, ...]:
+    """Return which settings do nothing for these components; `inputs` are those of the denoiser."""
+    return (
+        *_of_other_components(checkpoint, settings, components),
+        *_of_batch(checkpoint.family, settings, inputs),
+        *_of_gelu(settings),
+    )
+
+
+def _of_other_components(
+    checkpoint: Checkpoint, settings: Settings, components: Collection[str]
+) -> Iterator[str]:
+    """Yield the options that change networks which are not converted."""
+    family = checkpoint.family
+    encoders = {encoder.name for encoder in family.text_encoders}
+    denoiser = {family.denoiser.name}
+    asked = {
+        "--lora": (settings.lora, encoders | denoiser),
+        "--embedding": (settings.embeddings, encoders),
+        "--clip-skip": (settings.clip_skip, encoders),
+        "--prompt-chunks": (settings.prompt_chunks > 1, denoiser),
+        "--vae": (settings.vae, {*checkpoint.replaced}),
+    }
+    for option, (given, changed) in asked.items():
+        if given and not changed & {*components}:
+            names = " and ".join(family.ordered(changed))
+            yield f"{option} changes {names}, which this conversion leaves out"
+
+
+def _of_batch(family: Family, settings: Settings, inputs: Collection[str]) -> Iterator[str]:
+    if settings.batch > 1 and is_guided(family, inputs):
+        yield "--batch 2 is for two passes a step, and this U-Net, with guidance built in, needs one"
+
+
+def _of_gelu(settings: Settings) -> Iterator[str]:
+    is_on = any(rule.name in CLIPS for rule in settings.active_rules)
+    if settings.target.gelu_clip != Target().gelu_clip and not is_on:
+        yield f"--gelu-clip does nothing: {' and '.join(CLIPS)} are switched off"
