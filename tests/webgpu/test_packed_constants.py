@@ -6,6 +6,7 @@ The reference is LiteRT's, on the CPU, with the same numbers in float32.
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -228,14 +229,17 @@ def test_int4_takes_half_a_byte_on_the_gpu(tmp_path: Path) -> None:
     assert sizes["INT8"] - sizes["INT4"] == 64 * 128 // 2
 
 
+BLOCKS = SimpleNamespace(blockSize=32)
+
+
 @pytest.mark.parametrize(
     ("change", "clause"),
     [
         ({"quant": None}, "has int4 numbers without a scale, w; kernels do not read it"),
         ({"quant": Quant(np.ones(3, np.float32), np.zeros(3, np.int64))}, "has 3 scales and 3 zero points"),
         (
-            {"quant": Quant(np.zeros(0, np.float32), np.zeros(0, np.int64), rest={"blockwise": {}})},
-            "with a scale for each block, w",
+            {"quant": Quant(np.zeros(0, np.float32), np.zeros(0, np.int64), rest={"details": BLOCKS})},
+            "with a scale for each block of 32 numbers, w",
         ),
         ({"dtype": "UINT4"}, "has a constant of type uint4, w"),
     ],
