@@ -142,7 +142,7 @@ def test_two_bundles_are_measured_together(bundle_folder: Path, batch_two_folder
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [("cut_off", "GATHER_ND: Operation is not supported"), ("copy_only", None)]
+    ("content", "words"), [("cut_off", "The GPU delegate refuses .*: GATHER_ND at 1"), ("copy_only", None)]
 )
 def test_a_partial_delegation_is_refused(content: str, words: str | None, tmp_path: Path) -> None:
     path, place = tiny_models.save(content, tmp_path), engine("litert-gpu", adapter=adapter.find())
@@ -150,7 +150,7 @@ def test_a_partial_delegation_is_refused(content: str, words: str | None, tmp_pa
         with TimedFile(path, place) as file:
             assert file.run() > 0
     else:
-        with pytest.raises(DelegateFailed, match=f"litert-gpu refuses .*: {words}"):
+        with pytest.raises(DelegateFailed, match=words):
             TimedFile(path, place)
 
 

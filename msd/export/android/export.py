@@ -26,7 +26,7 @@ from msd.export.android.project import APP, ASSETS, DOWNLOAD, Project
 from msd.export.android.readme import readme_texts
 from msd.export.android.settings import PACKS, AndroidSettings, check
 from msd.export.app.manifest import NAME, AppManifest, describe, dump_manifest
-from msd.export.app.model_files import networks, place, sums
+from msd.export.app.model_files import networks, place, require_gpu, sums
 from msd.export.folder import exporting, finish, require_free
 from msd.files.verified_copy import OnProgress
 
@@ -79,8 +79,9 @@ def export_android(
 ) -> ExportPlan:
     """Write the project to the folder `out`, with `force` over an existing one, and return its plan.
 
-    Raises the errors of `plan`, BadBundle for a file whose SHA-256 differs from the manifest's, OutputExists
-    and OutputUnwritable. No file gets its final name before all are written.
+    Raises the errors of `plan`, BadBundle for a file whose SHA-256 differs from the manifest's,
+    DelegateFailed for one that the GPU delegate does not support, OutputExists and OutputUnwritable. No file
+    gets its final name before all are written.
     """
     contents = plan(bundle, settings)
     require_free(out, force)
@@ -106,6 +107,7 @@ def export_android(
 def _place(bundle: Bundle, project: Project, staging: Path, on_progress: OnProgress | None) -> None:
     folders = {name: staging / folder for name, folder in project.folders.items()}
     place(bundle, project.manifest, folders, staging / project.first_folder, on_progress)
+    require_gpu(bundle, project.manifest)
     if project.settings.delivery == "download":
         _write(staging / DOWNLOAD / "SHA256SUMS", sums(project.manifest))
 

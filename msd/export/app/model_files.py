@@ -10,6 +10,7 @@ from msd.bundle import Bundle
 from msd.errors import BadBundle
 from msd.export.app.manifest import AppManifest, ModelFile, write_manifest
 from msd.files.verified_copy import OnProgress, copy_verified
+from msd.runners.backends.litert_gpu import require_supported
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.tflite")
 
@@ -23,6 +24,15 @@ def networks(manifest: AppManifest) -> tuple[ModelFile, ...]:
                 f"{file.name!r} is not a valid file name in an app; it should look like unet.tflite"
             )
     return models
+
+
+def require_gpu(bundle: Bundle, manifest: AppManifest) -> None:
+    """Raise DelegateFailed for a network that LiteRT's GPU delegate, on which apps run, does not support.
+
+    Raises BadModelFile for a file that is no model.
+    """
+    for file in networks(manifest):
+        require_supported(bundle.folder / file.name)
 
 
 def place(

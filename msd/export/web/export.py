@@ -20,7 +20,7 @@ from string import Template
 import msd
 from msd.bundle import Bundle
 from msd.export.app import manifest as app
-from msd.export.app.model_files import licence_of, networks
+from msd.export.app.model_files import licence_of, networks, require_gpu
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.export.folder import exporting, finish, require_free
 from msd.export.web.expected import write_expected
@@ -65,6 +65,7 @@ def export_web(
     require_free(out, force)
     if settings.runtime == "litert":
         require_litert_js(settings.litert_js)
+        require_gpu(bundle, manifest)
     with exporting(out, sum(file.bytes for file in manifest.files)) as staging:
         model = staging / MODEL
         _copy_page(staging)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from msd import tflite
 from msd.errors import DelegateFailed, MsdError
+from msd.prediction.rules.apply import predict
 from msd.runners import adapter, native_log
 from msd.runners.backend import Backend
 from msd.runners.backends import litert_cpu
@@ -15,8 +17,13 @@ from msd.runners.process_runner import ProcessRunner
 from msd.runners.runner import Conditions, Placement
 from msd.runners.worker import LoadOnGpu
 
+NAME = "litert-gpu"
 SECONDS = 600.0
 """The most seconds that compiling, or one run, may take."""
+
+REMEDY = "Convert with --recipe gpu-w8, or with another recipe for this delegate."
+VERBS = {"rejected": "refuses", "wrong": "computes wrong"}
+"""What the delegate does by findings that speak against a file."""
 
 
 class GpuProcess(ProcessRunner):
@@ -65,10 +72,27 @@ class GpuProcess(ProcessRunner):
         return "; ".join(reasons) or one_line(problem)
 
 
+def require_supported(path: Path) -> None:
+    """Raise DelegateFailed for a file that the delegate, by its rules, refuses or computes wrong.
+
+    Some that it refuses crash it, which says nothing of why.
+    """
+    for finding in predict(tflite.read(path), NAME):
+        if finding.severity in VERBS:
+            verb = VERBS[finding.severity]
+            raise DelegateFailed(f"The GPU delegate {verb} {path}: {finding.sentence} {REMEDY}")
+
+
+def open_supported(path: Path, conditions: Conditions) -> GpuProcess:
+    """Return the runner of a file that `require_supported` lets pass."""
+    require_supported(path)
+    return GpuProcess(path, conditions)
+
+
 BACKEND = Backend(
-    name="litert-gpu",
+    name=NAME,
     alias="gpu",
-    open=GpuProcess,
+    open=open_supported,
     takes=frozenset({"precision"}),
     needs_adapter=True,
     for_cpu=litert_cpu.BACKEND,
