@@ -39,6 +39,9 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(msd, ["regress", *map(str, arguments)], prog_name="msd", terminal_width=100)
 
 
+UNKNOWN = "owl: the vocabulary of 674 tokens has only pieces of these words: owl, not, markup."
+
+
 @pytest.fixture
 def suite(tmp_path: Path) -> Path:
     path = tmp_path / "mine.toml"
@@ -80,7 +83,9 @@ def test_update_writes_goldens_and_says_what_changed(suite: Path, bundle_folder:
     assert json.loads(result.stdout) == {
         "goldens": str(suite.with_suffix("")),
         "changes": {"fox": "new", "owl": "new"},
+        "remarks": [UNKNOWN],
     }
+    assert f"warning: {UNKNOWN}\n" in result.stderr
     assert "fox: new\nowl: new\n" in result.stderr
     assert "mine: 2 goldens written" in result.stderr
     assert "unchanged" in run(suite, bundle_folder, "--update").stderr

@@ -71,12 +71,25 @@ def test_the_same_bundle_draws_the_same_pictures(bundle_folder: Path, folder: Pa
     assert found.result.notes[0].startswith("Goldens and new images come from the same model, ")
 
 
+def test_what_is_not_used_of_a_suite_is_among_its_notes(bundle_folder: Path) -> None:
+    """Each sentence once, with the images that it is about unless it is about all."""
+    one, *others = SUITE.drawing.pictures
+    pictures = (replace(one, prompt=f"{one.prompt} BREAK", negative_prompt="a dog"), *others)
+    drawing = replace(SUITE.drawing, pictures=pictures, guidance=0.5)
+    found = regression.suite_remarks(replace(SUITE, drawing=drawing), pipeline(bundle_folder))
+    assert "guidance 0.5 is used as 1, which is none." in found
+    assert f"{one.name}: the negative prompt is not used: guidance of 1 or less needs none." in found
+    (said,) = (each for each in found if "BREAK" in each)
+    assert said.startswith(f"{one.name}: read as text: BREAK; long prompts are cut every 75 tokens")
+
+
 def test_another_model_is_what_it_is_for(bundle_folder: Path, batch_two_folder: Path, folder: Path) -> None:
     result = regression.guard(SUITE, pipeline(batch_two_folder), folder).regress().result
     old, new = (open_bundle(place).model_hash[:12] for place in (bundle_folder, batch_two_folder))
     assert result.notes == (
         f"Goldens come from model {old} (none, recipe float32, msd 0); "
         f"new images from {new} (recipe float32, msd 0).",
+        *regression.suite_remarks(SUITE, pipeline(batch_two_folder)),
     )
 
 

@@ -109,16 +109,20 @@ def _refuse_reports(suite: Suite, output: Path | None, junit: Path | None, force
 
 
 def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> None:
-    from msd.regress.regression import require_updatable, update
+    from msd.regress.regression import require_updatable, suite_remarks, update
 
     require_updatable(suite, pipeline, folder)
     with step_progress() as on_step:
         changes = update(suite, pipeline, folder, on_step)
+    remarks = suite_remarks(suite, pipeline)
+    for remark in remarks:
+        say(f"warning: {remark}", err=True)
     for name, change in changes.items():
         say(f"{name}: {change}", err=True)
     say(f"{folder}: {len(suite.drawing.pictures)} goldens written", err=True)
     if as_json:
-        say_json(json.dumps({"goldens": str(folder), "changes": changes}, ensure_ascii=False))
+        facts = {"goldens": str(folder), "changes": changes, "remarks": remarks}
+        say_json(json.dumps(facts, ensure_ascii=False))
 
 
 def _write(

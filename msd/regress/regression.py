@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from msd.errors import BadGoldens
@@ -46,7 +46,8 @@ class Guard:
         pixels = {name: picture.pixels for name, picture in new.items()}
         origin = Origin.of(self.pipeline)
         result = compare(self.suite, self.goldens, self.golden, pixels, origin, self.demo, seconds)
-        return Regression(result, self.golden, new)
+        notes = (*result.notes, *suite_remarks(self.suite, self.pipeline))
+        return Regression(replace(result, notes=notes), self.golden, new)
 
 
 def guard(suite: Suite, pipeline: Pipeline, folder: Path) -> Guard:
@@ -82,6 +83,19 @@ def update(suite: Suite, pipeline: Pipeline, folder: Path, on_step: OnStep | Non
     store.write(folder, suite, new, Origin.of(pipeline))
     changes = {name: _change(old.get(name), picture.pixels) for name, picture in new.items()}
     return changes | {name: "gone" for name in old if name not in new}
+
+
+def suite_remarks(suite: Suite, pipeline: Pipeline) -> tuple[str, ...]:
+    """Return what is not used of the suite's requests: each sentence once, with the images it is about."""
+    about: dict[str, list[str]] = {}
+    for picture, request in zip(suite.drawing.pictures, suite.drawing.requests, strict=True):
+        for remark in pipeline.remarks(request):
+            about.setdefault(remark, []).append(picture.name)
+    every = len(suite.drawing.pictures)
+    return tuple(
+        f"{remark}." if len(names) == every else f"{', '.join(names)}: {remark}."
+        for remark, names in about.items()
+    )
 
 
 def _generate(suite: Suite, pipeline: Pipeline, on_step: OnStep | None) -> ByName:
