@@ -21,9 +21,8 @@ BLOCKS = "with a scale for each block of 4 numbers"
 
 
 def packed(*shape: int, dtype: str, quant: Quant | None) -> Tensor:
-    """Return a constant of zeros, so many in a byte as the dtype packs."""
-    size = int(np.prod(shape)) * {"INT2": 2, "INT4": 4, "INT8": 8}[dtype] // 8
-    return Tensor("c", shape, dtype, Weights.of(np.zeros(size, np.uint8)), quant)
+    """Return a constant of zeros, which a file packs, several in a byte."""
+    return Tensor("c", shape, dtype, Weights.of(np.zeros(shape, np.int8)), quant)
 
 
 def blockwise(dtype: str, *shape: int) -> Tensor:
