@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from msd.rewrite import GraphPass, Rewrite, Rule
+from msd.graph.rewrite import GraphPass, Rewrite, Rule
 
 
 def load() -> list[Rewrite]:

@@ -1,6 +1,6 @@
 """Operands of equal rank: delegates align axes from the left, NumPy from the right."""
 
-from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
+from msd.graph.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
 BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB")
 

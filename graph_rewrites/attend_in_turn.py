@@ -1,6 +1,6 @@
 """Attention whose heads are computed one after another, so that the scores of only one exist at a time."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, op, rule, skip, var
 
 SCORES = op.BATCH_MATMUL(var("q"), var("k"), adj_x=ANY, adj_y=ANY).named("scores")
 ATTENTION = op.BATCH_MATMUL(op.SOFTMAX(SCORES, beta=ANY).named("weights"), var("v"), adj_x=ANY, adj_y=ANY)

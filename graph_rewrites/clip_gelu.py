@@ -2,7 +2,7 @@
 
 from math import pi, sqrt
 
-from msd.rewrite import ANY, Build, Skip, Target, Tensor, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Target, Tensor, op, rule, skip, var
 
 A = 2 * sqrt(2 / pi)
 

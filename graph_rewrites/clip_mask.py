@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msd.rewrite import SMALL, Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import SMALL, Build, Skip, Tensor, const, op, rule, skip, var
 
 FLOOR = np.float32(-30000.0)
 

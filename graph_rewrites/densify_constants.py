@@ -1,6 +1,6 @@
 """Sparse constants become dense: GPU delegates read what they store as if it were all of them."""
 
-from msd.rewrite import Graph, densify, graph_pass
+from msd.graph.rewrite import Graph, densify, graph_pass
 
 
 @graph_pass("canonicalize")

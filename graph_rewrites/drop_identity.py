@@ -1,6 +1,6 @@
 """Operators that return their input unchanged are removed."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, any_op, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, any_op, const, op, rule, skip, var
 
 
 @rule("canonicalize cleanup", op.RESHAPE(var("x"), const("shape"), new_shape=ANY).named("y"))

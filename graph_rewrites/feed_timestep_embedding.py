@@ -3,7 +3,7 @@
 float16 cannot distinguish 987.2 from 987.5.
 """
 
-from msd.rewrite import ANY, Graph, Match, Op, Tensor, const, graph_pass, match, op, var
+from msd.graph.rewrite import ANY, Graph, Match, Op, Tensor, const, graph_pass, match, op, var
 
 NAME = "timestep_embedding"
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msd.rewrite import ANY, Build, Skip, Tensor, any_op, const, op, rule, skip
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, any_op, const, op, rule, skip
 
 ARITHMETIC: dict[str, np.ufunc] = {"ADD": np.add, "MUL": np.multiply, "SUB": np.subtract}
 

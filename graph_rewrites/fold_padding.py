@@ -1,6 +1,6 @@
 """Zero padding moves into the convolution that reads it."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
 
 @rule(

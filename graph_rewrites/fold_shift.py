@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msd.rewrite import ANY, Array, Build, Op, Skip, Tensor, Weights, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Array, Build, Op, Skip, Tensor, Weights, const, op, rule, skip, var
 
 
 @rule(

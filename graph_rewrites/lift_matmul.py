@@ -1,6 +1,6 @@
 """Products of two runtime tensors become rank 4; TensorFlow Lite's delegate ignores their adj flags."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
 PRODUCT = op.BATCH_MATMUL(var("a"), var("b"), adj_x=ANY, adj_y=ANY).named("y")
 SWAPPED = op.TRANSPOSE(var("b"), const("perm"))

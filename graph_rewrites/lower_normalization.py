@@ -5,7 +5,7 @@ from math import prod
 
 import numpy as np
 
-from msd.rewrite import ANY, Build, Pat, Skip, Target, Tensor, Weights, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Pat, Skip, Target, Tensor, Weights, const, op, rule, skip, var
 
 SCALE = 1 / 8
 """The factor on values before they are squared: in float16 a square overflows at 256."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from msd.rewrite import SIDE_EFFECTS, Graph, Op, Tensor, graph_pass
+from msd.graph.rewrite import SIDE_EFFECTS, Graph, Op, Tensor, graph_pass
 
 LARGEST = 64
 """Constants up to this many elements are compared by value, others by identity."""

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from msd.rewrite import Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass
+from msd.graph.rewrite import Build, ConvSize, Graph, Op, Target, Tensor, Weights, graph_pass
 
 LARGEST = 1 << 26
 """The most weights of one convolution: the writer and the device hold one such tensor at a time."""

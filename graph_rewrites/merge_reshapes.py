@@ -1,6 +1,6 @@
 """Consecutive layout operators are merged into one."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
 INNER = op.RESHAPE(var("x"), const("first"), new_shape=ANY)
 

@@ -1,6 +1,6 @@
 """Operators on rank below 4 run at rank 4, in the delegates' layout: (B, N, C) is (B, 1, N, C)."""
 
-from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
+from msd.graph.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
 PLACEWISE = (
     *("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "SQUARED_DIFFERENCE", "SUB"),

@@ -2,7 +2,7 @@
 
 from math import pi, sqrt
 
-from msd.rewrite import Build, Tensor, op, rule, var
+from msd.graph.rewrite import Build, Tensor, op, rule, var
 
 X, GATED = var("x"), var("gated")
 SLOPE = sqrt(2 / pi)

@@ -1,6 +1,6 @@
 """Nearest-neighbour upsampling written as TILE of rank 5 becomes one resize."""
 
-from msd.rewrite import ANY, Build, Pat, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Pat, Skip, Tensor, const, op, rule, skip, var
 
 
 def _reshape(x: Pat, name: str) -> Pat:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
 CONV = {"padding": ANY, "stride_w": ANY, "stride_h": ANY, "dilation_w_factor": ANY, "dilation_h_factor": ANY}
 DENSE = op.FULLY_CONNECTED(var("x"), const("w"), const("b"), keep_num_dims=ANY).named("layer")

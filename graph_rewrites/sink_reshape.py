@@ -1,6 +1,6 @@
 """Reshapes from rank 4 move behind element-wise operators, so that these run at rank 4."""
 
-from msd.rewrite import ANY, Build, Op, Skip, Tensor, any_op, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Op, Skip, Tensor, any_op, const, op, rule, skip, var
 
 UNARY = (
     *("ABS", "COS", "EXP", "GELU", "LOGISTIC", "NEG", "RELU", "RELU6", "RSQRT", "SIN", "SOFTMAX", "SQRT"),

@@ -1,6 +1,6 @@
 """Equivalent expressions get one canonical form, so that later patterns need only that one."""
 
-from msd.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
 
 X, Y, TABLE = var("x"), var("y"), const("table")
 WRAPPED = op.LESS(X, 0), op.ADD(X, const("rows")), X

@@ -1,6 +1,6 @@
 """A layer whose result is only sliced becomes several layers (GEGLU, joint projections)."""
 
-from msd.rewrite import Build, Skip, Tensor, any_op, rule, skip
+from msd.graph.rewrite import Build, Skip, Tensor, any_op, rule, skip
 
 PARTS = ("SPLIT", "SLICE", "STRIDED_SLICE")
 LAYERS = ("CONV_2D", "FULLY_CONNECTED")

@@ -1,6 +1,6 @@
 """Each operator gets the lowest version that suffices, since delegates refuse higher ones by number."""
 
-from msd.rewrite import Graph, Op, graph_pass
+from msd.graph.rewrite import Graph, Op, graph_pass
 
 RANK5_VERSIONS = {"SUB": 2, "ADD": 1, "MUL": 1, "DIV": 1}
 

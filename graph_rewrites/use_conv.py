@@ -1,6 +1,6 @@
 """Fully connected to Conv2D (arXiv 2307.01193, section 3.1): every delegate runs 1x1 convolutions."""
 
-from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
 
 @rule(

@@ -1,6 +1,6 @@
 """Row gathers become EMBEDDING_LOOKUP, which supports int8 tables with one scale per row."""
 
-from msd.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import Build, Skip, Tensor, const, op, rule, skip, var
 
 
 @rule("lower", op.GATHER(const("table"), var("ids")).named("y"))

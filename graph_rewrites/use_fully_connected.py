@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from msd.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
+from msd.graph.rewrite import ANY, Build, Skip, Tensor, const, op, rule, skip, var
 
 
 @rule(

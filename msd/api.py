@@ -15,24 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 from msd import bundle as bundles
 from msd.bundle import Bundle, ImageSize
+from msd.conversion.keywords import known_keywords
 from msd.conversion.options import ConversionOptions, options
 from msd.errors import MsdError
-from msd.keywords import known_keywords
 
 if TYPE_CHECKING:
-    from msd.calibration.generated_inputs import Calibration
+    from msd.compress.calibration.generated_inputs import Calibration
+    from msd.compress.encoding.recipe import Recipe
+    from msd.compress.pruning.settings import Pruning
     from msd.conversion.convert import OnProgress, Settings
-    from msd.encoding.recipe import Recipe
-    from msd.ir.weights import Array
-    from msd.judging import Verdict
-    from msd.pruning.settings import Pruning
-    from msd.report.report import FileReport
-    from msd.rewrite import Rewrite
-    from msd.runners.runner import Precision
-    from msd.runtime.image import GeneratedImage
-    from msd.runtime.initial_image import Fit
-    from msd.runtime.pipeline import OnStep
-    from msd.runtime.prompt_syntax import PromptSyntax
+    from msd.graph.ir.weights import Array
+    from msd.graph.rewrite import Rewrite
+    from msd.measure.judging import Verdict
+    from msd.measure.report.report import FileReport
+    from msd.run.runners.runner import Precision
+    from msd.run.runtime.image import GeneratedImage
+    from msd.run.runtime.initial_image import Fit
+    from msd.run.runtime.pipeline import OnStep
+    from msd.run.runtime.prompt_syntax import PromptSyntax
 
 __all__ = [
     "Bundle",
@@ -74,7 +74,7 @@ def convert(
     the nearest name, for an unknown option.
     """
     from msd.conversion.convert import convert as convert_checkpoint
-    from msd.demo import CHECKPOINT
+    from msd.models.demo import CHECKPOINT
 
     settings = conversion_settings(**options)
     convert_checkpoint(Path(source) if source else CHECKPOINT, Path(output), settings, on_progress)
@@ -107,12 +107,12 @@ def generate(
     and `size`, one of the bundle's sizes, is by default the first. With `image`, a file, generation begins
     from it, changes it by `strength`, and repaints it only where `mask` is white; `fit` says how the files
     are fitted to the model's size (docs/image-to-image.md). For several images with the networks loaded once,
-    use `msd.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
+    use `msd.run.runtime.pipeline.Pipeline`. `save(path)` of the result writes a file, and `remarks` in its
     metadata are sentences on what was not used. Raises MsdError.
     """
-    from msd.runtime.needs import read_initial_image
-    from msd.runtime.pipeline import Pipeline
-    from msd.sizes.pick import one_size
+    from msd.conversion.sizes.pick import one_size
+    from msd.run.runtime.needs import read_initial_image
+    from msd.run.runtime.pipeline import Pipeline
 
     opened = bundle if isinstance(bundle, Bundle) else open_bundle(bundle)
     with (
@@ -141,8 +141,8 @@ def predict(
     `device` is a name of configs/devices/ or a TOML file, by default an Adreno 740. Nothing runs. Raises
     msd.errors.BadModelFile and BadConfig.
     """
-    from msd.prediction.device import Device, find_device
-    from msd.report.examine import examine
+    from msd.graph.prediction.device import Device, find_device
+    from msd.measure.report.examine import examine
 
     return examine(Path(file), tuple(delegates), find_device(device) if device else Device())
 
@@ -159,7 +159,7 @@ def judge(
     The file runs on `inputs`, or on seeded random ones, in a child process; `timeout` bounds the compilation
     and each run in seconds. Raises msd.errors.BadModelFile, and NoDelegate without a Vulkan adapter.
     """
-    from msd.judging import judge as judge_file
+    from msd.measure.judging import judge as judge_file
 
     return judge_file(Path(file), precision=precision, inputs=inputs, timeout=timeout)
 
@@ -167,11 +167,11 @@ def judge(
 @known_keywords(OPTIONS)
 def conversion_settings(**options: Any) -> Settings:
     """Return the settings of a conversion with these `ConversionOptions`; raises BadConfig."""
+    from msd.compress.encoding.recipe import find_recipe
     from msd.conversion.convert import Settings
-    from msd.encoding.recipe import find_recipe
-    from msd.prediction.device import Device, find_device
-    from msd.rewrite.spelling import find_spelling
-    from msd.rewrite.target import Target
+    from msd.graph.prediction.device import Device, find_device
+    from msd.graph.rewrite.spelling import find_spelling
+    from msd.graph.rewrite.target import Target
 
     chosen = ConversionOptions(**options)
     recipe, device = find_recipe(chosen.recipe), chosen.device
@@ -207,9 +207,9 @@ def _rules(recipe: Recipe, without: Sequence[str]) -> list[Rewrite]:
 
 def _pruning(recipe: Recipe, chosen: ConversionOptions) -> tuple[Pruning | None, Calibration | None]:
     """Return the recipe's pruning as the options change it; raises BadConfig for a calibration alone."""
-    from msd.calibration.generated_inputs import Calibration
+    from msd.compress.calibration.generated_inputs import Calibration
+    from msd.compress.pruning.settings import Pruning, parse_budget, parse_pruning
     from msd.errors import BadConfig
-    from msd.pruning.settings import Pruning, parse_budget, parse_pruning
 
     budget, calibration = chosen.prune, chosen.calibration
     pruning = parse_pruning(recipe.prune) if recipe.prune is not None else None

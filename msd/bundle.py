@@ -20,13 +20,13 @@ from typing import Any, Literal
 
 from msd.bounds import MOST_GUIDANCE, MOST_STEPS
 from msd.errors import BadBundle
-from msd.families import FIRST, Component, Family, families, find_family
-from msd.families.calls import Call, require_order, require_single
-from msd.families.wiring import Wiring, wire
 from msd.files import schema
 from msd.files.names import require_text
 from msd.files.publication import complete
-from msd.ledger import ComponentLedger
+from msd.graph.ledger import ComponentLedger
+from msd.models.families import FIRST, Component, Family, families, find_family
+from msd.models.families.calls import Call, require_order, require_single
+from msd.models.families.wiring import Wiring, wire
 from msd.tensor_spec import TensorSpec
 
 FORMAT = 3
@@ -188,10 +188,10 @@ class ImageDefaults:
 class Manifest:
     """The contents of manifest.json.
 
-    `family` names the kind of model (msd/families). `calls` say how its files run one after the other; those
-    of components without a file are missing. `ledger`: the effect of each rewrite, by component. `scheduler`:
-    its configuration. `images`: how many steps, and how much guidance, images take by default. `versions`: of
-    libraries.
+    `family` names the kind of model (msd/models/families). `calls` say how its files run one after the other;
+    those of components without a file are missing. `ledger`: the effect of each rewrite, by component.
+    `scheduler`: its configuration. `images`: how many steps, and how much guidance, images take by default.
+    `versions`: of libraries.
     """
 
     msd: str

@@ -13,7 +13,7 @@
     ├── NotFinite            a network computed NaN or infinity, so there is no image
     ├── NoMemory             training does not fit into the GPU's memory
     ├── BadImage             an image or a mask to begin from cannot be read or does not fit
-    ├── BadCaption           a caption describes no scene of the demo (msd/demo/captions.py)
+    ├── BadCaption           a caption describes no scene of the demo (msd/models/demo/captions.py)
     ├── NoDelegate           the GPU delegate or an adapter for it could not be set up
     ├── PhoneFailed          a phone could not be reached over adb, or a command failed on it
     └── DelegateFailed       the delegate refused a model, or its process crashed, hung or ran out of memory

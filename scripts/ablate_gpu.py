@@ -28,21 +28,21 @@ import click
 import numpy as np
 
 import graph_rewrites
-from msd import tflite
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.trace import with_weights
-from msd.encoding.encode import encode
-from msd.encoding.recipe import find_recipe
-from msd.ir.interface import Interface
-from msd.ir.weights import Array
+from msd.graph import tflite
+from msd.graph.ir.interface import Interface
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
+from msd.graph.rewrite import Target, apply
+from msd.graph.rewrite.spelling import DEFAULT, find_spelling
 from msd.models.structure import Structure, load_structure
-from msd.parity import psnr
-from msd.rewrite import Target, apply
-from msd.rewrite.spelling import DEFAULT, find_spelling
-from msd.runners import native_log
-from msd.runners.adapter import find
-from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
-from msd.runners.runner import VulkanAdapter
-from msd.runners.worker import LoadOnGpu, RunModel
+from msd.run.runners import native_log
+from msd.run.runners.adapter import find
+from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.run.runners.runner import VulkanAdapter
+from msd.run.runners.worker import LoadOnGpu, RunModel
 from scripts.full_size_structures import drawn
 from scripts.measured import machine
 from scripts.nvidia_smi import gpu_name, gpu_used

@@ -34,7 +34,7 @@ def main() -> None:
 
 
 def _write(folder: Path) -> None:
-    from msd import tflite
+    from msd.graph import tflite
     from tests.oracle.compare import every_case
 
     folder.mkdir(exist_ok=True)

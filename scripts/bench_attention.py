@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 
 from msd.errors import MsdError
-from msd.ir.weights import Array
-from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.device import OpenDevice, open_device
-from msd.webgpu.gpu import BYTES, Gpu
-from msd.webgpu.kernels.attention import LARGEST_FLASH, attend_partially, attend_plainly
-from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
-from msd.webgpu.kernels.flash_tile import FlashTile
-from msd.webgpu.kernels.normalization import normalize_groups, normalize_layers
-from msd.webgpu.operations import Attention, GroupNorm, Heads, LayerNorm
-from msd.webgpu.session import NUMPY, Session
-from msd.webgpu.value import Dispatch, Value
+from msd.gpu.assemble import Named, assemble
+from msd.gpu.device import OpenDevice, open_device
+from msd.gpu.gpu import BYTES, Gpu
+from msd.gpu.kernels.attention import LARGEST_FLASH, attend_partially, attend_plainly
+from msd.gpu.kernels.flash import choose_across, choose_tile, flash
+from msd.gpu.kernels.flash_tile import FlashTile
+from msd.gpu.kernels.normalization import normalize_groups, normalize_layers
+from msd.gpu.operations import Attention, GroupNorm, Heads, LayerNorm
+from msd.gpu.session import NUMPY, Session
+from msd.gpu.value import Dispatch, Value
+from msd.graph.ir.weights import Array
 from scripts.attention_cases import Case, attention_cases, norm_cases
 
 SHAPES = ((16, 4), (8, 4), (8, 8), (4, 4), (4, 8), (16, 8), (16, 2), (32, 4), (8, 2))

@@ -22,8 +22,8 @@ from typing import Any
 
 import click
 
-from msd import tflite
-from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.graph import tflite
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from scripts.make_random_checkpoint import Random, read_config, write_diffusers
 from scripts.measured import Measured, measured
 

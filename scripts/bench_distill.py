@@ -34,14 +34,14 @@ import torch
 from accelerate import PartialState
 
 import graph_rewrites
-from msd.comparison.compare import compare
-from msd.comparison.model import ComparedModel
-from msd.comparison.result import Column
-from msd.comparison.sheet import contact_sheet
-from msd.demo import CHECKPOINT
-from msd.demo.captions import captions
-from msd.distill.distill import Announcement, Observer, distill
-from msd.distill.settings import (
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import captions
+from msd.train.comparison.compare import compare
+from msd.train.comparison.model import ComparedModel
+from msd.train.comparison.result import Column
+from msd.train.comparison.sheet import contact_sheet
+from msd.train.distill.distill import Announcement, Observer, distill
+from msd.train.distill.settings import (
     DistillationSettings,
     Goal,
     Precision,
@@ -49,7 +49,7 @@ from msd.distill.settings import (
     TeacherData,
     Training,
 )
-from msd.distill.training import TrainingProgress
+from msd.train.distill.training import TrainingProgress
 from scripts.full_size_training import OBJECTIVES, measure_full_size, write_checkpoint
 from scripts.fused_lora import fuse_lora
 from scripts.killed_distillation import kill_and_compare

@@ -26,22 +26,22 @@ from typing import Any
 import click
 
 from msd.files import schema
-from msd.ir.weights import Array
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
+from msd.graph.prediction.device import find_device
+from msd.measure.profiling.ablation import ablate
+from msd.measure.profiling.measure import NetworkFile, measure_network
+from msd.measure.profiling.result import NetworkCosts
+from msd.measure.profiling.winograd import measure_tiles
 from msd.models.structure import load_structure
-from msd.parity import psnr
-from msd.prediction.device import find_device
-from msd.profiling.ablation import ablate
-from msd.profiling.measure import NetworkFile, measure_network
-from msd.profiling.result import NetworkCosts
-from msd.profiling.winograd import measure_tiles
-from msd.runners import adapter
-from msd.runners.backends.litert_gpu import GpuProcess
-from msd.runners.backends.webgpu import WebGpuProcess
-from msd.runners.interpreter import Interpreter
-from msd.runners.process_runner import ProcessRunner
-from msd.runners.random_inputs import random_inputs
-from msd.runners.runner import Conditions
-from msd.runners.timings import Effort, interleaved
+from msd.run.runners import adapter
+from msd.run.runners.backends.litert_gpu import GpuProcess
+from msd.run.runners.backends.webgpu import WebGpuProcess
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.process_runner import ProcessRunner
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import Conditions
+from msd.run.runners.timings import Effort, interleaved
 from scripts.judge_full_size import write_random
 from scripts.measured import machine
 from scripts.nvidia_smi import gpu_name, gpu_used

@@ -19,22 +19,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.device import OpenDevice, open_device
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.convolution import convolve
-from msd.webgpu.kernels.filters import pack_filter, vector_value
-from msd.webgpu.kernels.product import multiply, tiled_product
-from msd.webgpu.kernels.tile_choice import EFFICIENCY
-from msd.webgpu.kernels.tiled_convolution import tiled_convolution
-from msd.webgpu.kernels.winograd import choose_winograd, transformed_filter, winograd
-from msd.webgpu.operations import Conv2D, Epilogue, Matrices, Product
-from msd.webgpu.session import Session
-from msd.webgpu.value import Dispatch, Value
+from msd.gpu.assemble import Named, assemble
+from msd.gpu.device import OpenDevice, open_device
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.convolution import convolve
+from msd.gpu.kernels.filters import pack_filter, vector_value
+from msd.gpu.kernels.product import multiply, tiled_product
+from msd.gpu.kernels.tile_choice import EFFICIENCY
+from msd.gpu.kernels.tiled_convolution import tiled_convolution
+from msd.gpu.kernels.winograd import choose_winograd, transformed_filter, winograd
+from msd.gpu.operations import Conv2D, Epilogue, Matrices, Product
+from msd.gpu.session import Session
+from msd.gpu.value import Dispatch, Value
 from scripts.kernel_shapes import ConvolutionShape, ProductShape, networks
 
 if TYPE_CHECKING:
-    from msd.ir.weights import Array
+    from msd.graph.ir.weights import Array
 
 SAMPLES = 16
 TOGETHER = 5

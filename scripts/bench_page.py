@@ -34,9 +34,9 @@ from PIL import Image
 
 import msd as package
 from msd.export.web.server import HEADERS, open_server
-from msd.parity import psnr
-from msd.runners.machine import this_machine
-from msd.runners.memory_sampler import descendants, resident
+from msd.graph.parity import psnr
+from msd.run.runners.machine import this_machine
+from msd.run.runners.memory_sampler import descendants, resident
 from scripts.devtools import ADAPTERS, BrowserFailed, BrowserPage, Chromium
 from scripts.nvidia_smi import SampledGpu, gpu_name
 from tests.web.server import running, served

@@ -29,12 +29,12 @@ import click
 import numpy as np
 import torch
 
-from msd.ir.weights import Array
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
 from msd.models.structure import load_structure
-from msd.parity import psnr
-from msd.runners import adapter
-from msd.runners.random_inputs import random_inputs
-from msd.runners.runner import Conditions
+from msd.run.runners import adapter
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import Conditions
 from scripts.bench_engine import ENGINES, described, once, take_turns
 from scripts.judge_full_size import write_random
 

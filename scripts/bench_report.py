@@ -17,10 +17,10 @@ from pathlib import Path
 import click
 import numpy as np
 
-from msd import tflite
-from msd.ir import Build, Graph, Model, Signature, Tensor
-from msd.prediction.device import find_device
-from msd.report.examine import examine
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Signature, Tensor
+from msd.graph.prediction.device import find_device
+from msd.measure.report.examine import examine
 
 ASKED = 2.0
 """Seconds for 5000 operations, after imports."""

@@ -17,7 +17,7 @@ from typing import Any
 
 import click
 
-from msd.runners.machine import this_machine
+from msd.run.runners.machine import this_machine
 from tests.app_bundles import write_clip_app
 from tests.jvm import start
 

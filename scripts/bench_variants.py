@@ -20,14 +20,14 @@ from typing import Any
 import numpy as np
 
 from msd.errors import MsdError
-from msd.webgpu.device import OpenDevice, open_device
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.flash import flash
-from msd.webgpu.kernels.flash_tile import FlashTile
-from msd.webgpu.kernels.tile import Tile
-from msd.webgpu.kernels.tiled_convolution import tiled_convolution
-from msd.webgpu.kernels.winograd import tile_count, transformed_filter, winograd
-from msd.webgpu.value import Dispatch, Value
+from msd.gpu.device import OpenDevice, open_device
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.flash import flash
+from msd.gpu.kernels.flash_tile import FlashTile
+from msd.gpu.kernels.tile import Tile
+from msd.gpu.kernels.tiled_convolution import tiled_convolution
+from msd.gpu.kernels.winograd import tile_count, transformed_filter, winograd
+from msd.gpu.value import Dispatch, Value
 from scripts.attention_cases import Case
 from scripts.bench_attention import Run, attention_of, measure_runs, tile_name
 from scripts.bench_kernels import Trial, Variants, _operation, _sampled, _timed

@@ -1,4 +1,4 @@
-"""CompVis' and Stability AI's names of diffusers' tensors, the inverse of msd/sources/compvis."""
+"""CompVis' and Stability AI's names of diffusers' tensors, the inverse of msd/conversion/sources/compvis."""
 
 from __future__ import annotations
 

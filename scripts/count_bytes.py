@@ -19,16 +19,16 @@ from typing import Any
 import click
 
 import msd
-from msd.ir import Graph
+from msd.graph.ir import Graph
+from msd.graph.prediction.device import find_device
+from msd.graph.prediction.fusion import fused
+from msd.graph.prediction.gpu_nodes import GpuNode, unfused
+from msd.graph.prediction.registry import delegates
+from msd.graph.prediction.traffic import by_kind, traffic
+from msd.graph.rewrite import Target
+from msd.graph.rewrite.spelling import find_spelling
+from msd.measure.report.counted_traffic import counted_traffic
 from msd.models.structure import load_structure
-from msd.prediction.device import find_device
-from msd.prediction.fusion import fused
-from msd.prediction.gpu_nodes import GpuNode, unfused
-from msd.prediction.registry import delegates
-from msd.prediction.traffic import by_kind, traffic
-from msd.report.counted_traffic import counted_traffic
-from msd.rewrite import Target
-from msd.rewrite.spelling import find_spelling
 from scripts.judge_full_size import random_model
 
 DEVICE = "adreno-740"

@@ -15,14 +15,14 @@ from pathlib import Path
 
 import click
 
+from msd.gpu.compile import compile_model
+from msd.gpu.device import BALANCE, MANY
+from msd.gpu.fuse import Switches
+from msd.gpu.gpu import Gpu
+from msd.gpu.program import Program
+from msd.graph.prediction.device import find_device
+from msd.measure.profiling.ablation import gpu_of
 from msd.models.structure import load_structure
-from msd.prediction.device import find_device
-from msd.profiling.ablation import gpu_of
-from msd.webgpu.compile import compile_model
-from msd.webgpu.device import BALANCE, MANY
-from msd.webgpu.fuse import Switches
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.program import Program
 from scripts.judge_full_size import random_model
 
 H100 = Gpu(
@@ -44,7 +44,7 @@ H100 = Gpu(
 @click.argument("component")
 @click.option("--gpu", "name", type=click.Choice(["phone", "h100"]), default="phone", show_default=True)
 @click.option("--recipe", default="gpu-w8", show_default=True)
-@click.option("--without", multiple=True, help="A switch of msd.webgpu.fuse that is off.")
+@click.option("--without", multiple=True, help="A switch of msd.gpu.fuse that is off.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="Write JSON.")
 def main(
     folder: Path,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import click
 
-from msd.runtime.timeline import load_timeline
-from msd.runtime.timeline_plot import save_plot
+from msd.run.runtime.timeline import load_timeline
+from msd.run.runtime.timeline_plot import save_plot
 
 
 @click.command()

@@ -31,7 +31,7 @@ HEAD = """<svg xmlns="http://www.w3.org/2000/svg"
 
 
 def package_of(module: str) -> str:
-    """Return the package in the figure that a module belongs to: "msd.ir" for "msd.ir.graph"."""
+    """Return the room in the figure that a module belongs to: "msd.graph" for "msd.graph.ir.graph"."""
     first, *rest = module.split(".")
     return f"msd.{rest[0]}" if first == "msd" and rest else first
 

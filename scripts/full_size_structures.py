@@ -14,9 +14,9 @@ from pathlib import Path
 import click
 import numpy as np
 
-from msd import tflite
-from msd.families.stable_diffusion import STABLE_DIFFUSION, UNET
-from msd.ir.weights import Array, Weights
+from msd.graph import tflite
+from msd.graph.ir.weights import Array, Weights
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION, UNET
 from msd.models.structure import Structure, VariableSpec, save_structure
 
 STRUCTURES = {"sd21-base": 1, "sd21-base-batch2": 2, "sd15-batch2": 2}

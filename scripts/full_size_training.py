@@ -15,19 +15,19 @@ from typing import Any
 import torch
 
 import graph_rewrites
-from msd.demo import CHECKPOINT
-from msd.distill.blocks import recovery_loss
-from msd.distill.consistency import consistency_loss
-from msd.distill.distill import DTYPES, start
-from msd.distill.fake_quantization import quantize_layers
-from msd.distill.levels import CLEAN
-from msd.distill.networks import Networks, frozen, open_networks
-from msd.distill.objectives import Loss, guidance_loss, halving_loss
-from msd.distill.recovery import RecoveryPlan, plan_recovery
-from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
-from msd.distill.student import Student, new_student
-from msd.distill.training import LOG, StageRun, least_bytes, train
-from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
+from msd.models.demo import CHECKPOINT
+from msd.train.distill.blocks import recovery_loss
+from msd.train.distill.consistency import consistency_loss
+from msd.train.distill.distill import DTYPES, start
+from msd.train.distill.fake_quantization import quantize_layers
+from msd.train.distill.levels import CLEAN
+from msd.train.distill.networks import Networks, frozen, open_networks
+from msd.train.distill.objectives import Loss, guidance_loss, halving_loss
+from msd.train.distill.recovery import RecoveryPlan, plan_recovery
+from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
+from msd.train.distill.student import Student, new_student
+from msd.train.distill.training import LOG, StageRun, least_bytes, train
+from msd.train.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from scripts.make_random_checkpoint import Random, read_config, write_diffusers
 from scripts.recovered_demo import write_recipe
 from scripts.training_speed import speed_in

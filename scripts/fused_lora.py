@@ -7,7 +7,7 @@ from pathlib import Path
 
 from diffusers import LCMScheduler, StableDiffusionPipeline
 
-from msd.sources.diffusers import DISTILLATION
+from msd.conversion.sources.diffusers import DISTILLATION
 
 
 def fuse_lora(checkpoint: Path, lora: Path, out: Path) -> Path:

@@ -23,21 +23,21 @@ import click
 import numpy as np
 
 import graph_rewrites
-from msd import tflite
+from msd.compress.encoding.encode import encode, stored_bytes
+from msd.compress.encoding.recipe import find_recipe
+from msd.compress.pruning.prune import prune
 from msd.conversion.settings import Settings
+from msd.conversion.sources.binding import tensor_name
 from msd.conversion.trace import with_weights
-from msd.encoding.encode import encode, stored_bytes
-from msd.encoding.recipe import find_recipe
-from msd.families.stable_diffusion import STABLE_DIFFUSION
-from msd.ir import Model
-from msd.ir.weights import Array, Weights
-from msd.judging import judge
+from msd.graph import tflite
+from msd.graph.ir import Model
+from msd.graph.ir.weights import Array, Weights
+from msd.graph.rewrite import Target, apply
+from msd.measure.judging import judge
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
-from msd.pruning.prune import prune
-from msd.rewrite import Target, apply
-from msd.runners.backends.litert_gpu import GpuProcess
-from msd.runners.runner import Conditions
-from msd.sources.binding import tensor_name
+from msd.run.runners.backends.litert_gpu import GpuProcess
+from msd.run.runners.runner import Conditions
 
 RUNS = 10
 

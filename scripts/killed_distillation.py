@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from msd.bundle import file_facts
-from msd.demo import CHECKPOINT
-from msd.demo.captions import captions
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import captions
 
 UPDATES, SAVE_EVERY = 120, 20
 UNET = "unet/diffusion_pytorch_model.safetensors"

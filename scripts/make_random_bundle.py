@@ -15,7 +15,6 @@ import click
 
 import graph_rewrites
 import msd
-from msd import tflite
 from msd.bundle import (
     MANIFEST,
     Configuration,
@@ -26,16 +25,17 @@ from msd.bundle import (
     Source,
     dump_manifest,
 )
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.manifest import describe_file
+from msd.conversion.sources.clip_tokenizer import clip_tokenizer
 from msd.conversion.trace import with_weights
-from msd.encoding.encode import encode
-from msd.encoding.recipe import find_recipe
-from msd.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
+from msd.graph import tflite
+from msd.graph.rewrite import apply
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
 from msd.models.networks import networks, read_configs, size_of
 from msd.models.structure import Structure
 from msd.models.structure_cache import structure_of
-from msd.rewrite import apply
-from msd.sources.clip_tokenizer import clip_tokenizer
 from scripts.full_size_structures import drawn
 
 SCHEDULER = """{

@@ -25,7 +25,7 @@ import click
 import numpy as np
 import numpy.typing as npt
 
-from msd.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
+from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from scripts import compvis_names
 from scripts.compvis_names import CompVisTensor, Shape
 

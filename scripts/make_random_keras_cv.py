@@ -16,10 +16,10 @@ import click
 import h5py
 import numpy as np
 
-from msd.ir.weights import Array
+from msd.conversion.sources.keras_cv.networks import layer_variables
+from msd.graph.ir.weights import Array
 from msd.models.trace import unallocated
-from msd.runtime.tokenizer_files import LENGTH
-from msd.sources.keras_cv.networks import layer_variables
+from msd.run.runtime.tokenizer_files import LENGTH
 
 PIXELS = 512
 MODELS = ("sd21-base", "sd14")

@@ -21,9 +21,9 @@ from typing import Any
 import click
 import numpy as np
 
-from msd import tflite
-from msd.ir.interface import Interface
-from msd.runners.random_inputs import random_inputs
+from msd.graph import tflite
+from msd.graph.ir.interface import Interface
+from msd.run.runners.random_inputs import random_inputs
 from scripts.measured import machine, measured
 
 CONVERT = [sys.executable, "-m", "msd.cli", "convert"]

@@ -27,15 +27,15 @@ import click
 import numpy as np
 
 from msd.bundle import Bundle, open_bundle
-from msd.calibration.generated_inputs import collect_inputs, record_inputs
-from msd.demo import score
-from msd.demo.captions import captions
-from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.compress.calibration.generated_inputs import collect_inputs, record_inputs
 from msd.files.atomic import atomic_write
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
+from msd.graph.parity import psnr
+from msd.models.demo import score
+from msd.models.demo.captions import captions
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
 from scripts.measured import machine
 
 FLOAT = "float32"
@@ -162,7 +162,7 @@ def draw(
 
 def adapter() -> str:
     """Return the GPU's name, behind a comma."""
-    from msd.runners.adapter import find
+    from msd.run.runners.adapter import find
 
     return f", {find().name}"
 

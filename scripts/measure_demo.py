@@ -23,9 +23,9 @@ import torch
 import transformers
 from PIL import Image, ImageDraw, ImageFont
 
-from msd.demo import CHECKPOINT, score
-from msd.demo.captions import captions, parse
-from msd.demo.scorer import read
+from msd.models.demo import CHECKPOINT, score
+from msd.models.demo.captions import captions, parse
+from msd.models.demo.scorer import read
 
 Pictures = npt.NDArray[np.uint8]
 _BATCH = 100

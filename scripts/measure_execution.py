@@ -23,9 +23,9 @@ from typing import Any
 import click
 
 from msd.bundle import file_facts, open_bundle
-from msd.runtime.execution import EXECUTIONS
-from msd.runtime.timeline import Timeline, load_timeline
-from msd.runtime.timeline_plot import save_plot
+from msd.run.runtime.execution import EXECUTIONS
+from msd.run.runtime.timeline import Timeline, load_timeline
+from msd.run.runtime.timeline_plot import save_plot
 from scripts.measured import machine
 
 MEASURED = ("seconds", "cpu_seconds", "peak_bytes")

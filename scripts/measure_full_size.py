@@ -23,14 +23,14 @@ import numpy as np
 
 import graph_rewrites
 from msd.bundle import open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
 from msd.conversion.job import open_job
-from msd.encoding.recipe import find_recipe
-from msd.families.stable_diffusion import STABLE_DIFFUSION
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
-from msd.runtime.timestep import embed_timestep
-from msd.sources.formats import open_checkpoint
+from msd.conversion.sources.formats import open_checkpoint
+from msd.graph.parity import psnr
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.timestep import embed_timestep
 from scripts.measure_parity import VARIANTS
 from tests.reference import Array, draw, reference
 

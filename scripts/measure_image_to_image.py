@@ -19,7 +19,7 @@ from typing import Any
 
 import click
 
-from msd.demo import CHECKPOINT
+from msd.models.demo import CHECKPOINT
 from scripts.measured import machine
 from tests import checkpoints
 from tests.begun_images import SEED, STEPS, converted, distances

@@ -21,16 +21,16 @@ import numpy as np
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT, score
-from msd.demo.captions import captions
-from msd.encoding.recipe import find_recipe
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
-from msd.runtime.timestep import embed_timestep
+from msd.graph.parity import psnr
+from msd.models.demo import CHECKPOINT, score
+from msd.models.demo.captions import captions
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
+from msd.run.runtime.timestep import embed_timestep
 
 VARIANTS = {
     "float32, GELU as in the checkpoint": ("float32", ("clip_gelu",)),

@@ -19,17 +19,17 @@ import click
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
-from msd.calibration.generated_inputs import Calibration
-from msd.calibration.inputs import Inputs
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.calibration.inputs import Inputs
+from msd.compress.encoding.recipe import find_recipe, shipped
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.encoding.recipe import find_recipe, shipped
-from msd.families.stable_diffusion import STABLE_DIFFUSION
-from msd.ir.weights import Array
-from msd.judging import judge
-from msd.parity import psnr
-from msd.report.witness import witnesses
-from msd.runners.interpreter import Interpreter
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
+from msd.measure.judging import judge
+from msd.measure.report.witness import witnesses
+from msd.models.demo import CHECKPOINT
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+from msd.run.runners.interpreter import Interpreter
 from scripts.measured import machine
 
 FLOAT = "float32"

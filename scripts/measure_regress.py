@@ -19,14 +19,14 @@ from typing import Any
 
 import click
 
-from msd import tflite
 from msd.bundle import MANIFEST, open_bundle
-from msd.families.stable_diffusion import STABLE_DIFFUSION
-from msd.ir import Model
-from msd.regress.compare import Result
-from msd.regress.regression import guard
-from msd.regress.suite import find_suite, read_suite
-from msd.runtime.pipeline import Pipeline
+from msd.graph import tflite
+from msd.graph.ir import Model
+from msd.measure.regress.compare import Result
+from msd.measure.regress.regression import guard
+from msd.measure.regress.suite import find_suite, read_suite
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+from msd.run.runtime.pipeline import Pipeline
 from scripts.measured import machine
 from tests.faults import edited, int8_weights, scaled, swapped, untouched
 
@@ -79,11 +79,11 @@ def main(folder: Path, output: Path, every: int, processes: int, convert_only: b
 def convert(folder: Path, name: str) -> None:
     """Convert the demo checkpoint by the recipe or with the clip that `name` names."""
     import graph_rewrites
+    from msd.compress.encoding.recipe import find_recipe
     from msd.conversion.convert import Settings, convert
-    from msd.demo import CHECKPOINT
-    from msd.encoding.recipe import find_recipe
-    from msd.prediction.device import Device
-    from msd.rewrite import Target
+    from msd.graph.prediction.device import Device
+    from msd.graph.rewrite import Target
+    from msd.models.demo import CHECKPOINT
 
     clip = float(name.removeprefix("clip-")) if name.startswith("clip-") else 10.0
     recipe = find_recipe(BASE if name.startswith("clip-") else name)

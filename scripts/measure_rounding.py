@@ -18,11 +18,11 @@ from typing import Any
 import click
 import numpy as np
 
-from msd.ir import Build, Op, Tensor
-from msd.pruning.layer import some_rows
-from msd.rounding.compensate import compensated
-from msd.rounding.moments import SAMPLES, Moments
-from msd.runners.peak_memory import peak_rss
+from msd.compress.pruning.layer import some_rows
+from msd.compress.rounding.compensate import compensated
+from msd.compress.rounding.moments import SAMPLES, Moments
+from msd.graph.ir import Build, Op, Tensor
+from msd.run.runners.peak_memory import peak_rss
 from scripts.measured import machine
 
 LAYERS = {

@@ -20,12 +20,12 @@ import numpy as np
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.demo.captions import captions
-from msd.encoding.recipe import find_recipe
-from msd.parity import psnr
-from msd.runtime.noise import noise
+from msd.graph.parity import psnr
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import captions
+from msd.run.runtime.noise import noise
 from scripts.measured import machine
 from tests import checkpoints
 from tests.drawings import KINDS, Drawing

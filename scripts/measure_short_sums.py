@@ -12,13 +12,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
-from msd.webgpu.compile import compile_file
-from msd.webgpu.device import BALANCE, MANY, open_device
-from msd.webgpu.fuse import Switches
-from msd.webgpu.session import Session
+from msd.gpu.compile import compile_file
+from msd.gpu.device import BALANCE, MANY, open_device
+from msd.gpu.fuse import Switches
+from msd.gpu.session import Session
+from msd.graph.parity import psnr
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
 
 
 def main() -> None:

@@ -26,10 +26,10 @@ import click
 import numpy as np
 
 from msd.bundle import Bundle, open_bundle
-from msd.runners import adapter, native_log
-from msd.runners.peak_memory import peak_rss
-from msd.runners.random_inputs import random_inputs
-from msd.runners.verbosity import log_partitions
+from msd.run.runners import adapter, native_log
+from msd.run.runners.peak_memory import peak_rss
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.verbosity import log_partitions
 from scripts.measured import machine
 
 LIBRARIES = {
@@ -108,8 +108,8 @@ def run(path: Path, single: Path, library: str, key: str, folder: Path) -> dict[
 
 def probe(path: Path, single: Path, library: str, key: str, folder: Path) -> None:
     """Load `path`, run its signature `key` twice on the inputs of `single`, and write the measurements."""
-    from msd import tflite
-    from msd.ir.interface import Interface
+    from msd.graph import tflite
+    from msd.graph.ir.interface import Interface
 
     inputs = random_inputs(Interface.of(tflite.read(single), single).inputs.values())
     before, start = peak_rss(), time.perf_counter()
@@ -140,7 +140,7 @@ def compiled(path: Path, library: str, key: str) -> Any:
     """Return the runner of a signature in LiteRT's compiled model."""
     from ai_edge_litert.compiled_model import CpuOptions, GpuOptions, HardwareAccelerator, Options
 
-    from msd.runners.worker import Compiled
+    from msd.run.runners.worker import Compiled
 
     gpu = GpuOptions(enforce_f32=True, constant_tensor_sharing=library.endswith("shared"))
     cpu = CpuOptions(num_threads=2)

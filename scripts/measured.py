@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from msd.runners.machine import this_machine
-from msd.runners.memory_sampler import descendants
+from msd.run.runners.machine import this_machine
+from msd.run.runners.memory_sampler import descendants
 
 PAUSE = 0.02
 """Seconds between two looks at the memory."""

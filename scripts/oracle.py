@@ -19,8 +19,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from msd.runners.adapter import find
-from msd.runners.runner import VulkanAdapter
+from msd.run.runners.adapter import find
+from msd.run.runners.runner import VulkanAdapter
 from tests.oracle.ask import in_turn
 from tests.oracle.compare import Compared, compared, every_case
 

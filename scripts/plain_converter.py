@@ -14,9 +14,9 @@ import tensorflow as tf
 
 from msd.conversion.job import open_job
 from msd.conversion.settings import Settings
+from msd.conversion.sources.binding import bind
+from msd.conversion.sources.formats import open_checkpoint
 from msd.models.structure import VariableSpec
-from msd.sources.binding import bind
-from msd.sources.formats import open_checkpoint
 
 
 def main(source: Path, component: str, out: Path) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from msd import api
-from msd.comparison.compare import compare
-from msd.comparison.model import ComparedModel
-from msd.demo import CHECKPOINT
+from msd.models.demo import CHECKPOINT
+from msd.train.comparison.compare import compare
+from msd.train.comparison.model import ComparedModel
 
 RECIPE = """
 description = "gpu-w8, a quarter of the U-Net pruned"

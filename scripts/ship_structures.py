@@ -19,11 +19,11 @@ from typing import Any
 
 import click
 
-from msd.demo import CHECKPOINT
 from msd.errors import BadModelFile
-from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
 from msd.files.fingerprint import code_fingerprint
+from msd.models.demo import CHECKPOINT
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.networks import Network, networks, read_configs, size_of
 from msd.models.shipped_structures import (
     CODE,

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from msd.rewrite.spelling import FORMS, Spelling
+from msd.graph.rewrite.spelling import FORMS, Spelling
 
 EVERY = tuple((construct, form) for construct, forms in FORMS.items() for form in forms[1:])
 """Every form that is not standard, with its construct."""

@@ -11,18 +11,18 @@ from itertools import pairwise
 from scripts.source_modules import Module, Modules, imports, in_folder
 
 COMPONENT_NAMES = {"text_encoder", "unet", "vae_decoder", "token_embedding"}
-NAMED_IN = ("msd.families", "msd.sources")
+NAMED_IN = ("msd.models.families", "msd.conversion.sources")
 """The modules in which component names may be literals: families define them, checkpoints spell them."""
 FAMILY_LANGUAGE = ("calls", "family", "wiring")
-"""The modules of msd/families that every family is described with."""
+"""The modules of msd/models/families that every family is described with."""
 OF_ONE_FAMILY = (
-    "msd.distill",
-    "msd.pytorch.modules",
-    "msd.sources.clip_skip",
-    "msd.sources.embedding",
-    "msd.sources.keras_cv",
-    "msd.sources.lora",
-    "msd.sources.single_file",
+    "msd.train.distill",
+    "msd.train.pytorch.modules",
+    "msd.conversion.sources.clip_skip",
+    "msd.conversion.sources.embedding",
+    "msd.conversion.sources.keras_cv",
+    "msd.conversion.sources.lora",
+    "msd.conversion.sources.single_file",
 )
 """What knows Stable Diffusion's networks: it trains them in PyTorch, or reads files that have only them."""
 CODE = ("msd", "graph_rewrites", "scripts")
@@ -101,14 +101,14 @@ def family_imports(modules: Modules) -> list[str]:
     concrete = {
         name
         for name, module in modules.items()
-        if in_folder(name, "msd.families") and name.rpartition(".")[2] not in FAMILY_LANGUAGE
-        if name != "msd.families"
+        if in_folder(name, "msd.models.families") and name.rpartition(".")[2] not in FAMILY_LANGUAGE
+        if name != "msd.models.families"
     }
     return [
         f"{name} imports {family}"
         for name, module in modules.items()
         if in_folder(name, "msd", "graph_rewrites")
-        if not in_folder(name, "msd.families", *OF_ONE_FAMILY)
+        if not in_folder(name, "msd.models.families", *OF_ONE_FAMILY)
         for family in sorted(imports(module, modules) & concrete)
     ]
 

@@ -18,7 +18,7 @@ import torch
 from diffusers import AutoencoderKL, DDIMScheduler, UNet2DConditionModel
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTokenizer
 
-from msd.demo import CHECKPOINT
+from msd.models.demo import CHECKPOINT
 from scripts.demo_training import architecture, autoencoding, data, export, vocabulary
 from scripts.demo_training.loop import TrainingRun
 from scripts.demo_training.recipe import Stage, TrainingRecipe

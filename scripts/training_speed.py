@@ -12,18 +12,25 @@ from typing import Any
 import torch
 
 import graph_rewrites
-from msd.demo import CHECKPOINT
-from msd.demo.captions import captions
-from msd.distill.blocks import recovery_loss
-from msd.distill.distill import DTYPES, start
-from msd.distill.fake_quantization import quantize_layers
-from msd.distill.networks import frozen, open_networks
-from msd.distill.objectives import Loss
-from msd.distill.recovery import plan_recovery
-from msd.distill.settings import DistillationSettings, Goal, Precision, ScaleRange, TeacherData, Training
-from msd.distill.student import Student, new_student
-from msd.distill.training import LOG, REPORT_EVERY, StageRun, train
-from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import captions
+from msd.train.distill.blocks import recovery_loss
+from msd.train.distill.distill import DTYPES, start
+from msd.train.distill.fake_quantization import quantize_layers
+from msd.train.distill.networks import frozen, open_networks
+from msd.train.distill.objectives import Loss
+from msd.train.distill.recovery import plan_recovery
+from msd.train.distill.settings import (
+    DistillationSettings,
+    Goal,
+    Precision,
+    ScaleRange,
+    TeacherData,
+    Training,
+)
+from msd.train.distill.student import Student, new_student
+from msd.train.distill.training import LOG, REPORT_EVERY, StageRun, train
+from msd.train.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from scripts.recovered_demo import write_recipe
 
 GOAL = Goal(ScaleRange(7.5, 7.5))

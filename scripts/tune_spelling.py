@@ -7,7 +7,7 @@ MODEL is a name of configs/models/, whose weights are drawn from a seed, or a ch
 sizes count. By time, every run of a spelling is followed by one of the best so far, from inputs in memory to
 outputs in memory, and the ratio is that of the medians. By bytes, nothing runs: the ratio is that of the
 activations that a run reads and writes after the delegate has joined what it joins
-(msd/prediction/fusion.py).
+(msd/graph/prediction/fusion.py).
 What was tried stands in the profile, which is written anew after each comparison.
 """
 
@@ -33,28 +33,28 @@ from typing import Any
 import click
 import numpy as np
 
-from msd import tflite
+from msd.conversion.sources.formats import open_checkpoint
 from msd.errors import MsdError
-from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files.configs import CONFIGS
-from msd.ir.weights import Array
+from msd.graph import tflite
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
+from msd.graph.prediction.device import Device, find_device
+from msd.graph.prediction.fusion import fused
+from msd.graph.prediction.registry import delegates, find_delegate
+from msd.graph.prediction.rules import predict
+from msd.graph.prediction.traffic import traffic
+from msd.graph.rewrite import Target
+from msd.graph.rewrite.spelling import FORMS, Spelling, find_spelling
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.networks import networks, read_configs, size_of
 from msd.models.structure import Structure
 from msd.models.structure_cache import structure_of
-from msd.parity import psnr
-from msd.prediction.device import Device, find_device
-from msd.prediction.fusion import fused
-from msd.prediction.registry import delegates, find_delegate
-from msd.prediction.rules import predict
-from msd.prediction.traffic import traffic
-from msd.rewrite import Target
-from msd.rewrite.spelling import FORMS, Spelling, find_spelling
-from msd.runners import adapter
-from msd.runners.backends.litert_gpu import GpuProcess
-from msd.runners.random_inputs import random_inputs
-from msd.runners.runner import Conditions
-from msd.runners.timings import Effort, interleaved
-from msd.sources.formats import open_checkpoint
+from msd.run.runners import adapter
+from msd.run.runners.backends.litert_gpu import GpuProcess
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import Conditions
+from msd.run.runners.timings import Effort, interleaved
 from scripts.judge_full_size import random_model
 from scripts.measured import machine
 from scripts.nvidia_smi import gpu_name

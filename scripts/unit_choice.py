@@ -14,13 +14,13 @@ from typing import Any
 import torch
 
 import graph_rewrites
-from msd.demo import CHECKPOINT
-from msd.distill.networks import Networks, open_networks
-from msd.distill.passes import Points
-from msd.distill.units import observe_points, prune_units
-from msd.encoding.recipe import find_recipe
-from msd.pruning.settings import Budget, Pruning
-from msd.runners.peak_memory import peak_rss
+from msd.compress.encoding.recipe import find_recipe
+from msd.compress.pruning.settings import Budget, Pruning
+from msd.models.demo import CHECKPOINT
+from msd.run.runners.peak_memory import peak_rss
+from msd.train.distill.networks import Networks, open_networks
+from msd.train.distill.passes import Points
+from msd.train.distill.units import observe_points, prune_units
 
 PRUNING = Pruning(budget=Budget(share=25), criterion="reconstruction", refit=False, components=("unet",))
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from msd import tflite
 from msd.bundle import (
     Configuration,
     Conversion,
@@ -24,10 +23,11 @@ from msd.bundle import (
     file_facts,
     open_bundle,
 )
+from msd.conversion.sources.clip_tokenizer import clip_tokenizer
 from msd.export.app.manifest import describe, write_manifest
-from msd.ir import Graph, Model
-from msd.runners.engine import Engine
-from msd.sources.clip_tokenizer import clip_tokenizer
+from msd.graph import tflite
+from msd.graph.ir import Graph, Model
+from msd.run.runners.engine import Engine
 from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
@@ -139,7 +139,7 @@ def _load(self: Engine, path: Path) -> Iterator[Sums]:
 
 
 def draw_with_sums(monkeypatch: Any) -> None:
-    """Let msd.runtime draw with `Sums` wherever it would load a file."""
+    """Let msd.run.runtime draw with `Sums` wherever it would load a file."""
     monkeypatch.setattr(Engine, "load", _load)
 
 

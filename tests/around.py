@@ -16,9 +16,9 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 import graph_rewrites
-from msd.ir import Build, Graph, Signature, Tensor, opset
-from msd.rewrite import Rewrite, Rule
-from msd.rewrite.pattern import ANY, Pat, const, op, var
+from msd.graph.ir import Build, Graph, Signature, Tensor, opset
+from msd.graph.rewrite import Rewrite, Rule
+from msd.graph.rewrite.pattern import ANY, Pat, const, op, var
 from tests.hints import HINTS, generic, select
 from tests.sparse_constants import densify, mostly_zero, sparse
 

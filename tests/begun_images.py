@@ -18,15 +18,15 @@ from PIL import Image
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo.captions import scenes
-from msd.demo.scenes import draw
-from msd.encoding.recipe import find_recipe
-from msd.parity import psnr
-from msd.runtime.initial_image import InitialImage, open_initial_image
-from msd.runtime.noise import noise, posterior_noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.scheduler import make_scheduler
+from msd.graph.parity import psnr
+from msd.models.demo.captions import scenes
+from msd.models.demo.scenes import draw
+from msd.run.runtime.initial_image import InitialImage, open_initial_image
+from msd.run.runtime.noise import noise, posterior_noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.scheduler import make_scheduler
 from tests.drawings import KINDS, nchw, nhwc, opened
 
 STEPS, SEED = 6, 5

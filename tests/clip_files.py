@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from msd.runtime.tokenizer import byte_alphabet
-from msd.runtime.tokenizer_files import END, START
+from msd.run.runtime.tokenizer import byte_alphabet
+from msd.run.runtime.tokenizer_files import END, START
 
 CORPUS = """
 the quick brown fox jumps over the lazy dog and then the other dogs don't jump over it

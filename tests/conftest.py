@@ -14,10 +14,10 @@ import hypothesis
 import pytest
 
 import graph_rewrites
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.encoding.recipe import find_recipe
-from msd.runners.swiftshader import cache_folder
+from msd.models.demo import CHECKPOINT
+from msd.run.runners.swiftshader import cache_folder
 from tests.android_projects import Projects, write_projects
 from tests.app_bundles import write_app
 from tests.costs import Stopwatch, longest_first, read_costs

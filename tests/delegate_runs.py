@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msd.report.delegate_run import DelegateRun, RejectedKind
+from msd.measure.report.delegate_run import DelegateRun, RejectedKind
 
 WHOLE: dict[str, Any] = {
     "file": "unet.tflite",

@@ -11,9 +11,9 @@ from unittest import mock
 import numpy as np
 
 from msd.bundle import Bundle
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.scheduler import BY_CLASS, make_scheduler
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.scheduler import BY_CLASS, make_scheduler
 
 KINDS = {name: kind for kind, name in BY_CLASS.items()}
 """Diffusers' class of each of our schedulers."""

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from msd.bundle import Bundle
-from msd.runtime.image import GeneratedImage, save_image
-from msd.runtime.request import Request
-from msd.runtime.scheduler import bundle_scheduler, name_of_kind
+from msd.run.runtime.image import GeneratedImage, save_image
+from msd.run.runtime.request import Request
+from msd.run.runtime.scheduler import bundle_scheduler, name_of_kind
 
 
 def write_expected(path: Path, bundle: Bundle, level: int = 0, **changes: Any) -> Path:

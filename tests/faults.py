@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from msd import tflite
 from msd.bundle import MANIFEST, file_facts
-from msd.ir import Model, Tensor
+from msd.graph import tflite
+from msd.graph.ir import Model, Tensor
 
 
 def edited(bundle: Path, folder: Path, component: str, edit: Callable[[Model], None]) -> Path:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from msd.ir import Graph, Op, Tensor
-from msd.ir.weights import Array
+from msd.graph.ir import Graph, Op, Tensor
+from msd.graph.ir.weights import Array
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "NONE": lambda x: x,

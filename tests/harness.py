@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from msd import tflite
-from msd.ir import NUMPY, Build, Graph, Model, Op, Quant, Signature, Tensor
-from msd.ir.weights import Array
-from msd.rewrite import Ledger, Rewrite, Target, apply
-from msd.runners.interpreter import Interpreter
+from msd.graph import tflite
+from msd.graph.ir import NUMPY, Build, Graph, Model, Op, Quant, Signature, Tensor
+from msd.graph.ir.weights import Array
+from msd.graph.rewrite import Ledger, Rewrite, Target, apply
+from msd.run.runners.interpreter import Interpreter
 
 Feeds = Mapping[str, Array]
 Spell = Callable[..., Tensor | tuple[Tensor, ...]]

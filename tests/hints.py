@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from msd.ir import Build, Op, Tensor
+from msd.graph.ir import Build, Op, Tensor
 
 Shape = tuple[int, ...]
 GROUPS = 4

@@ -17,10 +17,10 @@ import h5py
 import numpy as np
 import pytest
 
-from msd.runtime.tokenizer_files import LENGTH
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.keras_cv.networks import ordered_variables
-from msd.sources.keras_cv.order import ORDERS
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.keras_cv.networks import ordered_variables
+from msd.conversion.sources.keras_cv.order import ORDERS
+from msd.run.runtime.tokenizer_files import LENGTH
 from tests import checkpoints
 from tests.keras_cv_networks import seeing
 from tests.reference import Array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from msd.profiling.result import (
+from msd.measure.profiling.result import (
     Ablation,
     AblationRow,
     Counted,
@@ -15,7 +15,7 @@ from msd.profiling.result import (
     TileCost,
     WinogradCosts,
 )
-from msd.runners.machine import Machine
+from msd.run.runners.machine import Machine
 
 KERNELS = (
     ("convolution 64x128 int8", "CONV_2D 3x3"),

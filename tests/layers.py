@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from msd import tflite
-from msd.encoding.encode import encode as encode_with
-from msd.encoding.recipe import Line, Recipe, find_recipe
-from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.weights import Weights
+from msd.compress.encoding.encode import encode as encode_with
+from msd.compress.encoding.recipe import Line, Recipe, find_recipe
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir.weights import Weights
 from tests.on_cpu import graph, normal
 
 Array = np.ndarray[Any, Any]

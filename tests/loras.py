@@ -17,7 +17,7 @@ from peft.utils import get_peft_model_state_dict
 from safetensors.torch import save_file
 from transformers import CLIPTokenizer
 
-from msd.sources.diffusers import open_folder
+from msd.conversion.sources.diffusers import open_folder
 from tests import checkpoints
 
 Modules = Mapping[str, torch.nn.Module]

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from msd import tflite
-from msd.ir import Build, Graph, Model, Tensor
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor
 
 Array = np.ndarray[Any, Any]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from msd.runtime import initial_image
+from msd.run.runtime import initial_image
 
 
 def colours(height: int, width: int, seed: int, alpha: bool = False) -> np.ndarray:

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from msd.conversion.sources.pickled import read_contents
 from msd.errors import BadCheckpoint
-from msd.sources.pickled import read_contents
 
 
 def saved(path: Path, value: Any, **options: Any) -> Path:

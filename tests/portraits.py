@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
-from msd.ir import Graph, Model, Op, Tensor
+from msd.graph.ir import Graph, Model, Op, Tensor
 
 Plain = Any
 

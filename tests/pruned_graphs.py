@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from msd.ir import Build, Tensor
-from msd.ir.weights import Array, Weights
+from msd.graph.ir import Build, Tensor
+from msd.graph.ir.weights import Array, Weights
 from tests.harness import conv, normal
 
 

@@ -18,29 +18,29 @@ import numpy as np
 
 import graph_rewrites
 from msd.bundle import MANIFEST, Conversion, ConvertedFile, Source, file_facts, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion import convert as conversion
 from msd.conversion import manifest as conversion_manifest
 from msd.conversion.component import WrittenComponent
 from msd.conversion.job import Job, open_job
 from msd.conversion.manifest import fingerprints, source_of
 from msd.conversion.settings import Settings
-from msd.demo import CHECKPOINT
-from msd.encoding.recipe import find_recipe
 from msd.export.app.manifest import describe
 from msd.export.files.export import export_files
 from msd.export.folder import NOTE
 from msd.files.atomic import atomic_write
 from msd.files.publication import recover
-from msd.ledger import ComponentLedger
+from msd.graph.ledger import ComponentLedger
+from msd.measure.regress import goldens
+from msd.measure.regress.goldens import Origin
+from msd.measure.regress.regression import Regression
+from msd.measure.regress.report_folder import write_report
+from msd.measure.regress.suite import SuitePicture
 from msd.models import structure_cache
+from msd.models.demo import CHECKPOINT
 from msd.models.networks import Network
 from msd.models.structure import Structure, VariableSpec
-from msd.regress import goldens
-from msd.regress.goldens import Origin
-from msd.regress.regression import Regression
-from msd.regress.report_folder import write_report
-from msd.regress.suite import SuitePicture
-from msd.runtime.image import GeneratedImage, save_image
+from msd.run.runtime.image import GeneratedImage, save_image
 from tests.app_bundles import write_bundle
 from tests.kills import MINE, Case
 from tests.regressions import SUITE, judged, waves

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from msd.families.stable_diffusion import GUIDANCE
+from msd.models.families.stable_diffusion import GUIDANCE
 from msd.models.trace import InputSpecs
 
 Array = np.ndarray[Any, Any]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from msd.bundle import open_bundle
-from msd.regress.compare import Result, compare
-from msd.regress.goldens import Goldens, Origin
-from msd.regress.suite import Drawing, Suite, SuitePicture, Thresholds
-from msd.runtime.pipeline import Pipeline
+from msd.measure.regress.compare import Result, compare
+from msd.measure.regress.goldens import Goldens, Origin
+from msd.measure.regress.suite import Drawing, Suite, SuitePicture, Thresholds
+from msd.run.runtime.pipeline import Pipeline
 
 Array = np.ndarray[Any, Any]
 

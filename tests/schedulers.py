@@ -9,8 +9,8 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from msd.runtime.scheduler import SCHEDULERS
-from msd.runtime.step import Float
+from msd.run.runtime.scheduler import SCHEDULERS
+from msd.run.runtime.step import Float
 
 KINDS = {
     "ddim": "DDIMScheduler",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msd.prediction.device import ConvSize
+from msd.graph.prediction.device import ConvSize
 
 WIDTHS = (320, 640, 1280, 1280)
 

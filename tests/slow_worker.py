@@ -1,4 +1,4 @@
-"""the worker of msd.runners, but it never ends loading a decoder: it writes its process id to $LOADING."""
+"""The worker of msd.run.runners that never ends loading a decoder: writes its process id to $LOADING."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from msd.runners.worker import CompileForCpu, Done, Models, serve
+from msd.run.runners.worker import CompileForCpu, Done, Models, serve
 
 
 def main(handle: int) -> None:

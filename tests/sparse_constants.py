@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from msd.ir import Build, Op, Quant, Tensor
-from msd.ir.sparsity import Level, Sparsity
-from msd.ir.weights import Array, Weights
+from msd.graph.ir import Build, Op, Quant, Tensor
+from msd.graph.ir.sparsity import Level, Sparsity
+from msd.graph.ir.weights import Array, Weights
 
 TFLITE = {"float32": "FLOAT32", "float16": "FLOAT16", "int8": "INT8"}
 

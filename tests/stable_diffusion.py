@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from msd.families.stable_diffusion import STABLE_DIFFUSION, VAE_ENCODER
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION, VAE_ENCODER
 from msd.models.networks import Configs, Network, networks, read_configs, size_of
-from msd.sources.checkpoint import Checkpoint
 
 COMPONENTS = STABLE_DIFFUSION.required
 FILES = tuple(file for name in COMPONENTS for file in STABLE_DIFFUSION.component(name).files)

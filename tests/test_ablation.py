@@ -17,14 +17,14 @@ from click.testing import CliRunner
 
 import graph_rewrites
 from msd.cli.report import report
-from msd.judging import judge
+from msd.conversion.sources.binding import bind
+from msd.conversion.sources.diffusers import open_folder
+from msd.graph.parity import psnr
+from msd.graph.prediction.device import Device
+from msd.graph.rewrite import Ledger, Target
+from msd.measure.judging import judge
 from msd.models.structure_cache import structure_of
-from msd.parity import psnr
-from msd.prediction.device import Device
-from msd.rewrite import Ledger, Target
-from msd.runners.interpreter import Interpreter
-from msd.sources.binding import bind
-from msd.sources.diffusers import open_folder
+from msd.run.runners.interpreter import Interpreter
 from tests import checkpoints, keras_cv_networks
 from tests.reference import Array, draw, timestep_embedding
 from tests.stable_diffusion import COMPONENTS, networks_of

@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "adding-a-backend.md"
 def test_one_file_is_enough_to_generate_and_to_measure(bundle_folder: Path, tmp_path: Path) -> None:
     (listing,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S)
     tree = tmp_path / "tree"
-    add_file(tree, "msd/runners/backends/echo.py", listing)
+    add_file(tree, "msd/run/runners/backends/echo.py", listing)
     image = "--prompt", "two dogs", "--steps", 2, "-o", tmp_path / "dogs.png", "--json"
     generated = run_python(tree, MSD, "generate", bundle_folder, "--backend", "echo", *image)
     assert generated.returncode == 0, generated.stderr

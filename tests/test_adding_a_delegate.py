@@ -9,13 +9,15 @@ from pathlib import Path
 from tests.source_tree import MSD, ROOT, add_file, run_python
 
 PAGE = ROOT / "docs" / "adding-a-delegate.md"
-READ = "import sys; from msd.encoding.recipe import find_recipe; print(find_recipe(sys.argv[1]).delegate)"
+READ = """import sys
+from msd.compress.encoding.recipe import find_recipe
+print(find_recipe(sys.argv[1]).delegate)"""
 
 
 def test_one_file_is_enough_to_predict_and_for_recipes(bundle_folder: Path, tmp_path: Path) -> None:
     (listing,) = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.S)
     tree = tmp_path / "tree"
-    add_file(tree, "msd/prediction/delegates/tiny_gpu.py", listing)
+    add_file(tree, "msd/graph/prediction/delegates/tiny_gpu.py", listing)
     asked = "--delegate", "tiny-gpu,litert-gpu", "--no-run", "--json"
     reported = run_python(tree, MSD, "report", bundle_folder / "unet.tflite", *asked)
     assert reported.returncode == 3, reported.stderr

@@ -11,11 +11,11 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from msd.webgpu.gpu import Gpu
+from msd.gpu.gpu import Gpu
 from tests.source_tree import ROOT
 
 LISTINGS = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adding-a-kernel.md").read_text("utf-8"), re.S)
-NAME = "msd.webgpu.kernels.negate"
+NAME = "msd.gpu.kernels.negate"
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_the_kernel_of_the_page_computes() -> None:
 
 
 def test_its_text_for_half_precision_differs_in_types_alone(negate: ModuleType) -> None:
-    from msd.webgpu.value import Value
+    from msd.gpu.value import Value
 
     texts = {}
     for element, gpu in (("f32", Gpu()), ("f16", Gpu(half=True))):

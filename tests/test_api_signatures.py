@@ -17,7 +17,7 @@ import msd
 from msd.api import ConversionOptions
 from msd.conversion.options import options
 from msd.errors import BadConfig
-from msd.runtime.scheduler import SCHEDULERS
+from msd.run.runtime.scheduler import SCHEDULERS
 
 OPTIONS = sorted(options())
 FUNCTIONS: dict[str, Callable[..., Any]] = {

@@ -11,12 +11,12 @@ from click.testing import CliRunner
 
 from msd.cli import msd
 from msd.errors import BadConfig
-from msd.runners import adapter
-from msd.runners.engine import Engine
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
-from msd.runners.registry import backends, find_backend
-from msd.runners.runner import Conditions, Isolation
+from msd.run.runners import adapter
+from msd.run.runners.engine import Engine
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.registry import backends, find_backend
+from msd.run.runners.runner import Conditions, Isolation
 from tests import tiny_models
 
 RUNNING = [backend for backend in backends().values() if backend.open]

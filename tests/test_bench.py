@@ -11,9 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.bench.image_time import generate_timed, image_time
-from msd.bench.measure import TimedFile, measure
-from msd.bench.result import (
+from msd.bundle import open_bundle
+from msd.errors import DelegateFailed, MsdError
+from msd.files import schema
+from msd.measure.bench.image_time import generate_timed, image_time
+from msd.measure.bench.measure import TimedFile, measure
+from msd.measure.bench.result import (
     Benchmark,
     BundleMeasurements,
     ImageGeneration,
@@ -25,16 +28,13 @@ from msd.bench.result import (
     dump_benchmark,
     ratios,
 )
-from msd.bench.table import duration, remarks, tables, to_markdown
-from msd.bundle import open_bundle
-from msd.errors import DelegateFailed, MsdError
-from msd.files import schema
-from msd.runners import adapter
-from msd.runners.engine import Engine
-from msd.runners.machine import Machine, this_machine
-from msd.runners.registry import find_backend
-from msd.runners.runner import Conditions, ProcessMemory
-from msd.runners.timings import MOST, Effort, interleaved, summarise
+from msd.measure.bench.table import duration, remarks, tables, to_markdown
+from msd.run.runners import adapter
+from msd.run.runners.engine import Engine
+from msd.run.runners.machine import Machine, this_machine
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions, ProcessMemory
+from msd.run.runners.timings import MOST, Effort, interleaved, summarise
 from tests import tiny_models
 from tests.json_schema import violations
 
@@ -257,7 +257,7 @@ def test_its_json_form_is_read_again_and_fits_its_schema() -> None:
 
 
 def test_the_schema_in_the_documents_is_this_one() -> None:
-    """`import json, msd.bench.result as r; print(json.dumps(r.benchmark_schema(), indent=1))` makes it."""
+    """It is `json.dumps(benchmark_schema(), indent=1)` of msd.measure.bench.result."""
     assert json.loads(DOCUMENTED.read_text("utf-8")) == benchmark_schema()
 
 

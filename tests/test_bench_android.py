@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from msd.bench.measure import measurement
-from msd.bench.result import Measurement
 from msd.bundle import open_bundle
 from msd.errors import DelegateFailed, MsdError, PhoneFailed
-from msd.runners.adb import Adb
-from msd.runners.backends import android
-from msd.runners.backends.android import Phone, PhoneSettings
-from msd.runners.timings import Effort
+from msd.measure.bench.measure import measurement
+from msd.measure.bench.result import Measurement
+from msd.run.runners.adb import Adb
+from msd.run.runners.backends import android
+from msd.run.runners.backends.android import Phone, PhoneSettings
+from msd.run.runners.timings import Effort
 from tests.stand_in_adb import INTRODUCTION
 from tests.test_bench_android_log import result
 

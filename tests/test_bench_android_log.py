@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.runners.benchmark_log import BenchmarkLog, parse, read_result
+from msd.run.runners.benchmark_log import BenchmarkLog, parse, read_result
 
 TEXTS = Path(__file__).parent / "recorded" / "adb"
 MB = 2**20

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd import tflite
-from msd.blockwise.blocks import blocks, swapped, torn, weight_bytes
-from msd.blockwise.labels import block_of, joined, label, parts
-from msd.blockwise.measure import measure
-from msd.encoding.encode import encode
-from msd.encoding.recipe import find_recipe
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
-from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.weights import Array, Weights
-from msd.parity import ErrorSum
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir.weights import Array, Weights
+from msd.graph.parity import ErrorSum
+from msd.measure.blockwise.blocks import blocks, swapped, torn, weight_bytes
+from msd.measure.blockwise.labels import block_of, joined, label, parts
+from msd.measure.blockwise.measure import measure
 from tests.harness import build, normal
 from tests.on_cpu import run_graph
 

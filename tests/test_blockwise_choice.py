@@ -11,8 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.blockwise.candidates import find_candidate, pruned_by_block, require_mixable, with_one_trunk
-from msd.blockwise.choice import (
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.encoding.recipe import Line, Recipe, find_recipe, read_recipe
+from msd.compress.pruning import settings
+from msd.errors import BadConfig
+from msd.graph.ledger import PrunedUnit
+from msd.measure.blockwise.candidates import find_candidate, pruned_by_block, require_mixable, with_one_trunk
+from msd.measure.blockwise.choice import (
     Choice,
     Form,
     Forms,
@@ -22,14 +27,9 @@ from msd.blockwise.choice import (
     within_noise,
     within_size,
 )
-from msd.blockwise.mixed_recipe import mixed_recipe
-from msd.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
-from msd.blockwise.target import SizeTarget, Snr
-from msd.calibration.generated_inputs import Calibration
-from msd.encoding.recipe import Line, Recipe, find_recipe, read_recipe
-from msd.errors import BadConfig
-from msd.ledger import PrunedUnit
-from msd.pruning import settings
+from msd.measure.blockwise.mixed_recipe import mixed_recipe
+from msd.measure.blockwise.sensitivity import Outcome, Study, called, for_size, for_snr, raised
+from msd.measure.blockwise.target import SizeTarget, Snr
 
 
 def forms(name: str, *costs: tuple[int, float]) -> Forms:

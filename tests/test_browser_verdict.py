@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from msd.bench.browser import browser_benchmark
-from msd.bench.result import Refusal
-from msd.bench.table import remarks, tables
 from msd.bundle import ConvertedFile, open_bundle
 from msd.cli import msd
 from msd.errors import BadReport
 from msd.export.app.manifest import describe
-from msd.judging.browser import browser_verdict_schema, load_browser_verdict
-from msd.report.report import load_report
+from msd.measure.bench.browser import browser_benchmark
+from msd.measure.bench.result import Refusal
+from msd.measure.bench.table import remarks, tables
+from msd.measure.judging.browser import browser_verdict_schema, load_browser_verdict
+from msd.measure.report.report import load_report
 
 ROOT = Path(__file__).parents[1]
 ROLES = {"text_encoder": (1.0, 100.5), "unet": (40.0, 47.25), "vae_decoder": (25.0, None)}

@@ -8,20 +8,20 @@ import numpy as np
 import pytest
 
 from graph_rewrites.feed_timestep_embedding import feed_timestep_embedding
-from msd.calibration.activations import watch
+from msd.compress.calibration.activations import watch
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import find_recipe
+from msd.conversion.sources.binding import bind
+from msd.conversion.sources.formats import open_checkpoint
 from msd.conversion.trace import with_weights
-from msd.demo import CHECKPOINT
-from msd.encoding.encode import encode
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
-from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.interface import Interface
-from msd.ir.weights import Array, Weights
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir.interface import Interface
+from msd.graph.ir.weights import Array, Weights
+from msd.graph.rewrite import apply
+from msd.models.demo import CHECKPOINT
 from msd.models.structure_cache import structure_of
-from msd.rewrite import apply
-from msd.runners.random_inputs import random_inputs
-from msd.sources.binding import bind
-from msd.sources.formats import open_checkpoint
+from msd.run.runners.random_inputs import random_inputs
 from tests.harness import build, normal
 from tests.stable_diffusion import COMPONENTS, networks_of
 

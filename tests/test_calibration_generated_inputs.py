@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from msd.bundle import open_bundle
-from msd.calibration.generated_inputs import collect_inputs, record_inputs
-from msd.calibration.prompt_file import read_prompts
+from msd.compress.calibration.generated_inputs import collect_inputs, record_inputs
+from msd.compress.calibration.prompt_file import read_prompts
 from msd.errors import BadCalibration
-from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
 from tests.stable_diffusion import COMPONENTS
 
 REQUESTS = [Request("a", steps=3, seed=1), Request("b", steps=2, seed=2, guidance=1)]

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.calibration.inputs import open_folder, read_run
+from msd.compress.calibration.inputs import open_folder, read_run
 from msd.errors import BadCalibration
-from msd.ir.weights import Array
+from msd.graph.ir.weights import Array
 from msd.tensor_spec import TensorSpec
 
 LATENT = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)

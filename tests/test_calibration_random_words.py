@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from msd.bundle import open_bundle
-from msd.calibration.generated_inputs import Calibration
-from msd.calibration.random_words import PROMPTS, RANDOM_WORDS, WORDS, random_prompts
-from msd.demo import CHECKPOINT
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.calibration.random_words import PROMPTS, RANDOM_WORDS, WORDS, random_prompts
 from msd.errors import BadCalibration
-from msd.runtime.tokenizer import open_tokenizer
+from msd.models.demo import CHECKPOINT
+from msd.run.runtime.tokenizer import open_tokenizer
 
 VOCABULARY = {
     "a": 0,

@@ -16,22 +16,22 @@ from click.testing import CliRunner, Result
 
 import graph_rewrites
 from msd.bundle import Bundle, Manifest, open_bundle
-from msd.calibration.generated_inputs import collect_inputs, record_inputs
 from msd.cli.convert import convert as convert_command
 from msd.cli.report import report as report_command
+from msd.compress.calibration.generated_inputs import collect_inputs, record_inputs
+from msd.compress.encoding.recipe import find_recipe, read_recipe
 from msd.conversion.convert import Settings, convert, plan
-from msd.encoding.recipe import find_recipe, read_recipe
 from msd.errors import BadBundle, OutputExists
-from msd.judging import judge
-from msd.prediction.device import Device, find_device, shipped
-from msd.report.examine import examine
-from msd.report.phrases import fails
-from msd.rewrite import Target
-from msd.runners.engine import Engine
-from msd.runners.interpreter import Interpreter
-from msd.runners.registry import find_backend
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
+from msd.graph.prediction.device import Device, find_device, shipped
+from msd.graph.rewrite import Target
+from msd.measure.judging import judge
+from msd.measure.report.examine import examine
+from msd.measure.report.phrases import fails
+from msd.run.runners.engine import Engine
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.registry import find_backend
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
 from tests import checkpoints
 from tests.stable_diffusion import COMPONENTS, FILES, LOOKUP
 

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.bench import run as bench_run
-from msd.bench.result import Measurement, benchmark_schema
 from msd.cli import bench as cli
 from msd.cli import msd
 from msd.errors import DelegateFailed, NoDelegate
-from msd.runners import adapter
-from msd.runtime.execution import EXECUTIONS
+from msd.measure.bench import run as bench_run
+from msd.measure.bench.result import Measurement, benchmark_schema
+from msd.run.runners import adapter
+from msd.run.runtime.execution import EXECUTIONS
 from tests.json_schema import violations
 from tests.test_bench import measurement
 from tests.test_bench_android import settings, stand_in
@@ -163,7 +163,7 @@ def test_a_missing_adapter_is_a_sentence(bundle_folder: Path, monkeypatch: pytes
 def test_a_runtime_that_is_not_installed_is_a_sentence(
     bundle_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("msd.runners.backend.find_spec", lambda name: None)
+    monkeypatch.setattr("msd.run.runners.backend.find_spec", lambda name: None)
     result = run(bundle_folder, "--backend", "tflite-runtime")
     assert result.exit_code == 1
     assert "the package tflite-runtime is not installed" in result.stderr

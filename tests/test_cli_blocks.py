@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from msd.blockwise.result import finite, load_block_report
 from msd.cli.blocks import blocks
 from msd.errors import BadReport
+from msd.measure.blockwise.result import finite, load_block_report
 from tests.stable_diffusion import COMPONENTS
 
 FAST = ("--steps", "2", "--kept-steps", "1")

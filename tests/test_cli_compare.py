@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from msd.cli import msd
-from msd.comparison.result import ComparisonResult
 from msd.files import schema
+from msd.train.comparison.result import ComparisonResult
 from tests.json_schema import violations
 
 FEW = "--steps-a", 3, "--steps-b", 2

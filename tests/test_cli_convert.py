@@ -18,10 +18,10 @@ import pytest
 from click.testing import CliRunner, Result
 from safetensors.numpy import load_file, save_file
 
-from msd import tflite
 from msd.bundle import open_bundle
 from msd.cli.convert import convert
-from msd.encoding.recipe import shipped
+from msd.compress.encoding.recipe import shipped
+from msd.graph import tflite
 from tests import checkpoints
 from tests.tiny_disk import tiny_disk
 

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from msd.bundle import Adapter, file_facts, open_bundle
 from msd.cli.convert import convert
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
+from msd.graph.parity import psnr
+from msd.run.runners.interpreter import Interpreter
 from tests import checkpoints, loras
 from tests.loras import Tiny
 from tests.reference import draw, reference, timestep_embedding

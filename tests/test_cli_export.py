@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 from msd.bundle import open_bundle
 from msd.cli import msd
 from msd.export.app import manifest as app
-from msd.report.report import FileReport, Report, dump_report
+from msd.measure.report.report import FileReport, Report, dump_report
 from tests.app_bundles import write_bundle
 from tests.delegate_runs import delegate_run
 from tests.expected_images import write_expected

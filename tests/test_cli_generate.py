@@ -18,9 +18,9 @@ from PIL import Image
 from msd.bundle import open_bundle
 from msd.cli import msd
 from msd.export.app.manifest import describe
-from msd.runtime.execution import EXECUTIONS
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.timeline import load_timeline
+from msd.run.runtime.execution import EXECUTIONS
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.timeline import load_timeline
 from tests.stable_diffusion import COMPONENTS
 
 

@@ -14,8 +14,8 @@ from PIL import Image
 import graph_rewrites
 import msd
 from msd.cli.generate import generate
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
 from tests import checkpoints
 
 SETTINGS = ("--prompt", "a dog", "--steps", 4, "--guidance", 1)

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from msd import tflite
 from msd.cli import msd
 from msd.errors import DelegateFailed, NoDelegate
-from msd.ir import Build, Graph, Model, Tensor
-from msd.profiling import run as profiling_run
-from msd.profiling.measure import NetworkFile
-from msd.profiling.result import NetworkCosts, kernel_report_schema
-from msd.runners import adapter
-from msd.runners.backends.webgpu import WebGpuProcess
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.measure.profiling import run as profiling_run
+from msd.measure.profiling.measure import NetworkFile
+from msd.measure.profiling.result import NetworkCosts, kernel_report_schema
+from msd.run.runners import adapter
+from msd.run.runners.backends.webgpu import WebGpuProcess
 from tests.json_schema import violations
 from tests.kernel_reports import ablation, network, winograd
 

@@ -62,7 +62,7 @@ def worse(guarded: Path) -> Path:
     import numpy as np
     from PIL import Image
 
-    from msd.regress.goldens import _digest
+    from msd.measure.regress.goldens import _digest
 
     path = guarded.with_suffix("") / "owl.png"
     Image.open(path).transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(path)

@@ -93,7 +93,7 @@ def test_a_lost_process_is_a_verdict(tmp_path: Path) -> None:
 
 
 def test_rules_alone_start_no_delegate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("msd.runners.adapter.find", None)
+    monkeypatch.setattr("msd.run.runners.adapter.find", None)
     result = call(
         "--no-run", tiny_models.save("five_dimensions", tmp_path), tiny_models.save("whole", tmp_path)
     )

@@ -11,12 +11,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
-from msd.calibration.generated_inputs import record_inputs
 from msd.cli.convert import convert
 from msd.cli.sensitivity import sensitivity
-from msd.demo.captions import captions
-from msd.encoding.recipe import read_recipe
-from msd.runtime.request import Request
+from msd.compress.calibration.generated_inputs import record_inputs
+from msd.compress.encoding.recipe import read_recipe
+from msd.models.demo.captions import captions
+from msd.run.runtime.request import Request
 
 ONLY = ("--component", "text_encoder")
 PRUNED = """

@@ -11,8 +11,8 @@ from click.testing import CliRunner, Result
 
 from msd.bundle import open_bundle
 from msd.cli.convert import convert
-from msd.runtime.ddim import Ddim
-from msd.runtime.tokenizer import open_tokenizer
+from msd.run.runtime.ddim import Ddim
+from msd.run.runtime.tokenizer import open_tokenizer
 from scripts.make_random_checkpoint import FORMATS, Random
 from tests import single_files
 from tests.checkpoints import vary

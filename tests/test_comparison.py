@@ -13,23 +13,23 @@ import pytest
 from PIL import Image
 
 from msd.bundle import open_bundle
-from msd.comparison.columns import measure_column
-from msd.comparison.compare import Comparison, compare
-from msd.comparison.generated import ColumnPlan, GeneratedColumn
-from msd.comparison.measures import distance
-from msd.comparison.model import ComparedModel, open_model
-from msd.comparison.report_folder import require_replaceable, write_report
-from msd.comparison.result import ComparisonResult, ImageDistance, median_distance
-from msd.comparison.sheet import CAPTION, HEAD, MARGIN, ROWS, SIDE, contact_sheet
-from msd.demo import CHECKPOINT
-from msd.demo.captions import Scene, captions
-from msd.demo.scenes import draw
 from msd.errors import BadConfig, OutputExists
 from msd.files import schema
-from msd.pytorch import packages
-from msd.runtime.image import GeneratedImage
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import Scene, captions
+from msd.models.demo.scenes import draw
+from msd.run.runtime.image import GeneratedImage
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.train.comparison.columns import measure_column
+from msd.train.comparison.compare import Comparison, compare
+from msd.train.comparison.generated import ColumnPlan, GeneratedColumn
+from msd.train.comparison.measures import distance
+from msd.train.comparison.model import ComparedModel, open_model
+from msd.train.comparison.report_folder import require_replaceable, write_report
+from msd.train.comparison.result import ComparisonResult, ImageDistance, median_distance
+from msd.train.comparison.sheet import CAPTION, HEAD, MARGIN, ROWS, SIDE, contact_sheet
+from msd.train.pytorch import packages
 from tests.checkpoints import TINY, vary, write
 from tests.json_schema import violations
 
@@ -174,10 +174,10 @@ import sys
 for name in ("tensorflow", "keras", "skimage", "scipy", "matplotlib", "imagehash", "platformdirs"):
     sys.modules[name] = None
 from pathlib import Path
-from msd.comparison.compare import compare
-from msd.comparison.columns import measure_column
-from msd.comparison.model import ComparedModel
-from msd.demo.scorer import score
+from msd.train.comparison.compare import compare
+from msd.train.comparison.columns import measure_column
+from msd.train.comparison.model import ComparedModel
+from msd.models.demo.scorer import score
 model = ComparedModel(Path({str(small)!r}), steps=1)
 result = compare(model, model, ["red"], perceptual=False).result
 import numpy

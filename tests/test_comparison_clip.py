@@ -10,9 +10,9 @@ import torch
 from PIL import Image
 from transformers import CLIPConfig, CLIPImageProcessor, CLIPModel, CLIPTokenizer
 
-from msd.comparison.clip_score import clip_scores
 from msd.errors import BadCheckpoint
-from msd.runtime.image import GeneratedImage
+from msd.run.runtime.image import GeneratedImage
+from msd.train.comparison.clip_score import clip_scores
 from tests.checkpoints import TINY, write
 
 SHAPE = {"hidden_size": 24, "intermediate_size": 32, "num_attention_heads": 2, "num_hidden_layers": 2}

@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 
 import graph_rewrites
 import msd
-from msd import tflite
 from msd.cli.convert import convert
 from msd.conversion.composite_attention import compose_attention
 from msd.errors import BadConfig
-from msd.ir import Build, Model, Op, Tensor
-from msd.ir.executed_graphs import executed_graphs
-from msd.judging import judge
-from msd.parity import psnr
-from msd.prediction.arithmetic import ATTENTION, arithmetic
-from msd.prediction.rules import predict
-from msd.rewrite import apply
-from msd.runners.interpreter import Interpreter
+from msd.graph import tflite
+from msd.graph.ir import Build, Model, Op, Tensor
+from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.parity import psnr
+from msd.graph.prediction.arithmetic import ATTENTION, arithmetic
+from msd.graph.prediction.rules import predict
+from msd.graph.rewrite import apply
+from msd.measure.judging import judge
+from msd.run.runners.interpreter import Interpreter
 from tests.harness import build, feeds_for, normal
 from tests.reference import Array
 from tests.test_ablation import from_checkpoint

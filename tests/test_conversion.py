@@ -15,12 +15,12 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
-from msd.judging import judge
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
-from msd.sources.diffusers import open_folder
+from msd.conversion.sources.diffusers import open_folder
+from msd.graph.parity import psnr
+from msd.measure.judging import judge
+from msd.run.runners.interpreter import Interpreter
 from tests import checkpoints
 from tests.reference import Array, draw, reference, timestep_embedding
 from tests.stable_diffusion import STORED, networks_of

@@ -17,8 +17,8 @@ from safetensors.numpy import load_file, save_file
 
 import graph_rewrites
 from msd.bundle import Manifest, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
 from msd.errors import OutputExists, OutputUnwritable
 from msd.files.publication import staged
 from tests import checkpoints

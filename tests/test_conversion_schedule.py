@@ -11,15 +11,15 @@ from click.testing import CliRunner
 
 import graph_rewrites
 from msd.bundle import ImageDefaults
-from msd.calibration.generated_inputs import Calibration
 from msd.cli.convert import convert
+from msd.compress.calibration.generated_inputs import Calibration
 from msd.conversion.job import open_job
 from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
-from msd.demo import CHECKPOINT
 from msd.errors import BadConfig
-from msd.runtime.scheduler import make_scheduler
-from msd.runtime.tcd import Tcd
+from msd.models.demo import CHECKPOINT
+from msd.run.runtime.scheduler import make_scheduler
+from msd.run.runtime.tcd import Tcd
 
 SD15 = {
     "_class_name": "PNDMScheduler",

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.demo.captions import BadCaption, Scene, caption, captions, parse, scenes
 from msd.errors import MsdError
+from msd.models.demo.captions import BadCaption, Scene, caption, captions, parse, scenes
 
 every_scene = st.sampled_from([*scenes("train"), *scenes("held-back")])
 

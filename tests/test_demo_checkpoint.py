@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from diffusers import StableDiffusionPipeline
 from safetensors import safe_open
 
-from msd.demo import CHECKPOINT, score
-from msd.demo.captions import captions
+from msd.models.demo import CHECKPOINT, score
+from msd.models.demo.captions import captions
 
 WEIGHTS = {
     "unet": "diffusion_pytorch_model.safetensors",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from skimage.measure import label as peer
 from skimage.segmentation import clear_border
 
-from msd.demo.regions import filled, label
+from msd.models.demo.regions import filled, label
 
 SPIRAL = """
 #########

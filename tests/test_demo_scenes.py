@@ -3,8 +3,8 @@ import random
 import numpy as np
 import pytest
 
-from msd.demo.captions import KINDS, POSITIONS, Scene, scenes
-from msd.demo.scenes import FILLS, SHAPES, TONES, draw
+from msd.models.demo.captions import KINDS, POSITIONS, Scene, scenes
+from msd.models.demo.scenes import FILLS, SHAPES, TONES, draw
 
 
 def filled(picture, colour):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageFilter
 
-from msd.demo import score
-from msd.demo.captions import BACKGROUNDS, BadCaption, Scene, caption, scenes
-from msd.demo.scenes import draw
-from msd.demo.scorer import read
+from msd.models.demo import score
+from msd.models.demo.captions import BACKGROUNDS, BadCaption, Scene, caption, scenes
+from msd.models.demo.scenes import draw
+from msd.models.demo.scorer import read
 
 RNG = random.Random(11)
 DRAWN = [

@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors import safe_open
 
-from msd.demo import CHECKPOINT
-from msd.demo.captions import parse
-from msd.demo.scenes import draw
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import parse
+from msd.models.demo.scenes import draw
 from scripts.demo_training import data
 from scripts.demo_training.autoencoding import normalised
 from scripts.demo_training.loop import OutOfTime, TrainingRun, load, save, train

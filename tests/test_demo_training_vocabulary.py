@@ -3,8 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import CLIPTokenizer
 
-from msd.demo import CHECKPOINT
-from msd.demo.captions import captions
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import captions
 from scripts.demo_training import data
 from scripts.demo_training.vocabulary import END, LENGTH, START, byte_letters, grow, write
 

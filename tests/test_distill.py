@@ -16,15 +16,7 @@ from safetensors.torch import load_file, save_file
 
 from msd.bundle import ImageDefaults
 from msd.conversion.schedule import image_defaults
-from msd.distill.distill import Announcement, Observer, distill
-from msd.distill.networks import Networks, open_networks
-from msd.distill.objectives import Loss, guidance_loss, halving_loss
-from msd.distill.passes import Points, guided_output, output_of, scale_embedding
-from msd.distill.result import DistilledCheckpoint, require_free, write_result
-from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
-from msd.distill.student import Student, new_student
-from msd.distill.training import LOG, StageRun, TrainingProgress, train
-from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
+from msd.conversion.sources.diffusers import open_folder
 from msd.errors import (
     BadCalibration,
     BadCheckpoint,
@@ -34,7 +26,15 @@ from msd.errors import (
     OutputExists,
     OutputUnwritable,
 )
-from msd.sources.diffusers import open_folder
+from msd.train.distill.distill import Announcement, Observer, distill
+from msd.train.distill.networks import Networks, open_networks
+from msd.train.distill.objectives import Loss, guidance_loss, halving_loss
+from msd.train.distill.passes import Points, guided_output, output_of, scale_embedding
+from msd.train.distill.result import DistilledCheckpoint, require_free, write_result
+from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
+from msd.train.distill.student import Student, new_student
+from msd.train.distill.training import LOG, StageRun, TrainingProgress, train
+from msd.train.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from tests.checkpoints import INPAINTING, SHALLOW, TINY, vary, write
 from tests.tiny_disk import tiny_disk
 

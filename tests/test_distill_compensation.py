@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from msd.distill.compensation import compensate_layers
-from msd.distill.fake_quantization import integers, quantize_layers
-from msd.encoding.recipe import Line
-from msd.ir.weights import Array
-from msd.rounding import moments
-from msd.rounding.compensate import InputPart, compensated
+from msd.compress.encoding.recipe import Line
+from msd.compress.rounding import moments
+from msd.compress.rounding.compensate import InputPart, compensated
+from msd.graph.ir.weights import Array
+from msd.train.distill.compensation import compensate_layers
+from msd.train.distill.fake_quantization import integers, quantize_layers
 from tests.on_cpu import normal
 
 RUNS = 8

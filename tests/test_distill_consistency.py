@@ -16,15 +16,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.bundle import ImageDefaults
-from msd.distill.consistency import SOLVER_STEPS, boundary, consistency_loss, end_of, lcm_scheduler
-from msd.distill.networks import Networks, open_networks
-from msd.distill.objectives import encoded
-from msd.distill.passes import Points, guided_output, output_of
-from msd.distill.result import DistilledCheckpoint, write_lora
-from msd.distill.settings import Goal, ScaleRange, TeacherData, Training
-from msd.distill.student import new_student
-from msd.distill.training import StageRun, train
-from msd.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
+from msd.train.distill.consistency import SOLVER_STEPS, boundary, consistency_loss, end_of, lcm_scheduler
+from msd.train.distill.networks import Networks, open_networks
+from msd.train.distill.objectives import encoded
+from msd.train.distill.passes import Points, guided_output, output_of
+from msd.train.distill.result import DistilledCheckpoint, write_lora
+from msd.train.distill.settings import Goal, ScaleRange, TeacherData, Training
+from msd.train.distill.student import new_student
+from msd.train.distill.training import StageRun, train
+from msd.train.distill.trajectories import Trajectories, TrajectoryPlan, make_trajectories
 from tests.checkpoints import TINY, vary, write
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from msd.distill import fake_quantization
-from msd.distill.fake_quantization import FakeQuantization, integers, quantize_layers, release_layers
-from msd.encoding.quantize import encoder
-from msd.encoding.recipe import Line
-from msd.ir.weights import Weights
+from msd.compress.encoding.quantize import encoder
+from msd.compress.encoding.recipe import Line
+from msd.graph.ir.weights import Weights
+from msd.train.distill import fake_quantization
+from msd.train.distill.fake_quantization import FakeQuantization, integers, quantize_layers, release_layers
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from diffusers import DDIMScheduler
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.distill.levels import CLEAN, Levels, require_prediction, timesteps
 from msd.errors import BadConfig
-from msd.runtime.diffusion import Diffusion
+from msd.run.runtime.diffusion import Diffusion
+from msd.train.distill.levels import CLEAN, Levels, require_prediction, timesteps
 
 CONFIG = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
 DIFFUSION = Diffusion.from_config(CONFIG)

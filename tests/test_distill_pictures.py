@@ -12,13 +12,13 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from msd.distill.distill import Observer, distill
-from msd.distill.levels import Levels, timesteps
-from msd.distill.networks import Networks, open_networks
-from msd.distill.pictures import Pictures, encode_pictures, read_captioned
-from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from msd.errors import BadCalibration, BadCheckpoint, BadConfig, BadImage
-from msd.runtime.diffusion import Diffusion
+from msd.run.runtime.diffusion import Diffusion
+from msd.train.distill.distill import Observer, distill
+from msd.train.distill.levels import Levels, timesteps
+from msd.train.distill.networks import Networks, open_networks
+from msd.train.distill.pictures import Pictures, encode_pictures, read_captioned
+from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
 from tests.checkpoints import TINY, vary, write
 
 SMALL = vary(TINY, unet={"sample_size": [4, 6]})

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from msd.distill.distill import distill
-from msd.distill.settings import DistillationSettings
+from msd.train.distill.distill import distill
+from msd.train.distill.settings import DistillationSettings
 from tests.test_distill import TRAINING, checkpoint, observer, settings, weights
 
 __all__ = ["checkpoint", "settings"]
@@ -25,8 +25,8 @@ import sys
 import graph_rewrites
 from pathlib import Path
 from tests.test_distill import observer
-from msd.distill.distill import distill
-from msd.distill.settings import *
+from msd.train.distill.distill import distill
+from msd.train.distill.settings import *
 folder, out, state, prompts, updates = sys.argv[1:]
 training = Training(updates=int(updates), batch=2, rate=1e-3, warmup=1)
 goal = Goal(ScaleRange(3, 3), 10)

@@ -17,31 +17,31 @@ from click.testing import CliRunner
 
 import graph_rewrites
 from msd.bundle import ImageDefaults, open_bundle
-from msd.calibration.generated_inputs import Calibration
 from msd.cli import msd
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.encoding.recipe import find_recipe
+from msd.compress.pruning.budget import choices
+from msd.compress.pruning.prune import prune
+from msd.compress.pruning.settings import Pruning, UnitShare
+from msd.compress.pruning.units import find_units
 from msd.conversion.convert import Settings, convert
+from msd.conversion.sources.diffusers import open_folder, read_json
 from msd.conversion.trace import traced_model
-from msd.distill.blocks import block_outputs, points_of, recovery_loss
-from msd.distill.distill import distill
-from msd.distill.fake_quantization import quantize_layers
-from msd.distill.networks import open_networks
-from msd.distill.passes import Points
-from msd.distill.recovery import plan_recovery
-from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
-from msd.distill.student import Student, new_student
-from msd.distill.swings import Swings
-from msd.distill.training import StageRun, TrainingProgress, train
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadCheckpoint, BadConfig, MsdError
-from msd.parity import psnr
-from msd.pruning.budget import choices
-from msd.pruning.prune import prune
-from msd.pruning.settings import Pruning, UnitShare
-from msd.pruning.units import find_units
-from msd.pytorch.modules import CALLS, network_call
-from msd.pytorch.narrowing import job_of, narrowing_of
-from msd.runners.interpreter import Interpreter
-from msd.sources.diffusers import open_folder, read_json
+from msd.graph.parity import psnr
+from msd.run.runners.interpreter import Interpreter
+from msd.train.distill.blocks import block_outputs, points_of, recovery_loss
+from msd.train.distill.distill import distill
+from msd.train.distill.fake_quantization import quantize_layers
+from msd.train.distill.networks import open_networks
+from msd.train.distill.passes import Points
+from msd.train.distill.recovery import plan_recovery
+from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
+from msd.train.distill.student import Student, new_student
+from msd.train.distill.swings import Swings
+from msd.train.distill.training import StageRun, TrainingProgress, train
+from msd.train.pytorch.modules import CALLS, network_call
+from msd.train.pytorch.narrowing import job_of, narrowing_of
 from tests.checkpoints import SHALLOW, TINY, vary, write
 from tests.test_distill import observer, weights
 from tests.test_distill_recovery_loss import Numbered

@@ -12,14 +12,14 @@ import torch
 
 import graph_rewrites
 from msd.bundle import ImageDefaults
-from msd.distill.blocks import NEXT, block_outputs, recovery_loss
-from msd.distill.distill import distill
-from msd.distill.levels import CLEAN, timesteps
-from msd.distill.networks import Networks, open_networks
-from msd.distill.objectives import Loss
-from msd.distill.passes import Points, PointSource
-from msd.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
-from msd.distill.student import Student, new_student
+from msd.train.distill.blocks import NEXT, block_outputs, recovery_loss
+from msd.train.distill.distill import distill
+from msd.train.distill.levels import CLEAN, timesteps
+from msd.train.distill.networks import Networks, open_networks
+from msd.train.distill.objectives import Loss
+from msd.train.distill.passes import Points, PointSource
+from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, TeacherData, Training
+from msd.train.distill.student import Student, new_student
 from tests.test_distill import checkpoint, observer
 
 __all__ = ["checkpoint"]
@@ -165,7 +165,7 @@ def test_a_step_is_one_of_the_students_images(
         found.append((steps, guidance))
         return recovery_loss(teacher, whole, source, steps, guidance)
 
-    monkeypatch.setattr("msd.distill.distill.recovery_loss", loss)
+    monkeypatch.setattr("msd.train.distill.distill.recovery_loss", loss)
     (tmp_path / "prompts.txt").write_text("red\nreed\n", "utf-8")
     settings = DistillationSettings(
         data=TeacherData(tmp_path / "prompts.txt", 2),

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from msd.distill.distill import distill
-from msd.distill.networks import Networks, open_networks
-from msd.distill.passes import Points, output_of
-from msd.distill.refit import readers_of, refit_layers
-from msd.distill.settings import DistillationSettings, Training
-from msd.distill.student import new_student
-from msd.distill.training import TrainingProgress
-from msd.parity import psnr
-from msd.pytorch.narrowing import narrowing_of
+from msd.graph.parity import psnr
+from msd.train.distill.distill import distill
+from msd.train.distill.networks import Networks, open_networks
+from msd.train.distill.passes import Points, output_of
+from msd.train.distill.refit import readers_of, refit_layers
+from msd.train.distill.settings import DistillationSettings, Training
+from msd.train.distill.student import new_student
+from msd.train.distill.training import TrainingProgress
+from msd.train.pytorch.narrowing import narrowing_of
 from tests.test_distill import observer, weights
 from tests.test_distill_recovery import checkpoint, cut_units, every_unit_cut, recipe, settings
 

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from msd.distill.levels import CLEAN, Levels, timesteps
-from msd.distill.settings import Goal, ScaleRange, Training
-from msd.distill.stages import plan_stages
-from msd.distill.training import least_bytes, make_optimizer, rate_at
-from msd.distill.trajectories import Trajectories, TrajectoryPlan
 from msd.errors import BadConfig
-from msd.runtime.diffusion import Diffusion
+from msd.run.runtime.diffusion import Diffusion
+from msd.train.distill.levels import CLEAN, Levels, timesteps
+from msd.train.distill.settings import Goal, ScaleRange, Training
+from msd.train.distill.stages import plan_stages
+from msd.train.distill.training import least_bytes, make_optimizer, rate_at
+from msd.train.distill.trajectories import Trajectories, TrajectoryPlan
 
 FIXED, RANGE = ScaleRange(7.5, 7.5), ScaleRange(2, 14)
 DIFFUSION = Diffusion.from_config({"beta_schedule": "scaled_linear"})

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 import torch
 
-from msd.distill.fake_quantization import quantize_layers, release_layers, settle_layers
-from msd.distill.swings import FIRST, LAST, SHARE, Swings
-from msd.encoding.recipe import Line
+from msd.compress.encoding.recipe import Line
+from msd.train.distill.fake_quantization import quantize_layers, release_layers, settle_layers
+from msd.train.distill.swings import FIRST, LAST, SHARE, Swings
 
 STEP = 0.25
 

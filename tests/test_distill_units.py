@@ -13,28 +13,28 @@ import torch
 from accelerate import Accelerator
 
 from msd.bundle import ImageDefaults
-from msd.calibration.generated_inputs import Calibration
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.encoding.recipe import find_recipe
+from msd.compress.pruning.observations import Observed
+from msd.compress.pruning.settings import parse_pruning
 from msd.conversion.convert import Settings, convert
-from msd.distill.blocks import points_of
-from msd.distill.distill import distill
-from msd.distill.networks import Networks, open_networks
-from msd.distill.objectives import Draw
-from msd.distill.passes import output_of
-from msd.distill.recovery import plan_recovery
-from msd.distill.refit import POINTS, RUNS, points_of_run
-from msd.distill.settings import DistillationSettings, Goal, TeacherData, Training
-from msd.distill.source import plan_source
-from msd.distill.training import TrainingProgress
-from msd.distill.units import ChoiceOnPoints, PrunedUnits, observe_points, prune_units
-from msd.encoding.recipe import find_recipe
+from msd.conversion.sources.diffusers import open_folder, read_json
 from msd.errors import BadConfig
 from msd.files import schema
-from msd.parity import psnr
-from msd.pruning.observations import Observed
-from msd.pruning.settings import parse_pruning
-from msd.pytorch.modules import network_call
-from msd.runners.interpreter import Interpreter
-from msd.sources.diffusers import open_folder, read_json
+from msd.graph.parity import psnr
+from msd.run.runners.interpreter import Interpreter
+from msd.train.distill.blocks import points_of
+from msd.train.distill.distill import distill
+from msd.train.distill.networks import Networks, open_networks
+from msd.train.distill.objectives import Draw
+from msd.train.distill.passes import output_of
+from msd.train.distill.recovery import plan_recovery
+from msd.train.distill.refit import POINTS, RUNS, points_of_run
+from msd.train.distill.settings import DistillationSettings, Goal, TeacherData, Training
+from msd.train.distill.source import plan_source
+from msd.train.distill.training import TrainingProgress
+from msd.train.distill.units import ChoiceOnPoints, PrunedUnits, observe_points, prune_units
+from msd.train.pytorch.modules import network_call
 from tests.checkpoints import TINY, vary, write
 from tests.test_distill import observer, weights
 from tests.test_distill_recovery import CLOSE, RULES, decibels
@@ -85,7 +85,7 @@ def choices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(given[3].criterion)
         return prune_units(*given)
 
-    monkeypatch.setattr("msd.distill.units.prune_units", choose)
+    monkeypatch.setattr("msd.train.distill.units.prune_units", choose)
     return made
 
 
@@ -227,8 +227,10 @@ def test_what_changes_the_choice_makes_another(
 ) -> None:
     """Observes nothing: it asks whether a choice that was saved is taken again."""
     made: list[None] = []
-    monkeypatch.setattr("msd.distill.units.observe_points", lambda *given: None)
-    monkeypatch.setattr("msd.distill.units.prune_units", lambda *given: made.append(None) or PrunedUnits())
+    monkeypatch.setattr("msd.train.distill.units.observe_points", lambda *given: None)
+    monkeypatch.setattr(
+        "msd.train.distill.units.prune_units", lambda *given: made.append(None) or PrunedUnits()
+    )
     teacher = open_networks(checkpoint, "cpu")
     choose(teacher, settings)
     choose(teacher, settings)

@@ -14,13 +14,13 @@ import torch
 from accelerate import Accelerator
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from msd.distill import training as training_module
-from msd.distill.distill import distill
-from msd.distill.objectives import Loss
-from msd.distill.passes import Points, sent
-from msd.distill.settings import DistillationSettings, Goal, ScaleRange, Training
-from msd.distill.training import keep_rates, make_optimizer, set_rates
-from msd.distill.updates import WARM_UP, RecordedUpdate, Take, Work, can_record, make_update
+from msd.train.distill import training as training_module
+from msd.train.distill.distill import distill
+from msd.train.distill.objectives import Loss
+from msd.train.distill.passes import Points, sent
+from msd.train.distill.settings import DistillationSettings, Goal, ScaleRange, Training
+from msd.train.distill.training import keep_rates, make_optimizer, set_rates
+from msd.train.distill.updates import WARM_UP, RecordedUpdate, Take, Work, can_record, make_update
 from tests.test_distill import TRAINING, checkpoint, observer, settings, weights
 
 __all__ = ["checkpoint", "settings"]

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from msd.cli import msd
-from msd.demo import CHECKPOINT
+from msd.models.demo import CHECKPOINT
 from scripts import draw_layers
 from scripts.check_docs import ENTRY_POINTS, ROOT, Page, commands, mistakes, pages
 
@@ -65,17 +65,17 @@ def test_the_picture_of_the_layers_is_up_to_date() -> None:
 
 def test_layers_follow_from_imports(tmp_path: Path) -> None:
     for name, text in {
-        "ir/graph.py": "import numpy\nfrom msd import errors",
-        "cli/convert.py": "def run():\n    from msd.ir import graph",
+        "graph/ir/graph.py": "import numpy\nfrom msd import errors",
+        "cli/convert.py": "def run():\n    from msd.graph.ir import graph",
         "errors.py": "if TYPE_CHECKING:\n    from msd.cli import convert",
     }.items():
         (tmp_path / "msd" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "msd" / name).write_text(text)
     (tmp_path / "msd" / "__init__.py").write_text("")
     found = draw_layers.layers(draw_layers.packages(tmp_path))
-    assert found == [["msd.errors"], ["msd.ir"], ["msd.cli"]]
+    assert found == [["msd.errors"], ["msd.graph"], ["msd.cli"]]
     picture = draw_layers.draw(found, tmp_path)
-    assert picture.index(">cli<") < picture.index(">ir<") < picture.index(">errors.py<")
+    assert picture.index(">cli<") < picture.index(">graph<") < picture.index(">errors.py<")
 
 
 def test_the_architecture_describes_every_package() -> None:
@@ -141,7 +141,7 @@ def test_a_mistake_in_a_page_is_found(text: str, mistake: str) -> None:
 FINE = """# A page, `with` code
 
 [x](#a-page-with-code) [y](docs/recipes.md#scales) [z](https://example.com/none)
-`msd/ir/graph.py` `tests/test_kotlin_*.py`
+`msd/graph/ir/graph.py` `tests/test_kotlin_*.py`
 
     msd-convert --recipe list
     msd bench out --backend android --benchmark-binary x | tee y   # on a phone
@@ -157,6 +157,6 @@ def test_a_page_without_mistakes_passes() -> None:
 
 
 def test_a_page_on_adding_files_may_name_new_files_of_folders_that_exist() -> None:
-    text = "`msd/runners/new.py` `msd/nothing/new.py`"
+    text = "`msd/run/runners/new.py` `msd/nothing/new.py`"
     found = mistakes(Page(ROOT, "docs/adding-a-thing.md", text))
     assert found == ["docs/adding-a-thing.md names msd/nothing/new.py, which does not exist"]

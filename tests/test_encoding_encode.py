@@ -7,18 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd import tflite
-from msd.encoding.encode import SMALLEST
-from msd.encoding.quantize import encoder
-from msd.encoding.recipe import Line
+from msd.compress.encoding.encode import SMALLEST
+from msd.compress.encoding.quantize import encoder
+from msd.compress.encoding.recipe import Line
 from msd.errors import BadModelFile
-from msd.ir import Build, Graph, Tensor
-from msd.ir.weights import Weights
-from msd.parity import psnr
-from msd.report.witness import witnesses
-from msd.runners.backends.tflite_runtime import TfliteRuntime
-from msd.runners.interpreter import Interpreter
-from msd.runners.runner import Conditions
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.ir.weights import Weights
+from msd.graph.parity import psnr
+from msd.measure.report.witness import witnesses
+from msd.run.runners.backends.tflite_runtime import TfliteRuntime
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.runner import Conditions
 from tests.layers import (
     IDS,
     KERNEL,

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msd.encoding.encode import SMALLEST, require_matched, stored_bits
-from msd.encoding.encode import encode as encode_with
-from msd.encoding.recipe import Line
+from msd.compress.encoding.encode import SMALLEST, require_matched, stored_bits
+from msd.compress.encoding.encode import encode as encode_with
+from msd.compress.encoding.recipe import Line
 from msd.errors import BadConfig
-from msd.ir import Build, Graph, Tensor
+from msd.graph.ir import Build, Graph, Tensor
 from tests.layers import (
     KERNEL,
     conv_graph,

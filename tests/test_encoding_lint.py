@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import graph_rewrites
+from msd.compress.encoding.compatibility import require_supported
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import Line, Recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.encoding.compatibility import require_supported
-from msd.encoding.encode import encode
-from msd.encoding.recipe import Line, Recipe
 from msd.errors import BadConfig
-from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.weights import Weights
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir.weights import Weights
+from msd.models.demo import CHECKPOINT
 from tests.on_cpu import graph, normal
 
 

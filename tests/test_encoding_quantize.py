@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from msd.encoding.quantize import RANGES, SMALLEST_BOUND, encoder, grid_scale
-from msd.ir import weights as weights_module
-from msd.ir.weights import Weights
+from msd.compress.encoding.quantize import RANGES, SMALLEST_BOUND, encoder, grid_scale
+from msd.graph.ir import weights as weights_module
+from msd.graph.ir.weights import Weights
 from tests.on_cpu import normal
 
 Array = np.ndarray[Any, Any]

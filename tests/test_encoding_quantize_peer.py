@@ -14,11 +14,11 @@ from ai_edge_quantizer import quantizer, recipe, recipe_manager
 from ai_edge_quantizer.algorithm_manager import AlgorithmName
 from ai_edge_quantizer.qtyping import QuantGranularity, TFLOperationName
 
-from msd import tflite
-from msd.encoding.encode import encode
-from msd.encoding.recipe import Line, Recipe
-from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.weights import Weights
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import Line, Recipe
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir.weights import Weights
 from tests.on_cpu import graph, normal
 
 Array = np.ndarray[Any, Any]

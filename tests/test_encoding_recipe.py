@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from msd.encoding.recipe import DEFAULT, Line, Recipe, find_recipe, read_recipe, shipped
+from msd.compress.encoding.recipe import DEFAULT, Line, Recipe, find_recipe, read_recipe, shipped
 from msd.errors import BadConfig
 
 EVERYTHING = """

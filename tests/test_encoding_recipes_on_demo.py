@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 
 import graph_rewrites
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert, plan
-from msd.demo import CHECKPOINT
-from msd.encoding.recipe import find_recipe
-from msd.ir.weights import Array
-from msd.judging import judge
-from msd.parity import psnr
-from msd.report.witness import witnesses
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
+from msd.measure.judging import judge
+from msd.measure.report.witness import witnesses
+from msd.models.demo import CHECKPOINT
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
 
 LEAST = {
     "cpu-w8": 42.0,

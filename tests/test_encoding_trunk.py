@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from msd.encoding import trunk as module
-from msd.encoding.encode import encode as encode_with
-from msd.encoding.encode import lines_of
-from msd.encoding.recipe import Line, Recipe
-from msd.ir import Build, Graph, Tensor
+from msd.compress.encoding import trunk as module
+from msd.compress.encoding.encode import encode as encode_with
+from msd.compress.encoding.encode import lines_of
+from msd.compress.encoding.recipe import Line, Recipe
+from msd.graph.ir import Build, Graph, Tensor
 from tests.layers import learnt
 from tests.on_cpu import graph, normal
 

@@ -258,7 +258,7 @@ def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> N
         ({"package": "com.example.sd; rm -rf"}, "is not an app's package"),
         ({"package": "com.1example"}, "is not an app's package"),
         ({"package": "com.in.sd"}, "has 'in' in it, a keyword of Kotlin or Java"),
-        ({"package": "dev.msd.runtime"}, "is the package of the library's own classes"),
+        ({"package": "dev.msd.run.runtime"}, "is the package of the library's own classes"),
         ({"delivery": "pigeon"}, "no delivery is called 'pigeon'; there are asset-pack, ai-pack"),
         ({"min_ram": 8 * 10**9}, "use --min-ram with --delivery ai-pack"),
         ({"min_ram": 0, "delivery": "ai-pack"}, "must be positive"),

@@ -14,8 +14,8 @@ from msd.bundle import Bundle, open_bundle
 from msd.errors import BadImage
 from msd.export.android.expect import LEAST_PSNR, read_expected
 from msd.export.app.manifest import AppManifest, describe
-from msd.runtime.image import GeneratedImage, save_image
-from msd.runtime.pipeline import Pipeline
+from msd.run.runtime.image import GeneratedImage, save_image
+from msd.run.runtime.pipeline import Pipeline
 from tests.app_bundles import draw_with_sums, write_bundle
 from tests.expected_images import write_expected
 

@@ -25,11 +25,11 @@ from msd.export.app.manifest import (
     write_manifest,
 )
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
-from msd.report.report import FileReport, Report
-from msd.runtime.scheduler import open_scheduler
-from msd.runtime.timestep import embed_timestep
-from msd.runtime.tokenizer import open_tokenizer
-from msd.tflite.read import read
+from msd.graph.tflite.read import read
+from msd.measure.report.report import FileReport, Report
+from msd.run.runtime.scheduler import open_scheduler
+from msd.run.runtime.timestep import embed_timestep
+from msd.run.runtime.tokenizer import open_tokenizer
 from tests.app_bundles import write_bundle
 from tests.clip_files import SD15, added
 from tests.delegate_runs import delegate_run

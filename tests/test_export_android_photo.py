@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from msd.runtime.image import pixels
-from msd.runtime.initial_image import open_initial_image
+from msd.run.runtime.image import pixels
+from msd.run.runtime.initial_image import open_initial_image
 from tests.android_projects import Projects
 from tests.app_bundles import HEIGHT, WIDTH, write_app
 from tests.jvm import Jvm

@@ -10,7 +10,7 @@ import pytest
 from msd.bounds import MOST_IDS
 from msd.errors import BadConfig
 from msd.export.app.tokenizer_files import VOCABULARY, tokenizer_texts
-from msd.runtime.tokenizer import Tokenizer, open_tokenizer
+from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
 from tests.clip_files import write_tokenizer
 
 

@@ -14,31 +14,31 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-import msd.families
-from msd import tflite
+import msd.models.families
 from msd.bundle import Bundle, open_bundle
 from msd.cli import msd as umbrella
 from msd.conversion.job import Job, open_job
 from msd.conversion.settings import Settings
+from msd.conversion.sources.binding import bind
 from msd.errors import BadConfig
 from msd.export.android.probe import PROBE
 from msd.export.app import manifest
-from msd.families import Family, component_names, families, find_family, title_of
-from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files import schema
+from msd.graph import tflite
+from msd.graph.parity import psnr
+from msd.models.families import Family, component_names, families, find_family, title_of
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.structure import VariableSpec
-from msd.parity import psnr
-from msd.runners.engine import Engine
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
-from msd.runners.registry import find_backend
-from msd.runners.runner import Conditions
-from msd.runtime.initial_image import InitialImage
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
-from msd.runtime.step import StepTable
-from msd.sources.binding import bind
+from msd.run.runners.engine import Engine
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
+from msd.run.runtime.initial_image import InitialImage
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
+from msd.run.runtime.step import StepTable
 from tests.jvm import Jvm, floats
 from tests.made_up.checkpoint import write_checkpoint
 
@@ -55,7 +55,7 @@ MOST_FILES = 8
 def family() -> Iterator[Family]:
     """The made-up family, found beside those that msd has."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(msd.families, "__path__", [*msd.families.__path__, str(MADE_UP)])
+        patch.setattr(msd.models.families, "__path__", [*msd.models.families.__path__, str(MADE_UP)])
         yield find_family("made-up")
 
 
@@ -266,8 +266,10 @@ def test_stable_diffusions_components_are_literals_in_its_family_and_in_readers_
     names = "|".join(STABLE_DIFFUSION.files)
     command = ["git", "grep", "-lE", f"""["']({names})["']""", "--", "msd/*.py", "graph_rewrites/*.py"]
     found = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    assert "msd/families/stable_diffusion.py" in found
-    assert not [path for path in found if not path.startswith(("msd/families/", "msd/sources/"))]
+    assert "msd/models/families/stable_diffusion.py" in found
+    assert not [
+        path for path in found if not path.startswith(("msd/models/families/", "msd/conversion/sources/"))
+    ]
 
 
 def test_no_app_knows_the_names_of_networks() -> None:

@@ -11,7 +11,7 @@ import pytest
 from msd.errors import OutputUnwritable
 from msd.files.atomic import atomic_write
 from msd.models import structure_cache
-from msd.runners import swiftshader
+from msd.run.runners import swiftshader
 from tests.other_user import nobody
 from tests.tiny_disk import tiny_disk
 

@@ -15,15 +15,15 @@ from msd.bounds import MOST_GUIDANCE, MOST_SEED
 from msd.bundle import load_manifest, open_bundle
 from msd.cli import msd
 from msd.cli.plain import LONGEST, escape, plain, plain_json
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.job import open_job
 from msd.conversion.settings import Settings
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadBundle, BadCalibration, BadCheckpoint, BadConfig, BadImage, NotFinite
-from msd.ir import NUMPY
-from msd.runners.runner import Conditions
-from msd.runtime import initial_image
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
+from msd.graph.ir import NUMPY
+from msd.run.runners.runner import Conditions
+from msd.run.runtime import initial_image
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
 from msd.tensor_spec import DTYPES
 from tests.app_bundles import draw_with_sums, write_bundle
 
@@ -105,7 +105,7 @@ def checkpoint(tmp_path: Path) -> Path:
     """A copy of the demo checkpoint, whose weights are links."""
     import shutil
 
-    from msd.demo import CHECKPOINT
+    from msd.models.demo import CHECKPOINT
 
     def link(source: str, target: str) -> None:
         if source.endswith(".safetensors"):
@@ -229,7 +229,7 @@ def test_an_image_of_too_many_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_inputs_that_unpack_to_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from msd.calibration import inputs
+    from msd.compress.calibration import inputs
 
     np.savez_compressed(tmp_path / "x.npz", a=np.zeros(10_000))
     monkeypatch.setattr(inputs, "MOST_BYTES", 10_000)

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from msd import tflite
-from msd.encoding.recipe import read_recipe
+from msd.compress.encoding.recipe import read_recipe
+from msd.conversion.sources import safetensors
 from msd.errors import BadBundle, BadCheckpoint, BadConfig, BadModelFile
 from msd.files import bounded
-from msd.prediction.device import read_device
-from msd.regress.suite import read_suite
-from msd.runtime.scheduler import open_scheduler
-from msd.runtime.tokenizer import open_tokenizer
-from msd.sources import safetensors
-from msd.tflite import unpack
+from msd.graph import tflite
+from msd.graph.prediction.device import read_device
+from msd.graph.tflite import unpack
+from msd.measure.regress.suite import read_suite
+from msd.run.runtime.scheduler import open_scheduler
+from msd.run.runtime.tokenizer import open_tokenizer
 from tests.clip_files import write_tokenizer
 from tests.edited_models import packed
 

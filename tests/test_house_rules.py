@@ -7,9 +7,11 @@ show each one a module that breaks the rule.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 
@@ -23,18 +25,17 @@ from scripts.structure import (
     package_imports,
     packages_in_cycles,
     positional_records,
-    root_modules,
 )
 
 ROOT = Path(__file__).parent.parent
-FILE_LINES, FUNCTION_LINES, ROOT_MODULES = 400, 40, 8
+FILE_LINES, FUNCTION_LINES, ROOMS = 400, 40, 16
 FRAMEWORKS = {"diffusers", "keras", "keras_cv", "peft", "tensorflow", "torch", "transformers"}
 FOR_TESTS = {"diffusers", "peft", "torch", "transformers"}
-PYTORCH_USERS = ("msd.comparison.clip_score", "msd.distill", "msd.pytorch")
+PYTORCH_USERS = ("msd.train.comparison.clip_score", "msd.train.distill", "msd.train.pytorch")
 """What the extra `msd[train]` is for; the rest of msd does without it."""
-SCHEMA_USERS = ("msd.tflite", "msd.ir.opset")
+SCHEMA_USERS = ("msd.graph.tflite", "msd.graph.ir.opset")
 FOR_COMMANDS = {"click", "rich"}
-FOR_REWRITES = {"msd.rewrite", "msd.prediction.device", "msd.ir.opset"}
+FOR_REWRITES = {"msd.graph.rewrite", "msd.graph.prediction.device", "msd.graph.ir.opset"}
 
 
 def cycles(modules: Modules) -> list[str]:
@@ -53,12 +54,28 @@ def package_cycles(modules: Modules) -> list[str]:
     return [", ".join(arrows)] if arrows else []
 
 
+def unlisted_imports(modules: Modules) -> list[str]:
+    """Return which rooms import others than their docstring lists, and which have no such list."""
+    wrong = []
+    for room, others in package_imports(modules).items():
+        has_modules = any(name.startswith(f"{room}.") for name in modules)
+        if not in_folder(room, "msd") or room not in modules or not has_modules:
+            continue
+        text = ast.get_docstring(modules[room].tree)
+        listed = re.search(r"^Imports: ([^.]+)\.", text or "", re.M)
+        if room == "msd" or (listed and listed[1] == "any room"):
+            continue
+        known = re.split(r",\s+", listed[1]) if listed else []
+        found = {other.removeprefix("msd.") for other in others - {"msd"}}
+        wrong += [f"{room} imports {other}, which it does not list" for other in sorted(found - {*known})]
+        wrong += [f"{room} lists {other}, which it does not import" for other in sorted({*known} - found)]
+    return wrong
+
+
 def crowded_root(modules: Modules) -> list[str]:
-    """Return the modules that lie directly in msd/ if there are too many."""
-    found = root_modules(modules)
-    return (
-        [f"msd has {len(found)} modules of its own: {', '.join(found)}"] if len(found) > ROOT_MODULES else []
-    )
+    """Return the rooms and modules that lie directly in msd/ if there are too many."""
+    found = sorted({".".join(name.split(".")[:2]) for name in modules if name.startswith("msd.")})
+    return [f"msd has {len(found)} rooms: {', '.join(found)}"] if len(found) > ROOMS else []
 
 
 def imports_upwards(modules: Modules) -> list[str]:
@@ -130,7 +147,15 @@ def prints(modules: Modules) -> list[str]:
 
 
 CHECKS: tuple[Callable[[Modules], list[str]], ...] = (
-    *(cycles, package_cycles, crowded_root, imports_upwards, schema_readers, heavy_commands),
+    *(
+        cycles,
+        package_cycles,
+        crowded_root,
+        unlisted_imports,
+        imports_upwards,
+        schema_readers,
+        heavy_commands,
+    ),
     *(component_literals, family_imports, duplicate_classes, positional_records),
     *(long_files, long_functions, prints),
 )
@@ -157,19 +182,35 @@ BREAKS = [
         {"msd.a.x": "import msd.b", "msd.a.y": "", "msd.b": "def f():\n    from msd.a import y"},
         "msd.a imports msd.b, msd.b imports msd.a",
     ),
-    (crowded_root, {f"msd.{letter}": "" for letter in "abcdefghi"}, "msd has 9 modules of its own: msd.a, "),
+    (crowded_root, {f"msd.{letter}": "" for letter in ascii_lowercase}, "msd has 26 rooms: msd.a, "),
+    (
+        unlisted_imports,
+        {
+            "msd.a": '"""A.\n\nImports: b.\n"""',
+            "msd.a.x": "import msd.b\nimport msd.c",
+            "msd.b": "",
+            "msd.c": "",
+        },
+        "msd.a imports c",
+    ),
+    (
+        unlisted_imports,
+        {"msd.a": '"""A.\n\nImports: b, c.\n"""', "msd.a.x": "import msd.b", "msd.b": "", "msd.c": ""},
+        "msd.a lists c",
+    ),
     (component_literals, {"msd.a": "x = {'unet': 1}"}, "msd.a names unet"),
-    (component_literals, {"msd.families": "'unet'", "msd.a": "f'{x}unet'"}, "msd.a names unet"),
+    (component_literals, {"msd.models.families": "'unet'", "msd.a": "f'{x}unet'"}, "msd.a names unet"),
     (
         family_imports,
         {
-            "msd.families": "",
-            "msd.families.calls": "",
-            "msd.families.one": "",
-            "msd.distill.x": "from msd.families.one import A",
-            "msd.a": "from msd.families import calls\ndef f():\n    from msd.families.one import A",
+            "msd.models.families": "",
+            "msd.models.families.calls": "",
+            "msd.models.families.one": "",
+            "msd.train.distill.x": "from msd.models.families.one import A",
+            "msd.a": "from msd.models.families import calls\n"
+            "def f():\n    from msd.models.families.one import A",
         },
-        "msd.a imports msd.families.one",
+        "msd.a imports msd.models.families.one",
     ),
     (
         duplicate_classes,
@@ -196,12 +237,24 @@ BREAKS = [
         {"msd.a": "class Box(NamedTuple):\n    def of(cls): return cls(1, 2, 3, 4, 5)"},
         "msd.a builds Box with 5 positional arguments",
     ),
-    (imports_upwards, {"graph_rewrites.r": "import msd.ir", "msd.ir": ""}, "graph_rewrites.r imports msd.ir"),
-    (imports_upwards, {"msd.ir": "def f():\n    import graph_rewrites"}, "msd.ir imports graph_rewrites"),
-    (imports_upwards, {"msd.ir": "from msd.cli import generate", "msd.cli": ""}, "msd.ir imports msd.cli"),
-    (imports_upwards, {"msd.ir": "import rich.table"}, "msd.ir imports rich"),
+    (
+        imports_upwards,
+        {"graph_rewrites.r": "import msd.graph.ir", "msd.graph.ir": ""},
+        "graph_rewrites.r imports msd.graph.ir",
+    ),
+    (
+        imports_upwards,
+        {"msd.graph.ir": "def f():\n    import graph_rewrites"},
+        "msd.graph.ir imports graph_rewrites",
+    ),
+    (
+        imports_upwards,
+        {"msd.graph.ir": "from msd.cli import generate", "msd.cli": ""},
+        "msd.graph.ir imports msd.cli",
+    ),
+    (imports_upwards, {"msd.graph.ir": "import rich.table"}, "msd.graph.ir imports rich"),
     (imports_upwards, {"msd.cli.convert": "import torch"}, "msd.cli.convert imports torch"),
-    (imports_upwards, {"msd.ir": "from tests import harness"}, "msd.ir imports tests"),
+    (imports_upwards, {"msd.graph.ir": "from tests import harness"}, "msd.graph.ir imports tests"),
     (
         schema_readers,
         {"msd.b": "def f():\n    from ai_edge_litert import schema_py_generated as schema"},
@@ -229,14 +282,14 @@ def test_each_check_finds_what_it_is_for(
 
 FINE = {
     "msd.cli.convert": "import click\ndef f():\n    from msd.models import trace\n    print(1)",
-    "msd.tflite.read": "from ai_edge_litert import schema_py_generated as schema",
+    "msd.graph.tflite.read": "from ai_edge_litert import schema_py_generated as schema",
     "msd.models.trace": "import keras\nif TYPE_CHECKING:\n    import msd.cli.convert",
-    "graph_rewrites.r": "from msd.rewrite import rule",
-    "msd.rewrite": "",
+    "graph_rewrites.r": "from msd.graph.rewrite import rule",
+    "msd.graph.rewrite": "",
     "tests.t": "import torch",
-    "msd.pytorch.modules": "import torch",
-    "msd.families.stable_diffusion": "NAMES = ('unet', 'vae_decoder')",
-    "msd.sources.diffusers": "NAMES = {'text_encoder': 'text_encoder'}",
+    "msd.train.pytorch.modules": "import torch",
+    "msd.models.families.stable_diffusion": "NAMES = ('unet', 'vae_decoder')",
+    "msd.conversion.sources.diffusers": "NAMES = {'text_encoder': 'text_encoder'}",
     "msd.a": BOX + "Box(1, 2, 3, 4, e=5)\nfile = 'unet.tflite'",
     "tests.a": BOX + "'unet', Box(1, 2, 3, 4, 5)",
     "scripts.a": "from torch import Box\nBox(1, 2, 3, 4, 5)",

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir import Build, Graph, InvalidGraph, NotConstant, Op, Signature, Tensor
-from msd.ir.weights import Weights
+from msd.graph.ir import Build, Graph, InvalidGraph, NotConstant, Op, Signature, Tensor
+from msd.graph.ir.weights import Weights
 from tests.on_cpu import graph, normal, run_graph
 
 SHAPE = (2, 3)

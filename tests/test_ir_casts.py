@@ -8,7 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from msd.ir.casts import cast
+from msd.graph.ir.casts import cast
 from tests.on_cpu import normal
 
 EVERY = np.arange(1 << 16, dtype=np.uint16).view(np.float16)

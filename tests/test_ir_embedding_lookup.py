@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.embedding_lookup import split_lookup
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir.embedding_lookup import split_lookup
 from tests.harness import Ints, Spell, build, evaluate, feeds_for
 
 ROWS, WIDTH = 9, 4

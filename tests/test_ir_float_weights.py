@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msd import tflite
-from msd.ir import Build, Graph, Model, Quant, Tensor
-from msd.ir.float_weights import dequantize_weights, reads_integer_weights
-from msd.ir.weights import Weights
-from msd.runners.interpreter import Interpreter
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Quant, Tensor
+from msd.graph.ir.float_weights import dequantize_weights, reads_integer_weights
+from msd.graph.ir.weights import Weights
+from msd.run.runners.interpreter import Interpreter
 from tests import edited_models, tiny_models
 
 

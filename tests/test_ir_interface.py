@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd import tflite
 from msd.errors import BadModelFile
-from msd.ir import Graph, Model, Tensor
-from msd.ir.executed_graphs import executed_graphs
-from msd.ir.float_weights import dequantize_weights
-from msd.ir.interface import Interface
-from msd.runners.random_inputs import SMALL_INTEGERS, random_inputs
+from msd.graph import tflite
+from msd.graph.ir import Graph, Model, Tensor
+from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.ir.float_weights import dequantize_weights
+from msd.graph.ir.interface import Interface
+from msd.run.runners.random_inputs import SMALL_INTEGERS, random_inputs
 from msd.tensor_spec import TensorSpec
 from tests import edited_models, tiny_models
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from msd import tflite
-from msd.ir import Build, Graph, Model, Tensor, opset
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor, opset
 from tests.on_cpu import graph, normal, run_graph
 
 KINDS = sorted(set(opset.enum_names(schema.BuiltinOperator).values()) - {"PLACEHOLDER_FOR_GREATER_OP_CODES"})

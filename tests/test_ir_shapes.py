@@ -11,7 +11,7 @@ from ai_edge_litert.schema_py_generated import BuiltinOperator
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir import NUMPY, Build, Graph, Tensor, opset, shapes
+from msd.graph.ir import NUMPY, Build, Graph, Tensor, opset, shapes
 from tests.on_cpu import graph, run_graph
 
 FEW = settings(max_examples=25)

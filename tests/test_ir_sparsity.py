@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd import tflite
-from msd.ir import NUMPY, Build, Graph, Model, Quant, Tensor
-from msd.ir.sparsity import Level, Sparsity
-from msd.ir.weights import Array, Weights
-from msd.runners.interpreter import Interpreter
+from msd.graph import tflite
+from msd.graph.ir import NUMPY, Build, Graph, Model, Quant, Tensor
+from msd.graph.ir.sparsity import Level, Sparsity
+from msd.graph.ir.weights import Array, Weights
+from msd.run.runners.interpreter import Interpreter
 from tests.sparse_constants import densify, mostly_zero, sparse
 
 LAYOUTS: list[tuple[tuple[int, ...], dict[str, Any]]] = [

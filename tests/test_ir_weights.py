@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir.weights import SMALL, Weights
+from msd.graph.ir.weights import SMALL, Weights
 from tests.on_cpu import normal
 
 Array = np.ndarray[Any, Any]
@@ -60,7 +60,7 @@ def test_a_chain_of_descriptions_is_what_numpy_does(data: st.DataObject) -> None
     assert np.array_equal(weights.load(), array)
     block = data.draw(st.integers(1, 60))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("msd.ir.weights.BLOCK", block)
+        patch.setattr("msd.graph.ir.weights.BLOCK", block)
         blocks = list(weights.blocks())
     firsts = np.cumsum([0, *(len(rows) for _, rows in blocks)])
     assert [start for start, _ in blocks] == firsts[:-1].tolist()

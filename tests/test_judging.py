@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd import tflite
 from msd.errors import BadModelFile
-from msd.ir import Model
-from msd.ir.executed_graphs import executed_graphs
-from msd.judging import Rejection, judge
-from msd.runners.child import Child
-from msd.runners.worker import Done, Request
+from msd.graph import tflite
+from msd.graph.ir import Model
+from msd.graph.ir.executed_graphs import executed_graphs
+from msd.measure.judging import Rejection, judge
+from msd.run.runners.child import Child
+from msd.run.runners.worker import Done, Request
 from tests import edited_models, tiny_models
 
 

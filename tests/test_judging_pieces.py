@@ -10,14 +10,14 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd import tflite
 from msd.cli.report import report
-from msd.ir import Build, Model, Tensor
-from msd.ir.split import split_graph
-from msd.judging.pieces import judge_pieces
-from msd.report.delegate_run import delegate_run
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
+from msd.graph import tflite
+from msd.graph.ir import Build, Model, Tensor
+from msd.graph.ir.split import split_graph
+from msd.measure.judging.pieces import judge_pieces
+from msd.measure.report.delegate_run import delegate_run
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
 from tests.harness import build, normal
 
 

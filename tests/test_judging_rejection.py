@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from msd.ir import Op, Tensor
-from msd.judging.rejection import Rejection, rejections
+from msd.graph.ir import Op, Tensor
+from msd.measure.judging.rejection import Rejection, rejections
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from msd.files.schema import to_json
-from msd.judging.rejection import Rejection
-from msd.judging.verdict import Verdict, distance
-from msd.report.delegate_run import delegate_run
+from msd.measure.judging.rejection import Rejection
+from msd.measure.judging.verdict import Verdict, distance
+from msd.measure.report.delegate_run import delegate_run
 
 ARRAYS = hnp.arrays(np.float32, hnp.array_shapes(max_dims=3), elements=st.floats(-4, 4, width=32))
 

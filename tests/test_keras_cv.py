@@ -12,13 +12,13 @@ import pytest
 
 import graph_rewrites
 from msd.conversion.trace import with_weights
-from msd.ir import Op
-from msd.judging import judge
+from msd.graph.ir import Op
+from msd.graph.parity import psnr
+from msd.graph.rewrite import apply
+from msd.measure.judging import judge
 from msd.models.structure import Structure
 from msd.models.trace import trace
-from msd.parity import psnr
-from msd.rewrite import apply
-from msd.runners.interpreter import Interpreter
+from msd.run.runners.interpreter import Interpreter
 from tests import keras_cv_networks as networks
 from tests.traced import Traced, random_weights, trace_random
 

@@ -34,7 +34,7 @@ def test_every_source_is_short_and_says_its_package() -> None:
         lines = path.read_text("utf-8").splitlines()
         assert len(lines) < 400, path
         assert max(map(len, lines)) <= 120, path
-        assert path in stubs or "package dev.msd.runtime" in lines, path
+        assert path in stubs or "package dev.msd.run.runtime" in lines, path
     assert len(SOURCES) > 10
     assert len(stubs) > 80
 

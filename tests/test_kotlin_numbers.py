@@ -1,4 +1,4 @@
-"""Noise, schedules, sinusoids and pixels of the Kotlin sources, run on a JVM, against msd.runtime's."""
+"""Noise, schedules, sinusoids and pixels of the Kotlin sources, run on a JVM, against msd.run.runtime's."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME, Schedule, dump_manifest, load_manifest
-from msd.runtime.image import pixels
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.step import Step
-from msd.runtime.timestep import embed_timestep
+from msd.run.runtime.image import pixels
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.step import Step
+from msd.run.runtime.timestep import embed_timestep
 from tests.app_bundles import STEPS, write_app
 from tests.jvm import Jvm, floats, sent
 

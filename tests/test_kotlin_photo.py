@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from msd.export.app.manifest import NAME, dump_manifest, load_manifest
-from msd.runtime.image import pixels
-from msd.runtime.initial_image import open_initial_image
+from msd.run.runtime.image import pixels
+from msd.run.runtime.initial_image import open_initial_image
 from tests.app_bundles import write_app
 from tests.jvm import Jvm
 from tests.photos import colours, resampling_across_first

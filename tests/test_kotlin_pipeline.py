@@ -1,4 +1,4 @@
-"""Images of the Kotlin pipeline, run on a JVM, against msd.runtime's, and the order of its work."""
+"""Images of the Kotlin pipeline, run on a JVM, against msd.run.runtime's, and the order of its work."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.app import manifest as app
-from msd.parity import psnr
-from msd.runners.engine import Engine
-from msd.runners.registry import find_backend
-from msd.runners.runner import Conditions
-from msd.runtime.initial_image import InitialImage
-from msd.runtime.noise import posterior_noise
-from msd.runtime.pipeline import Pipeline
+from msd.graph.parity import psnr
+from msd.run.runners.engine import Engine
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
+from msd.run.runtime.initial_image import InitialImage
+from msd.run.runtime.noise import posterior_noise
+from msd.run.runtime.pipeline import Pipeline
 from tests.app_bundles import HEIGHT, WIDTH, draw_with_sums, write_app
 from tests.jvm import Jvm, Refused, floats
 from tests.stable_diffusion import COMPONENTS

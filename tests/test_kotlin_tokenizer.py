@@ -1,4 +1,4 @@
-"""The Kotlin tokenizer, run on a JVM, against msd.runtime.tokenizer: token by token, letter by letter."""
+"""The Kotlin tokenizer, run on a JVM, against msd.run.runtime.tokenizer: token by token, letter by letter."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ import regex
 
 from msd.export.app import manifest as app
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
-from msd.runtime.tokenizer import open_tokenizer
-from msd.runtime.tokenizer_files import END, START
+from msd.run.runtime.tokenizer import open_tokenizer
+from msd.run.runtime.tokenizer_files import END, START
 from tests.app_bundles import write_app, write_clip_app
 from tests.clip_files import SD15, SD21, added
 from tests.jvm import Jvm

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from diffusers import AutoencoderKL, StableDiffusionPipeline, UNet2DConditionModel
 from safetensors.torch import load_file
 
-from msd.sources.formats import open_checkpoint
+from msd.conversion.sources.formats import open_checkpoint
 from scripts.make_random_checkpoint import (
     FORMATS,
     Random,

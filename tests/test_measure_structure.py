@@ -28,8 +28,8 @@ FILES = {
     "msd/cli/__init__.py": "",
     "msd/cli/convert.py": COMMAND,
     "msd/steps.py": """
-from msd.ir import graph
-from msd.ir.shapes import shape
+from msd.graph.ir import graph
+from msd.graph.ir.shapes import shape
 
 def run():
     graph.read()
@@ -42,9 +42,9 @@ def finish():
     graph.write()
     import graph_rewrites
 """,
-    "msd/ir/__init__.py": "",
-    "msd/ir/graph.py": "class Box:\n    size = 1\n\ndef read(): pass\n\ndef write(): pass\n",
-    "msd/ir/shapes.py": "class Box:\n    size = 2\n\ndef shape(): pass\n",
+    "msd/graph/ir/__init__.py": "",
+    "msd/graph/ir/graph.py": "class Box:\n    size = 1\n\ndef read(): pass\n\ndef write(): pass\n",
+    "msd/graph/ir/shapes.py": "class Box:\n    size = 2\n\ndef shape(): pass\n",
     "graph_rewrites/__init__.py": "def mark(f):\n    return f\n\n@mark\ndef rule(): pass\n",
     "scripts/a.py": "",
     "README.md": "Four words and one.\n",
@@ -62,7 +62,14 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_the_way_of_a_conversion_is_that_of_first_calls(checkout: Path) -> None:
     """What runs during an import, and what was called before, is not on it."""
-    expected = ["msd.cli.convert", "msd.steps", "msd.ir.graph", "msd.ir.shapes", "msd.steps", "msd.ir.graph"]
+    expected = [
+        "msd.cli.convert",
+        "msd.steps",
+        "msd.graph.ir.graph",
+        "msd.graph.ir.shapes",
+        "msd.steps",
+        "msd.graph.ir.graph",
+    ]
     assert converted_through(checkout) == expected
 
 
@@ -107,7 +114,7 @@ def test_options_are_the_same_where_all_of_their_arguments_are() -> None:
     texts = {
         "msd.cli.a": "@click.option('--x', help='One.')\n@click.option('--y')\ndef a(): pass",
         "msd.cli.b": "x = click.option('--x',   help='One.')\ny = click.option('--y', help='Other.')",
-        "msd.regress": "click.option('--y')",
+        "msd.measure.regress": "click.option('--y')",
     }
     modules = {name: Module.of(name, text) for name, text in texts.items()}
     assert duplicated_options(modules) == ["click.option('--x', help='One.')"]

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 
-from msd.ir.weights import Weights
+from msd.conversion.sources.binding import bind
+from msd.conversion.sources.diffusers import open_folder
+from msd.graph.ir.weights import Weights
+from msd.graph.parity import psnr
 from msd.models.structure import VariableSpec
 from msd.models.structure_cache import structure_of
-from msd.parity import psnr
-from msd.sources.binding import bind
-from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.reference import draw, reference
 from tests.stable_diffusion import STORED, networks_of

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from msd.ir.weights import Array, Weights
+from msd.conversion.sources.binding import bind
+from msd.graph.ir.weights import Array, Weights
 from msd.models.structure_cache import structure_of
 from msd.models.trace import trace
-from msd.sources.binding import bind
 from tests import checkpoints
 from tests.stable_diffusion import networks_for, public_configs
 

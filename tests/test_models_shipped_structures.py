@@ -18,15 +18,15 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from msd.demo import CHECKPOINT
+from msd.conversion.sources.formats import open_checkpoint
 from msd.files.fingerprint import code_fingerprint
 from msd.models import shipped_structures, structure_cache
+from msd.models.demo import CHECKPOINT
 from msd.models.networks import Network
 from msd.models.shipped_structures import CODE, FOLDER, INDEX, LIBRARIES, read_index, shipped_path
 from msd.models.structure import Structure, VariableSpec, load_structure, save_structure
 from msd.models.structure_cache import is_cached, structure_of
 from msd.models.trace import trace
-from msd.sources.formats import open_checkpoint
 from scripts import ship_structures
 from tests.stable_diffusion import networks_of
 

@@ -13,21 +13,21 @@ from diffusers import AutoencoderTiny
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadCheckpoint
-from msd.judging import judge
+from msd.graph.parity import psnr
+from msd.graph.prediction.device import find_device, shipped
+from msd.measure.judging import judge
+from msd.measure.report.examine import examine
+from msd.measure.report.float16_audit import audited
 from msd.models.tiny_config import TinyDecoderConfig, TinyEncoderConfig
-from msd.parity import psnr
-from msd.prediction.device import find_device, shipped
-from msd.report.examine import examine
-from msd.report.float16_audit import audited
-from msd.runners.engine import Engine
-from msd.runners.interpreter import Interpreter
-from msd.runners.registry import find_backend
-from msd.runners.runner import Conditions
-from msd.runtime.components import open_component
-from msd.runtime.image_encoder import encode_pixels
+from msd.run.runners.engine import Engine
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
+from msd.run.runtime.components import open_component
+from msd.run.runtime.image_encoder import encode_pixels
 from tests import checkpoints, tiny_autoencoders
 from tests.reference import reference
 

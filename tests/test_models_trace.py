@@ -153,8 +153,8 @@ def test_exact_gelu_is_one_operator() -> None:
 
 FULL_SIZE = """
 import pathlib, tomllib
-from msd.runners.peak_memory import peak_rss
-from msd.families.stable_diffusion import STABLE_DIFFUSION
+from msd.run.runners.peak_memory import peak_rss
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.networks import networks, read_configs, size_of
 from msd.models.trace import trace
 

@@ -15,11 +15,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.encoding import recipe
+from msd.compress.encoding import recipe
 from msd.errors import BadConfig
-from msd.prediction.device import FIGURES, LIMITS, ConvSize, Device, find_device, read_device, shipped
-from msd.prediction.fit import fits, input_split, output_split, uses_winograd, weights_texture
-from msd.rewrite import Target
+from msd.graph.prediction.device import FIGURES, LIMITS, ConvSize, Device, find_device, read_device, shipped
+from msd.graph.prediction.fit import fits, input_split, output_split, uses_winograd, weights_texture
+from msd.graph.rewrite import Target
 
 ROOT = Path(__file__).parents[1]
 DEVICES = sorted((ROOT / "configs" / "devices").glob("*.toml"))
@@ -205,7 +205,7 @@ def test_an_installed_msd_knows_the_devices_and_recipes(tmp_path: Path) -> None:
     (wheel,) = source.glob("*.whl")
     zipfile.ZipFile(wheel).extractall(installed)
     ask = (
-        "from msd.encoding import recipe; from msd.prediction import device;"
+        "from msd.compress.encoding import recipe; from msd.graph.prediction import device;"
         " print(device.__file__, device.find_device('powervr').name,"
         " device.shipped(), recipe.find_recipe('gpu-w8').name, recipe.shipped())"
     )
@@ -213,10 +213,8 @@ def test_an_installed_msd_knows_the_devices_and_recipes(tmp_path: Path) -> None:
     found = subprocess.run(
         [sys.executable, "-c", ask], cwd=tmp_path, env=environment, check=True, capture_output=True, text=True
     )
-    assert (
-        found.stdout.strip()
-        == f"{installed / 'msd' / 'prediction' / 'device.py'} powervr {shipped()} gpu-w8 {recipe.shipped()}"
-    )
+    module = installed / "msd/graph/prediction/device.py"
+    assert found.stdout.strip() == f"{module} powervr {shipped()} gpu-w8 {recipe.shipped()}"
 
 
 def test_there_are_devices_of_both_kinds() -> None:

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.ir import Build, Graph, Tensor
-from msd.prediction.delegate import Delegate
-from msd.prediction.fusion import fused
-from msd.prediction.gpu_nodes import parsed, unfused
-from msd.prediction.registry import delegates, find_delegate
-from msd.prediction.storage import bhwc
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.prediction.delegate import Delegate
+from msd.graph.prediction.fusion import fused
+from msd.graph.prediction.gpu_nodes import parsed, unfused
+from msd.graph.prediction.registry import delegates, find_delegate
+from msd.graph.prediction.storage import bhwc
 from tests.harness import build
 
 LITERT = find_delegate("litert-gpu")

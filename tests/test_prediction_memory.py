@@ -8,9 +8,9 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.ir import Build, Graph, Tensor
-from msd.prediction.device import Device, find_device
-from msd.prediction.memory import GpuMemory, Placed, estimate
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.prediction.device import Device, find_device
+from msd.graph.prediction.memory import GpuMemory, Placed, estimate
 from tests.test_prediction_stored_constants import ADRENO, conv
 
 PLAIN = replace(ADRENO, winograd_tiles=1000, litert_winograd_tiles=1000)

@@ -9,7 +9,7 @@ from itertools import combinations, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.prediction.memory_plan import Lifetime, live_bytes, offsets, places
+from msd.graph.prediction.memory_plan import Lifetime, live_bytes, offsets, places
 
 STEPS = 12
 

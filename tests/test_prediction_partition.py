@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd import tflite
-from msd.ir import Build, Graph, Model, Op, Tensor
-from msd.judging import judge
-from msd.prediction.partition import Copy, Partitions, Piece, partition
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Op, Tensor
+from msd.graph.prediction.partition import Copy, Partitions, Piece, partition
+from msd.measure.judging import judge
 from tests import tiny_models
 
 SHAPE = (1, 4, 3, 8)

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 import graph_rewrites
-from msd import tflite
 from msd.errors import BadConfig
-from msd.ir import Graph, Model, Op, Tensor, opset
-from msd.prediction.registry import delegates
-from msd.prediction.rules import Finding, predict
-from msd.prediction.rules.checks import Check
-from msd.prediction.rules.ruleset import RuleSet
-from msd.prediction.rules.view import View, broadcast, from_left, from_right
+from msd.graph import tflite
+from msd.graph.ir import Graph, Model, Op, Tensor, opset
+from msd.graph.prediction.registry import delegates
+from msd.graph.prediction.rules import Finding, predict
+from msd.graph.prediction.rules.checks import Check
+from msd.graph.prediction.rules.ruleset import RuleSet
+from msd.graph.prediction.rules.view import View, broadcast, from_left, from_right
 from tests import edited_models, tiny_models, varied_models
 from tests.oracle.case import given, ints, model, numbers, op
 from tests.oracle.compare import every_case
@@ -104,7 +104,7 @@ def test_every_builtin_is_taken_rejected_or_unknown(delegate: str) -> None:
 
 
 def test_operations_count_over_all_graphs_that_run() -> None:
-    """Its body and its condition are two more graphs, and taken; `msd.judging` counts the same way."""
+    """Its body and its condition are two more graphs, and taken; msd.measure.judging counts alike."""
     found = predict(tflite.parse(tiny_models.model("loop")), "litert-gpu")
     assert [(f.op, f.kind) for f in found] == [(0, "WHILE")]
 

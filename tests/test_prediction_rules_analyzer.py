@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from msd.prediction.rules import predict
+from msd.graph.prediction.rules import predict
 from tests.oracle.case import Case
 from tests.oracle.compare import every_case
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from msd.ir import Model, Op, Tensor
-from msd.prediction.rules import Finding, predict
+from msd.graph.ir import Model, Op, Tensor
+from msd.graph.prediction.rules import Finding, predict
 from tests.oracle.case import given, ints, model, numbers, op, scalar
 from tests.sparse_constants import mostly_zero, sparse
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from msd.prediction.registry import delegates
-from msd.runners.adapter import find
+from msd.graph.prediction.registry import delegates
+from msd.run.runners.adapter import find
 from tests.oracle.ask import Answer, Asker
 from tests.oracle.case import Case, given, model, op
 from tests.oracle.compare import Compared, compared, every_case

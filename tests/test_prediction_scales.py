@@ -9,11 +9,11 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from msd.errors import DelegateFailed
-from msd.ir import Model, Quant, Tensor
-from msd.ir.weights import Weights
-from msd.prediction.rules import predict
-from msd.webgpu.compile import compile_model
-from msd.webgpu.gpu import Gpu
+from msd.gpu.compile import compile_model
+from msd.gpu.gpu import Gpu
+from msd.graph.ir import Model, Quant, Tensor
+from msd.graph.ir.weights import Weights
+from msd.graph.prediction.rules import predict
 from tests.oracle.case import given, model, numbers, op
 
 F = "FLOAT32"

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd import tflite
-from msd.ir import Build, Graph, Model, Op, Tensor
-from msd.ir.weights import Weights
-from msd.judging import judge
-from msd.prediction.device import Device, find_device, shipped
-from msd.prediction.memory import estimate
-from msd.prediction.partition import partition
-from msd.prediction.size_limits import SizeProblem, convolutions, size_problems
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Op, Tensor
+from msd.graph.ir.weights import Weights
+from msd.graph.prediction.device import Device, find_device, shipped
+from msd.graph.prediction.memory import estimate
+from msd.graph.prediction.partition import partition
+from msd.graph.prediction.size_limits import SizeProblem, convolutions, size_problems
+from msd.measure.judging import judge
 
 
 def described(*shape: int) -> Weights:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from graph_rewrites.densify_constants import densify_constants
-from msd import tflite
-from msd.ir import Build, Graph, Model, Tensor
-from msd.judging import judge
-from msd.prediction.rules import predict
-from msd.rewrite import apply
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.prediction.rules import predict
+from msd.graph.rewrite import apply
+from msd.measure.judging import judge
 from tests.harness import normal
 from tests.sparse_constants import densify, mostly_zero, sparse
 

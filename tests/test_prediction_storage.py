@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from msd.prediction.device import Device
-from msd.prediction.storage import MOST, Stored, bhwc, element_bytes, extent, store, tensor_bytes
+from msd.graph.prediction.device import Device
+from msd.graph.prediction.storage import MOST, Stored, bhwc, element_bytes, extent, store, tensor_bytes
 
 ADRENO = Device()
 

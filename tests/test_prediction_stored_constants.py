@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msd.ir import Build, Graph, Quant, Tensor
-from msd.ir.weights import Weights
-from msd.prediction.device import Device, find_device
-from msd.prediction.fit import uses_winograd
-from msd.prediction.stored_constants import StoredConstant, convolution, kept_weights
+from msd.graph.ir import Build, Graph, Quant, Tensor
+from msd.graph.ir.weights import Weights
+from msd.graph.prediction.device import Device, find_device
+from msd.graph.prediction.fit import uses_winograd
+from msd.graph.prediction.stored_constants import StoredConstant, convolution, kept_weights
 from tests.sd_convolutions import unet
 
 ADRENO = Device(name="adreno", winograd_input_slices=2, winograd_output_slices=3, winograd_tiles=4)

@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pytest
 
-from msd.ir import Build, Graph, Op, Tensor
-from msd.prediction.arithmetic import arithmetic
-from msd.prediction.device import find_device, shipped
-from msd.prediction.fusion import fused
-from msd.prediction.gpu_nodes import unfused
-from msd.prediction.registry import find_delegate
-from msd.prediction.roofline import Roofline, is_known
-from msd.prediction.storage import MOST
-from msd.prediction.traffic import Traffic, by_kind, traffic
+from msd.graph.ir import Build, Graph, Op, Tensor
+from msd.graph.prediction.arithmetic import arithmetic
+from msd.graph.prediction.device import find_device, shipped
+from msd.graph.prediction.fusion import fused
+from msd.graph.prediction.gpu_nodes import unfused
+from msd.graph.prediction.registry import find_delegate
+from msd.graph.prediction.roofline import Roofline, is_known
+from msd.graph.prediction.storage import MOST
+from msd.graph.prediction.traffic import Traffic, by_kind, traffic
 from tests.harness import build
 
 ADRENO = find_device("adreno-740").under("litert-gpu")

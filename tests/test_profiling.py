@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.errors import BadConfig
-from msd.prediction.device import Device, find_device
-from msd.prediction.roofline import Roofline
-from msd.profiling.ablation import gpu_of, stages
-from msd.profiling.html import COLOURS, to_html
-from msd.profiling.kinds import by_kernel, by_kind, kind_of, total
-from msd.profiling.result import DispatchCost, dump_kernel_report, kernel_report_schema
-from msd.profiling.table import remarks, tables, to_markdown
-from msd.profiling.trace import to_trace
-from msd.profiling.winograd_counts import TILES, saved_flops, tensor_growth, weight_growth
-from msd.webgpu.fuse import Switches
-from msd.webgpu.program import ProgramStep
+from msd.gpu.fuse import Switches
+from msd.gpu.program import ProgramStep
+from msd.graph.prediction.device import Device, find_device
+from msd.graph.prediction.roofline import Roofline
+from msd.measure.profiling.ablation import gpu_of, stages
+from msd.measure.profiling.html import COLOURS, to_html
+from msd.measure.profiling.kinds import by_kernel, by_kind, kind_of, total
+from msd.measure.profiling.result import DispatchCost, dump_kernel_report, kernel_report_schema
+from msd.measure.profiling.table import remarks, tables, to_markdown
+from msd.measure.profiling.trace import to_trace
+from msd.measure.profiling.winograd_counts import TILES, saved_flops, tensor_growth, weight_growth
 from tests.json_schema import violations
 from tests.kernel_reports import KERNELS, dispatches, network, report, winograd
 

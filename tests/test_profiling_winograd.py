@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from msd import tflite
 from msd.cli import msd
 from msd.errors import DelegateFailed
-from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.weights import Weights
-from msd.profiling import winograd_worker
-from msd.profiling.shapes import MeasureShape, WinogradShape, shapes_of
-from msd.profiling.winograd_worker import TileTrial, answer
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir.weights import Weights
+from msd.measure.profiling import winograd_worker
+from msd.measure.profiling.shapes import MeasureShape, WinogradShape, shapes_of
+from msd.measure.profiling.winograd_worker import TileTrial, answer
 from tests.webgpu_device import device
 
 

@@ -17,10 +17,10 @@ from msd.bundle import Embedding, file_facts, open_bundle
 from msd.cli.convert import convert
 from msd.cli.generate import generate
 from msd.errors import BadConfig
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.tokenizer import open_tokenizer
+from msd.graph.parity import psnr
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.tokenizer import open_tokenizer
 from tests import checkpoints
 from tests.drawings import nchw, nhwc
 

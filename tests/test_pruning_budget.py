@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msd.compress.pruning.budget import Candidate, allocate, by_shares, choices, choose
+from msd.compress.pruning.criteria import Scores
+from msd.compress.pruning.prune import prune
+from msd.compress.pruning.settings import Budget, Pruning, UnitShare, parse_budget, parse_pruning
+from msd.compress.pruning.units import Unit, find_units
 from msd.errors import BadConfig
-from msd.ir import Build, Graph, Tensor
-from msd.pruning.budget import Candidate, allocate, by_shares, choices, choose
-from msd.pruning.criteria import Scores
-from msd.pruning.prune import prune
-from msd.pruning.settings import Budget, Pruning, UnitShare, parse_budget, parse_pruning
-from msd.pruning.units import Unit, find_units
+from msd.graph.ir import Build, Graph, Tensor
 from tests.harness import build
 from tests.pruned_graphs import attention, dense, geglu, resnet, silu
 

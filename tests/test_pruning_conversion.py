@@ -12,22 +12,22 @@ import pytest
 from click.testing import CliRunner, Result
 
 import graph_rewrites
-from msd import tflite
 from msd.bundle import open_bundle
-from msd.calibration.generated_inputs import Calibration, record_inputs
 from msd.cli.convert import convert as command
+from msd.compress.calibration.generated_inputs import Calibration, record_inputs
+from msd.compress.encoding.recipe import find_recipe
+from msd.compress.pruning.settings import Budget, Pruning, UnitShare
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.demo.captions import captions
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadCalibration, OutputExists
 from msd.files.schema import to_json
-from msd.ir import Tensor
-from msd.ir.weights import Array
-from msd.parity import psnr
-from msd.pruning.settings import Budget, Pruning, UnitShare
-from msd.runners.interpreter import Interpreter
-from msd.runtime.request import Request
+from msd.graph import tflite
+from msd.graph.ir import Tensor
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import captions
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.request import Request
 
 WIDE = ("up_blocks.0.resnets.0", "up_blocks.0.resnets.1", "up_blocks.0.resnets.2",
         "up_blocks.1.resnets.0", "up_blocks.1.resnets.1")  # fmt: skip

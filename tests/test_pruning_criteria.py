@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir import Build
-from msd.ir.weights import Array, Weights
-from msd.pruning.criteria import Scores, activation, energies, magnitude, reconstruction
-from msd.pruning.layer import matrix, patches, replace_weights, rows
-from msd.pruning.layout import UnitLayout
-from msd.pruning.relations import tensor_at
-from msd.pruning.units import find_units
+from msd.compress.pruning.criteria import Scores, activation, energies, magnitude, reconstruction
+from msd.compress.pruning.layer import matrix, patches, replace_weights, rows
+from msd.compress.pruning.layout import UnitLayout
+from msd.compress.pruning.relations import tensor_at
+from msd.compress.pruning.units import find_units
+from msd.graph.ir import Build
+from msd.graph.ir.weights import Array, Weights
 from tests.harness import build, conv, dense, evaluate, normal
 from tests.pruned_graphs import geglu, resnet
 
@@ -135,7 +135,7 @@ def test_each_round_removes_what_the_best_weights_for_the_rest_miss_least(
     layout, inputs = UnitLayout(before, groups, count, after), before * groups * count * after
     z, w = normal(3 * inputs + 5, inputs).astype(np.float64), normal(7, inputs, seed=2).astype(np.float64)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("msd.pruning.criteria.RANKS", ranks)
+        patch.setattr("msd.compress.pruning.criteria.RANKS", ranks)
         scores = reconstruction(w, z.T @ z, layout, 1.0, ridge=1e-12)
     members = np.arange(inputs).reshape(layout.shape).transpose(1, 2, 0, 3).reshape(groups, count, -1)
     gone: set[int] = set()

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir.weights import Array
-from msd.pruning import least_squares
-from msd.pruning.least_squares import HELD_OUT, RIDGES, Ridge, Samples, Spool
+from msd.compress.pruning import least_squares
+from msd.compress.pruning.least_squares import HELD_OUT, RIDGES, Ridge, Samples, Spool
+from msd.graph.ir.weights import Array
 from tests.harness import normal
 
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from msd.ir import Build, Graph, Tensor
-from msd.ir.weights import Array
-from msd.pruning.channels import Seed, follow
-from msd.pruning.relations import tensor_at
-from msd.pruning.removal import remove
-from msd.pruning.units import Unit, find_units
+from msd.compress.pruning.channels import Seed, follow
+from msd.compress.pruning.relations import tensor_at
+from msd.compress.pruning.removal import remove
+from msd.compress.pruning.units import Unit, find_units
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.ir.weights import Array
 from tests.harness import Spell, assert_close, build, evaluate, feeds_for, normal
 from tests.pruned_graphs import attention, dense, geglu, resnet, sliced_geglu, two_convolutions
 

@@ -9,16 +9,16 @@ from functools import cache
 import numpy as np
 import pytest
 
+from msd.compress.pruning.channels import Seed
+from msd.compress.pruning.removal import remove
+from msd.compress.pruning.units import find_units
 from msd.conversion.job import Job, open_job
 from msd.conversion.settings import Settings
 from msd.conversion.trace import traced_model, with_weights
-from msd.demo import CHECKPOINT
-from msd.ir import Build, Graph, Tensor
-from msd.ir.weights import Array
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.ir.weights import Array
+from msd.models.demo import CHECKPOINT
 from msd.models.structure_cache import structure_of
-from msd.pruning.channels import Seed
-from msd.pruning.removal import remove
-from msd.pruning.units import find_units
 from tests.harness import assert_close, build, evaluate, normal, quantised
 from tests.keras_cv_networks import transformer_block
 from tests.pruned_graphs import attention, geglu

@@ -12,12 +12,12 @@ from safetensors.torch import load_file, save_file
 from transformers import CLIPTokenizer
 
 from msd.errors import BadCheckpoint
-from msd.parity import psnr
-from msd.pytorch.backend import torch_backend
-from msd.pytorch.bundle import checkpoint_bundle
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
+from msd.graph.parity import psnr
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
+from msd.train.pytorch.backend import torch_backend
+from msd.train.pytorch.bundle import checkpoint_bundle
 from tests.checkpoints import INPAINTING, SHALLOW, TINY, Config, vary, write
 
 WIDE = vary(TINY, unet={"sample_size": [4, 12]}, scheduler={"prediction_type": "v_prediction"})

@@ -12,9 +12,9 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.errors import BadConfig, MsdError
-from msd.regress import metrics, regression
-from msd.regress.compare import compare, require_scorer
-from msd.regress.suite import Thresholds
+from msd.measure.regress import metrics, regression
+from msd.measure.regress.compare import compare, require_scorer
+from msd.measure.regress.suite import Thresholds
 from tests.regressions import SUITE, goldens, judged, noisy, pipeline, waves
 
 

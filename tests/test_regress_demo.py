@@ -13,15 +13,15 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT, score
-from msd.encoding.recipe import find_recipe
-from msd.regress import metrics
-from msd.regress.compare import Result
-from msd.regress.regression import guard
-from msd.regress.suite import find_suite, read_suite
-from msd.rewrite import Target
-from msd.runtime.pipeline import Pipeline
+from msd.graph.rewrite import Target
+from msd.measure.regress import metrics
+from msd.measure.regress.compare import Result
+from msd.measure.regress.regression import guard
+from msd.measure.regress.suite import find_suite, read_suite
+from msd.models.demo import CHECKPOINT, score
+from msd.run.runtime.pipeline import Pipeline
 from tests.faults import edited, scaled, swapped, untouched
 
 

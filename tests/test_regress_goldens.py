@@ -19,9 +19,9 @@ from PIL import Image
 
 from msd.bundle import open_bundle
 from msd.errors import BadGoldens, OutputExists, OutputUnwritable
-from msd.regress import goldens as store
-from msd.regress import regression
-from msd.regress.suite import SuitePicture
+from msd.measure.regress import goldens as store
+from msd.measure.regress import regression
+from msd.measure.regress.suite import SuitePicture
 from tests.regressions import ENTRIES, SUITE, pipeline
 
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from msd.bundle import ImageDefaults
-from msd.demo.captions import parse
 from msd.errors import BadConfig
-from msd.regress.suite import (
+from msd.measure.regress.suite import (
     Drawing,
     Suite,
     SuitePicture,
@@ -19,7 +18,8 @@ from msd.regress.suite import (
     read_suite,
     shipped,
 )
-from msd.runtime.request import Request
+from msd.models.demo.captions import parse
+from msd.run.runtime.request import Request
 
 PICTURE = '[[picture]]\nname = "a"\nprompt = "a fox"\n'
 LIMITS = "[thresholds]\npsnr_least = 40\n"

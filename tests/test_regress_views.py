@@ -20,13 +20,13 @@ from PIL import Image
 
 from msd.errors import OutputUnwritable
 from msd.files import schema
-from msd.regress.compare import ImageComparison, Result
-from msd.regress.junit import to_junit
-from msd.regress.page import amplified, to_html
-from msd.regress.regression import Regression
-from msd.regress.report_folder import write_report
-from msd.regress.suite import Suite
-from msd.runtime.image import GeneratedImage
+from msd.measure.regress.compare import ImageComparison, Result
+from msd.measure.regress.junit import to_junit
+from msd.measure.regress.page import amplified, to_html
+from msd.measure.regress.regression import Regression
+from msd.measure.regress.report_folder import write_report
+from msd.measure.regress.suite import Suite
+from msd.run.runtime.image import GeneratedImage
 from tests.regressions import SUITE, goldens, judged, noisy, waves
 
 NASTY = "<script>alert(1)</script> & \"quoted\" 'too' \x00\x1b[31m ]]> é 日本 \ufffe"
@@ -167,7 +167,7 @@ def test_junit_has_a_case_for_each_picture_and_for_each_threshold_of_all() -> No
     result = regression().result
     owl, fox, middle = cases(to_junit(result))
     assert [case.get("name") for case in (owl, fox, middle)] == ["owl", "fox", "all pictures: psnr_median"]
-    assert {case.get("classname") for case in (owl, fox, middle)} == {"msd.regress.mine"}
+    assert {case.get("classname") for case in (owl, fox, middle)} == {"msd.measure.regress.mine"}
     failure = owl[0]
     assert failure.get("type") == "psnr_least"
     assert all(sentence in failure.get("message", "") for sentence in result.pictures[0].broken.values())

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd import tflite
 from msd.errors import BadModelFile, BadReport
-from msd.ir import Build, Model, Tensor
-from msd.prediction.device import find_device, shipped
-from msd.prediction.rules.finding import Finding
-from msd.report.compare import compare, missing
-from msd.report.examine import disagreements, examine
-from msd.report.explorer import to_explorer
-from msd.report.html import to_html
-from msd.report.markdown import to_markdown
-from msd.report.report import (
+from msd.graph import tflite
+from msd.graph.ir import Build, Model, Tensor
+from msd.graph.prediction.device import find_device, shipped
+from msd.graph.prediction.rules.finding import Finding
+from msd.measure.report.compare import compare, missing
+from msd.measure.report.examine import disagreements, examine
+from msd.measure.report.explorer import to_explorer
+from msd.measure.report.html import to_html
+from msd.measure.report.markdown import to_markdown
+from msd.measure.report.report import (
     DelegatePrediction,
     FileReport,
     MemoryEstimate,
@@ -338,6 +338,6 @@ def test_damaged_files_are_reported_or_refused(tmp_path: Path) -> None:
 
 
 def test_the_schema_in_the_documents_is_this_one() -> None:
-    """Written by `python -c "import json, msd.report.report as r; print(json.dumps(r.report_schema()))"`."""
+    """It is `json.dumps(report_schema())` of msd.measure.report.report."""
     path = Path(__file__).parent.parent / "docs" / "report.schema.json"
     assert json.loads(path.read_text("utf-8")) == report_schema()

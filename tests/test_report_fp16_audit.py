@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 import graph_rewrites
-from msd import tflite
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.encoding.encode import encode
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadModelFile
-from msd.ir import Build, Graph, Model, Tensor
-from msd.ir.weights import Array, Weights
-from msd.report.ranges import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Tensor
+from msd.graph.ir.weights import Array, Weights
+from msd.measure.report.ranges import CURES, LARGEST, SMALLEST_NORMAL, Range, audit
+from msd.models.demo import CHECKPOINT
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
 from tests.harness import build
 
 RANDOM = np.random.default_rng(5)

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 import graph_rewrites
-from msd import tflite
-from msd.ir.embedding_lookup import split_lookup
-from msd.ir.weights import Array
-from msd.prediction.device import find_device, shipped
-from msd.report.examine import examine
-from msd.report.report import FAILING, DelegatePrediction
-from msd.rewrite import apply
-from msd.runners.interpreter import Interpreter
+from msd.graph import tflite
+from msd.graph.ir.embedding_lookup import split_lookup
+from msd.graph.ir.weights import Array
+from msd.graph.prediction.device import find_device, shipped
+from msd.graph.rewrite import apply
+from msd.measure.report.examine import examine
+from msd.measure.report.report import FAILING, DelegatePrediction
+from msd.run.runners.interpreter import Interpreter
 from tests import keras_cv_networks as networks
 from tests.traced import Traced, trace_random
 

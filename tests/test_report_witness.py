@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from msd import tflite
-from msd.report import witness
-from msd.report.witness import witnesses
+from msd.graph import tflite
+from msd.measure.report import witness
+from msd.measure.report.witness import witnesses
 from tests import tiny_models
 
 

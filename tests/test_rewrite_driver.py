@@ -10,8 +10,8 @@ import pytest
 from graph_rewrites.drop_identity import drop_reshape
 from graph_rewrites.merge_reshapes import merge_reshapes
 from graph_rewrites.recognise_gelu import recognise_gelu
-from msd.ir import Build, Graph, Op, Quant, Signature, Tensor
-from msd.rewrite import (
+from msd.graph.ir import Build, Graph, Op, Quant, Signature, Tensor
+from msd.graph.rewrite import (
     RuleError,
     Skip,
     Target,

@@ -13,8 +13,8 @@ from graph_rewrites.merge_duplicates import merge_duplicates
 from graph_rewrites.merge_reshapes import merge_reshapes
 from graph_rewrites.sink_reshape import sink_reshape_past_unary
 from msd.files.schema import to_json
-from msd.ir import Build, Graph, Tensor
-from msd.rewrite import (
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.rewrite import (
     PHASES,
     GraphPass,
     Rule,
@@ -142,7 +142,7 @@ class TestLoader:
             (
                 dict.fromkeys(
                     ["one.py", "two.py"],
-                    "from msd.rewrite import op, rule, var\n"
+                    "from msd.graph.rewrite import op, rule, var\n"
                     "@rule('fuse', op.TANH(var('x')))\n"
                     "def same(new, x):\n"
                     "    'x => x'\n"

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from msd.ir import Build, Op, Quant, Tensor
-from msd.rewrite.pattern import ANY, Pat, any_op, const, match, op, var
+from msd.graph.ir import Build, Op, Quant, Tensor
+from msd.graph.rewrite.pattern import ANY, Pat, any_op, const, match, op, var
 from tests.harness import conv, strided_slice
 
 X, Y = var("x"), var("y")

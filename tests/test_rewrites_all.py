@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 import graph_rewrites
 from graph_rewrites.feed_timestep_embedding import NAME
 from msd.errors import BadModelFile
-from msd.ir import Graph, Signature
-from msd.ir.weights import Array
-from msd.prediction.device import Device
-from msd.rewrite import Ledger, Target, apply
-from msd.rewrite.spelling import FORMS, spelling_of
+from msd.graph.ir import Graph, Signature
+from msd.graph.ir.weights import Array
+from msd.graph.prediction.device import Device
+from msd.graph.rewrite import Ledger, Target, apply
+from msd.graph.rewrite.spelling import FORMS, spelling_of
 from tests.around import RULES, graphs_around
 from tests.harness import assert_close, evaluate, feeds_for, fingerprint, interface
 
@@ -169,5 +169,6 @@ def test_rewrites_import_nothing_of_the_engine_but_msd_rewrite(path: Path) -> No
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom):
             assert (
-                not (node.module or "").startswith(("msd", "graph_rewrites")) or node.module == "msd.rewrite"
+                not (node.module or "").startswith(("msd", "graph_rewrites"))
+                or node.module == "msd.graph.rewrite"
             )

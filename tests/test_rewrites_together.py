@@ -10,9 +10,9 @@ import pytest
 
 import graph_rewrites
 from graph_rewrites.feed_timestep_embedding import NAME
-from msd.ir import Graph, Signature
-from msd.ir.weights import Array
-from msd.rewrite import Rewrite, apply
+from msd.graph.ir import Graph, Signature
+from msd.graph.ir.weights import Array
+from msd.graph.rewrite import Rewrite, apply
 from tests.harness import assert_close, evaluate, feeds_for, fingerprint
 from tests.traced_blocks import text_block, unet_block
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.encoding.quantize import RANGES, encoder
-from msd.ir import Build, Op, Tensor
-from msd.ir.weights import Weights
-from msd.pruning.layer import rows, some_positions, some_rows
-from msd.rounding import compensate, moments
-from msd.rounding.compensate import InputPart, Rounded, compensated
-from msd.rounding.moments import Moments
+from msd.compress.encoding.quantize import RANGES, encoder
+from msd.compress.pruning.layer import rows, some_positions, some_rows
+from msd.compress.rounding import compensate, moments
+from msd.compress.rounding.compensate import InputPart, Rounded, compensated
+from msd.compress.rounding.moments import Moments
+from msd.graph.ir import Build, Op, Tensor
+from msd.graph.ir.weights import Weights
 from tests.on_cpu import normal
 
 

@@ -13,19 +13,19 @@ import pytest
 from click.testing import CliRunner
 
 import graph_rewrites
-from msd import tflite
 from msd.bundle import ImageSize, Manifest, open_bundle
-from msd.calibration.generated_inputs import Calibration, record_inputs
 from msd.cli.convert import convert as command
+from msd.compress.calibration.generated_inputs import Calibration, record_inputs
+from msd.compress.encoding.recipe import Line, Recipe, find_recipe
+from msd.compress.pruning.settings import Pruning, UnitShare
 from msd.conversion.convert import Settings, convert, plan
-from msd.demo import CHECKPOINT
-from msd.demo.captions import captions
-from msd.encoding.recipe import Line, Recipe, find_recipe
 from msd.errors import BadCalibration, BadConfig, OutputExists
-from msd.ir.weights import Array
-from msd.pruning.settings import Pruning, UnitShare
-from msd.runners.interpreter import Interpreter
-from msd.runtime.request import Request
+from msd.graph import tflite
+from msd.graph.ir.weights import Array
+from msd.models.demo import CHECKPOINT
+from msd.models.demo.captions import captions
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.request import Request
 
 Runs = list[Mapping[str, Array]]
 INT4 = Recipe("int4", (Line("int4"),), trunk="float16")

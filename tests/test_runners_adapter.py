@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd import tflite
 from msd.errors import NoDelegate
-from msd.runners import adapter, probe, swiftshader, verbosity
-from msd.runners.interpreter import Interpreter
+from msd.graph import tflite
+from msd.run.runners import adapter, probe, swiftshader, verbosity
+from msd.run.runners.interpreter import Interpreter
 
 
 @pytest.fixture

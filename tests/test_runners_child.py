@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
-from msd.runners.native_log import parse
-from msd.runners.worker import LoadOnCpu, RunModel
+from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.run.runners.native_log import parse
+from msd.run.runners.worker import LoadOnCpu, RunModel
 from tests import tiny_models
 
 BOUNDS = Bounds.of(30)
@@ -132,7 +132,7 @@ def test_a_process_that_cannot_start_leaves_nothing_open(
 
 
 PARENT = """
-from msd.runners.child import Bounds, Child
+from msd.run.runners.child import Bounds, Child
 
 with Child({}, Bounds.of(600), "tests.deaf_worker") as child:
     print(child.process.pid, flush=True)

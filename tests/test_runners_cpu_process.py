@@ -17,11 +17,11 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.errors import BadModelFile, DelegateFailed
-from msd.runners import memory_sampler
-from msd.runners.backends.litert_cpu import CpuProcess
-from msd.runners.child import Child
-from msd.runners.interpreter import Interpreter
-from msd.runners.runner import Conditions
+from msd.run.runners import memory_sampler
+from msd.run.runners.backends.litert_cpu import CpuProcess
+from msd.run.runners.child import Child
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.runner import Conditions
 from tests import tiny_models
 from tests.stable_diffusion import COMPONENTS
 
@@ -29,8 +29,8 @@ DYNAMIC = Conditions(threads=1, float_weights=False, isolation="mapped")
 
 INTERRUPTED = """
 import functools, sys
-import msd.runners.process_runner as process_runner
-import msd.runtime.pipeline as pipeline
+import msd.run.runners.process_runner as process_runner
+import msd.run.runtime.pipeline as pipeline
 from msd.cli import msd
 pipeline.LARGE = 0
 process_runner.Child = functools.partial(process_runner.Child, worker="tests.slow_worker")
@@ -91,7 +91,7 @@ def test_a_load_that_nobody_waits_for_ends(
 ) -> None:
     stop = Event()
     monkeypatch.setenv("LOADING", str(tmp_path / "loading"))
-    monkeypatch.setattr("msd.runners.process_runner.Child", partial(Child, worker="tests.slow_worker"))
+    monkeypatch.setattr("msd.run.runners.process_runner.Child", partial(Child, worker="tests.slow_worker"))
     Timer(0.5, stop.set).start()
     with pytest.raises(DelegateFailed, match="its result is no longer needed"):
         CpuProcess(open_bundle(bundle_folder).path("vae_decoder"), replace(DYNAMIC, stop=stop))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from msd.errors import BadModelFile, DelegateFailed
-from msd.runners.backends.litert_gpu import GpuProcess
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
-from msd.runners.runner import Conditions
+from msd.run.runners.backends.litert_gpu import GpuProcess
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import Conditions
 from tests import edited_models, tiny_models
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd import tflite
 from msd.errors import BadModelFile
-from msd.runners.interpreter import Interpreter, require_loadable
+from msd.graph import tflite
+from msd.run.runners.interpreter import Interpreter, require_loadable
 from tests import edited_models, tiny_models
 
 

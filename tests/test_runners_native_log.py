@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.runners.native_log import NativeLog, parse
+from msd.run.runners.native_log import NativeLog, parse
 
 RECORDED = Path(__file__).parent / "recorded"
 SWIFTSHADER = ("SwiftShader Device (Subzero)", "CPU / Software")

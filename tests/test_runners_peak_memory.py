@@ -12,7 +12,7 @@ SIZE = 1 << 28
 
 def printed(code: str) -> list[int]:
     """Return the numbers that `code` prints in a Python process of its own."""
-    code = f"from msd.runners.peak_memory import peak_rss\n{code}"
+    code = f"from msd.run.runners.peak_memory import peak_rss\n{code}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return [int(number) for number in done.stdout.split()]
 

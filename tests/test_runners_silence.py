@@ -6,9 +6,9 @@ import os
 
 import pytest
 
+from msd.files.silence import without_lines
 from msd.models.trace import STARTUP_LINE as ON_IMPORT
-from msd.runners.interpreter import STARTUP_LINE as ON_INTERPRETER
-from msd.runners.silence import without_lines
+from msd.run.runners.interpreter import STARTUP_LINE as ON_INTERPRETER
 
 
 def test_trouble_is_still_told(capfd: pytest.CaptureFixture[str]) -> None:

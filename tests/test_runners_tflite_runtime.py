@@ -11,15 +11,15 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.errors import BadModelFile, DelegateFailed
-from msd.parity import psnr
-from msd.runners.backends.tflite_runtime import TfliteRuntime
-from msd.runners.engine import Engine
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
-from msd.runners.registry import find_backend
-from msd.runners.runner import Conditions
-from msd.runtime.components import open_component
-from msd.runtime.pipeline import Pipeline
+from msd.graph.parity import psnr
+from msd.run.runners.backends.tflite_runtime import TfliteRuntime
+from msd.run.runners.engine import Engine
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
+from msd.run.runtime.components import open_component
+from msd.run.runtime.pipeline import Pipeline
 from tests import tiny_models
 
 OLD = Engine(find_backend("tflite-runtime"), Conditions(threads=2))

@@ -10,11 +10,11 @@ import pytest
 
 from msd.bundle import Bundle, ConvertedFile, open_bundle
 from msd.errors import BadBundle, BadModelFile
-from msd.runners.engine import Engine
-from msd.runners.interpreter import Interpreter
-from msd.runners.registry import find_backend
-from msd.runners.runner import Conditions
-from msd.runtime.components import LoadedNetwork, open_component
+from msd.run.runners.engine import Engine
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
+from msd.run.runtime.components import LoadedNetwork, open_component
 from msd.tensor_spec import TensorSpec
 from tests import stand_in
 

@@ -14,10 +14,10 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.errors import BadModelFile
-from msd.runtime.execution import EXECUTIONS, Execution, NetworksInMemory
-from msd.runtime.pipeline import LARGE, Pipeline
-from msd.runtime.request import Request
-from msd.runtime.timeline import Timeline, TimelineRecorder
+from msd.run.runtime.execution import EXECUTIONS, Execution, NetworksInMemory
+from msd.run.runtime.pipeline import LARGE, Pipeline
+from msd.run.runtime.request import Request
+from msd.run.runtime.timeline import Timeline, TimelineRecorder
 
 REQUESTS = [Request("three red circles", seed=1, steps=4), Request("dogs", "grey", 2, 3, guidance=1.0)]
 
@@ -47,7 +47,7 @@ def test_every_execution_draws_the_same_bits(
     folder: str, large: int, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of networks in this process, and of networks with processes of their own."""
-    monkeypatch.setattr("msd.runtime.pipeline.LARGE", large)
+    monkeypatch.setattr("msd.run.runtime.pipeline.LARGE", large)
     path = request.getfixturevalue(folder)
     pipelined, sequential, resident = (drawn(path, execution)[0] for execution in EXECUTIONS)
     assert len(pipelined) == 3

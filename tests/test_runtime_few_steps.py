@@ -12,13 +12,13 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import Bundle, ImageDefaults, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.encoding.recipe import find_recipe
-from msd.parity import psnr
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
+from msd.graph.parity import psnr
+from msd.models.demo import CHECKPOINT
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
 from tests import checkpoints, loras
 from tests.drawings import Drawing, nchw, nhwc
 from tests.loras import Tiny

@@ -11,9 +11,9 @@ import torch
 from diffusers import StableDiffusionPipeline
 
 from msd.bundle import open_bundle
-from msd.families.calls import sinusoids
-from msd.runtime.guidance import Guidance
-from msd.runtime.numbers import Numbers
+from msd.models.families.calls import sinusoids
+from msd.run.runtime.guidance import Guidance
+from msd.run.runtime.numbers import Numbers
 from tests.app_bundles import write_bundle
 
 GUIDED = {"guidance_embedding": 8}

@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from msd.errors import OutputExists, OutputUnwritable
-from msd.runtime.image import GeneratedImage, pixels, save_image
+from msd.run.runtime.image import GeneratedImage, pixels, save_image
 
 METADATA = {"prompt": 'straße 日本 "quoted"\nline', "seed": 3, "guidance": 7.5}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from msd.runtime.ddim import Ddim
-from msd.runtime.image_batch import ImageBatch, image_batches
-from msd.runtime.initial_image import InitialImage
-from msd.runtime.noise import noise
-from msd.runtime.request import Request
-from msd.runtime.start import Start
+from msd.run.runtime.ddim import Ddim
+from msd.run.runtime.image_batch import ImageBatch, image_batches
+from msd.run.runtime.initial_image import InitialImage
+from msd.run.runtime.noise import noise
+from msd.run.runtime.request import Request
+from msd.run.runtime.start import Start
 
 SHAPE = (1, 2, 3, 4)
 

@@ -10,17 +10,17 @@ import torch
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadBundle
-from msd.families.stable_diffusion import VAE_ENCODER
-from msd.parity import psnr
-from msd.runners.engine import Engine
-from msd.runners.registry import find_backend
-from msd.runners.runner import Conditions
-from msd.runtime.components import open_component
-from msd.runtime.image_encoder import encode_pixels
-from msd.runtime.noise import posterior_noise
+from msd.graph.parity import psnr
+from msd.models.families.stable_diffusion import VAE_ENCODER
+from msd.run.runners.engine import Engine
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
+from msd.run.runtime.components import open_component
+from msd.run.runtime.image_encoder import encode_pixels
+from msd.run.runtime.noise import posterior_noise
 from tests import checkpoints
 from tests.reference import Array, Modules
 

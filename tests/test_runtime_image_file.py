@@ -11,8 +11,8 @@ import pytest
 from PIL import Image, features
 
 from msd.errors import BadConfig, OutputExists
-from msd.runtime.image import GeneratedImage, check_output
-from msd.runtime.image_file import IMAGE_DESCRIPTION, SOFTWARE
+from msd.run.runtime.image import GeneratedImage, check_output
+from msd.run.runtime.image_file import IMAGE_DESCRIPTION, SOFTWARE
 
 METADATA: dict[str, Any] = {
     "prompt": "naïve café 日本 🎨",

@@ -9,15 +9,15 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadBundle, BadConfig
-from msd.parity import psnr
-from msd.runtime.initial_image import open_initial_image
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
-from msd.runtime.scheduler import make_scheduler
+from msd.graph.parity import psnr
+from msd.models.demo import CHECKPOINT
+from msd.run.runtime.initial_image import open_initial_image
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
+from msd.run.runtime.scheduler import make_scheduler
 from tests import checkpoints
 from tests.begun_images import ENCODER, SEED, STEPS, Case, converted, distances, ours, source
 from tests.drawings import KINDS

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from msd.errors import BadImage
-from msd.runtime.initial_image import open_initial_image
+from msd.run.runtime.initial_image import open_initial_image
 
 HEIGHT, WIDTH = 24, 40
 
@@ -231,7 +231,7 @@ def test_a_damaged_image_prints_nothing(tmp_path: Path) -> None:
     samples = struct.pack("<HHI", 277, 3, 1)
     assert path.read_bytes().count(samples + b"\3\0") == 1
     path.write_bytes(path.read_bytes().replace(samples + b"\3\0", samples + b"\0\x10"))
-    program = "import sys; from pathlib import Path; from msd.runtime.initial_image import *\n"
+    program = "import sys; from pathlib import Path; from msd.run.runtime.initial_image import *\n"
     program += "try: open_initial_image(Path(sys.argv[1]), 9, 9)\nexcept BadImage: print('refused')"
     done = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("refused\n", "")

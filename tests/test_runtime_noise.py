@@ -9,7 +9,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from msd.runtime.noise import noise
+from msd.run.runtime.noise import noise
 
 WORD, LONG, WIDE = 2**32 - 1, 2**64 - 1, 2**128 - 1
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645

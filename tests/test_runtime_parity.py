@@ -12,11 +12,11 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.demo import CHECKPOINT
-from msd.encoding.recipe import find_recipe
-from msd.parity import psnr
-from msd.runtime.noise import noise
+from msd.graph.parity import psnr
+from msd.models.demo import CHECKPOINT
+from msd.run.runtime.noise import noise
 from tests import checkpoints, tiny_autoencoders
 from tests.drawings import KINDS, Drawing
 

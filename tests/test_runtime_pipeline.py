@@ -12,11 +12,11 @@ import pytest
 
 from msd.bundle import Bundle, open_bundle
 from msd.errors import BadBundle, BadConfig
-from msd.runners.interpreter import Interpreter
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
-from msd.runtime.tokenizer import open_tokenizer
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
+from msd.run.runtime.tokenizer import open_tokenizer
 from tests import stand_in
 
 PROMPT, NEGATIVE = "three red circles", "a blue square!"
@@ -167,7 +167,7 @@ def test_one_network_is_in_memory_at_a_time(bundle_folder: Path, monkeypatch: py
             current[self.name] = "closed"
 
     current: dict[str, str] = {}
-    monkeypatch.setattr("msd.runners.backends.litert_cpu.Interpreter", Watched)
+    monkeypatch.setattr("msd.run.runners.backends.litert_cpu.Interpreter", Watched)
     Pipeline(open_bundle(bundle_folder), execution="sequential").generate(PROMPT, steps=3)
     assert opened == ["text_encoder", "unet", "vae_decoder"]
     assert set(current.values()) == {"closed"}

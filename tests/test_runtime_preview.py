@@ -9,17 +9,17 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import open_bundle
-from msd.calibration.generated_inputs import collect_inputs
+from msd.compress.calibration.generated_inputs import collect_inputs
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
-from msd.parity import psnr
-from msd.runners.runner import Runnable
-from msd.runtime.execution import EXECUTIONS, Execution
-from msd.runtime.noise import noise
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.preview import Preview
-from msd.runtime.request import Request
-from msd.runtime.scheduler import make_scheduler
+from msd.graph.parity import psnr
+from msd.run.runners.runner import Runnable
+from msd.run.runtime.execution import EXECUTIONS, Execution
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.preview import Preview
+from msd.run.runtime.request import Request
+from msd.run.runtime.scheduler import make_scheduler
 from tests import checkpoints, stand_in, tiny_autoencoders
 from tests.reference import reference
 

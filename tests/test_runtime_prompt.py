@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import BadConfig
-from msd.runtime import prompt_syntax
-from msd.runtime.prompt import emphasized, tokenize
-from msd.runtime.prompt_syntax import WeightedText, pieces_of
-from msd.runtime.tokenizer import Tokenizer, open_tokenizer
+from msd.run.runtime import prompt_syntax
+from msd.run.runtime.prompt import emphasized, tokenize
+from msd.run.runtime.prompt_syntax import WeightedText, pieces_of
+from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
 from tests.clip_files import SD15, added, write_tokenizer
 
 STRONG = 1.1

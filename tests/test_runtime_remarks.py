@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.demo import CHECKPOINT
-from msd.runtime.guidance import Guidance
-from msd.runtime.prompt import tokenize
-from msd.runtime.remarks import request_remarks
-from msd.runtime.request import Request
-from msd.runtime.tokenizer import Tokenizer, open_tokenizer
-from msd.sources.clip_tokenizer import PAD_1, clip_tokenizer
+from msd.conversion.sources.clip_tokenizer import PAD_1, clip_tokenizer
+from msd.models.demo import CHECKPOINT
+from msd.run.runtime.guidance import Guidance
+from msd.run.runtime.prompt import tokenize
+from msd.run.runtime.remarks import request_remarks
+from msd.run.runtime.request import Request
+from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
 
 WEIGHTED = Guidance("two passes", 7.5)
 

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from msd.errors import BadConfig
-from msd.runtime.ddim import Ddim
-from msd.runtime.scheduler import SCHEDULERS, make_scheduler, open_scheduler
+from msd.run.runtime.ddim import Ddim
+from msd.run.runtime.scheduler import SCHEDULERS, make_scheduler, open_scheduler
 from tests.schedulers import KINDS, worst_difference
 
 SD21 = {

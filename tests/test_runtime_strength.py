@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from msd.bundle import open_bundle
 from msd.errors import BadConfig
-from msd.runtime.scheduler import SCHEDULERS, bundle_scheduler
-from msd.runtime.step import Step, StepTable
+from msd.run.runtime.scheduler import SCHEDULERS, bundle_scheduler
+from msd.run.runtime.step import Step, StepTable
 from tests.app_bundles import write_app
 from tests.schedulers import KINDS, worst_difference
 

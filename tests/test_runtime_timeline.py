@@ -11,9 +11,16 @@ import pytest
 
 from msd.errors import BadConfig, BadReport
 from msd.files import schema
-from msd.runners import memory_sampler
-from msd.runtime.timeline import Event, Sample, Timeline, TimelineRecorder, load_timeline, without_plateaus
-from msd.runtime.timeline_plot import save_plot, save_timeline
+from msd.run.runners import memory_sampler
+from msd.run.runtime.timeline import (
+    Event,
+    Sample,
+    Timeline,
+    TimelineRecorder,
+    load_timeline,
+    without_plateaus,
+)
+from msd.run.runtime.timeline_plot import save_plot, save_timeline
 
 MEGABYTES = 100_000_000
 HOLD = "import sys; held = bytearray(b'1') * 100_000_000; print(flush=True); sys.stdin.read()"
@@ -88,7 +95,7 @@ def test_the_sampler_ends_with_the_recording() -> None:
 
 
 def test_the_sampler_ends_when_its_parent_is_killed() -> None:
-    code = "import sys; from msd.runtime.timeline import TimelineRecorder as Recorder;"
+    code = "import sys; from msd.run.runtime.timeline import TimelineRecorder as Recorder;"
     code += "r = Recorder('x'); r.__enter__(); print(r._sampler.pid, flush=True); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as process:
         assert process.stdout is not None

@@ -7,7 +7,7 @@ import pytest
 import torch
 from diffusers.models.embeddings import get_timestep_embedding
 
-from msd.runtime.timestep import embed_timestep
+from msd.run.runtime.timestep import embed_timestep
 
 
 @pytest.mark.parametrize("cosine_first", [True, False])

@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.errors import BadBundle
-from msd.runtime.special_token import Special, normalize
-from msd.runtime.tokenizer import Tokenizer, merge, open_tokenizer
-from msd.runtime.tokenizer_files import END, START, read_files
+from msd.run.runtime.special_token import Special, normalize
+from msd.run.runtime.tokenizer import Tokenizer, merge, open_tokenizer
+from msd.run.runtime.tokenizer_files import END, START, read_files
 from tests.clip_files import SD15, SD21, SD21_MAP, added, write_tokenizer
 
 DECODER = {

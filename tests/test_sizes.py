@@ -12,21 +12,21 @@ import pytest
 from click.testing import CliRunner, Result
 
 import graph_rewrites
-from msd import tflite
 from msd.bundle import Bundle, ImageSize, open_bundle
-from msd.calibration.generated_inputs import Calibration
 from msd.cli import msd
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.encoding.recipe import find_recipe
+from msd.compress.pruning.settings import Budget, Pruning
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
+from msd.conversion.sizes.pick import one_size
+from msd.conversion.sizes.share import SharedFile
 from msd.errors import BadConfig
-from msd.judging import judge
-from msd.parity import psnr
-from msd.pruning.settings import Budget, Pruning
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
-from msd.runtime.pipeline import Pipeline
-from msd.sizes.pick import one_size
-from msd.sizes.share import SharedFile
+from msd.graph import tflite
+from msd.graph.parity import psnr
+from msd.measure.judging import judge
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runtime.pipeline import Pipeline
 from tests import checkpoints
 
 WIDE, TALL = ImageSize(48, 32), ImageSize(16, 64)

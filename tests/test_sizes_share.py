@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from msd import tflite
-from msd.encoding.encode import encode
-from msd.encoding.recipe import find_recipe
-from msd.ir import Build, Graph, Model, Signature, Tensor
-from msd.ir.weights import Weights
-from msd.sizes.share import alone, together
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import find_recipe
+from msd.conversion.sizes.share import alone, together
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Signature, Tensor
+from msd.graph.ir.weights import Weights
 
 RECIPES = ("gpu-w8", "float16", "float32")
 SIDES = (40, 260)

@@ -7,10 +7,10 @@ import re
 import numpy as np
 import pytest
 
+from msd.conversion.sources.binding import bind
 from msd.errors import BadCheckpoint
-from msd.ir.weights import Weights
+from msd.graph.ir.weights import Weights
 from msd.models.structure import VariableSpec
-from msd.sources.binding import bind
 
 VARIABLES = {
     "x0": VariableSpec("conv/kernel", (3, 2, 5, 7)),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from msd.conversion.sources.clip_skip import skip_layers
+from msd.conversion.sources.diffusers import open_folder
 from msd.errors import BadConfig
-from msd.sources.clip_skip import skip_layers
-from msd.sources.diffusers import open_folder
 from tests import checkpoints
 
 

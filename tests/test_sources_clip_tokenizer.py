@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import CLIPTokenizer
 
-from msd.runtime.tokenizer import open_tokenizer
-from msd.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
+from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
+from msd.run.runtime.tokenizer import open_tokenizer
 
 PADS = {PAD_1: 49407, PAD_2: 0}
 ASSIGNED = st.characters(exclude_categories=("Cs", "Cn"))

@@ -10,10 +10,10 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.compvis.prediction import cells
+from msd.conversion.sources.formats import open_checkpoint
 from msd.errors import BadCheckpoint
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.compvis.prediction import cells
-from msd.sources.formats import open_checkpoint
 from tests import checkpoints, single_files
 
 Tensors = dict[str, torch.Tensor]

@@ -15,11 +15,11 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from msd.conversion.sources.binding import bind
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.diffusers import open_folder
 from msd.errors import BadCheckpoint
 from msd.models.structure import VariableSpec
-from msd.sources.binding import bind
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.diffusers import open_folder
 from tests import checkpoints
 from tests.stable_diffusion import networks_of
 

@@ -16,11 +16,11 @@ from diffusers import StableDiffusionPipeline
 from safetensors.torch import save_file
 from transformers import CLIPTokenizer
 
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.diffusers import open_folder
+from msd.conversion.sources.embedding import TABLE, add, parse
 from msd.errors import BadCheckpoint, BadConfig, MsdError
-from msd.runtime.tokenizer import Tokenizer, open_tokenizer
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.diffusers import open_folder
-from msd.sources.embedding import TABLE, add, parse
+from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
 from tests import checkpoints
 from tests.clip_files import SD15, SD21, SD21_MAP, added, write_tokenizer
 

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msd.conversion.sources import h5_index
+from msd.conversion.sources.h5 import open_file
+from msd.conversion.sources.stored import StoredFile
 from msd.errors import BadCheckpoint
-from msd.sources import h5_index
-from msd.sources.h5 import open_file
-from msd.sources.stored import StoredFile
 from tests.keras_cv_files import write_layers
 
 LAYERS = {
@@ -242,7 +242,7 @@ def test_a_file_that_takes_the_library_too_long_is_refused(
 
 
 def test_a_file_that_the_library_hangs_on_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("msd.sources.h5.TIMEOUT", 0.001)
+    monkeypatch.setattr("msd.conversion.sources.h5.TIMEOUT", 0.001)
     with pytest.raises(BadCheckpoint, match=r"does not finish reading it in 0.001 s"):
         open_file(path)
 

@@ -19,21 +19,21 @@ from safetensors.numpy import save_file
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
 from msd.cli.convert import convert as command
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
+from msd.conversion.sources import embedding
+from msd.conversion.sources.clip_skip import skip_layers
+from msd.conversion.sources.formats import open_checkpoint
+from msd.conversion.sources.keras_cv import networks as keras_cv
+from msd.conversion.sources.published import PUBLISHED
 from msd.errors import BadConfig
-from msd.judging import judge
+from msd.graph.parity import psnr
+from msd.measure.judging import judge
 from msd.models.networks import size_of
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.timestep import embed_timestep
-from msd.runtime.tokenizer import open_tokenizer
-from msd.sources import embedding
-from msd.sources.clip_skip import skip_layers
-from msd.sources.formats import open_checkpoint
-from msd.sources.keras_cv import networks as keras_cv
-from msd.sources.published import PUBLISHED
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.timestep import embed_timestep
+from msd.run.runtime.tokenizer import open_tokenizer
 from tests import checkpoints
 from tests import keras_cv_files as files
 from tests.reference import Array, draw, reference

@@ -18,15 +18,15 @@ from click.testing import CliRunner
 from msd.bundle import load_manifest
 from msd.cli.convert import convert as command
 from msd.conversion.convert import Settings, convert
+from msd.conversion.sources.formats import open_checkpoint
+from msd.conversion.sources.keras_cv import networks as keras_cv
+from msd.conversion.sources.keras_cv.order import ORDERS, Slot
+from msd.conversion.sources.published import PUBLISHED
 from msd.errors import BadCheckpoint
 from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.networks import size_of
 from msd.models.trace import trace, unallocated
 from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
-from msd.sources.formats import open_checkpoint
-from msd.sources.keras_cv import networks as keras_cv
-from msd.sources.keras_cv.order import ORDERS, Slot
-from msd.sources.published import PUBLISHED
 from tests import checkpoints, keras_cv_files
 
 MODELS = Path(__file__).parent.parent / "configs" / "models"

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from peft import LoraConfig, get_peft_model
 
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.diffusers import open_folder
-from msd.sources.lora import merge
-from msd.sources.lora_names import compvis_blocks, compvis_name, layer_names
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.diffusers import open_folder
+from msd.conversion.sources.lora import merge
+from msd.conversion.sources.lora_names import compvis_blocks, compvis_name, layer_names
 from tests import checkpoints, loras
 from tests.loras import BLOCK, Factors, Tensors, Tiny
 

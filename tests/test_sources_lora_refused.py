@@ -12,8 +12,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from msd.conversion.sources.lora import merge, parse
 from msd.errors import BadCheckpoint, BadConfig, MsdError
-from msd.sources.lora import merge, parse
 from tests import checkpoints, loras
 from tests.loras import BLOCK, Tensors, Tiny
 

@@ -18,10 +18,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msd.conversion.sources.pickled import read_contents
+from msd.conversion.sources.pickled.archive import LONGEST_DIRECTORY, LONGEST_ENTRY_IN_MEMORY
+from msd.conversion.sources.stored import StoredFile, stamp_of
 from msd.errors import BadCheckpoint
-from msd.sources.pickled import read_contents
-from msd.sources.pickled.archive import LONGEST_DIRECTORY, LONGEST_ENTRY_IN_MEMORY
-from msd.sources.stored import StoredFile, stamp_of
 from tests.pickles import archive, refuse, require_same, saved
 
 DTYPES = [

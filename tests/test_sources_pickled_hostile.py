@@ -18,8 +18,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from msd.conversion.sources.pickled import read_contents
 from msd.errors import BadCheckpoint
-from msd.sources.pickled import read_contents
 from tests.pickles import archive, load_all, refuse, require_same, saved
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from safetensors import safe_open
 from safetensors.torch import save_file
 
+from msd.conversion.sources.safetensors import open_file
 from msd.errors import BadCheckpoint
-from msd.sources.safetensors import open_file
 
 FLOATS = [torch.float64, torch.float32, torch.float16, torch.bfloat16]
 OTHERS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool]

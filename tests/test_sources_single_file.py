@@ -25,15 +25,15 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save_file
 from transformers import CLIPTextConfig, CLIPTextModel
 
+from msd.conversion.sources import embedding
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.clip_skip import skip_layers
+from msd.conversion.sources.compvis.ema import dotted
+from msd.conversion.sources.formats import open_checkpoint
+from msd.conversion.sources.single_file import open_single_file
 from msd.errors import BadCheckpoint
 from msd.models.config import TextEncoderConfig, UNetConfig
 from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
-from msd.sources import embedding
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.clip_skip import skip_layers
-from msd.sources.compvis.ema import dotted
-from msd.sources.formats import open_checkpoint
-from msd.sources.single_file import open_single_file
 from scripts import compvis_names
 from scripts.compvis_names import CompVisTensor
 from scripts.make_random_checkpoint import (

@@ -17,11 +17,11 @@ from safetensors.torch import load_file, save_file
 
 from msd.bundle import file_facts, open_bundle
 from msd.cli.convert import convert
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.formats import open_checkpoint
+from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.errors import BadCheckpoint, BadConfig
 from msd.models.tiny_config import TinyDecoderConfig
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.formats import open_checkpoint
-from msd.sources.vae import add_preview, replace_vae
 from tests import checkpoints, single_files, tiny_autoencoders
 from tests.tiny_autoencoders import SHALLOW
 

@@ -11,17 +11,15 @@ from click.testing import CliRunner
 
 import graph_rewrites
 import msd
-from msd import tflite
 from msd.cli.convert import convert
 from msd.errors import BadConfig
-from msd.judging import judge
-from msd.parity import psnr
-from msd.prediction.fusion import fused
-from msd.prediction.registry import find_delegate
-from msd.prediction.rules import predict
-from msd.report.ranges import audit
-from msd.rewrite import Ledger, Target, apply
-from msd.rewrite.spelling import (
+from msd.graph import tflite
+from msd.graph.parity import psnr
+from msd.graph.prediction.fusion import fused
+from msd.graph.prediction.registry import find_delegate
+from msd.graph.prediction.rules import predict
+from msd.graph.rewrite import Ledger, Target, apply
+from msd.graph.rewrite.spelling import (
     FOLDER,
     FORMS,
     Spelling,
@@ -30,7 +28,9 @@ from msd.rewrite.spelling import (
     shipped,
     spelling_of,
 )
-from msd.runners.interpreter import Interpreter
+from msd.measure.judging import judge
+from msd.measure.report.ranges import audit
+from msd.run.runners.interpreter import Interpreter
 from tests.reference import Array
 from tests.test_ablation import from_checkpoint
 from tests.traced import Traced

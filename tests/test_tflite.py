@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from msd import tflite
-from msd.ir import Model
+from msd.graph import tflite
+from msd.graph.ir import Model
 from tests import edited_models, portraits, varied_models
 from tests.on_cpu import load, run, run_old
 

@@ -16,9 +16,9 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd import tflite
 from msd.errors import BadModelFile
-from msd.ir import Build, Model, Tensor
+from msd.graph import tflite
+from msd.graph.ir import Build, Model, Tensor
 from tests import varied_models
 from tests.edited_models import packed
 from tests.on_cpu import graph, normal

@@ -11,8 +11,8 @@ from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.tflite.read import DAMAGE
-from msd.tflite.unpack import unpack_model
+from msd.graph.tflite.read import DAMAGE
+from msd.graph.tflite.unpack import unpack_model
 from tests import varied_models
 from tests.test_tflite_read import VICTIMS
 

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from msd import tflite
-from msd.encoding.encode import encode
-from msd.encoding.recipe import Line, Recipe, find_recipe
+from msd.compress.encoding.encode import encode
+from msd.compress.encoding.recipe import Line, Recipe, find_recipe
 from msd.errors import OutputUnwritable
-from msd.ir import Build, Graph, Model, Signature, Tensor
-from msd.ir.weights import Weights
-from msd.runners.interpreter import Interpreter
-from msd.tflite.write import PER_ELEMENT
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Model, Signature, Tensor
+from msd.graph.ir.weights import Weights
+from msd.graph.tflite.write import PER_ELEMENT
+from msd.run.runners.interpreter import Interpreter
 from tests import varied_models
 from tests.on_cpu import graph, normal, run, run_old
 from tests.tiny_disk import tiny_disk

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.rewrite.spelling import FORMS, Spelling, read_spelling
+from msd.graph.rewrite.spelling import FORMS, Spelling, read_spelling
 from scripts.spelling_search import Search, SpellingTrial
 from scripts.tune_spelling import main
 from tests import checkpoints

@@ -15,32 +15,32 @@ from click.testing import CliRunner, Result
 from safetensors.torch import load_file, save_file
 
 import graph_rewrites
-from msd.bench.image_time import image_time
-from msd.bench.measure import measure
 from msd.bundle import Bundle, open_bundle
-from msd.calibration.generated_inputs import collect_inputs
 from msd.cli import msd as umbrella
+from msd.compress.calibration.generated_inputs import collect_inputs
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
 from msd.conversion.trace import with_weights
-from msd.encoding.recipe import find_recipe
 from msd.errors import BadBundle, BadConfig
-from msd.families import optional_names
-from msd.ir import Graph, Model
-from msd.judging import judge
+from msd.graph.ir import Graph, Model
+from msd.graph.parity import psnr
+from msd.graph.prediction.device import Device
+from msd.graph.prediction.rules import predict
+from msd.graph.prediction.size_limits import size_problems
+from msd.graph.rewrite import apply
+from msd.measure.bench.image_time import image_time
+from msd.measure.bench.measure import measure
+from msd.measure.judging import judge
+from msd.models.families import optional_names
 from msd.models.structure_cache import structure_of
 from msd.models.vae_encoder import LEAST, MOST, bounded
-from msd.parity import psnr
-from msd.prediction.device import Device
-from msd.prediction.rules import predict
-from msd.prediction.size_limits import size_problems
-from msd.rewrite import apply
-from msd.runners.engine import Engine
-from msd.runners.interpreter import Interpreter
-from msd.runners.registry import find_backend
-from msd.runners.runner import Conditions
-from msd.runners.timings import Effort
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.request import Request
+from msd.run.runners.engine import Engine
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
+from msd.run.runners.timings import Effort
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.request import Request
 from tests import checkpoints, single_files
 from tests.reference import Array, Modules, reference
 from tests.stable_diffusion import COMPONENTS, networks_for, public_configs

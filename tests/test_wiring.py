@@ -1,7 +1,7 @@
 """One model of every kind of call: Python, Kotlin and JavaScript give its networks the same inputs.
 
 tests/golden/wiring.json has what each run of a network is given and computes, and the image that follows. It
-comes from msd.runtime, whose steps and joins other tests compare with diffusers and Keras.
+comes from msd.run.runtime, whose steps and joins other tests compare with diffusers and Keras.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import msd.families
+import msd.models.families
 from msd.bundle import Bundle
 from msd.export.app.manifest import NAME, describe, write_manifest
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
-from msd.families import Family, find_family
-from msd.runtime.pipeline import Pipeline
-from msd.runtime.preview import Preview
+from msd.models.families import Family, find_family
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.preview import Preview
 from tests.jvm import Jvm
 from tests.web.arrays import OPENING, floats, levels, sent
 from tests.web.node import evaluate
@@ -38,7 +38,9 @@ STRENGTH = 0.8
 @pytest.fixture(scope="module")
 def family() -> Iterator[Family]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(msd.families, "__path__", [*msd.families.__path__, str(HERE / "wired" / "families")])
+        patch.setattr(
+            msd.models.families, "__path__", [*msd.models.families.__path__, str(HERE / "wired" / "families")]
+        )
         yield find_family("wired")
 
 
@@ -62,7 +64,7 @@ def recorded() -> dict[str, Any]:
 
 
 def generated(bundle: Bundle, patch: pytest.MonkeyPatch) -> dict[str, Any]:
-    """Return what msd.runtime gives the networks, and the image, as JSON."""
+    """Return what msd.run.runtime gives the networks, and the image, as JSON."""
     recorder, previews = Recorder(), list[str]()
     recorder.patch(patch)
 

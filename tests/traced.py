@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from msd import tflite
 from msd.conversion.trace import with_weights
-from msd.ir import Model
-from msd.ir.weights import Weights
+from msd.graph import tflite
+from msd.graph.ir import Model
+from msd.graph.ir.weights import Weights
+from msd.graph.rewrite import Ledger, Rewrite, Target, apply
 from msd.models.networks import Network
 from msd.models.structure import Structure, VariableSpec
 from msd.models.structure_cache import structure_of
-from msd.rewrite import Ledger, Rewrite, Target, apply
 from tests.reference import Array, draw
 
 

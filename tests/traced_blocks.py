@@ -6,7 +6,7 @@ from math import pi, sqrt
 
 import numpy as np
 
-from msd.ir import Build, Graph, Op, Tensor
+from msd.graph.ir import Build, Graph, Op, Tensor
 from tests.harness import Ints, build, conv, normal
 
 CHANNELS, HEADS, WIDTH, GROUPS = 12, 3, 4, 4

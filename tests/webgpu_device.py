@@ -9,12 +9,12 @@ from functools import cache
 
 import numpy as np
 
-from msd.ir.weights import Array
-from msd.runners import swiftshader
-from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.device import OpenDevice, open_device
-from msd.webgpu.session import Session
-from msd.webgpu.value import Dispatch, Value
+from msd.gpu.assemble import Named, assemble
+from msd.gpu.device import OpenDevice, open_device
+from msd.gpu.session import Session
+from msd.gpu.value import Dispatch, Value
+from msd.graph.ir.weights import Array
+from msd.run.runners import swiftshader
 
 DTYPES = {"f32": "float32", "f16": "float16", "i32": "int32", "u32": "uint32"}
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from msd.ir import Graph, Model
-from msd.ir.weights import Array
-from msd.parity import psnr
-from msd.webgpu.compile import compile_model
-from msd.webgpu.fuse import Switches
-from msd.webgpu.program import Program
-from msd.webgpu.session import Session
+from msd.gpu.compile import compile_model
+from msd.gpu.fuse import Switches
+from msd.gpu.program import Program
+from msd.gpu.session import Session
+from msd.graph.ir import Graph, Model
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
 from tests.harness import Feeds, Ints, Spell, build, evaluate, feeds_for
 from tests.webgpu_device import device
 

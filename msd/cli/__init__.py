@@ -1,4 +1,9 @@
-"""The `msd` command, a group of all the others."""
+"""The commands: they parse options, call one function, and print. Only this room prints.
+
+In: words on a command line. Out: text, JSON and an exit code. `msd` is the group of all the others.
+
+Imports: any room.
+"""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from msd.cli.options import DAY, Decorated, LateChoice, Number, refuse_given
 from msd.errors import BadConfig
 
 if TYPE_CHECKING:
-    from msd.runners.backend import Backend, BackendOption
+    from msd.run.runners.backend import Backend, BackendOption
 
 KINDS: Mapping[type, click.ParamType[Any]] = {
     Path: click.Path(path_type=Path, dir_okay=False),
@@ -34,7 +34,7 @@ class BackendChoice(LateChoice):
 
     def _spellings(self) -> list[str]:
         """Return the aliases of the backends that generate images, or the names of all."""
-        from msd.runners.registry import backends
+        from msd.run.runners.registry import backends
 
         return [self._spelling(b) for b in backends().values() if b.open or not self.generating]
 
@@ -43,7 +43,7 @@ class BackendChoice(LateChoice):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the spelling that --help shows; fails for a name that no backend has."""
-        from msd.runners.registry import find_backend
+        from msd.run.runners.registry import find_backend
 
         with suppress(BadConfig):  # click lists the choices
             value = self._spelling(find_backend(value))
@@ -64,7 +64,7 @@ def generating_backend(help: str = "Where the networks run.") -> Callable[[Decor
 
 def options_of_backends(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add to a command the options that only one backend has."""
-    from msd.runners.registry import backends
+    from msd.run.runners.registry import backends
 
     for backend in reversed(backends().values()):
         for option in reversed(backend.options):
@@ -77,7 +77,7 @@ def chosen_options(names: Iterable[str], values: Mapping[str, Any]) -> dict[str,
 
     Also where one is given for a backend that is not among `names`.
     """
-    from msd.runners.registry import backends, find_backend
+    from msd.run.runners.registry import backends, find_backend
 
     options = {}
     chosen = [*map(find_backend, names)]
@@ -95,7 +95,7 @@ def chosen_options(names: Iterable[str], values: Mapping[str, Any]) -> dict[str,
 
 def refuse_unused_conditions(names: Iterable[str]) -> None:
     """Raise UsageError where --threads, --precision or --dynamic-range is given and no backend uses it."""
-    from msd.runners.registry import find_backend
+    from msd.run.runners.registry import find_backend
 
     chosen = [*map(find_backend, names)]
     every = [*chosen, *(backend.for_cpu for backend in chosen if backend.for_cpu)]

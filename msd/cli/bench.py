@@ -28,11 +28,11 @@ from msd.cli.progress import benchmark_progress
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
-    from msd.bench.result import Benchmark
-    from msd.bench.run import BenchSettings, OnProgress
     from msd.bundle import Bundle, ImageSize
-    from msd.runners.runner import Precision
-    from msd.runtime.execution import Execution
+    from msd.measure.bench.result import Benchmark
+    from msd.measure.bench.run import BenchSettings, OnProgress
+    from msd.run.runners.runner import Precision
+    from msd.run.runtime.execution import Execution
 
 EXECUTIONS = ("pipelined", "sequential", "resident")
 WIDTH = 150
@@ -168,11 +168,11 @@ def bench(
 
     Exit code 3: slower than --fail-slower allows. 1: the measurement failed. 2: wrong usage.
     """
-    from msd.bench.run import BenchSettings
     from msd.bundle import open_bundle
-    from msd.runners.runner import Conditions
-    from msd.runners.timings import Effort
-    from msd.sizes.pick import one_size
+    from msd.conversion.sizes.pick import one_size
+    from msd.measure.bench.run import BenchSettings
+    from msd.run.runners.runner import Conditions
+    from msd.run.runners.timings import Effort
 
     _refuse_useless(measured, components, draw)
     if min_seconds > max_seconds:
@@ -223,9 +223,9 @@ def _result(
     bundles: Sequence[Bundle], settings: BenchSettings, measured: Path | None, on_progress: OnProgress
 ) -> Benchmark:
     """Return what a browser measured of the first bundle, or else what is measured now of all of them."""
-    from msd.bench.browser import browser_benchmark
-    from msd.bench.run import benchmark
-    from msd.judging.browser import load_browser_verdict
+    from msd.measure.bench.browser import browser_benchmark
+    from msd.measure.bench.run import benchmark
+    from msd.measure.judging.browser import load_browser_verdict
 
     command = shlex.join(["msd", *sys.argv[1:]])
     if measured:
@@ -237,8 +237,8 @@ def _print(benchmark: Benchmark, as_json: bool) -> None:
     from rich import box
     from rich.table import Table
 
-    from msd.bench.result import dump_benchmark
-    from msd.bench.table import remarks, tables
+    from msd.measure.bench.result import dump_benchmark
+    from msd.measure.bench.table import remarks, tables
 
     if as_json:
         say_json(dump_benchmark(benchmark))
@@ -254,9 +254,9 @@ def _print(benchmark: Benchmark, as_json: bool) -> None:
 
 
 def _write(benchmark: Benchmark, output: Path, force: bool) -> None:
-    from msd.bench.result import dump_benchmark
-    from msd.bench.table import to_markdown
     from msd.files.atomic import atomic_write
+    from msd.measure.bench.result import dump_benchmark
+    from msd.measure.bench.table import to_markdown
 
     with atomic_write(output, force) as temporary:
         text = to_markdown(benchmark) if output.suffix == ".md" else dump_benchmark(benchmark)

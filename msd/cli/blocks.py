@@ -15,7 +15,7 @@ from msd.cli.progress import component_progress
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
-    from msd.blockwise.result import BlockReport, ComponentErrors
+    from msd.measure.blockwise.result import BlockReport, ComponentErrors
 
 WIDTH = 120
 """The columns to print without a terminal."""
@@ -65,13 +65,13 @@ def blocks(
 
     The inputs come from real denoising runs. docs/blockwise.md explains the measurement.
     """
-    from msd.blockwise.compare import compare, components_of_both
     from msd.bundle import open_bundle
-    from msd.calibration.generated_inputs import Calibration
+    from msd.compress.calibration.generated_inputs import Calibration
     from msd.files.schema import dump
+    from msd.measure.blockwise.compare import compare, components_of_both
 
     if plot:
-        from msd.blockwise.plot import check_plot, save_plot
+        from msd.measure.blockwise.plot import check_plot, save_plot
 
         check_plot(plot)
         require_writable(plot, force)

@@ -18,7 +18,7 @@ from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import column_progress
 
 if TYPE_CHECKING:
-    from msd.comparison.result import Column, ComparisonResult, ImageDistance
+    from msd.train.comparison.result import Column, ComparisonResult, ImageDistance
 
 WIDTH = 100
 """The columns to print without a terminal."""
@@ -110,11 +110,11 @@ def compare(
     install 'msd[train]'). Where B takes another number of steps than A, A's images at that number stand
     beside. docs/compare.md explains the measurement.
     """
-    from msd.calibration.prompt_file import read_prompts
-    from msd.comparison.compare import compare as compare_models
-    from msd.comparison.model import ComparedModel
-    from msd.comparison.report_folder import require_replaceable, write_report
+    from msd.compress.calibration.prompt_file import read_prompts
     from msd.files.schema import dump
+    from msd.train.comparison.compare import compare as compare_models
+    from msd.train.comparison.model import ComparedModel
+    from msd.train.comparison.report_folder import require_replaceable, write_report
 
     if output:
         require_replaceable(output, force)

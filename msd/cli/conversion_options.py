@@ -31,7 +31,7 @@ def _recipe(ctx: click.Context, parameter: click.Parameter, value: str) -> str:
     """Return the name or file; `list` shows the recipes that come with msd, and exits."""
     if value != "list":
         return value
-    from msd.encoding.recipe import find_recipe, shipped
+    from msd.compress.encoding.recipe import find_recipe, shipped
 
     for name in shipped():
         say(f"{name:<15} {find_recipe(name).description}")
@@ -49,13 +49,13 @@ def _rewrites(ctx: click.Context, parameter: click.Parameter, value: tuple[str, 
 
 
 def _loras(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[Any]:
-    from msd.sources import lora
+    from msd.conversion.sources import lora
 
     return [*map(lora.parse, value)]
 
 
 def _inversions(ctx: click.Context, parameter: click.Parameter, value: tuple[str, ...]) -> list[Any]:
-    from msd.sources import embedding
+    from msd.conversion.sources import embedding
 
     return [*map(embedding.parse, value)]
 

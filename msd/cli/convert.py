@@ -17,13 +17,13 @@ from msd.cli.options import FILE
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import conversion_progress
 from msd.cli.pruning import print_pruning, save_report
-from msd.families import find_family, title_of
 from msd.files.targets import require_writable
+from msd.models.families import find_family, title_of
 
 if TYPE_CHECKING:
     from msd.bundle import Conversion, Manifest
     from msd.conversion.convert import Plan, Settings
-    from msd.sizes.share import SharedFile
+    from msd.conversion.sizes.share import SharedFile
 
 
 @click.command(cls=Command)
@@ -93,7 +93,7 @@ def _refuse(sizes: Sequence[Any], prune_report: Path | None, dry_run: bool, forc
 
 
 def _demo_checkpoint() -> Path:
-    from msd.demo import CHECKPOINT
+    from msd.models.demo import CHECKPOINT
 
     return CHECKPOINT
 

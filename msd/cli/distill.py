@@ -18,9 +18,9 @@ from msd.cli.plain import say, say_json
 from msd.cli.progress import component_progress
 
 if TYPE_CHECKING:
-    from msd.distill.distill import Announcement, Observer
-    from msd.distill.settings import DistillationSettings, ScaleRange
-    from msd.distill.training import TrainingProgress
+    from msd.train.distill.distill import Announcement, Observer
+    from msd.train.distill.settings import DistillationSettings, ScaleRange
+    from msd.train.distill.training import TrainingProgress
 
 PACKAGES = "accelerate", "diffusers", "peft", "torch", "transformers"
 MOST_COUNT = 1_000_000
@@ -40,7 +40,7 @@ def _scales(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     """Read "7.5" or "2..14"."""
     if value is None:
         return None
-    from msd.distill.settings import ScaleRange
+    from msd.train.distill.settings import ScaleRange
 
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)(?:\.\.(\d{1,9}(?:\.\d{1,9})?))?", value)
     least, most = (float(match[1]), float(match[2] or match[1])) if match else (0.0, 0.0)
@@ -56,7 +56,7 @@ def _count(name: str, default: int, help: str, least: int = 1) -> Callable[[Any]
 
 
 def _make_training(**values: Any) -> Any:
-    from msd.distill.settings import Training
+    from msd.train.distill.settings import Training
 
     return Training(**values)
 
@@ -147,12 +147,12 @@ def distill(checkpoint: Path, output: Path, as_json: bool, **asked: Any) -> None
     It learns from images that it generates itself for the prompts. An interrupted run goes on where its last
     state was saved. Needs pip install 'msd[train]'. docs/distill.md explains stages, memory and results.
     """
-    from msd.pytorch.packages import require_packages
+    from msd.train.pytorch.packages import require_packages
 
     require_packages("msd distill", *PACKAGES)
-    from msd.distill.distill import distill as distill_checkpoint
-    from msd.distill.distill import is_main_process
-    from msd.distill.result import require_free
+    from msd.train.distill.distill import distill as distill_checkpoint
+    from msd.train.distill.distill import is_main_process
+    from msd.train.distill.result import require_free
 
     require_free(output)
     settings = _settings(output, **asked)
@@ -180,8 +180,8 @@ def _settings(
     cuda_graph: bool,
 ) -> DistillationSettings:
     import graph_rewrites
-    from msd.distill.settings import DistillationSettings, Goal, TeacherData
-    from msd.distill.training import chosen_precision
+    from msd.train.distill.settings import DistillationSettings, Goal, TeacherData
+    from msd.train.distill.training import chosen_precision
 
     if (prompts is None) == (images is None):
         raise click.UsageError("give --prompts, or --images with captions: what should it learn from?")
@@ -210,7 +210,7 @@ def _settings(
 
 def _observer(settings: DistillationSettings, on_progress: Any) -> Observer:
     """Return what shows a distillation's progress in bars."""
-    from msd.distill.distill import Observer
+    from msd.train.distill.distill import Observer
 
     images = settings.data.images
 

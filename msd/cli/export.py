@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from msd.bundle import Bundle, ImageSize
     from msd.export.android.export import ExportPlan
     from msd.export.android.settings import Delivery
-    from msd.report.report import Report
+    from msd.measure.report.report import Report
 
 DELIVERIES = click.Choice(["asset-pack", "ai-pack", "download", "assets"])
 
 
 def load_export_report(path: Path | None) -> Report | None:
-    from msd.report.report import load_report
+    from msd.measure.report.report import load_report
 
     return load_report(path) if path else None
 
@@ -142,7 +142,7 @@ def export_files(
 
 def one_size_of(bundle: Bundle, size: ImageSize | None) -> AbstractContextManager[Bundle]:
     """Return the bundle of one size; refuses to choose among several: an app is built for one."""
-    from msd.sizes.pick import one_size
+    from msd.conversion.sizes.pick import one_size
 
     sizes = bundle.manifest.configuration.sizes
     if sizes and size is None:

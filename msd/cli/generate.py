@@ -23,16 +23,16 @@ from msd.files.targets import require_writable
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
     from msd.cli.generate_options import MakeRequests
-    from msd.runtime.image import GeneratedImage
-    from msd.runtime.pipeline import Pipeline
-    from msd.runtime.preview import OnPreview, Preview
-    from msd.runtime.request import Request
-    from msd.runtime.timeline import TimelineRecorder
+    from msd.run.runtime.image import GeneratedImage
+    from msd.run.runtime.pipeline import Pipeline
+    from msd.run.runtime.preview import OnPreview, Preview
+    from msd.run.runtime.request import Request
+    from msd.run.runtime.timeline import TimelineRecorder
 
 
 def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path:
     """Refuse a name whose suffix is that of no image."""
-    from msd.runtime.image_file import format_of
+    from msd.run.runtime.image_file import format_of
 
     try:
         format_of(value)
@@ -95,9 +95,9 @@ def generate(
       msd generate out --prompt "a watercolour" --image photo.jpg --strength 0.6 -o watercolour.png
     """
     from msd.bundle import open_bundle
-    from msd.runtime.image import check_output, image_paths, save_image
-    from msd.runtime.pipeline import Pipeline
-    from msd.sizes.pick import one_size
+    from msd.conversion.sizes.pick import one_size
+    from msd.run.runtime.image import check_output, image_paths, save_image
+    from msd.run.runtime.pipeline import Pipeline
 
     start = time.perf_counter()
     if previews is None:
@@ -134,8 +134,8 @@ def _generate(
 @contextmanager
 def _record(execution: str, timeline: Path | None, force: bool) -> Iterator[TimelineRecorder | None]:
     """Record a timeline of the `with` block and write it if all went well; None without a file for it."""
-    from msd.runtime.timeline import TimelineRecorder
-    from msd.runtime.timeline_plot import check_timeline, save_timeline
+    from msd.run.runtime.timeline import TimelineRecorder
+    from msd.run.runtime.timeline_plot import check_timeline, save_timeline
 
     if timeline is None:
         yield None
@@ -150,7 +150,7 @@ def _record(execution: str, timeline: Path | None, force: bool) -> Iterator[Time
 def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
     """Return a function that writes previews to a folder, SEED-STEP.png; refuse existing ones."""
     from msd.files.unwritable import raises_unwritable
-    from msd.runtime.image import GeneratedImage, check_output, save_image
+    from msd.run.runtime.image import GeneratedImage, check_output, save_image
 
     def path(seed: int, number: int) -> Path:
         return folder / f"{seed}-{number:03}.png"

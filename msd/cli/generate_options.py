@@ -15,8 +15,8 @@ from msd.cli.options import FILE
 
 if TYPE_CHECKING:
     from msd.bundle import Bundle
-    from msd.runtime.initial_image import Fit
-    from msd.runtime.request import Request
+    from msd.run.runtime.initial_image import Fit
+    from msd.run.runtime.request import Request
 
     MakeRequests: TypeAlias = Callable[[Bundle], list[Request]]
     """Returns the requests for images of a bundle."""
@@ -27,7 +27,7 @@ EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
 def known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
     """Refuse an unknown scheduler."""
-    from msd.runtime.scheduler import SCHEDULERS
+    from msd.run.runtime.scheduler import SCHEDULERS
 
     if value is not None and value not in SCHEDULERS:
         raise click.BadParameter(f"{value!r} is none of {', '.join(SCHEDULERS)}")
@@ -60,8 +60,8 @@ def _requests(
         options.refuse_given(("mask", "strength", "fit"), "without --image")
 
     def make(bundle: Bundle) -> list[Request]:
-        from msd.runtime.needs import read_initial_image
-        from msd.runtime.request import Request
+        from msd.run.runtime.needs import read_initial_image
+        from msd.run.runtime.request import Request
 
         start = read_initial_image(bundle, image, mask, fit)
         own = bundle.manifest.images.unless(steps, guidance)

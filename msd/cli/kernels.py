@@ -20,9 +20,9 @@ from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
-    from msd.profiling.measure import NetworkFile
-    from msd.profiling.result import KernelReport
-    from msd.runners.runner import Precision
+    from msd.measure.profiling.measure import NetworkFile
+    from msd.measure.profiling.result import KernelReport
+    from msd.run.runners.runner import Precision
 
 WIDTH = 170
 """The columns to print without a terminal."""
@@ -86,8 +86,8 @@ def kernels(
     GPU's own clock times each dispatch; whole runs are timed apart from that. --ablation and --winograd
     measure something else instead: Tables 1 and 2 of "Speed Is All You Need" (arXiv 2304.11267) for this GPU.
     """
-    from msd.prediction.device import find_device
-    from msd.profiling.run import KernelSettings, measure_kernels
+    from msd.graph.prediction.device import find_device
+    from msd.measure.profiling.run import KernelSettings, measure_kernels
 
     if trace and (ablation or winograd):
         raise click.UsageError("--trace shows dispatches, which --ablation and --winograd do not time.")
@@ -116,8 +116,8 @@ def networks(
 ) -> Iterator[list[NetworkFile]]:
     """Yield the files to measure; says which of a bundle's are for the CPU and are left out."""
     from msd.bundle import open_bundle
-    from msd.profiling.measure import NetworkFile
-    from msd.sizes.pick import one_size
+    from msd.conversion.sizes.pick import one_size
+    from msd.measure.profiling.measure import NetworkFile
 
     if not bundle.is_dir():
         if components or size:
@@ -139,10 +139,10 @@ def _write(
     report: KernelReport, output: Path | None, page: Path | None, trace: Path | None, force: bool
 ) -> None:
     from msd.files.atomic import atomic_write
-    from msd.profiling.html import to_html
-    from msd.profiling.result import dump_kernel_report
-    from msd.profiling.table import to_markdown
-    from msd.profiling.trace import to_trace
+    from msd.measure.profiling.html import to_html
+    from msd.measure.profiling.result import dump_kernel_report
+    from msd.measure.profiling.table import to_markdown
+    from msd.measure.profiling.trace import to_trace
 
     texts: dict[Path | None, Callable[[KernelReport], str]] = {
         output: to_markdown if output and output.suffix == ".md" else dump_kernel_report,
@@ -159,8 +159,8 @@ def _print(report: KernelReport, as_json: bool) -> None:
     from rich import box
     from rich.table import Table
 
-    from msd.profiling.result import dump_kernel_report
-    from msd.profiling.table import remarks, tables
+    from msd.measure.profiling.result import dump_kernel_report
+    from msd.measure.profiling.table import remarks, tables
 
     if as_json:
         say_json(dump_kernel_report(report))

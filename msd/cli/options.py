@@ -14,7 +14,7 @@ import click
 from click.core import ParameterSource
 
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
-from msd.families import component_names, file_names, optional_names
+from msd.models.families import component_names, file_names, optional_names
 
 if TYPE_CHECKING:
     from msd.bundle import ImageSize
@@ -184,7 +184,7 @@ def components(names: LateChoice = COMPONENT) -> Callable[[Decorated], Decorated
 
 
 def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated], Decorated]:
-    """Return --scheduler, one of the names in `msd.runtime.scheduler.SCHEDULERS`."""
+    """Return --scheduler, one of the names in `msd.run.runtime.scheduler.SCHEDULERS`."""
     return click.option(
         "--scheduler",
         callback=callback,

@@ -8,9 +8,17 @@ from rich.console import Console
 from rich.table import Table
 
 from msd.cli.plain import escape
-from msd.report.compare import Change
-from msd.report.phrases import fails, megabytes, places, unjudged
-from msd.report.report import FAILING, DelegatePrediction, FileReport, Group, OutOfRange, Report, grouped
+from msd.measure.report.compare import Change
+from msd.measure.report.phrases import fails, megabytes, places, unjudged
+from msd.measure.report.report import (
+    FAILING,
+    DelegatePrediction,
+    FileReport,
+    Group,
+    OutOfRange,
+    Report,
+    grouped,
+)
 
 COLORS = {"rejected": "red", "wrong": "dark_orange", "unknown": "magenta", "note": "dim"}
 

@@ -17,11 +17,11 @@ from msd.cli.progress import step_progress
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
-    from msd.regress.compare import ImageComparison, Result
-    from msd.regress.regression import Regression
-    from msd.regress.suite import Suite
-    from msd.runners.runner import Precision
-    from msd.runtime.pipeline import Pipeline
+    from msd.measure.regress.compare import ImageComparison, Result
+    from msd.measure.regress.regression import Regression
+    from msd.measure.regress.suite import Suite
+    from msd.run.runners.runner import Precision
+    from msd.run.runtime.pipeline import Pipeline
 
 WIDTH = 100
 """The columns to print without a terminal."""
@@ -66,9 +66,9 @@ def regress(
     measurement.
     """
     from msd.bundle import open_bundle
-    from msd.regress.regression import guard
-    from msd.regress.suite import find_suite, read_suite
-    from msd.runtime.pipeline import Pipeline
+    from msd.measure.regress.regression import guard
+    from msd.measure.regress.suite import find_suite, read_suite
+    from msd.run.runtime.pipeline import Pipeline
 
     if update and (output or junit):
         raise click.UsageError("--update compares nothing: leave out --output and --junit.")
@@ -100,7 +100,7 @@ def regress(
 
 def _refuse_reports(suite: Suite, output: Path | None, junit: Path | None, force: bool) -> None:
     """Refuse existing outputs before generating begins."""
-    from msd.regress.report_folder import require_replaceable
+    from msd.measure.regress.report_folder import require_replaceable
 
     if output:
         require_replaceable(output, suite, force)
@@ -109,7 +109,7 @@ def _refuse_reports(suite: Suite, output: Path | None, junit: Path | None, force
 
 
 def _update(suite: Suite, pipeline: Pipeline, folder: Path, as_json: bool) -> None:
-    from msd.regress.regression import require_updatable, suite_remarks, update
+    from msd.measure.regress.regression import require_updatable, suite_remarks, update
 
     require_updatable(suite, pipeline, folder)
     with step_progress() as on_step:
@@ -129,8 +129,8 @@ def _write(
     suite: Suite, regression: Regression, output: Path | None, junit: Path | None, force: bool
 ) -> None:
     from msd.files.atomic import atomic_write
-    from msd.regress.junit import to_junit
-    from msd.regress.report_folder import write_report
+    from msd.measure.regress.junit import to_junit
+    from msd.measure.regress.report_folder import write_report
 
     _refuse_reports(suite, output, junit, force)  # they may have appeared while images were generated
     if output:
@@ -159,7 +159,7 @@ def _print_result(result: Result) -> None:
 
 
 def _cells(image: ImageComparison) -> tuple[str, ...]:
-    from msd.regress.compare import decibels
+    from msd.measure.regress.compare import decibels
 
     share = "" if image.attributes is None else f"{image.attributes:.0%}"
     distance = str(image.hash_distance)

@@ -16,14 +16,14 @@ from msd.cli.plain import plain_json
 from msd.cli.report_files import Files, files_of
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.files.targets import require_writable
-from msd.prediction import registry
+from msd.graph.prediction import registry
 
 if TYPE_CHECKING:
-    from msd.judging import Verdict
-    from msd.judging.browser import BrowserVerdict
-    from msd.report.compare import Change
-    from msd.report.report import Report
-    from msd.runners.runner import Precision
+    from msd.measure.judging import Verdict
+    from msd.measure.judging.browser import BrowserVerdict
+    from msd.measure.report.compare import Change
+    from msd.measure.report.report import Report
+    from msd.run.runners.runner import Precision
 
 WIDTH = 120
 """The columns to print without a terminal."""
@@ -215,7 +215,7 @@ def _show(
     verbose: bool,
 ) -> tuple[str, ...]:
     """Print or write the report in the format `form`; returns the conditions of `fail_on` that it meets."""
-    from msd.report.compare import compare
+    from msd.measure.report.compare import compare
 
     changes = compare(earlier, findings.report) if earlier else []
     failed = _conditions_met(findings.report, findings.verdicts, changes, fail_on)
@@ -231,13 +231,13 @@ def _show(
 
 def _load_earlier(path: Path | None) -> Report | None:
     """Return the report to compare with; an invalid one fails before minutes of work."""
-    from msd.report.report import load_report
+    from msd.measure.report.report import load_report
 
     return load_report(path) if path else None
 
 
 def _load_measured(path: Path | None) -> BrowserVerdict | None:
-    from msd.judging.browser import load_browser_verdict
+    from msd.measure.judging.browser import load_browser_verdict
 
     return load_browser_verdict(path) if path else None
 
@@ -272,16 +272,16 @@ def _print(findings: Findings, setup: bool, verbose: bool) -> None:
 
 def _print_changes(before: Report, after: Report, changes: Sequence[Change]) -> None:
     from msd.cli.prediction_view import print_changes
-    from msd.report.compare import missing
+    from msd.measure.report.compare import missing
 
     print_changes(console(WIDTH), changes, missing(before, after))
 
 
 def _render(report: Report, form: str) -> str:
-    from msd.report.explorer import to_explorer
-    from msd.report.html import to_html
-    from msd.report.markdown import to_markdown
-    from msd.report.report import dump_report
+    from msd.measure.report.explorer import to_explorer
+    from msd.measure.report.html import to_html
+    from msd.measure.report.markdown import to_markdown
+    from msd.measure.report.report import dump_report
 
     if form == "model-explorer":
         return to_explorer(report.files[0], report.files[0].predictions[0])
@@ -302,7 +302,7 @@ def _conditions_met(
     report: Report, verdicts: Sequence[Verdict], changes: Sequence[Change], fail_on: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the conditions of `fail_on` that the report meets."""
-    from msd.report.report import SEVERITIES
+    from msd.measure.report.report import SEVERITIES
 
     predictions = [p for file in report.files for p in file.predictions]
     met = {severity: any(p.count(severity) for p in predictions) for severity in SEVERITIES}

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from msd.bundle import MANIFEST, RunsOn, open_bundle
 from msd.errors import BadBundle
-from msd.families import Family, families
 from msd.files.names import require_text
 from msd.files.publication import complete
+from msd.models.families import Family, families
 
 Files = Sequence[tuple[Path, RunsOn]]
 """The files to judge; those for the CPU are only listed."""
@@ -46,8 +46,8 @@ def sizes_apart(files: Files, folder: Path) -> list[JudgedFile]:
 
 
 def _apart(file: Path, runs_on: RunsOn, folder: Path) -> Iterator[JudgedFile]:
-    from msd import tflite
-    from msd.sizes.pick import write_signature
+    from msd.conversion.sizes.pick import write_signature
+    from msd.graph import tflite
 
     graphs = tflite.read(file).graphs
     if len(graphs) < 2 or any(len(graph.signatures) != 1 for graph in graphs):

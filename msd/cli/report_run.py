@@ -19,10 +19,10 @@ from msd.cli.report_files import Files, JudgedFile, sizes_apart
 from msd.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
-    from msd.judging import Verdict
-    from msd.judging.browser import BrowserVerdict
-    from msd.report.report import Audit, DelegateAdapter, FileReport, Report
-    from msd.runners.runner import Precision, VulkanAdapter
+    from msd.measure.judging import Verdict
+    from msd.measure.judging.browser import BrowserVerdict
+    from msd.measure.report.report import Audit, DelegateAdapter, FileReport, Report
+    from msd.run.runners.runner import Precision, VulkanAdapter
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def collect_findings(request: ReportRequest, stderr: Console) -> Findings:
 
 
 def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Findings:
-    from msd.prediction.device import find_device
-    from msd.report.examine import examine
-    from msd.report.report import Report
+    from msd.graph.prediction.device import find_device
+    from msd.measure.report.examine import examine
+    from msd.measure.report.report import Report
 
     device = find_device(request.device)
     reports = [examine(file.path, request.delegates, device, file.runs_on) for file in files]
@@ -109,7 +109,7 @@ def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Consol
 
 def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, stderr: Console) -> FileReport:
     """Return the report of a file with the real delegate's run of it and the witnesses, if it was judged."""
-    from msd.report.witness import witnesses
+    from msd.measure.report.witness import witnesses
 
     if not verdicts:
         return report
@@ -120,8 +120,8 @@ def _with_run(report: FileReport, verdicts: Sequence[Verdict], timeout: float, s
 
 
 def _with_verdicts(report: FileReport, verdicts: Sequence[Verdict]) -> FileReport:
-    from msd.report.delegate_run import delegate_run
-    from msd.report.examine import disagreements
+    from msd.measure.report.delegate_run import delegate_run
+    from msd.measure.report.examine import disagreements
 
     if not verdicts:
         return report
@@ -138,7 +138,7 @@ def _measured(report: FileReport, measured: BrowserVerdict) -> list[Verdict]:
 
 def _audits(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Iterator[Audit]:
     """Yield the audit of each file for the GPU; a bundle generates its images once for each size."""
-    from msd.report.float16_audit import audited, draw
+    from msd.measure.report.float16_audit import audited, draw
 
     bundles = [path for path in request.paths if (path / MANIFEST).is_file() and not request.inputs]
     with stderr.status("Ranges on the CPU …") as status:
@@ -151,7 +151,7 @@ def _audits(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console
 
 
 def _describe_adapter(adapter: VulkanAdapter | None) -> DelegateAdapter | None:
-    from msd.report.report import DelegateAdapter
+    from msd.measure.report.report import DelegateAdapter
 
     if adapter is None:
         return None
@@ -166,9 +166,9 @@ def _describe_adapter(adapter: VulkanAdapter | None) -> DelegateAdapter | None:
 
 
 def _adapter(stderr: Console) -> VulkanAdapter:
-    from msd.runners.adapter import find
+    from msd.run.runners.adapter import find
 
-    logger, handler = logging.getLogger("msd.runners"), StderrHandler(stderr)
+    logger, handler = logging.getLogger("msd.run.runners"), StderrHandler(stderr)
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)
     try:
@@ -181,8 +181,8 @@ def _adapter(stderr: Console) -> VulkanAdapter:
 def _judge(
     judged: JudgedFile, request: ReportRequest, adapter: VulkanAdapter, stderr: Console
 ) -> list[Verdict]:
-    from msd.judging import judge
-    from msd.judging.pieces import judge_pieces
+    from msd.measure.judging import judge
+    from msd.measure.judging.pieces import judge_pieces
 
     file, precision, timeout, memory = judged.path, request.precision, request.timeout, request.memory
     with stderr.status(f"{escape(Path(judged.label).name)}: on {escape(adapter.name)} …"):

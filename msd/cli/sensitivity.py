@@ -22,10 +22,10 @@ from msd.files.scratch import scratch_folder
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
-    from msd.blockwise import target
-    from msd.blockwise.sensitivity import OnProgress, Sensitivity, Study
-    from msd.calibration.generated_inputs import Calibration
+    from msd.compress.calibration.generated_inputs import Calibration
     from msd.conversion.convert import Settings
+    from msd.measure.blockwise import target
+    from msd.measure.blockwise.sensitivity import OnProgress, Sensitivity, Study
 
 ATTEMPTS = 4
 """The number of recipes to try until one reaches the target."""
@@ -106,9 +106,9 @@ def sensitivity(
     if (target_size is None) == (target_db is None):
         raise click.UsageError("give one of --target-size and --target-db")
     require_writable(output, force)
-    from msd.calibration.generated_inputs import Calibration
-    from msd.demo import CHECKPOINT
+    from msd.compress.calibration.generated_inputs import Calibration
     from msd.files.schema import dump
+    from msd.models.demo import CHECKPOINT
 
     calibration = Calibration(given=given, steps=steps, kept=kept, guidance=guidance, seed=seed)
     with (
@@ -142,10 +142,10 @@ def _measure_and_write(
     on_progress: OnProgress,
 ) -> Sensitivity:
     """Measure the blocks, choose formats, write the recipe, and measure its result."""
-    from msd.blockwise.candidates import find_candidate, pruning_of
-    from msd.blockwise.mixed_recipe import mixed_recipe
-    from msd.blockwise.sensitivity import Sensitivity, names, prove, study
-    from msd.encoding.recipe import read_recipe
+    from msd.compress.encoding.recipe import read_recipe
+    from msd.measure.blockwise.candidates import find_candidate, pruning_of
+    from msd.measure.blockwise.mixed_recipe import mixed_recipe
+    from msd.measure.blockwise.sensitivity import Sensitivity, names, prove, study
 
     recipes = [find_candidate(name) for name in candidates]
     measured = study(source, settings, recipes, calibration, folder, on_progress)
@@ -182,7 +182,7 @@ def _measure_and_write(
 
 def _target(measured: Study, size: Size | None, snr_db: float | None) -> target.SizeTarget | target.Snr:
     """Return the target: bytes, maybe a share of the reference's, or dB for each component."""
-    from msd.blockwise import target
+    from msd.measure.blockwise import target
 
     if size is None:
         return target.Snr(snr_db or 0.0, dict.fromkeys(measured.outside, snr_db or 0.0))
@@ -226,6 +226,6 @@ def _print_result(result: Sensitivity, output: Path) -> None:
 
 
 def _cost(noise: float) -> str:
-    from msd.blockwise.sensitivity import ratio
+    from msd.measure.blockwise.sensitivity import ratio
 
     return decibels(ratio(noise))

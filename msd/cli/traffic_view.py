@@ -6,8 +6,8 @@ from rich.console import Console
 from rich.table import Table
 
 from msd.cli.plain import escape
-from msd.report.phrases import COUNTED, READ_AND_WRITTEN, counted, least
-from msd.report.report import Report
+from msd.measure.report.phrases import COUNTED, READ_AND_WRITTEN, counted, least
+from msd.measure.report.report import Report
 
 
 def print_traffic(out: Console, report: Report) -> None:

@@ -9,9 +9,9 @@ from rich.console import Console
 from rich.table import Table
 
 from msd.cli.plain import escape
-from msd.judging import Rejection, Verdict
-from msd.judging.browser import NOTES, BrowserVerdict
-from msd.runners.runner import VulkanAdapter
+from msd.measure.judging import Rejection, Verdict
+from msd.measure.judging.browser import NOTES, BrowserVerdict
+from msd.run.runners.runner import VulkanAdapter
 
 
 def print_verdicts(

@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from msd.bundle import Bundle
+from msd.compress.pruning.observations import Observed
+from msd.compress.pruning.observe import UnprunedNetworks, observe
+from msd.compress.rounding.rounding import Rounding
 from msd.conversion.job import Job
 from msd.conversion.trace import traced_model_for_file
-from msd.pruning.observations import Observed
-from msd.pruning.observe import UnprunedNetworks, observe
-from msd.rounding.rounding import Rounding
 
 WriteUnpruned = Callable[[Path], Bundle]
 """Writes the checkpoint with nothing pruned into a folder, for images to calibrate with."""

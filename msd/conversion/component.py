@@ -7,24 +7,24 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from msd import tflite
 from msd.bundle import ConvertedFile, RunsOn
+from msd.compress.encoding.compatibility import require_supported
+from msd.compress.encoding.encode import Encoding, encode, nothing_rounded
+from msd.compress.encoding.recipe import Recipe
+from msd.compress.rounding.rounding import Rounding
 from msd.conversion.composite_attention import compose_attention
 from msd.conversion.job import Job
 from msd.conversion.manifest import describe_file, image_sizes
 from msd.conversion.prune import PrunedModels
+from msd.conversion.sizes.share import SharedFile, together
 from msd.conversion.stopwatch import Stopwatch
 from msd.conversion.trace import traced_model
-from msd.encoding.compatibility import require_supported
-from msd.encoding.encode import Encoding, encode, nothing_rounded
-from msd.encoding.recipe import Recipe
-from msd.ir import Model
-from msd.ir.embedding_lookup import split_lookup
-from msd.ledger import ComponentLedger
+from msd.graph import tflite
+from msd.graph.ir import Model
+from msd.graph.ir.embedding_lookup import split_lookup
+from msd.graph.ledger import ComponentLedger
+from msd.graph.rewrite import Ledger, apply, ops_by_kind
 from msd.models.structure_cache import is_cached, structure_of
-from msd.rewrite import Ledger, apply, ops_by_kind
-from msd.rounding.rounding import Rounding
-from msd.sizes.share import SharedFile, together
 
 OnStage = Callable[[str, int, int], None]
 """Called with the stage of a component, how much of it is done, and the total."""

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from flatbuffers import flexbuffers
 
-from msd.ir import Build, Graph, Model, Op, Tensor
-from msd.prediction.arithmetic import ATTENTION
+from msd.graph.ir import Build, Graph, Model, Op, Tensor
+from msd.graph.prediction.arithmetic import ATTENTION
 
 HEADS_SECOND = (0, 2, 1, 3)
 """From (B, tokens, heads, width) to (B, heads, tokens, width), and back."""

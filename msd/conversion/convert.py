@@ -25,6 +25,7 @@ from msd.bundle import (
     dump_manifest,
     open_bundle,
 )
+from msd.compress.encoding.encode import require_matched
 from msd.conversion.calibrate import calibrate, roundings
 from msd.conversion.collector import paused_collector
 from msd.conversion.component import Changes, OnStage, ReadBack, WrittenComponent, prepare, write
@@ -34,15 +35,14 @@ from msd.conversion.plan import Plan, plan, stored_bytes
 from msd.conversion.prune import PrunedModels, prune_components
 from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files, stale_files
 from msd.conversion.settings import Settings
-from msd.encoding.encode import require_matched
-from msd.families.wiring import wire
+from msd.conversion.sizes.share import SharedFile
+from msd.conversion.sources.checkpoint import Checkpoint
 from msd.files.disk import real_place, require_space
 from msd.files.names import require_text
 from msd.files.publication import publish, recover, staged
 from msd.files.targets import require_targets
-from msd.runners.peak_memory import peak_rss
-from msd.sizes.share import SharedFile
-from msd.sources.checkpoint import Checkpoint
+from msd.models.families.wiring import wire
+from msd.run.runners.peak_memory import peak_rss
 
 __all__ = ["OnProgress", "OnShared", "Plan", "Settings", "convert", "plan"]
 

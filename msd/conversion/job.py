@@ -8,23 +8,23 @@ from functools import cached_property
 from pathlib import Path
 
 from msd.bundle import ImageDefaults
+from msd.compress.pruning.settings import parse_pruning
 from msd.conversion.remarks import conversion_remarks
 from msd.conversion.runnable import require_runnable
 from msd.conversion.schedule import image_defaults, scheduler_config
 from msd.conversion.settings import Settings
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.clip_skip import skip_layers
+from msd.conversion.sources.embedding import add
+from msd.conversion.sources.formats import open_checkpoint
+from msd.conversion.sources.keras_cv import networks as keras_cv
+from msd.conversion.sources.lora import merge
+from msd.conversion.sources.vae import add_preview, replace_vae
 from msd.errors import BadCheckpoint, BadConfig
-from msd.families import Component, Family
-from msd.families.wiring import is_guided
+from msd.models.families import Component, Family
+from msd.models.families.wiring import is_guided
 from msd.models.networks import Configs, Network, Size, networks, require_depth, size_of
-from msd.pruning.settings import parse_pruning
-from msd.runtime.scheduler import make_scheduler, require_valid
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.clip_skip import skip_layers
-from msd.sources.embedding import add
-from msd.sources.formats import open_checkpoint
-from msd.sources.keras_cv import networks as keras_cv
-from msd.sources.lora import merge
-from msd.sources.vae import add_preview, replace_vae
+from msd.run.runtime.scheduler import make_scheduler, require_valid
 
 NETWORKS: Mapping[str, Callable[[Family, Configs, Size], dict[str, Network]]] = {
     "msd": networks,

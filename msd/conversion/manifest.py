@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from msd import tflite
 from msd.bundle import (
     Adapter,
     Configuration,
@@ -24,12 +23,13 @@ from msd.bundle import (
     file_facts,
 )
 from msd.conversion.job import Job
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.published import PUBLISHED
 from msd.files.fingerprint import code_fingerprint, fingerprint
 from msd.files.schema import to_json
-from msd.ir.interface import Interface
-from msd.runners.interpreter import require_loadable
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.published import PUBLISHED
+from msd.graph import tflite
+from msd.graph.ir.interface import Interface
+from msd.run.runners.interpreter import require_loadable
 
 LIBRARIES = ("tensorflow", "keras", "ai-edge-litert", "flatbuffers", "numpy")
 

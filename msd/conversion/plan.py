@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from msd.compress.encoding.encode import is_table, stored_bits
 from msd.conversion.job import Job, open_job
 from msd.conversion.settings import Settings
-from msd.encoding.encode import is_table, stored_bits
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass, field
 from functools import partial
 
+from msd.compress.encoding.encode import stored_bytes
+from msd.compress.pruning.observations import Observed
+from msd.compress.pruning.prune import prune
+from msd.compress.pruning.report import PruningReport
 from msd.conversion.job import Job
 from msd.conversion.trace import traced_model
-from msd.encoding.encode import stored_bytes
-from msd.ir import Model
-from msd.pruning.observations import Observed
-from msd.pruning.prune import prune
-from msd.pruning.report import PruningReport
+from msd.graph.ir import Model
 
 
 @dataclass(frozen=True)

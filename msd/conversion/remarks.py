@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from msd.conversion.settings import Settings
-from msd.families import Family
-from msd.families.wiring import is_guided
-from msd.rewrite import Target
-from msd.sources.checkpoint import Checkpoint
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.graph.rewrite import Target
+from msd.models.families import Family
+from msd.models.families.wiring import is_guided
 
 CLIPS = ("clip_gelu", "clip_gelu_slope")
 """The rewrites that read the limit of clipped GELU."""

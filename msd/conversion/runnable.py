@@ -3,7 +3,7 @@
     tokens       of every text encoder: as many as the tokenizer gives, ids below the rows of the table
     latents      of the denoiser: the decoder's channels, and beside them one of `BESIDE_LATENTS`
     images       of the encoder and both decoders: `IMAGE_CHANNELS`
-    steps        a table of the checkpoint's scheduler (msd/runtime/scheduler.py)
+    steps        a table of the checkpoint's scheduler (msd/run/runtime/scheduler.py)
 
 Text encoders whose table has more rows than the tokenizer has tokens run: no id leads to the others.
 """
@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from msd.conversion.sources.added_tokens import read_tokenizer
+from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
-from msd.runtime.scheduler import make_scheduler
-from msd.runtime.tokenizer import Tokenizer
-from msd.runtime.tokenizer_files import LENGTH
-from msd.sources.added_tokens import read_tokenizer
-from msd.sources.checkpoint import Checkpoint
+from msd.run.runtime.scheduler import make_scheduler
+from msd.run.runtime.tokenizer import Tokenizer
+from msd.run.runtime.tokenizer_files import LENGTH
 
 BESIDE_LATENTS: Mapping[str, Callable[[int], int]] = {
     "the latents alone": lambda latents: 0,

@@ -11,7 +11,7 @@ from typing import Any
 
 from msd.bundle import ImageDefaults
 from msd.errors import BadConfig
-from msd.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler
+from msd.run.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler
 
 EXPECTED: dict[type, str] = {
     bool: "true or false",

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msd.bundle import ImageSize
-from msd.calibration.generated_inputs import Calibration
-from msd.encoding.recipe import DEFAULT, Recipe, find_recipe
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.encoding.recipe import DEFAULT, Recipe, find_recipe
+from msd.compress.pruning.settings import Pruning, parse_pruning
 from msd.errors import BadConfig
-from msd.families import Family
-from msd.pruning.settings import Pruning, parse_pruning
-from msd.rewrite import Rewrite, Target
+from msd.graph.rewrite import Rewrite, Target
+from msd.models.families import Family
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,9 @@ class Settings:
     there are any, take their place, and every size-dependent network is converted for each. `lora` are files
     to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its token,
     or None for the file's own. `vae` replaces the checkpoint's autoencoder, and `preview_vae` adds a decoder
-    for previews (msd/sources/vae.py). `clip_skip` layers of the text encoder are dropped, and the denoiser
-    takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the checkpoint's;
+    for previews (msd/conversion/sources/vae.py). `clip_skip` layers of the text encoder are dropped, and the
+    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the
+    checkpoint's;
     `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
     recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,
     "auto" for our own. `attention`: "composite" for LiteRT's own composite operator, which phones may have

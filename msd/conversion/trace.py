@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from msd import tflite
+from msd.compress.pruning.recorded import prune_as_recorded
 from msd.conversion.job import Job
-from msd.ir import Graph, Model, Signature
-from msd.ir.weights import Weights
+from msd.conversion.sources.binding import bind
+from msd.graph import tflite
+from msd.graph.ir import Graph, Model, Signature
+from msd.graph.ir.weights import Weights
+from msd.graph.rewrite import apply
 from msd.models.structure import Structure
 from msd.models.structure_cache import structure_of
-from msd.pruning.recorded import prune_as_recorded
-from msd.rewrite import apply
-from msd.sources.binding import bind
 
 SIGNATURE = "serving_default"
 """The key of the one signature that every written file has."""

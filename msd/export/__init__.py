@@ -1,1 +1,7 @@
-"""Export a bundle as a part of an app, or as a web page."""
+"""Export: a bundle as a part of an app.
+
+In: a bundle, and a report of its delegation. Out: an Android project, a web page, or files for other
+platforms; each with the calls that its own library interprets.
+
+Imports: bounds, bundle, conversion, errors, files, gpu, graph, measure, models, run, tensor_spec.
+"""

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 from msd.errors import BadCheckpoint, BadConfig
-from msd.families import Component, Family
-from msd.families.family import resolve
+from msd.models.families import Component, Family
+from msd.models.families.family import resolve
 from msd.models.trace import InputSpecs
 
 DEFAULT_LENGTH = 77

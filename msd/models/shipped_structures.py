@@ -20,7 +20,10 @@ FOLDER = Path(__file__).parent / "structures"
 INDEX = "index.json"
 FORMAT = 1
 
-CODE = ("msd/models", "msd/sources/keras_cv")
+CODE = (
+    *(f"msd/models/{path.name}" for path in sorted(Path(__file__).parent.glob("*.py"))),
+    "msd/conversion/sources/keras_cv",
+)
 """Our source files that decide a structure, beside its network's description and inputs."""
 
 LIBRARIES = ("tensorflow", "keras", "keras-cv")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msd.errors import BadConfig
+from msd.files.silence import without_lines
 from msd.models.structure import Structure, VariableSpec
-from msd.runners.silence import without_lines
 
 KERAS_SETTINGS = ("tensorflow", "channels_last", "float32")
 """The required backend, image data format and float type."""

@@ -16,7 +16,7 @@ class VaeEncoderConfig:
     """The encoding half of an AutoencoderKL; `channels` from the full resolution to that of the latent.
 
     Latents are samples times `scaling_factor`, which the network leaves to its caller
-    (msd/runtime/image_encoder.py).
+    (msd/run/runtime/image_encoder.py).
     """
 
     in_channels: int

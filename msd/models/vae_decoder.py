@@ -25,12 +25,12 @@ def vae_decoder(config: VaeDecoderConfig, size: Size, name: str) -> keras.Model:
         x = conv(x, config.latent_channels, "post_quant_conv", kernel=1)
     x = conv(x, config.channels[-1], "decoder.conv_in")
     x = middle(x, config.groups, EPSILON, config.mid_attention, "decoder.mid_block")
-    for block, channels in enumerate(reversed(config.channels)):
-        name = f"decoder.up_blocks.{block}"
+    for level, channels in enumerate(reversed(config.channels)):
+        block = f"decoder.up_blocks.{level}"
         for i in range(config.resnets + 1):
-            x = resnet(x, None, channels, config.groups, EPSILON, f"{name}.resnets.{i}")
-        if block != len(config.channels) - 1:
-            x = upsample(x, f"{name}.upsamplers.0")
+            x = resnet(x, None, channels, config.groups, EPSILON, f"{block}.resnets.{i}")
+        if level != len(config.channels) - 1:
+            x = upsample(x, f"{block}.upsamplers.0")
     x = ops.silu(group_norm(x, config.groups, EPSILON, "decoder.conv_norm_out"))
     image = conv(x, config.out_channels, "decoder.conv_out")
     return keras.Model(latent, {"image": image}, name=name)

@@ -25,11 +25,11 @@ def vae_encoder(config: VaeEncoderConfig, size: Size, name: str) -> keras.Model:
     image = keras.Input(batch_shape=config.inputs(size)["image"][0], name="image")
     x = conv(image, config.channels[0], "encoder.conv_in")
     for level, channels in enumerate(config.channels):
-        name = f"encoder.down_blocks.{level}"
+        block = f"encoder.down_blocks.{level}"
         for i in range(config.resnets):
-            x = resnet(x, None, channels, config.groups, EPSILON, f"{name}.resnets.{i}")
+            x = resnet(x, None, channels, config.groups, EPSILON, f"{block}.resnets.{i}")
         if level != len(config.channels) - 1:
-            x = _downsample(x, f"{name}.downsamplers.0")
+            x = _downsample(x, f"{block}.downsamplers.0")
     x = middle(x, config.groups, EPSILON, config.mid_attention, "encoder.mid_block")
     x = ops.silu(group_norm(x, config.groups, EPSILON, "encoder.conv_norm_out"))
     x = conv(x, 2 * config.latent_channels, "encoder.conv_out")

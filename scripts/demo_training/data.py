@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from transformers import CLIPTokenizer
 
-from msd.demo.captions import Scene, Split, caption, captions, scenes
-from msd.demo.scenes import SIZE, Picture, draw
+from msd.models.demo.captions import Scene, Split, caption, captions, scenes
+from msd.models.demo.scenes import SIZE, Picture, draw
 from scripts.demo_training.recipe import TrainingRecipe
 from scripts.demo_training.vocabulary import LENGTH, Vocabulary, grow
 

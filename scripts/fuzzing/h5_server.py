@@ -13,12 +13,12 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from msd.sources import h5_index
-from msd.sources.h5 import TIMEOUT
+from msd.conversion.sources import h5_index
+from msd.conversion.sources.h5 import TIMEOUT
 
 
 def run_index(path: Path) -> subprocess.CompletedProcess[bytes]:
-    """Return what the process of `msd.sources.h5.run_index` returns, by a fork.
+    """Return what the process of `msd.conversion.sources.h5.run_index` returns, by a fork.
 
     Raises TimeoutExpired as that does, and RuntimeError where an exception ends the process, as no file may.
     """

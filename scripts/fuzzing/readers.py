@@ -17,33 +17,33 @@ from unittest.mock import patch
 import click
 import numpy as np
 
-from msd import tflite
 from msd.bundle import load_manifest
-from msd.calibration.inputs import read_arrays
-from msd.calibration.prompt_file import read_prompts
-from msd.demo import CHECKPOINT
-from msd.encoding.recipe import read_recipe
+from msd.compress.calibration.inputs import read_arrays
+from msd.compress.calibration.prompt_file import read_prompts
+from msd.compress.encoding.recipe import read_recipe
+from msd.compress.pruning.settings import parse_pruning
+from msd.conversion.sources import embedding, h5, lora, pickled, safetensors
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.diffusers import open_folder, read_json
 from msd.errors import BadConfig
 from msd.export.app.manifest import load_manifest as load_app_manifest
-from msd.families.stable_diffusion import STABLE_DIFFUSION
 from msd.files.configs import CONFIGS
-from msd.ir.interface import Interface
-from msd.judging.browser import load_browser_verdict
+from msd.graph import tflite
+from msd.graph.ir.interface import Interface
+from msd.graph.prediction.device import find_device, read_device
+from msd.graph.prediction.registry import delegates
+from msd.measure.judging.browser import load_browser_verdict
+from msd.measure.regress.suite import read_suite
+from msd.measure.report.examine import examine
+from msd.measure.report.report import load_report
+from msd.models.demo import CHECKPOINT
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION
 from msd.models.networks import networks, read_configs, size_of
-from msd.prediction.device import find_device, read_device
-from msd.prediction.registry import delegates
-from msd.pruning.settings import parse_pruning
-from msd.regress.suite import read_suite
-from msd.report.examine import examine
-from msd.report.report import load_report
-from msd.runners.timings import summarise
-from msd.runtime.initial_image import open_initial_image
-from msd.runtime.prompt import tokenize
-from msd.runtime.scheduler import SCHEDULERS, open_scheduler
-from msd.runtime.tokenizer import open_tokenizer
-from msd.sources import embedding, h5, lora, pickled, safetensors
-from msd.sources.checkpoint import Checkpoint
-from msd.sources.diffusers import open_folder, read_json
+from msd.run.runners.timings import summarise
+from msd.run.runtime.initial_image import open_initial_image
+from msd.run.runtime.prompt import tokenize
+from msd.run.runtime.scheduler import SCHEDULERS, open_scheduler
+from msd.run.runtime.tokenizer import open_tokenizer
 from scripts.fuzzing import h5_server
 from scripts.fuzzing.h5_mutate import changed_h5
 from scripts.fuzzing.mutate import (

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from msd.families import Family
+from msd.conversion.sources.binding import KERNEL_AXES, tensor_name
+from msd.models.families import Family
 from msd.models.networks import networks, read_configs, size_of
 from msd.models.structure import VariableSpec
 from msd.models.structure_cache import structure_of
-from msd.sources.binding import KERNEL_AXES, tensor_name
 from tests.clip_files import write_tokenizer
 
 CONFIGS: dict[str, dict[str, Any]] = {

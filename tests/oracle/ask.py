@@ -12,15 +12,15 @@ from types import TracebackType
 
 import numpy as np
 
-from msd import tflite
-from msd.ir.interface import Interface
-from msd.ir.weights import Array
-from msd.judging.verdict import THRESHOLD_DB, distance
-from msd.runners import native_log
-from msd.runners.child import Bounds, Child, ChildLost, ChildRefused
-from msd.runners.random_inputs import random_inputs
-from msd.runners.runner import VulkanAdapter
-from msd.runners.worker import LoadOnCpu, LoadOnGpu, RunModel
+from msd.graph import tflite
+from msd.graph.ir.interface import Interface
+from msd.graph.ir.weights import Array
+from msd.measure.judging.verdict import THRESHOLD_DB, distance
+from msd.run.runners import native_log
+from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import VulkanAdapter
+from msd.run.runners.worker import LoadOnCpu, LoadOnGpu, RunModel
 from tests.oracle.case import Case
 
 BOUNDS = Bounds(120.0, 6 * 10**9)

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from msd.ir import NUMPY, Graph, Model, Op, Quant, Tensor
-from msd.ir.weights import Weights
-from msd.tflite.packed import unpack
+from msd.graph.ir import NUMPY, Graph, Model, Op, Quant, Tensor
+from msd.graph.ir.weights import Weights
+from msd.graph.tflite.packed import unpack
 
 Out = tuple[tuple[int, ...], str]
 """Shape and dtype of a result."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from msd.ir import Op, Tensor
+from msd.graph.ir import Op, Tensor
 from tests.oracle.case import Case, given, ints, model, numbers, op
 
 F32 = "FLOAT32"

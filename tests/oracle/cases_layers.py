@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from msd.ir import Tensor
+from msd.graph.ir import Tensor
 from tests.oracle.case import Case, given, ints, model, numbers, op
 
 IMAGE = (1, 9, 7, 8)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from msd.ir import Tensor
+from msd.graph.ir import Tensor
 from tests.oracle.case import Case, given, ints, model, numbers, op, scalar
 
 COUNT, SEED = 300, 20

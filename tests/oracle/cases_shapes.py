@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msd.ir import Tensor
+from msd.graph.ir import Tensor
 from tests.oracle.case import Case, given, ints, model, numbers, op, scalar
 
 SHAPE = (2, 3, 5, 8)

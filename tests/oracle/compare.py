@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from msd.prediction.rules import Finding, predict
+from msd.graph.prediction.rules import Finding, predict
 from tests.oracle import (
     cases_chains,
     cases_elementwise,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graph_rewrites.align_ranks import BINARY, align_ranks
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import Ints, check_no_rewrite, check_rewrite, normal
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from graph_rewrites.attend_in_turn import attend_in_turn
-from msd.ir import Build, Tensor
-from msd.rewrite import Target
-from msd.rewrite.spelling import spelling_of
+from msd.graph.ir import Build, Tensor
+from msd.graph.rewrite import Target
+from msd.graph.rewrite.spelling import spelling_of
 from tests.harness import check_no_rewrite, check_rewrite, check_untouched
 
 IN_TURN = Target(spelling=spelling_of("", {"attention_heads": "in_turn"}))

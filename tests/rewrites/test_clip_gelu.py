@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from graph_rewrites.clip_gelu import clip_gelu, clip_gelu_slope
-from msd.ir import Build, Graph, Tensor
-from msd.rewrite import Target, apply
-from msd.rewrite.spelling import spelling_of
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.rewrite import Target, apply
+from msd.graph.rewrite.spelling import spelling_of
 from tests.half import in_half, overflowed
 from tests.harness import build, check_no_rewrite, check_rewrite, check_untouched, evaluate
 

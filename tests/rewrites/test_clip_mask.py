@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graph_rewrites.clip_mask import clip_mask
-from msd.ir import Build, Tensor
-from msd.rewrite import SMALL, apply
+from msd.graph.ir import Build, Tensor
+from msd.graph.rewrite import SMALL, apply
 from tests.half import in_half, overflowed
 from tests.harness import build, check_no_rewrite, check_rewrite, check_untouched, evaluate, feeds_for
 

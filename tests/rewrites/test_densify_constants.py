@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from graph_rewrites.densify_constants import densify_constants
-from msd.ir import Build, Quant, Tensor
-from msd.ir.weights import Weights
-from msd.rewrite import apply
+from msd.graph.ir import Build, Quant, Tensor
+from msd.graph.ir.weights import Weights
+from msd.graph.rewrite import apply
 from tests.harness import build, check_rewrite, check_untouched, evaluate, feeds_for, normal, structure
 from tests.sparse_constants import densify, mostly_zero, sparse
 

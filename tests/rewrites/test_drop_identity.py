@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graph_rewrites.drop_identity import drop_reshape, drop_slice, drop_transpose
-from msd.ir import Build, Graph, Tensor
+from msd.graph.ir import Build, Graph, Tensor
 from tests.harness import check_no_rewrite, check_rewrite, strided_slice
 
 MASKS = {"begin_mask": 7, "end_mask": 7}

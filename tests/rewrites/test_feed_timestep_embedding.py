@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from graph_rewrites.feed_timestep_embedding import NAME, feed_timestep_embedding
-from msd.ir import Build, Graph, Tensor
-from msd.ir.weights import Array
-from msd.rewrite import apply
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.ir.weights import Array
+from msd.graph.rewrite import apply
 from tests.harness import Spell, assert_close, build, check_untouched, dense, evaluate, interface
 
 HALF = 4

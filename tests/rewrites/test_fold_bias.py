@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graph_rewrites.fold_bias import fold_conv_bias, fold_dense_bias
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import check_no_rewrite, check_rewrite, check_untouched, conv, dense, normal, quantised
 
 ODD: dict[str, Any] = {"padding": "VALID", "stride_h": 2, "stride_w": 1, "dilation_w_factor": 1}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graph_rewrites.fold_constants import fold_arithmetic, fold_lookup, fold_reshape, fold_transpose
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import check_no_rewrite, check_rewrite, normal, quantised
 
 
@@ -75,8 +75,8 @@ def test_chains_fold_to_one_constant() -> None:
 
 def test_nothing_is_loaded() -> None:
     """The constant's values are wanted only when a file is written."""
-    from msd.ir.weights import Weights
-    from msd.rewrite import apply
+    from msd.graph.ir.weights import Weights
+    from msd.graph.rewrite import apply
     from tests.harness import build
 
     def load() -> np.ndarray:

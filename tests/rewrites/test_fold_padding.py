@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graph_rewrites.fold_padding import fold_padding
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import check_no_rewrite, check_rewrite, check_untouched, conv
 
 PADS = {(3, 3): (1, 1, 1, 1), (2, 3): (0, 1, 1, 1), (5, 4): (2, 2, 1, 2), (1, 1): (0, 0, 0, 0)}

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from graph_rewrites.fold_shift import fold_shift
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import Spell, check_no_rewrite, check_rewrite, check_untouched, conv, normal, quantised
 
 

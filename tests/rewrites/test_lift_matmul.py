@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graph_rewrites.lift_matmul import flag_transposed_matmul, lift_matmul, transpose_matmul
-from msd.rewrite import Target
-from msd.rewrite.spelling import spelling_of
+from msd.graph.rewrite import Target
+from msd.graph.rewrite.spelling import spelling_of
 from tests.harness import check_no_rewrite, check_rewrite, check_untouched
 
 FLAGS = [(False, True), (True, False), (True, True)]

@@ -13,12 +13,12 @@ from graph_rewrites.lower_normalization import (
     lower_layer_norm,
     lower_plain_layer_norm,
 )
-from msd.ir import Build, Tensor
-from msd.ir.weights import Array
-from msd.prediction.fusion import fused
-from msd.prediction.registry import delegates
-from msd.rewrite import Target, apply
-from msd.rewrite.spelling import FORMS, spelling_of
+from msd.graph.ir import Build, Tensor
+from msd.graph.ir.weights import Array
+from msd.graph.prediction.fusion import fused
+from msd.graph.prediction.registry import delegates
+from msd.graph.rewrite import Target, apply
+from msd.graph.rewrite.spelling import FORMS, spelling_of
 from tests.half import in_half, overflowed
 from tests.harness import Spell, build, check_no_rewrite, evaluate, interface, normal
 

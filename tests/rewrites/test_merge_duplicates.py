@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from graph_rewrites.merge_duplicates import LARGEST, merge_duplicates
-from msd.ir import Build, Graph, Op, Quant, Tensor
-from msd.rewrite import apply
+from msd.graph.ir import Build, Graph, Op, Quant, Tensor
+from msd.graph.rewrite import apply
 from tests.harness import Spell, check_rewrite, check_untouched, normal
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from graph_rewrites.merge_projections import merge_projections
-from msd.ir import Build, Tensor
-from msd.prediction.device import Device
-from msd.rewrite import Target
-from msd.rewrite.spelling import spelling_of
+from msd.graph.ir import Build, Tensor
+from msd.graph.prediction.device import Device
+from msd.graph.rewrite import Target
+from msd.graph.rewrite.spelling import spelling_of
 from tests.harness import Ints, check_rewrite, check_untouched, conv, normal
 
 HEADS, WIDTH, PLACES = 3, 4, 5

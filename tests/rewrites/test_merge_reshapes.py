@@ -7,8 +7,8 @@ from itertools import permutations
 import pytest
 
 from graph_rewrites.merge_reshapes import merge_reshapes, merge_transposes, reshape_for_transpose
-from msd.ir import Build, Tensor
-from msd.rewrite import apply
+from msd.graph.ir import Build, Tensor
+from msd.graph.rewrite import apply
 from tests.harness import build, check_no_rewrite, check_rewrite
 
 

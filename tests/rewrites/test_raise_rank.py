@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graph_rewrites.raise_rank import PLACEWISE, raise_rank, raise_rank_of_reduction
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import Ints, check_no_rewrite, check_rewrite, normal
 
 RAISED = {(5,): [1, 1, 1, 5], (2, 5): [2, 1, 1, 5], (2, 3, 5): [2, 1, 3, 5]}

@@ -8,7 +8,7 @@ from math import pi, sqrt
 import pytest
 
 from graph_rewrites.recognise_gelu import recognise_factored_gelu, recognise_gated_gelu, recognise_gelu
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import check_no_rewrite, check_rewrite, check_untouched
 
 SLOPE, CUBIC = sqrt(2 / pi), 0.044715

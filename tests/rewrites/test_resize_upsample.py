@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graph_rewrites.resize_upsample import resize_upsample
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import Spell, check_no_rewrite, check_rewrite
 
 N, H, W, C = 2, 3, 5, 4

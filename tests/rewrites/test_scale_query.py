@@ -14,8 +14,8 @@ from graph_rewrites.scale_query import (
     scale_before_transpose,
     scale_query,
 )
-from msd.ir import Build, Tensor
-from msd.rewrite import Rewrite, apply
+from msd.graph.ir import Build, Tensor
+from msd.graph.rewrite import Rewrite, apply
 from tests.half import in_half, overflowed
 from tests.harness import (
     Ints,

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from graph_rewrites.serialize_conv import serialize_conv
-from msd.ir import Build, Tensor
-from msd.ir.weights import Array, Weights
-from msd.prediction.device import ConvSize, Device
-from msd.rewrite import Target, apply
+from msd.graph.ir import Build, Tensor
+from msd.graph.ir.weights import Array, Weights
+from msd.graph.prediction.device import ConvSize, Device
+from msd.graph.rewrite import Target, apply
 from tests.harness import Spell, build, check_no_rewrite, check_rewrite, conv, normal, quantised
 
 SMALL = Device("small", image2d_width=100, image2d_height=36, winograd_tiles=1000)

@@ -15,9 +15,9 @@ from graph_rewrites.sink_reshape import (
     sink_reshape_past_reduction,
     sink_reshape_past_unary,
 )
-from msd.ir import Build, Tensor
-from msd.ir.weights import Array
-from msd.rewrite import Rewrite
+from msd.graph.ir import Build, Tensor
+from msd.graph.ir.weights import Array
+from msd.graph.rewrite import Rewrite
 from tests.harness import Ints, Spell, check_no_rewrite, check_rewrite, check_untouched, conv, normal
 
 X = (2, 3, 4, 5)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from graph_rewrites.spell_once import spell_squared_difference, spell_subtraction, trust_index, trust_index_v2
-from msd.ir import Build, Op, Tensor
-from msd.rewrite import Rewrite
+from msd.graph.ir import Build, Op, Tensor
+from msd.graph.rewrite import Rewrite
 from tests.harness import Ints, Spell, check_no_rewrite, check_rewrite, check_untouched, normal
 
 ROWS = 9

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from graph_rewrites.split_sliced_layer import split_sliced_layer
-from msd.ir import Build, Tensor
-from msd.rewrite import Target
-from msd.rewrite.spelling import spelling_of
+from msd.graph.ir import Build, Tensor
+from msd.graph.rewrite import Target
+from msd.graph.rewrite.spelling import spelling_of
 from tests.harness import (
     Ints,
     Spell,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from graph_rewrites.stamp_versions import RANK5_VERSIONS, stamp_versions
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import Ints, check_rewrite, check_untouched
 
 

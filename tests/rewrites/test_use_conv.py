@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graph_rewrites.use_conv import use_conv
-from msd.ir import Build, Tensor
+from msd.graph.ir import Build, Tensor
 from tests.harness import check_no_rewrite, check_rewrite, conv, dense, normal, quantised
 
 PICTURES = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graph_rewrites.use_embedding_lookup import use_embedding_lookup
-from msd.ir import Build, Graph, Tensor
+from msd.graph.ir import Build, Graph, Tensor
 from tests.harness import Ints, check_no_rewrite, check_rewrite, check_untouched, normal, quantised
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graph_rewrites.use_fully_connected import use_fully_connected
-from msd.ir import Build, Graph, Tensor
+from msd.graph.ir import Build, Graph, Tensor
 from tests.harness import check_no_rewrite, check_rewrite, check_untouched, dense, normal, quantised
 
 

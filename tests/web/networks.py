@@ -13,8 +13,8 @@ import pytest
 
 import graph_rewrites
 from msd.bundle import Bundle, open_bundle
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
 from msd.export.web.expected import expected_inputs, write_expected
 from msd.export.web.manifest import ExpectedOutputs, WebProgram
 from msd.export.web.programs import write_programs

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from msd.export.web.server import HEADERS
-from msd.families import title_of
+from msd.models.families import title_of
 from tests.web.browser import PATIENCE
 from tests.web.node import SITE
 from tests.web.server import served

@@ -15,8 +15,8 @@ from PIL import Image
 from msd.bundle import open_bundle
 from msd.cli import msd
 from msd.export.web.manifest import RUNTIMES, Runtime
-from msd.parity import psnr
-from msd.runtime.pipeline import Pipeline
+from msd.graph.parity import psnr
+from msd.run.runtime.pipeline import Pipeline
 from tests.shared import shared_folder
 from tests.web.networks import tiny_bundle
 from tests.web.real_site import address_of, export, fetch_model, generate, open_page, page_with_model, saved

@@ -11,11 +11,11 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME
-from msd.families.calls import Call, Input, InputSource
 from msd.files import schema
-from msd.runtime.guidance import Guidance
-from msd.runtime.numbers import Numbers
-from msd.runtime.timestep import embed_timestep, frequencies
+from msd.models.families.calls import Call, Input, InputSource
+from msd.run.runtime.guidance import Guidance
+from msd.run.runtime.numbers import Numbers
+from msd.run.runtime.timestep import embed_timestep, frequencies
 from msd.tensor_spec import TensorSpec
 from tests.app_bundles import write_app
 from tests.web.arrays import OPENING, floats, sent

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from msd.parity import psnr
-from msd.runtime.initial_image import open_initial_image
+from msd.graph.parity import psnr
+from msd.run.runtime.initial_image import open_initial_image
 from tests.photos import colours, resampling_across_first
 from tests.web.arrays import OPENING, floats, sent
 from tests.web.node import evaluate

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from msd import tflite
 from msd.bundle import open_bundle
 from msd.cli import msd
 from msd.errors import BadConfig
@@ -23,9 +22,10 @@ from msd.export.web.expected import expected_inputs
 from msd.export.web.litert import FOLDER, PARTS, copy_litert_js, require_litert_js, write_shards
 from msd.export.web.litert_packages import CORE, INTEGRITY, UTILS, VERSION, fetched_packages
 from msd.export.web.server import HEADERS
-from msd.ir import Model
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
+from msd.graph import tflite
+from msd.graph.ir import Model
+from msd.graph.parity import psnr
+from msd.run.runners.interpreter import Interpreter
 from tests.harness import build
 from tests.web.browser import PATIENCE, launched
 from tests.web.networks import ROLES, NetworkSite, cpu_inputs, cpu_output, tiny_bundle, write_site

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.bounds import MOST_SEED
-from msd.runtime.noise import noise, posterior_noise
+from msd.run.runtime.noise import noise, posterior_noise
 from tests.web.arrays import OPENING, floats, sent
 from tests.web.node import evaluate
 

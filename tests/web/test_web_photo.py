@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image, ImageCms
 
-from msd.runtime.initial_image import open_initial_image
+from msd.run.runtime.initial_image import open_initial_image
 from tests.web.arrays import levels
 from tests.web.browser import PATIENCE, launched
 from tests.web.node import SITE

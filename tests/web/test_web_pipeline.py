@@ -1,4 +1,4 @@
-"""Images of the page's pipeline, run in Node.js on sums, against msd.runtime's, and the order of its work."""
+"""Images of the page's pipeline, run in Node.js on sums, against the runtime's, and the order of its work."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
-from msd.runtime.initial_image import InitialImage
-from msd.runtime.pipeline import Pipeline
+from msd.run.runtime.initial_image import InitialImage
+from msd.run.runtime.pipeline import Pipeline
 from tests.app_bundles import HEIGHT, WIDTH, draw_with_sums, write_app
 from tests.web.arrays import OPENING, floats, levels, sent
 from tests.web.node import evaluate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from msd.runtime.image import image_of, pixels
+from msd.run.runtime.image import image_of, pixels
 from tests.web.arrays import OPENING, floats, levels, sent
 from tests.web.node import evaluate
 
@@ -39,7 +39,7 @@ def test_pixels_are_rounded_and_cut_as_the_runtime_s() -> None:
 
 
 def test_what_is_no_number_is_black() -> None:
-    """NumPy leaves it to the processor; before that comes `requireFinite`, as in msd.runtime."""
+    """NumPy leaves it to the processor; before that comes `requireFinite`, as in msd.run.runtime."""
     assert shown(np.float32([np.nan, 1, np.nan])).tolist() == [[0, 255, 0, 255]]
 
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, PngImagePlugin
 
-from msd.runtime.image import GeneratedImage, save_image
+from msd.run.runtime.image import GeneratedImage, save_image
 from tests.web.arrays import OPENING, sent
 from tests.web.node import evaluate
 

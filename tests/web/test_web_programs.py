@@ -9,19 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd import tflite
 from msd.errors import DelegateFailed
 from msd.export.web import programs
 from msd.export.web.expected import expected_inputs
 from msd.export.web.manifest import WebFile
 from msd.export.web.programs import compile_for_page, limits, write_programs
 from msd.files import schema
-from msd.ir import Model
-from msd.runtime.noise import posterior_noise
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.program import ComputePipeline, Place, Program, ProgramStep
-from msd.webgpu.session import Session
-from msd.webgpu.store import StoredProgram, read_program
+from msd.gpu.gpu import Gpu
+from msd.gpu.program import ComputePipeline, Place, Program, ProgramStep
+from msd.gpu.session import Session
+from msd.gpu.store import StoredProgram, read_program
+from msd.graph import tflite
+from msd.graph.ir import Model
+from msd.run.runtime.noise import posterior_noise
 from tests.harness import build
 from tests.web.networks import ROLES, NetworkSite, tiny_bundle, write_site
 from tests.webgpu_device import device

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from msd.parity import psnr
+from msd.graph.parity import psnr
 from tests.web.browser import PATIENCE, launched
 from tests.web.networks import ROLES, NetworkSite, cpu_inputs, cpu_output, tiny_bundle, write_site
 from tests.web.networks import facts as facts_of

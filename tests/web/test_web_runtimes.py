@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from msd.runners.native_log import parse
+from msd.run.runners.native_log import parse
 from tests.web.node import evaluate
 
 RECORDED = sorted((Path(__file__).parents[1] / "recorded").glob("*.log"))

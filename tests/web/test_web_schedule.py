@@ -1,4 +1,4 @@
-"""The page's schedules, run in Node.js, make the latents that msd.runtime's tables make, to the bit."""
+"""The page's schedules, run in Node.js, make the latents that msd.run.runtime's tables make, to the bit."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from msd.errors import BadConfig
 from msd.export.app.manifest import NAME, Schedule, dump_manifest, load_manifest
 from msd.export.app.schedules import STRENGTHS
 from msd.files import schema
-from msd.runtime.noise import noise
-from msd.runtime.scheduler import bundle_scheduler
-from msd.runtime.step import Step, StepTable
+from msd.run.runtime.noise import noise
+from msd.run.runtime.scheduler import bundle_scheduler
+from msd.run.runtime.step import Step, StepTable
 from tests.app_bundles import STEPS, write_app
 from tests.web.arrays import OPENING, floats, sent
 from tests.web.node import evaluate

@@ -10,12 +10,12 @@ import pytest
 
 from msd.bundle import open_bundle
 from msd.export.app.manifest import NAME
-from msd.families.calls import Output
-from msd.runtime.image_encoder import latents_of
-from msd.runtime.initial_image import InitialImage
-from msd.runtime.noise import noise
-from msd.runtime.scheduler import bundle_scheduler
-from msd.runtime.start import Start, pixels_of, start_from
+from msd.models.families.calls import Output
+from msd.run.runtime.image_encoder import latents_of
+from msd.run.runtime.initial_image import InitialImage
+from msd.run.runtime.noise import noise
+from msd.run.runtime.scheduler import bundle_scheduler
+from msd.run.runtime.start import Start, pixels_of, start_from
 from tests.app_bundles import HEIGHT, WIDTH, write_app
 from tests.web.arrays import OPENING, floats, sent
 from tests.web.node import evaluate

@@ -1,4 +1,4 @@
-"""The page's tokenizer, run in Node.js, against msd.runtime.tokenizer: token by token, letter by letter."""
+"""The page's tokenizer, run in Node.js, against the runtime's: token by token, letter by letter."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from msd.export.app.manifest import NAME
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
-from msd.runtime.prompt import tokenize
-from msd.runtime.special_token import normalize
-from msd.runtime.tokenizer import open_tokenizer
+from msd.run.runtime.prompt import tokenize
+from msd.run.runtime.special_token import normalize
+from msd.run.runtime.tokenizer import open_tokenizer
 from tests.app_bundles import write_app, write_clip_app
 from tests.clip_files import SD15
 from tests.test_kotlin_tokenizer import PIECES, TOKENIZERS, captions, is_half, letters

@@ -6,9 +6,9 @@ import re
 
 import numpy as np
 
-from msd.ir.weights import Array
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.value import Dispatch, Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.value import Dispatch, Value
+from msd.graph.ir.weights import Array
 
 GPU = Gpu()
 

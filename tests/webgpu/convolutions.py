@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from msd.ir.weights import Array
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.filters import pack_filter, vector_value
-from msd.webgpu.operations import Conv2D, Epilogue, Gate, Stored
-from msd.webgpu.value import Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.filters import pack_filter, vector_value
+from msd.gpu.operations import Conv2D, Epilogue, Gate, Stored
+from msd.gpu.value import Value
+from msd.graph.ir.weights import Array
 
 STANDARD = Gpu()
 

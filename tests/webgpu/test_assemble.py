@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.errors import DelegateFailed
-from msd.webgpu.assemble import CONSTANT_BYTES, Named, assemble
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.program import ARENA, Constant, Place, Program
-from msd.webgpu.value import ALIGNMENT, Dispatch, Kernel, Value
+from msd.gpu.assemble import CONSTANT_BYTES, Named, assemble
+from msd.gpu.gpu import Gpu
+from msd.gpu.program import ARENA, Constant, Place, Program
+from msd.gpu.value import ALIGNMENT, Dispatch, Kernel, Value
 
 KERNEL = Kernel("k", "@compute @workgroup_size(1) fn main() {}")
 

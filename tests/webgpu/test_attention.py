@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from msd.errors import DelegateFailed
-from msd.ir.weights import Array
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.attention import attend, attend_partially, attend_plainly, choose_flash
-from msd.webgpu.kernels.flash import choose_across, choose_tile, flash
-from msd.webgpu.kernels.flash_tile import FlashTile
-from msd.webgpu.operations import Attention, Heads
-from msd.webgpu.value import Dispatch, Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.attention import attend, attend_partially, attend_plainly, choose_flash
+from msd.gpu.kernels.flash import choose_across, choose_tile, flash
+from msd.gpu.kernels.flash_tile import FlashTile
+from msd.gpu.operations import Attention, Heads
+from msd.gpu.value import Dispatch, Value
+from msd.graph.ir.weights import Array
 from tests.webgpu.arrays import GPU, decibels, only_types_differ, random
 from tests.webgpu_device import constant, run
 

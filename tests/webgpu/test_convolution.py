@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.convolution import convolve
-from msd.webgpu.kernels.few_columns import few_columns
-from msd.webgpu.kernels.few_rows import few_rows
-from msd.webgpu.kernels.tile_choice import EFFICIENCY, choose_tile
-from msd.webgpu.operations import Conv2D, Stored
-from msd.webgpu.value import Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.convolution import convolve
+from msd.gpu.kernels.few_columns import few_columns
+from msd.gpu.kernels.few_rows import few_rows
+from msd.gpu.kernels.tile_choice import EFFICIENCY, choose_tile
+from msd.gpu.operations import Conv2D, Stored
+from msd.gpu.value import Value
 from tests.webgpu.convolutions import STANDARD, Case, case, snr
 from tests.webgpu_device import run
 

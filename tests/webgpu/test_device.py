@@ -22,7 +22,7 @@ def test_wgpu_is_missing() -> None:
     program = (
         "import sys; sys.modules['wgpu'] = None\n"
         "from msd.errors import BadConfig\n"
-        "from msd.webgpu.device import open_device\n"
+        "from msd.gpu.device import open_device\n"
         "try: open_device()\n"
         "except BadConfig as error: print(error)\n"
     )

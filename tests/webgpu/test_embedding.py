@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from msd.ir.weights import Array
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.embedding import Table, gather, look_up
-from msd.webgpu.operations import Stored
-from msd.webgpu.value import Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.embedding import Table, gather, look_up
+from msd.gpu.operations import Stored
+from msd.gpu.value import Value
+from msd.graph.ir.weights import Array
 from tests.webgpu.arrays import GPU, only_types_differ, random, value
 from tests.webgpu_device import constant, run
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.filters import interleave, pack_filter
-from msd.webgpu.operations import Stored
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.filters import interleave, pack_filter
+from msd.gpu.operations import Stored
 
 STANDARD = Gpu()
 RNG = np.random.default_rng(3)

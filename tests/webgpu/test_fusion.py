@@ -13,10 +13,10 @@ from graph_rewrites.lower_normalization import (
     lower_layer_norm,
     lower_plain_layer_norm,
 )
-from msd.ir import Build, Graph, Op, Tensor
-from msd.rewrite import Rewrite, Target, apply
-from msd.rewrite.spelling import FORMS, spelling_of
-from msd.webgpu.fuse import Switches, fuse
+from msd.gpu.fuse import Switches, fuse
+from msd.graph.ir import Build, Graph, Op, Tensor
+from msd.graph.rewrite import Rewrite, Target, apply
+from msd.graph.rewrite.spelling import FORMS, spelling_of
 from tests.harness import Spell, build, normal
 from tests.rewrites.test_lower_normalization import group_norm, layer_norm
 

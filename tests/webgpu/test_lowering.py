@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from msd.errors import DelegateFailed
-from msd.ir import Build, Graph, Model, Op, Quant, Tensor
-from msd.ir.weights import Array
-from msd.webgpu.compile import compile_model
-from msd.webgpu.fuse import Switches
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.lowering import LOWER
-from msd.webgpu.lowering.memory import Memory
-from msd.webgpu.value import Dispatch
+from msd.gpu.compile import compile_model
+from msd.gpu.fuse import Switches
+from msd.gpu.gpu import Gpu
+from msd.gpu.lowering import LOWER
+from msd.gpu.lowering.memory import Memory
+from msd.gpu.value import Dispatch
+from msd.graph.ir import Build, Graph, Model, Op, Quant, Tensor
+from msd.graph.ir.weights import Array
 from tests.harness import Ints, build, normal
 from tests.sparse_constants import densify, mostly_zero, sparse
 from tests.webgpu_programs import check_program

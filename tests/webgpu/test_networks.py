@@ -15,16 +15,16 @@ from PIL import Image
 import graph_rewrites
 from msd.bundle import open_bundle
 from msd.cli import msd
+from msd.compress.encoding.recipe import find_recipe
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe
-from msd.parity import psnr
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import random_inputs
-from msd.webgpu import assemble
-from msd.webgpu.assemble import CONSTANT_BYTES
-from msd.webgpu.compile import compile_file
-from msd.webgpu.program import Program
-from msd.webgpu.session import Session
+from msd.gpu import assemble
+from msd.gpu.assemble import CONSTANT_BYTES
+from msd.gpu.compile import compile_file
+from msd.gpu.program import Program
+from msd.gpu.session import Session
+from msd.graph.parity import psnr
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import random_inputs
 from tests import checkpoints
 from tests.webgpu_device import device
 

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir.weights import Array
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.normalization import (
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.normalization import (
     SMALL,
     choose_slabs,
     group_statistics,
     normalize_groups,
     normalize_layers,
 )
-from msd.webgpu.operations import GroupNorm, LayerNorm
-from msd.webgpu.value import Value
+from msd.gpu.operations import GroupNorm, LayerNorm
+from msd.gpu.value import Value
+from msd.graph.ir.weights import Array
 from tests.webgpu.arrays import GPU, decibels, only_types_differ, random, value
 from tests.webgpu_device import constant, run
 

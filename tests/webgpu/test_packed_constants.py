@@ -13,14 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd import tflite
 from msd.errors import DelegateFailed
-from msd.ir import Build, Model, Op, Quant, Tensor
-from msd.ir.weights import Array, Weights
-from msd.parity import psnr
-from msd.webgpu.compile import compile_file, compile_model
-from msd.webgpu.program import Program
-from msd.webgpu.session import Session
+from msd.gpu.compile import compile_file, compile_model
+from msd.gpu.program import Program
+from msd.gpu.session import Session
+from msd.graph import tflite
+from msd.graph.ir import Build, Model, Op, Quant, Tensor
+from msd.graph.ir.weights import Array, Weights
+from msd.graph.parity import psnr
 from tests.harness import Ints, Spell, build, evaluate, feeds_for, normal
 from tests.webgpu_device import device
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir.weights import Array
-from msd.parity import psnr
-from msd.webgpu.kernels.pointwise import BINARY, IDENTITY, UNARY, Strided, collapse, compute
-from msd.webgpu.operations import Activation
-from msd.webgpu.value import Value
-from msd.webgpu.views import contiguous_strides
+from msd.gpu.kernels.pointwise import BINARY, IDENTITY, UNARY, Strided, collapse, compute
+from msd.gpu.operations import Activation
+from msd.gpu.value import Value
+from msd.gpu.views import contiguous_strides
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
 from tests.webgpu_device import constant, device, run
 
 NUMPY = {

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.product import multiply, tiled_product
-from msd.webgpu.kernels.tile import Tile
-from msd.webgpu.operations import Matrices, Product
-from msd.webgpu.value import Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.product import multiply, tiled_product
+from msd.gpu.kernels.tile import Tile
+from msd.gpu.operations import Matrices, Product
+from msd.gpu.value import Value
 from tests.webgpu.convolutions import snr
 from tests.webgpu_device import run
 

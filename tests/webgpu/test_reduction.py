@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir.weights import Array
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.reduction import LONG_ROW, Reduction, choose_columns, reduce
-from msd.webgpu.value import Dispatch, Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.reduction import LONG_ROW, Reduction, choose_columns, reduce
+from msd.gpu.value import Dispatch, Value
+from msd.graph.ir.weights import Array
 from tests.webgpu.arrays import GPU, decibels, only_types_differ, random, value
 from tests.webgpu_device import run
 

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.tile import Tile, shrink
-from msd.webgpu.kernels.tile_choice import EFFICIENCY, SHORT_EFFICIENCY, choose_tile
-from msd.webgpu.kernels.tiled_convolution import tiled_convolution
-from msd.webgpu.kernels.widening import MOST_SHORT, is_bounded, shrunk_by, tile_widening
-from msd.webgpu.kernels.winograd import filter_of_run, transformed_filter, winograd
-from msd.webgpu.operations import Stored
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.tile import Tile, shrink
+from msd.gpu.kernels.tile_choice import EFFICIENCY, SHORT_EFFICIENCY, choose_tile
+from msd.gpu.kernels.tiled_convolution import tiled_convolution
+from msd.gpu.kernels.widening import MOST_SHORT, is_bounded, shrunk_by, tile_widening
+from msd.gpu.kernels.winograd import filter_of_run, transformed_filter, winograd
+from msd.gpu.operations import Stored
 from tests.webgpu.convolutions import Case, case, snr
 from tests.webgpu_device import run
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from msd.ir.weights import Array
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.rows import choose_rows
-from msd.webgpu.kernels.softmax import row_statistics, softmax
-from msd.webgpu.operations import Softmax
-from msd.webgpu.value import Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.rows import choose_rows
+from msd.gpu.kernels.softmax import row_statistics, softmax
+from msd.gpu.operations import Softmax
+from msd.gpu.value import Value
+from msd.graph.ir.weights import Array
 from tests.webgpu.arrays import GPU, decibels, only_types_differ, random, value
 from tests.webgpu_device import run
 

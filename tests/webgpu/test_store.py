@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from msd.errors import BadBundle
-from msd.webgpu import store
-from msd.webgpu.assemble import Named, assemble
-from msd.webgpu.kernels.pointwise import Strided, compute
-from msd.webgpu.program import Program
-from msd.webgpu.session import Session
-from msd.webgpu.store import NAME, read_program, write_program
-from msd.webgpu.value import Value
+from msd.gpu import store
+from msd.gpu.assemble import Named, assemble
+from msd.gpu.kernels.pointwise import Strided, compute
+from msd.gpu.program import Program
+from msd.gpu.session import Session
+from msd.gpu.store import NAME, read_program, write_program
+from msd.gpu.value import Value
 from tests.webgpu_device import constant, device
 
 NUMBERS = np.arange(1000, dtype=np.float32)

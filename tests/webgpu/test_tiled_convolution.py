@@ -5,12 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.convolution import convolve
-from msd.webgpu.kernels.tile import Tile
-from msd.webgpu.kernels.tiled_convolution import tiled_convolution
-from msd.webgpu.operations import Stored
-from msd.webgpu.value import Value
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.convolution import convolve
+from msd.gpu.kernels.tile import Tile
+from msd.gpu.kernels.tiled_convolution import tiled_convolution
+from msd.gpu.operations import Stored
+from msd.gpu.value import Value
 from tests.webgpu.convolutions import Case, case, snr
 from tests.webgpu_device import run
 

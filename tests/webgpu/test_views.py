@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from msd.ir import Build, Graph, Tensor
-from msd.ir.weights import Array
-from msd.webgpu.views import StridedView, contiguous_strides, view
+from msd.gpu.views import StridedView, contiguous_strides, view
+from msd.graph.ir import Build, Graph, Tensor
+from msd.graph.ir.weights import Array
 from tests.harness import build, evaluate
 
 

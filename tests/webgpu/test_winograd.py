@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.kernels.convolution import convolve
-from msd.webgpu.kernels.winograd import (
+from msd.gpu.gpu import Gpu
+from msd.gpu.kernels.convolution import convolve
+from msd.gpu.kernels.winograd import (
     choose_winograd,
     filter_of_run,
     transform_filter,
@@ -15,9 +15,9 @@ from msd.webgpu.kernels.winograd import (
     winograd,
     winograd_bytes,
 )
-from msd.webgpu.kernels.winograd_matrices import as_array, winograd_matrices
-from msd.webgpu.operations import Normalised, Stored
-from msd.webgpu.value import Value
+from msd.gpu.kernels.winograd_matrices import as_array, winograd_matrices
+from msd.gpu.operations import Normalised, Stored
+from msd.gpu.value import Value
 from tests.webgpu.convolutions import Case, activate, case, snr
 from tests.webgpu_device import run
 

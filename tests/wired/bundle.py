@@ -23,10 +23,10 @@ from msd.bundle import (
     file_facts,
     open_bundle,
 )
-from msd.families import Family
-from msd.families.wiring import wire
-from msd.runners.engine import Engine
-from msd.runtime.initial_image import InitialImage
+from msd.models.families import Family
+from msd.models.families.wiring import wire
+from msd.run.runners.engine import Engine
+from msd.run.runtime.initial_image import InitialImage
 from msd.tensor_spec import TensorSpec
 from tests.clip_files import write_tokenizer
 from tests.stand_in import SCHEDULER
@@ -125,7 +125,7 @@ class Recorder:
         return made
 
     def patch(self, monkeypatch: Any) -> None:
-        """Let msd.runtime run these networks wherever it would load a file."""
+        """Let msd.run.runtime run these networks wherever it would load a file."""
 
         @contextmanager
         def load(engine: Engine, path: Path) -> Iterator[Any]:

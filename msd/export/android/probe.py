@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from msd.conversion.trace import SIGNATURE
-from msd.ir.build import Build
-from msd.ir.graph import Graph, Model, Signature, Tensor
-from msd.tflite.write import write
+from msd.graph.ir.build import Build
+from msd.graph.ir.graph import Graph, Model, Signature, Tensor
+from msd.graph.tflite.write import write
 
 PROBE = "gpu-probe.tflite"
 WIDTH = 4

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from msd.errors import BadConfig
-from msd.report.report import Report
+from msd.measure.report.report import Report
 
 Delivery = Literal["asset-pack", "ai-pack", "download", "assets"]
 DELIVERIES: tuple[Delivery, ...] = get_args(Delivery)

@@ -21,18 +21,18 @@ from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
-from msd.families import title_of
-from msd.families.calls import Call, InputSource
 from msd.files import schema
 from msd.files.atomic import atomic_write
-from msd.report.delegate_run import DelegateRun
-from msd.report.report import Report
-from msd.runtime.guidance import Guidance, Mode
-from msd.runtime.needs import latent_shape, require_generates
-from msd.runtime.numbers import COUNTS
-from msd.runtime.scheduler import bundle_scheduler, name_of_kind
-from msd.runtime.timestep import frequencies
-from msd.runtime.tokenizer import Tokenizer, open_tokenizer
+from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.report.report import Report
+from msd.models.families import title_of
+from msd.models.families.calls import Call, InputSource
+from msd.run.runtime.guidance import Guidance, Mode
+from msd.run.runtime.needs import latent_shape, require_generates
+from msd.run.runtime.numbers import COUNTS
+from msd.run.runtime.scheduler import bundle_scheduler, name_of_kind
+from msd.run.runtime.timestep import frequencies
+from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
 from msd.tensor_spec import TensorSpec
 
 FORMAT = 3
@@ -125,7 +125,7 @@ class WeightsOrigin:
 class AppManifest:
     """The content of sd-manifest.json; `height` and `width` in pixels, `latent` NHWC.
 
-    `calls` say what each network is given, when it runs, and what it computes (msd/families/calls.py).
+    `calls` say what each network is given, when it runs, and what it computes (msd/models/families/calls.py).
     `tokenizers` are by the names that calls have for them; they share one vocabulary and its merges.
     `prompt_chunks`: how many outputs of a text encoder follow each other. `precision`, "fp16" or "fp32", is
     for the phone's arithmetic. `runtime`: the oldest supported version of LiteRT. `versions` of the converter

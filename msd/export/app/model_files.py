@@ -10,7 +10,7 @@ from msd.bundle import Bundle
 from msd.errors import BadBundle
 from msd.export.app.manifest import AppManifest, ModelFile, write_manifest
 from msd.files.verified_copy import OnProgress, copy_verified
-from msd.runners.backends.litert_gpu import require_supported
+from msd.run.runners.backends.litert_gpu import require_supported
 
 PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.tflite")
 

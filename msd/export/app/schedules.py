@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
-from msd.runtime.needs import takes_mask
-from msd.runtime.scheduler import Scheduler
-from msd.runtime.step import Step
+from msd.run.runtime.needs import takes_mask
+from msd.run.runtime.scheduler import Scheduler
+from msd.run.runtime.step import Step
 
 STRENGTHS = tuple(round(tenth / 10, 1) for tenth in range(1, 11))
 """The strengths that an app offers; tables of some schedulers differ in more than their beginning."""
@@ -17,7 +17,7 @@ STRENGTHS = tuple(round(tenth / 10, 1) for tenth in range(1, 11))
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule for one number of steps, as in `msd.runtime.step.StepTable`."""
+    """The schedule for one number of steps, as in `msd.run.runtime.step.StepTable`."""
 
     count: int
     start: float

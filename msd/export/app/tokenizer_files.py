@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msd.bounds import MOST_IDS
 from msd.errors import BadConfig
-from msd.runtime.tokenizer import Tokenizer
+from msd.run.runtime.tokenizer import Tokenizer
 
 VOCABULARY, MERGES = "tokens.txt", "merges.txt"
 

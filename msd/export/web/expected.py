@@ -9,10 +9,10 @@ import numpy as np
 
 from msd.export.web.manifest import ExpectedOutputs, WebFile
 from msd.export.web.web_file import web_file
-from msd.ir.weights import Array
-from msd.runners.interpreter import Interpreter
-from msd.runners.random_inputs import SMALL_INTEGERS
-from msd.runtime.noise import posterior_noise
+from msd.graph.ir.weights import Array
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.random_inputs import SMALL_INTEGERS
+from msd.run.runtime.noise import posterior_noise
 from msd.tensor_spec import TensorSpec
 
 FOLDER = "expected"

@@ -20,7 +20,7 @@ from msd.errors import BadConfig
 from msd.export.web.litert_packages import CORE, UTILS, VERSION, fetched_packages
 from msd.export.web.manifest import LiteRtJs, WebFile
 from msd.export.web.programs import WEIGHTS
-from msd.webgpu.store import SHARD_BYTES, content_name
+from msd.gpu.store import SHARD_BYTES, content_name
 
 FOLDER = "litert"
 NOTICE = b"// Changed by msd: loaded as a module, from beside the page.\n"

@@ -28,9 +28,9 @@ class WebFile:
 
 @dataclass(frozen=True)
 class WebProgram:
-    """A network compiled by msd.webgpu for one kind of GPU.
+    """A network compiled by msd.gpu for one kind of GPU.
 
-    `program` is JSON (msd.webgpu.store), whose shards are `shards`. `limits`: the least values of WebGPU's
+    `program` is JSON (msd.gpu.store), whose shards are `shards`. `limits`: the least values of WebGPU's
     limits that it needs, by WebGPU's names, where they exceed the standard's defaults. `memory`: the bytes of
     all its buffers on the GPU.
     """

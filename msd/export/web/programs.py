@@ -1,6 +1,6 @@
-"""Networks compiled by msd.webgpu for the page, in the model's folder.
+"""Networks compiled by msd.gpu for the page, in the model's folder.
 
-    programs/unet.fp16.json              msd.webgpu.store's description of the program
+    programs/unet.fp16.json              msd.gpu.store's description of the program
     programs/unet.fp16-discrete.json     that of the program for a discrete GPU
     weights/3f0c….bin                    their shards, named after their content
 
@@ -17,12 +17,12 @@ from msd.errors import DelegateFailed
 from msd.export.web.manifest import WebFile, WebProgram
 from msd.export.web.web_file import web_file
 from msd.files import schema
-from msd.webgpu.compile import compile_file
-from msd.webgpu.device import BALANCE, MANY
-from msd.webgpu.fuse import Switches
-from msd.webgpu.gpu import Gpu
-from msd.webgpu.program import Program
-from msd.webgpu.store import StoredProgram, store_program
+from msd.gpu.compile import compile_file
+from msd.gpu.device import BALANCE, MANY
+from msd.gpu.fuse import Switches
+from msd.gpu.gpu import Gpu
+from msd.gpu.program import Program
+from msd.gpu.store import StoredProgram, store_program
 
 PROGRAMS, WEIGHTS = "programs", "weights"
 PHONE, DISCRETE = Gpu(), Gpu(enough_workgroups=MANY, balance=BALANCE)

@@ -1,7 +1,7 @@
 """The description of the family: a transformer fed by three encoders, and steered by a second network."""
 
-from msd.families.calls import Call, Input, Output, latent, numbers, pixels, tokens, value
-from msd.families.family import Component, Family, Part
+from msd.models.families.calls import Call, Input, Output, latent, numbers, pixels, tokens, value
+from msd.models.families.family import Component, Family, Part
 
 RESIDUALS = tuple(f"residual_{i}" for i in range(13))
 NETWORKS = "tests.made_up.networks"

@@ -1,7 +1,7 @@
 """The description of the family."""
 
-from msd.families.calls import Call, Input, Output, latent, numbers, pixels, sinusoids, tokens, value
-from msd.families.family import Component, Family, Part
+from msd.models.families.calls import Call, Input, Output, latent, numbers, pixels, sinusoids, tokens, value
+from msd.models.families.family import Component, Family, Part
 
 NAMES = ("words", "more_words", "eye", "steering", "denoising", "sketch", "painting")
 OPTIONAL = ("sketch",)

@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 /**
  * What an input of a network is made of: [kind] "tokens" by the tokenizer [of]; "latent", times the step's scale where

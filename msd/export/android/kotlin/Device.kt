@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 import android.app.ActivityManager
 import android.content.Context

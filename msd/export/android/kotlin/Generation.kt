@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.ExecutionException

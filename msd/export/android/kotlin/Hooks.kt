@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 import android.content.ComponentCallbacks2
 import android.content.Context

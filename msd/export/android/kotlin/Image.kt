@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 /** An image: [argb] has one opaque colour per pixel, row by row, as Bitmap.createBitmap takes them. */
 public class GeneratedImage(

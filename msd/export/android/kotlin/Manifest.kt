@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 import org.json.JSONException
 import org.json.JSONObject

@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 /** Numbers that go into a network. */
 public sealed interface Tensor {

@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 /** What is being done. */
 public sealed interface Progress {

@@ -1,4 +1,4 @@
-package dev.msd.runtime
+package dev.msd.run.runtime
 
 import kotlin.math.exp
 import kotlin.math.ln

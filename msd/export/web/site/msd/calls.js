@@ -1,7 +1,7 @@
 import { boolean, damaged, integer, list, nullable, number, oneOf, text } from './shape.js';
 
 /**
- * What an input of a network is made of (msd/families/calls.py): `kind` 'tokens' by the tokenizer `of`;
+ * What an input of a network is made of (msd/models/families/calls.py): `kind` 'tokens' by the tokenizer `of`;
  * 'latent', times the step's scale where `scaled`; 'numbers' or 'sinusoids' `of` 'timestep', 'guidance' or
  * 'sizes'; 'pixels' of 'image', 'masked image' or 'mask'; or 'value', what an earlier call computed.
  *

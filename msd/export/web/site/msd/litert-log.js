@@ -1,5 +1,5 @@
 /**
- * What LiteRT's native log says of a file that it compiled, as msd/runners/native_log.py reads it.
+ * What LiteRT's native log says of a file that it compiled, as msd/run/runners/native_log.py reads it.
  *
  * LiteRT's own word for a whole file counts what its CPU delegate took, so only the log tells: where
  * everything is on the GPU, it has no list of refusals and no tally.

@@ -25,7 +25,7 @@ function level(value) {
 }
 
 /**
- * Returns the pixels of an opaque RGBA image as float32 RGB in [-1, 1], NHWC, as `msd.runtime.image.image_of`
+ * Returns the pixels of an opaque RGBA image as float32 RGB in [-1, 1], NHWC, as `msd.run.runtime.image.image_of`
  * does.
  *
  * @param {Uint8ClampedArray} rgba

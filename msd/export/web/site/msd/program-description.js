@@ -1,7 +1,7 @@
 import { MsdError } from './errors.js';
 
 /**
- * A network as buffers and dispatches of compute shaders: what msd/webgpu/store.py writes.
+ * A network as buffers and dispatches of compute shaders: what msd/gpu/store.py writes.
  *
  * @typedef {{ buffer: number, offset: number, bytes: number }} Place
  * @typedef {{ shape: number[], dtype: string, element: 'f32' | 'f16' | 'i32' | 'u32', place: Place }} Port

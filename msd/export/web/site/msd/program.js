@@ -17,7 +17,7 @@ import { requireLimits } from './program-limits.js';
 const PIECE = 64;
 
 /**
- * Opens a network that msd.webgpu compiled: compiles its shaders, and puts its weights into the GPU's memory,
+ * Opens a network that msd.gpu compiled: compiles its shaders, and puts its weights into the GPU's memory,
  * of which no more than one shard is in the browser's.
  *
  * @param {GPUDevice} device

@@ -15,7 +15,7 @@ const f32 = Math.fround;
  *
  * `x` are the latents and `output` is what the network makes of `step.scale`·x. `previousClean` are the clean
  * latents of the step before, null before the first one; `noise` is normal, needed where `step.noise` is not
- * 0. The formulas are those of msd/runtime/step.py, each operation rounded to float32 as there.
+ * 0. The formulas are those of msd/run/runtime/step.py, each operation rounded to float32 as there.
  *
  * @param {Step} step
  * @param {Float32Array} x

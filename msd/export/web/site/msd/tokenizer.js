@@ -10,7 +10,7 @@ const ALPHABET = byteAlphabet();
 
 /**
  * CLIP's byte-level BPE tokenizer: Radford et al., "Learning Transferable Visual Models From Natural Language
- * Supervision" (2021), section 2.4. Its ids are those of msd.runtime.tokenizer.
+ * Supervision" (2021), section 2.4. Its ids are those of msd.run.runtime.tokenizer.
  */
 export class Tokenizer {
   /**

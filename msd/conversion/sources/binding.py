@@ -1,0 +1,99 @@
+"""Binds each variable of a Keras model to its tensor in a checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from msd.errors import BadCheckpoint
+from msd.graph.ir.weights import Array, Weights
+from msd.models.structure import VariableSpec
+
+TORCH_NAMES = {
+    "kernel": "weight",
+    "gamma": "weight",
+    "embeddings": "weight",
+    "bias": "bias",
+    "beta": "bias",
+}
+"""Torch's name of each of Keras's variables."""
+
+KERNEL_AXES = {2: (1, 0), 4: (2, 3, 1, 0)}
+"""The permutation that turns torch's axes, (out, in) and (out, in, height, width), into Keras's."""
+
+
+@dataclass(frozen=True)
+class Binding:
+    """The `weights` of each variable, by its key, and the names of the tensors that remain, `unexpected`."""
+
+    weights: dict[str, Weights]
+    unexpected: tuple[str, ...]
+
+
+def bind(component: str, variables: Mapping[str, VariableSpec], weights: Mapping[str, Weights]) -> Binding:
+    """Return the tensor of each variable, float32 in Keras's layout; loading it fails if it is not finite.
+
+    Messages name `component`. Raises BadCheckpoint naming the tensors that are missing, or the first
+    whose shape or dtype is wrong.
+    """
+    places = {key: _place(spec) for key, spec in variables.items()}
+    missing = [place.name for place in places.values() if place.name not in weights]
+    if missing:
+        raise BadCheckpoint(f"{component} lacks {_some(missing)}, which its configuration requires")
+    bound_weights = {key: place.take(component, weights[place.name]) for key, place in places.items()}
+    names = {place.name for place in places.values()}
+    if len(names) != len(places):
+        raise ValueError(f"two variables of {component} would be the same tensor")
+    return Binding(bound_weights, tuple(sorted(weights.keys() - names)))
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A variable's tensor: its name and shape in torch, and the permutation of axes to Keras's layout."""
+
+    name: str
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    def take(self, component: str, weights: Weights) -> Weights:
+        """Return `weights` as the variable takes them; raises BadCheckpoint where they do not fit."""
+        where = f"{component}'s tensor {self.name}"
+        if (*weights.shape, 1, 1) == self.shape:  # keras-cv has some linear layers as convolutions
+            weights = weights.reshape(self.shape)
+        if weights.shape != self.shape:
+            raise BadCheckpoint(
+                f"{where} has the shape {list(weights.shape)}, "
+                f"but its configuration requires {list(self.shape)}"
+            )
+        if weights.dtype != np.float32:
+            raise BadCheckpoint(f"{where} is {weights.dtype}, and only floating-point weights are supported")
+
+        def finite(array: Array) -> Array:
+            if not np.isfinite(array).all():
+                raise BadCheckpoint(f"{where} holds values that are not finite (NaN or infinity)")
+            return array
+
+        checked = replace(weights.map_each("finite", finite), sources=(self.name,))
+        return checked if self.axes == tuple(range(len(self.axes))) else checked.transpose(self.axes)
+
+
+def tensor_name(spec: VariableSpec) -> str:
+    """Return the name of a variable's tensor in the checkpoint."""
+    layer, _, variable = spec.path.rpartition("/")
+    return f"{layer.replace('/', '.')}.{TORCH_NAMES[variable]}"
+
+
+def _place(spec: VariableSpec) -> _Place:
+    variable = spec.path.rpartition("/")[2]
+    rank = len(spec.shape)
+    axes = KERNEL_AXES[rank] if variable == "kernel" else tuple(range(rank))
+    shape = tuple(spec.shape[axes.index(i)] for i in range(rank))
+    return _Place(tensor_name(spec), shape, axes)
+
+
+def _some(names: list[str]) -> str:
+    """Return up to three names and the number of the others."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(names[:3]) + more

@@ -1,0 +1,80 @@
+"""Recognises weight files that are not Stable Diffusion 1.x or 2.x, to refuse them by name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from msd.errors import BadCheckpoint
+from msd.graph.ir.weights import Weights
+
+ONLY = "only Stable Diffusion 1.x and 2.x are supported"
+KINDS = (
+    (
+        r"(.*\.)?(lora_[A-Za-z]|hada_|lokr_|oft_)|.*\.(lora_|hada_|lokr_)",
+        "is a LoRA, not a checkpoint; give the checkpoint, and this file with --lora",
+    ),
+    (r"(model\.diffusion_model\.)?joint_blocks\.", f"is a Stable Diffusion 3, and {ONLY}"),
+    (r"(model\.diffusion_model\.)?(double|single)_blocks\.", f"is a Flux, and {ONLY}"),
+    (r"conditioner\.", f"is a Stable Diffusion XL, and {ONLY}"),
+    (
+        r"control_model\.|input_hint_block\.|zero_convs\.|controlnet_",
+        "is a ControlNet, not a checkpoint; give the checkpoint without it",
+    ),
+    (r".*\bmotion_modules\.", f"is an AnimateDiff, and {ONLY}"),
+    (r"depth_model\.", "is a Stable Diffusion that reads a depth map, which is not supported"),
+    (r"low_scale_model\.", "is an upscaler, which is not supported"),
+    (
+        r"(model\.diffusion_model\.)?time_embed\w*\.cond_proj\.",
+        "has a U-Net with guidance embeddings (cond_proj), as latent consistency models have, "
+        "for which this layout has no name; give the folder that diffusers wrote",
+    ),
+    (
+        r"(model\.diffusion_model\.)?label_emb\.",
+        "has a U-Net with other conditions than text (label_emb), as Stable Diffusion XL, unCLIP and "
+        f"upscalers have, and {ONLY}",
+    ),
+    (
+        r"(down_blocks|up_blocks|mid_block|text_model)\.|(encoder|decoder)\.(down_blocks|up_blocks)\.",
+        "is one network as diffusers or transformers saves it; give the folder with a model_index.json",
+    ),
+)
+"""A pattern for the start of a name, and the kind of file with such a name; the first match decides."""
+
+PARTS = {
+    "model.diffusion_model.": "U-Net",
+    "first_stage_model.": "VAE",
+    "cond_stage_model.": "text encoder",
+}
+BARE = (
+    (r"input_blocks\.", "U-Net"),
+    (r"(encoder|decoder)\.", "VAE"),
+    (r"transformer\.|resblocks\.", "text encoder"),
+)
+CHANNELS = {5: "reads a depth map", 7: "is an upscaler"}
+"""The purpose of a U-Net by its number of input channels."""
+
+
+def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights]) -> None:
+    """Raise BadCheckpoint, naming the kind of file, unless it has the networks of a Stable Diffusion."""
+    for pattern, what in KINDS:
+        if any(re.match(pattern, name) for name in tensors):
+            raise BadCheckpoint(f"{path} {what}")
+    missing = [f"{what} ({p}*)" for p, what in PARTS.items() if not any(n.startswith(p) for n in tensors)]
+    if len(missing) == len(PARTS):
+        for pattern, what in BARE:
+            if any(re.match(pattern, name) for name in tensors):
+                others = " and no ".join(part for part in PARTS.values() if part != what)
+                raise BadCheckpoint(f"{path} is a {what} alone, with no {others}; give a whole checkpoint")
+        raise BadCheckpoint(
+            f"{path} contains no part of a Stable Diffusion; it should have {', '.join(missing)}"
+        )
+    if missing:
+        raise BadCheckpoint(f"{path} has no {' and no '.join(missing)}; give a whole checkpoint")
+    channels = tensors.get("model.diffusion_model.input_blocks.0.0.weight")
+    if channels is not None and len(channels.shape) == 4 and channels.shape[1] in CHANNELS:
+        raise BadCheckpoint(
+            f"{path} has a U-Net of {channels.shape[1]} input channels: it {CHANNELS[channels.shape[1]]}, "
+            "which is not supported"
+        )

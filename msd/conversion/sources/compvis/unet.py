@@ -1,0 +1,183 @@
+"""The U-Net of CompVis: numbered input and output blocks, where diffusers has levels of named layers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.graph.ir.weights import Weights
+from msd.models.config import NO_MIDDLE
+
+RESNET = {
+    "in_layers.0": "norm1",
+    "in_layers.2": "conv1",
+    "emb_layers.1": "time_emb_proj",
+    "out_layers.0": "norm2",
+    "out_layers.3": "conv2",
+    "skip_connection": "conv_shortcut",
+}
+ENDS = {
+    "time_embed.0": "time_embedding.linear_1",
+    "time_embed.2": "time_embedding.linear_2",
+    "input_blocks.0.0": "conv_in",
+    "out.0": "conv_norm_out",
+    "out.2": "conv_out",
+}
+MIDDLE = {
+    "middle_block.0": "mid_block.resnets.0",
+    "middle_block.1": "mid_block.attentions.0",
+    "middle_block.2": "mid_block.resnets.1",
+}
+ATTENTION = re.compile(
+    r"(norm|proj_in|proj_out|transformer_blocks\.\d+\.(norm[123]|attn[12]\.to_out\.0|ff\.net\.(0\.proj|2)))\.(weight|bias)"
+    r"|transformer_blocks\.\d+\.attn[12]\.to_[qkv]\.weight"
+)
+HEADS, HEAD_WIDTH = 8, 64
+"""Stable Diffusion 1.x has 8 heads everywhere, and 2.x as many as there are 64 channels."""
+
+
+@dataclass(frozen=True)
+class BlockLayout:
+    """The numbered blocks of each level, from the highest resolution to the lowest.
+
+    A block is a resnet, with or without attention; `up` has one more on each level than `down`.
+    """
+
+    part: NetworkTensors
+    down: tuple[tuple[str, ...], ...]
+    up: tuple[tuple[str, ...], ...]
+
+    @staticmethod
+    def of(part: NetworkTensors) -> BlockLayout:
+        """Return the layout of a U-Net; raises BadCheckpoint unless it is one of Stable Diffusion."""
+        down, up = tuple(_down(part)), tuple(_up(part))[::-1]
+        if [len(level) + 1 for level in down] != [len(level) for level in up] or not all(down):
+            raise part.wrong(
+                f"has a U-Net with {[len(level) for level in down]} layers on its levels on the way down and "
+                f"{[len(level) for level in up]} on the way up; one more each was expected"
+            )
+        return BlockLayout(part, down, up)
+
+    def attention(self, blocks: tuple[str, ...]) -> bool:
+        """Whether the blocks of a level have attention; raises BadCheckpoint if only some have."""
+        return self.part.same("attentions on one level", (self._attends(block) for block in blocks))
+
+    def depth(self, level: int) -> int:
+        """Return the number of transformer blocks per attention on a level; the last includes the middle."""
+        blocks = [block for block in (*self.down[level], *self.up[level]) if self._attends(block)]
+        attentions = [f"{block}.1" for block in blocks]
+        if level == len(self.down) - 1:
+            attentions.append("middle_block.1")
+        depths = (self.part.count(f"{attention}.transformer_blocks") for attention in attentions)
+        return self.part.same("depths of transformers on one level", depths) if attentions else 1
+
+    def _attends(self, block: str) -> bool:
+        return self.part.has(f"{block}.1.transformer_blocks")
+
+
+def unet_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
+    """Return the settings in diffusers' config.json, except the size; `second`: Stable Diffusion 2.x."""
+    layout = BlockLayout.of(part)
+    if not part.has("middle_block"):
+        raise part.wrong(f"has a U-Net {NO_MIDDLE} which is not supported")
+    channels = [part.shape(f"{level[0]}.0.out_layers.3.weight", 4)[0] for level in layout.down]
+    down = [layout.attention(level) for level in layout.down]
+    up = [layout.attention(level) for level in layout.up]
+    return {
+        "in_channels": part.shape("input_blocks.0.0.weight", 4)[1],
+        "out_channels": part.shape("out.2.weight", 4)[0],
+        "block_out_channels": channels,
+        "layers_per_block": [len(level) for level in layout.down],
+        "down_block_types": ["CrossAttnDownBlock2D" if attends else "DownBlock2D" for attends in down],
+        "up_block_types": ["CrossAttnUpBlock2D" if attends else "UpBlock2D" for attends in up[::-1]],
+        "attention_head_dim": [max(c // HEAD_WIDTH, 1) for c in channels] if second else HEADS,
+        "transformer_layers_per_block": [layout.depth(level) for level in range(len(channels))],
+        "cross_attention_dim": part.shape("middle_block.1.transformer_blocks.0.attn2.to_k.weight", 2)[1],
+        "use_linear_projection": len(_projection(part).shape) == 2,
+    }
+
+
+def unet_tensors(part: NetworkTensors) -> dict[str, Weights]:
+    """Return the tensors by diffusers' names; raises BadCheckpoint for an unknown tensor."""
+    places = _places(BlockLayout.of(part))
+    return {_renamed(part, places, name): tensor for name, tensor in part.tensors.items()}
+
+
+def _projection(part: NetworkTensors) -> Weights:
+    name = "middle_block.1.proj_in.weight"
+    if name not in part.tensors:
+        part.shape(name, 4)
+    return part.tensors[name]
+
+
+def _down(part: NetworkTensors) -> Iterator[tuple[str, ...]]:
+    """Yield the blocks of each level; a downsampling block ends a level and is not one of its resnets."""
+    blocks: list[str] = []
+    for number in range(1, part.count("input_blocks")):
+        block = f"input_blocks.{number}"
+        if part.has(f"{block}.0.op"):
+            yield tuple(blocks)
+            blocks = []
+        else:
+            blocks.append(block)
+    yield tuple(blocks)
+
+
+def _up(part: NetworkTensors) -> Iterator[tuple[str, ...]]:
+    """Yield the blocks of each level; a block with an upsampler is the last of its level."""
+    blocks: list[str] = []
+    for number in range(part.count("output_blocks")):
+        blocks.append(f"output_blocks.{number}")
+        if _upsampler(part, blocks[-1]):
+            yield tuple(blocks)
+            blocks = []
+    yield tuple(blocks)
+
+
+def _upsampler(part: NetworkTensors, block: str) -> str | None:
+    """Return the upsampling layer of a block, which comes after the attention; None if it has none."""
+    return next((layer for layer in (f"{block}.1", f"{block}.2") if part.has(f"{layer}.conv")), None)
+
+
+def _places(layout: BlockLayout) -> dict[str, str]:
+    """Return each layer's name in diffusers."""
+    places = {**ENDS, **MIDDLE}
+    for level, blocks in enumerate(layout.down):
+        for index, block in enumerate(blocks):
+            places[f"{block}.0"] = f"down_blocks.{level}.resnets.{index}"
+            places[f"{block}.1"] = f"down_blocks.{level}.attentions.{index}"
+        if level < len(layout.down) - 1:
+            places[f"{_after(blocks[-1])}.0"] = f"down_blocks.{level}.downsamplers.0"
+    for level, blocks in enumerate(reversed(layout.up)):
+        for index, block in enumerate(blocks):
+            places[f"{block}.0"] = f"up_blocks.{level}.resnets.{index}"
+            places[f"{block}.1"] = f"up_blocks.{level}.attentions.{index}"
+        if upsampler := _upsampler(layout.part, blocks[-1]):
+            places[upsampler] = f"up_blocks.{level}.upsamplers.0"
+    return places
+
+
+def _after(block: str) -> str:
+    side, _, number = block.partition(".")
+    return f"{side}.{int(number) + 1}"
+
+
+def _renamed(part: NetworkTensors, places: dict[str, str], name: str) -> str:
+    words = name.split(".", 3)
+    length = 3 if words[0] in ("input_blocks", "output_blocks") else 2
+    place, rest = places.get(".".join(words[:length])), ".".join(words[length:])
+    layer, _, last = rest.rpartition(".")
+    if place is None:
+        raise part.unknown(name)
+    if ".resnets." in place and layer in RESNET:
+        return f"{place}.{RESNET[layer]}.{last}"
+    if ".attentions." in place and ATTENTION.fullmatch(rest):
+        return f"{place}.{rest}"
+    if ".downsamplers." in place and layer == "op":
+        return f"{place}.conv.{last}"
+    if (".upsamplers." in place and layer == "conv") or (name.startswith(tuple(ENDS)) and not layer):
+        return f"{place}.{rest}"
+    raise part.unknown(name)

@@ -1,0 +1,219 @@
+"""A checkpoint as diffusers saves it: a folder with model_index.json and a folder for each component."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msd.bundle import ImageDefaults
+from msd.conversion.sources import safetensors
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.errors import BadCheckpoint
+from msd.files import bounded, schema
+from msd.graph.ir.weights import Weights
+from msd.graph.ledger import ComponentPruning
+from msd.models.families import Component, Family, Part, families
+from msd.models.networks import read_configs
+
+INDEX = "model_index.json"
+SCHEDULER = "scheduler/scheduler_config.json"
+DISTILLATION = "distillation.json"
+"""What `msd distill` writes beside a student: `images`, their steps and guidance, and what is `pruned`."""
+
+TOKENIZER_FILES = (
+    "vocab.json",
+    "merges.txt",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+)
+OLD_ATTENTION = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "to_out.0"}
+"""The names in autoencoders saved before diffusers 0.15, and their successors."""
+
+ATTENTION = frozenset({*OLD_ATTENTION, *OLD_ATTENTION.values()})
+
+
+def open_folder(folder: Path) -> Checkpoint:
+    """Return the checkpoint in `folder`, of whose weights only the headers are read.
+
+    Raises BadCheckpoint, which names the file and the remedy, for a checkpoint that is incomplete or damaged,
+    or that we cannot build.
+    """
+    if not folder.is_dir():
+        raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
+    family = _family(folder)
+    parsed = {part: read_json(folder, f"{part}/config.json") for part in _folders(folder, family)}
+    stored = dict(_stored(folder, family, parsed))
+    present = [c for c in family.components if c.name in stored]
+    configs = read_configs(family, parsed, absent={*family.names} - {*stored})
+    tokenizer = _tokenizer(folder / "tokenizer")
+    distilled = _distillation(folder)
+    return Checkpoint(
+        kind="diffusers",
+        name=folder.absolute().name,
+        family=family,
+        configs=configs,
+        weights={c.name: dict(tensors_of(c.part, stored[c.name].tensors)) for c in present},
+        tokenizer={name: partial(_read_file, path) for name, path in tokenizer.items()},
+        scheduler=read_json(folder, SCHEDULER),
+        images=distilled.images if distilled else None,
+        pruned=distilled.pruned if distilled else {},
+        files=_files(folder, present, tokenizer.values(), stored.values()),
+        weight_files={
+            name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
+        },
+    )
+
+
+@dataclass(frozen=True)
+class StoredTensors:
+    """A component's tensors, and the files that contain them."""
+
+    tensors: Mapping[str, Weights]
+    files: tuple[Path, ...]
+
+
+def _folders(folder: Path, family: Family) -> dict[str, None]:
+    """Return the folders of components, without those of optional ones alone that are not there."""
+    parts = [(component.part.folder, component.optional) for component in family.components]
+    return dict.fromkeys(part for part, optional in parts if not optional or (folder / part).is_dir())
+
+
+def _stored(folder: Path, family: Family, folders: Collection[str]) -> Iterator[tuple[str, StoredTensors]]:
+    """Yield the weights of each component, without those optional ones that the `folders` lack."""
+    for component in family.components:
+        if component.part.folder in folders:
+            stored = stored_tensors(folder / component.part.folder, component.part.stem)
+            if not component.optional or component.part.is_among(stored.tensors):
+                yield component.name, stored
+
+
+def _files(
+    folder: Path, components: Iterable[Component], tokenizer: Iterable[Path], stored: Iterable[StoredTensors]
+) -> dict[str, Path]:
+    """Return every relevant file by its name inside `folder`, in order."""
+    configs = {folder / component.part.folder / "config.json" for component in components}
+    weights = {path for each in stored for path in each.files}
+    notes = {folder / DISTILLATION} if (folder / DISTILLATION).is_file() else set()
+    paths = {folder / INDEX, folder / SCHEDULER, *configs, *tokenizer, *weights, *notes}
+    return {_inside(folder, path): path for path in sorted(paths)}
+
+
+@dataclass(frozen=True)
+class DistillationFacts:
+    """What distillation.json says that matters to others: of images, and of components that lack units."""
+
+    images: ImageDefaults
+    pruned: dict[str, ComponentPruning] = field(default_factory=dict)
+
+
+def _distillation(folder: Path) -> DistillationFacts | None:
+    """Return what a distilled checkpoint says of itself, None for another."""
+    if not (folder / DISTILLATION).is_file():
+        return None
+    try:
+        facts = schema.read(DistillationFacts, read_json(folder, DISTILLATION), DISTILLATION)
+    except ValueError as problem:
+        raise BadCheckpoint(f"{folder / DISTILLATION} is not valid: {problem}") from problem
+    assert isinstance(facts, DistillationFacts)
+    return facts
+
+
+def _inside(folder: Path, path: Path) -> str:
+    return path.relative_to(folder).as_posix()
+
+
+def _family(folder: Path) -> Family:
+    """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another."""
+    kind = read_json(folder, INDEX).get("_class_name")
+    known = {pipeline: family for family in families().values() for pipeline in family.pipelines}
+    if not isinstance(kind, str) or kind not in known:
+        raise BadCheckpoint(
+            f"{folder}/{INDEX} says the pipeline is {kind!r}, and only {', '.join(known)} are supported"
+        )
+    return known[kind]
+
+
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """Return the JSON object in the file `name` of `folder`."""
+    try:
+        config = bounded.read_json(folder / name)
+    except OSError as error:
+        raise BadCheckpoint(f"{folder} has no readable {name} ({error.strerror})") from error
+    except ValueError as error:
+        raise BadCheckpoint(f"{folder / name} is not JSON ({error})") from error
+    if not isinstance(config, dict):
+        raise BadCheckpoint(f"{folder / name} is not a JSON object")
+    return config
+
+
+def stored_tensors(folder: Path, stem: str) -> StoredTensors:
+    """Return a component's tensors, in full precision where the folder has both."""
+    for variant in ("", ".fp16"):
+        single = folder / f"{stem}{variant}.safetensors"
+        if single.is_file():
+            return StoredTensors(safetensors.open_file(single), (single,))
+        index = folder / f"{stem}.safetensors.index{variant}.json"
+        if index.is_file():
+            return _shards(index)
+    for pickle in sorted((*folder.glob("*.bin"), *folder.glob("*.ckpt"))):
+        raise BadCheckpoint(
+            f"{pickle} is a pickle, which can run any code when it is read; save the checkpoint again with "
+            "save_pretrained(…, safe_serialization=True), or give all of it as one .safetensors or .ckpt file"
+        )
+    raise BadCheckpoint(f"{folder} has no weights; {stem}.safetensors was expected")
+
+
+def _shards(index: Path) -> StoredTensors:
+    """Return the tensors of several files that `index` lists."""
+    weight_map = read_json(index.parent, index.name).get("weight_map")
+    if not isinstance(weight_map, dict) or not all(_is_shard(name) for name in weight_map.values()):
+        raise BadCheckpoint(f"{index} has no weight_map from tensors to .safetensors files beside it")
+    shards = {name: safetensors.open_file(index.parent / name) for name in sorted(set(weight_map.values()))}
+    for tensor, name in weight_map.items():
+        if tensor not in shards[name]:
+            raise BadCheckpoint(f"{index} says that {tensor} is in {name}, but it is not")
+    tensors = {tensor: shards[name][tensor] for tensor, name in weight_map.items()}
+    return StoredTensors(tensors, (index, *(index.parent / name for name in shards)))
+
+
+def _is_shard(name: Any) -> bool:
+    return isinstance(name, str) and name.endswith(".safetensors") and Path(name).name == name
+
+
+def tensors_of(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:
+    """Yield the tensors of a component under their current names, its attention's as linear layers.
+
+    Versions of transformers differ in the prefix "text_model." and in a buffer; autoencoders in the names of
+    their only attention.
+    """
+    for name, tensor in weights.items():
+        name = name.removeprefix("text_model.")
+        if name == "embeddings.position_ids" or not name.startswith(part.prefixes or ""):
+            continue
+        prefix, attention, rest = name.partition(".attentions.0.")
+        layer, _, last = rest.rpartition(".")
+        if attention and layer in ATTENTION:
+            name = f"{prefix}{attention}{OLD_ATTENTION.get(layer, layer)}.{last}"
+            if tensor.shape[2:] == (1, 1):
+                tensor = tensor.reshape(tensor.shape[:2])
+        yield name, tensor
+
+
+def _tokenizer(folder: Path) -> dict[str, Path]:
+    """Return the tokenizer's files by name."""
+    files = {name: folder / name for name in TOKENIZER_FILES if (folder / name).is_file()}
+    if "tokenizer.json" not in files and not {"vocab.json", "merges.txt"} <= files.keys():
+        raise BadCheckpoint(f"{folder} has neither vocab.json and merges.txt nor tokenizer.json")
+    return files
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        return bounded.read_bytes(path)
+    except (OSError, ValueError) as error:
+        raise BadCheckpoint(f"{path} cannot be read: {error}") from error

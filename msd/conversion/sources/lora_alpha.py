@@ -1,0 +1,104 @@
+"""The alphas of a LoRA, which diffusers stores in the file's metadata, and peft in a file beside it.
+
+`lora_adapter_metadata` is peft's LoraConfig as JSON, each key after the component's name and a dot;
+adapter_config.json, beside adapter_model.safetensors, has the keys alone. The layer's change is multiplied
+by alpha / rank (Hu et al., arXiv:2106.09685) or, if `use_rslora`, alpha / √rank (Kalajdzievski,
+arXiv:2312.03732).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msd.conversion.sources.lora_names import Layer
+from msd.errors import BadCheckpoint
+from msd.files import bounded
+
+METADATA = "lora_adapter_metadata"
+PEFT_FILE, PEFT_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+MOST_PATTERNS = 5000
+"""Ten for each layer of a U-Net; each layer is compared with all of them."""
+
+
+def peft_config(path: Path) -> Path | None:
+    """Return the file beside `path` that has the alphas, if `path` is peft's file and has none by itself."""
+    config = path.with_name(PEFT_CONFIG)
+    return config if path.name == PEFT_FILE and config.is_file() else None
+
+
+class Alphas:
+    """The alphas of one file."""
+
+    def __init__(self, path: Path, metadata: Mapping[str, str]) -> None:
+        """Parse the metadata of the file at `path`, or peft's own; raises BadCheckpoint if it is invalid."""
+        self._invalid = f"{path} has an invalid {METADATA}"
+        config = peft_config(path)
+        if config and METADATA not in metadata:
+            self._invalid = f"{config} is no configuration of a LoRA"
+            self._config = self._parse(self._text(config))
+        else:
+            self._config = self._parse(metadata.get(METADATA, "{}"))
+
+    def alpha(self, layer: Layer) -> float | None:
+        """Return the layer's alpha, None if the file has none: then it equals the rank."""
+        patterns = self._get(layer, "alpha_pattern", dict, {})
+        if len(patterns) > MOST_PATTERNS:
+            raise self._bad(
+                f"alpha_pattern has {len(patterns)} entries, and at most {MOST_PATTERNS} are read"
+            )
+        for pattern, alpha in patterns.items():
+            if self._matches(pattern, layer.name):
+                return self._number(f"alpha_pattern for {pattern}", alpha)
+        alpha = self._get(layer, "lora_alpha", float, None)
+        return None if alpha is None else self._number("lora_alpha", alpha)
+
+    def divisor(self, layer: Layer, rank: int) -> float:
+        """Return the divisor of alpha for a layer of this `rank`; raises BadCheckpoint for a DoRA."""
+        if self._get(layer, "use_dora", bool, False):
+            raise self._bad("use_dora is true, and only plain LoRA is supported")
+        return math.sqrt(rank) if self._get(layer, "use_rslora", bool, False) else rank
+
+    def _get(self, layer: Layer, key: str, kind: type, default: Any) -> Any:
+        """Return the value of `key` for the layer's component, or for a file's only component."""
+        value = self._config.get(f"{layer.component}.{key}", self._config.get(key))
+        if kind is float and type(value) is int:
+            value = float(value)
+        if value is not None and not isinstance(value, kind):
+            raise self._bad(f"{key} is {value!r}, not a {kind.__name__}")
+        return default if value is None else value
+
+    def _matches(self, pattern: str, name: str) -> bool:
+        """Return whether `pattern` is `name` or, unless it starts with ^, a suffix of it, as in peft."""
+        if not re.fullmatch(r"\^?[\w.]+", pattern):
+            raise self._bad(
+                f"alpha_pattern has the regular expression {pattern!r}; only names of layers are supported"
+            )
+        suffix = pattern.removeprefix("^").removeprefix("text_model.")
+        return name == suffix or (pattern[0] != "^" and name.endswith(f".{suffix}"))
+
+    def _number(self, what: str, value: Any) -> float:
+        if type(value) not in (int, float) or not math.isfinite(value):
+            raise self._bad(f"{what} is {value!r}, not a finite number")
+        return float(value)
+
+    def _text(self, config: Path) -> str:
+        try:
+            return bounded.read_text(config)
+        except (OSError, ValueError) as error:
+            raise self._bad(f"it cannot be read: {error}") from error
+
+    def _parse(self, text: str) -> Mapping[str, Any]:
+        try:
+            config = bounded.parse_json(text)
+        except ValueError as error:
+            raise self._bad(f"it is not JSON: {error}") from error
+        if not isinstance(config, dict):
+            raise self._bad("it is not a JSON object")
+        return config
+
+    def _bad(self, what: str) -> BadCheckpoint:
+        return BadCheckpoint(f"{self._invalid}: {what}")

@@ -1,0 +1,80 @@
+"""A weight file that is read long after its header and must not have changed in between."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import ml_dtypes
+import numpy as np
+
+from msd.errors import BadCheckpoint
+from msd.graph.ir.weights import Weights
+
+
+@dataclass(frozen=True)
+class Contents:
+    """The contents of a file: its tensors by name, and its metadata."""
+
+    tensors: dict[str, Weights]
+    metadata: dict[str, str]
+
+
+@dataclass(frozen=True)
+class StoredFile:
+    """The file at `path` in the version with `stamp`; messages call it a `kind`: "safetensors file"."""
+
+    path: Path
+    kind: str
+    stamp: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The size in bytes."""
+        return self.stamp[2]
+
+    def wrong(self, what: str) -> BadCheckpoint:
+        """Return the error that reports `what` is wrong with the file."""
+        return unreadable(self.path, self.kind, what)
+
+    def read(self, name: str, begin: int, size: int) -> memoryview:
+        """Return `size` bytes from `begin`, which belong to the tensor `name`.
+
+        Raises BadCheckpoint if the file has changed or is not readable.
+        """
+        if begin + size > self.size:
+            raise self.wrong(f"{name} is cut short")
+        try:
+            with self.path.open("rb") as file:
+                if stamp_of(file) != self.stamp:
+                    raise self.wrong("it has changed since it was opened")
+                file.seek(begin)
+                content: Any = np.empty(size, np.uint8)  # NumPy asks for huge pages.
+                read = file.readinto(content)
+        except OSError as error:
+            raise self.wrong(f"{name} cannot be read ({error.strerror})") from error
+        if read != size:
+            raise self.wrong(f"{name} is cut short")
+        return memoryview(content)
+
+
+def stamp_of(file: BinaryIO) -> tuple[int, ...]:
+    """Return properties that change when a file is replaced or modified."""
+    stat = os.fstat(file.fileno())
+    return stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns
+
+
+def unreadable(path: Path, kind: str, what: str) -> BadCheckpoint:
+    """Return the error that reports `what` is wrong with the file at `path`."""
+    return BadCheckpoint(f"{path} is not a readable {kind}: {what}")
+
+
+def as_float32(weights: Weights) -> Weights:
+    """Return weights of any float dtype as float32, and others unchanged."""
+    return weights.astype(np.float32) if _is_float(weights.dtype) else weights
+
+
+def _is_float(dtype: np.dtype[Any]) -> bool:
+    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16

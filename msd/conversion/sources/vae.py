@@ -1,0 +1,161 @@
+"""Replaces a checkpoint's autoencoder by another one, and adds one for previews.
+
+A replacement is a folder that diffusers wrote, or one file: in CompVis's layout, in diffusers', or one of
+the tiny autoencoder's own (msd/conversion/sources/tiny.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from msd.conversion.sources import pickled, safetensors
+from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.compvis.part import NetworkTensors
+from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
+from msd.conversion.sources.diffusers import INDEX, read_json, stored_tensors, tensors_of
+from msd.conversion.sources.tiny import is_tiny, named_by_diffusers, tiny_settings
+from msd.errors import BadCheckpoint, BadConfig
+from msd.graph.ir.weights import Weights
+from msd.models.families import Component, Part
+from msd.models.networks import read_config
+from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
+
+COMPVIS = "decoder.up.0.block.0.conv1.weight"
+FIRST = "first_stage_model."
+DIFFUSERS = "decoder.conv_in.weight"
+KINDS = (
+    "a folder of diffusers' AutoencoderKL or AutoencoderTiny, a file with the VAE of a Stable Diffusion, "
+    "or a TAESD"
+)
+
+
+@dataclass(frozen=True)
+class _Vae:
+    """An autoencoder: diffusers' settings, None for those of the checkpoint's own, and its tensors.
+
+    `tensors` have diffusers' names; `files` are those that were read, by the name to show.
+    """
+
+    settings: Mapping[str, Any] | None
+    tensors: Mapping[str, Weights]
+    files: Mapping[str, Path]
+
+
+def replace_vae(checkpoint: Checkpoint, paths: Sequence[Path]) -> Checkpoint:
+    """Return the checkpoint with the autoencoders at `paths` in place of its own, one after another.
+
+    Each replaces, or adds, the components whose weights it has: a file may have only one half. Reads only
+    headers. Raises BadConfig for a checkpoint with networks of keras-cv; BadCheckpoint, naming the path, for
+    anything else than an autoencoder, and for one that does not fit.
+    """
+    folder = checkpoint.family.decoder.part.folder
+    for path in paths:
+        components = [c for c in checkpoint.family.components if c.part.folder == folder]
+        checkpoint = _with(checkpoint, path, components)
+    return checkpoint
+
+
+def add_preview(checkpoint: Checkpoint, path: Path) -> Checkpoint:
+    """Return the checkpoint with the tiny autoencoder at `path` as its preview decoder.
+
+    Raises BadConfig for a family without previews, and what `replace_vae` raises.
+    """
+    component = checkpoint.family.preview
+    if component is None:
+        raise BadConfig(f"{checkpoint.family.title} has no preview decoder")
+    return _with(checkpoint, path, [component])
+
+
+def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -> Checkpoint:
+    if checkpoint.networks != "msd":
+        raise BadConfig(f"{path} cannot replace a network of {checkpoint.networks}; leave out --source")
+    vae = _opened(path, candidates[0].part)
+    tensors = {c.name: dict(tensors_of(c.part, vae.tensors)) for c in candidates}
+    components = [c for c in candidates if tensors[c.name]]
+    if not components:
+        raise BadCheckpoint(f"{path} has no weights of the {' or the '.join(c.title for c in candidates)}")
+    names = tuple(c.name for c in components)
+    own = _own_files(checkpoint, names)
+    files = dict(_free_names(own, candidates[0].part.folder, vae.files))
+    try:
+        configs = {c.name: _config(c, vae, checkpoint) for c in components}
+        checkpoint.family.require_fit({**checkpoint.configs, **configs})
+    except BadCheckpoint as error:
+        raise BadCheckpoint(f"{path} does not fit {checkpoint.name}: {error}") from error
+    return replace(
+        checkpoint,
+        configs={**checkpoint.configs, **configs},
+        weights={**checkpoint.weights, **{name: tensors[name] for name in names}},
+        files={**own, **files},
+        weight_files={**checkpoint.weight_files, **dict.fromkeys(names, tuple(files))},
+        replaced=(*(name for name in checkpoint.replaced if name not in names), *names),
+    )
+
+
+def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
+    """Return a component's configuration: from the settings, or the checkpoint's own with other channels."""
+    if vae.settings is not None:
+        return read_config(component, vae.settings)
+    own = checkpoint.configs.get(component.name)
+    if not isinstance(own, VaeDecoderConfig | VaeEncoderConfig):
+        raise BadCheckpoint(
+            "it is an AutoencoderKL without a config.json, and the checkpoint has none like it"
+        )
+    return replace(own, latent_channels=vae.tensors[DIFFUSERS].shape[1])
+
+
+def _opened(path: Path, part: Part) -> _Vae:
+    if not path.exists():
+        raise BadCheckpoint(f"{path} does not exist; give {KINDS}")
+    return _folder(path, part) if path.is_dir() else _file(path)
+
+
+def _folder(path: Path, part: Part) -> _Vae:
+    """Return the autoencoder in a folder that diffusers wrote: its own, or one of a whole checkpoint."""
+    folder = path / "vae" if (path / INDEX).is_file() else path
+    settings, stored = read_json(folder, "config.json"), stored_tensors(folder, part.stem)
+    files = (folder / "config.json", *stored.files)
+    shown = {f"{path.absolute().name}/{file.relative_to(path).as_posix()}": file for file in files}
+    return _Vae(settings, stored.tensors, shown)
+
+
+def _file(path: Path) -> _Vae:
+    """Return the autoencoder in a file, in whichever layout."""
+    is_safe = path.suffix.lower() == ".safetensors"
+    tensors = (safetensors if is_safe else pickled).read_contents(path).tensors
+    files = {path.name: path}
+    if is_tiny(tensors):
+        tensors = named_by_diffusers(tensors)
+        return _Vae(tiny_settings(str(path), tensors), tensors, files)
+    if COMPVIS in tensors or FIRST + COMPVIS in tensors:
+        part = NetworkTensors.of(str(path), tensors, "" if COMPVIS in tensors else FIRST)
+        settings = {"_class_name": "AutoencoderKL", **vae_settings(part)}
+        return _Vae(settings, encoder_tensors(part) | decoder_tensors(part), files)
+    if DIFFUSERS in tensors:
+        return _Vae(None, tensors, files)
+    raise BadCheckpoint(f"{path} is no autoencoder; give {KINDS}")
+
+
+def _own_files(checkpoint: Checkpoint, replaced: Sequence[str]) -> dict[str, Path]:
+    """Return the checkpoint's files without those that only the components to be replaced need."""
+    old = {file for name in replaced for file in checkpoint.weight_files.get(name, ())}
+    remaining = [name for name in checkpoint.weights if name not in replaced]
+    needed = {file for name in remaining for file in checkpoint.weight_files[name]}
+    own = {checkpoint.family.component(n).part.folder for n in remaining if n not in checkpoint.replaced}
+    folders = {checkpoint.family.component(name).part.folder for name in replaced} - own
+    old |= {f"{folder}/config.json" for folder in folders}
+    return {name: path for name, path in checkpoint.files.items() if name in needed or name not in old}
+
+
+def _free_names(
+    files: Mapping[str, Path], folder: str, new: Mapping[str, Path]
+) -> Iterator[tuple[str, Path]]:
+    """Yield the `new` files under names that `files` do not have."""
+    for name, path in new.items():
+        shown = f"{folder}/{name}"
+        while shown in files:
+            shown = f"{folder}/{shown}"
+        yield shown, path

@@ -1,0 +1,78 @@
+"""From a .tflite file to a program: fuse, lower, assemble."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from msd.errors import DelegateFailed
+from msd.gpu.assemble import Named, assemble
+from msd.gpu.faults import FAULTS, fault
+from msd.gpu.fuse import Switches, fuse
+from msd.gpu.gpu import Gpu
+from msd.gpu.lowering import lower
+from msd.gpu.lowering.memory import Memory
+from msd.gpu.program import Program
+from msd.gpu.value import Dispatch, Value
+from msd.graph import tflite
+from msd.graph.ir import Graph, Model, Tensor
+from msd.graph.ir.densify import densify
+from msd.graph.rewrite.driver import RuleError
+
+NUMPY = {"FLOAT32": "float32", "FLOAT16": "float16", "INT32": "int32", "INT64": "int64"}
+
+
+def compile_file(path: Path, gpu: Gpu, switches: Switches | None = None) -> Program:
+    """Return the program of a file's first signature, else of its main graph.
+
+    Raises BadModelFile for a file that is no model, DelegateFailed for one that has operators without kernels
+    or needs more than the GPU's limits.
+    """
+    return compile_model(tflite.read(path), gpu, switches)
+
+
+def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> Program:
+    """Return the program of a model, whose graph is changed; raises DelegateFailed as `compile_file` does."""
+    graph = next((each for each in model.graphs if each.signatures), model.main)
+    inputs, outputs = _interface(graph)
+    _require_fixed(graph)
+    switches = switches or Switches()
+    try:
+        densify(graph)
+        fuse(graph, switches)
+    except (RuleError, *FAULTS) as problem:
+        cause = problem.__cause__ if isinstance(problem.__cause__, Exception) else problem
+        raise fault("fusing its operators fails", cause) from problem
+    inputs, outputs = _interface(graph)
+    gpu = replace(gpu, short_sums=switches.short_sums)
+    dispatches, memory = lower(graph, gpu, switches)
+    named = [{name: _named(t, memory) for name, t in side.items()} for side in (inputs, outputs)]
+    needed = _needed(dispatches, [each.value for each in named[1].values()])
+    return assemble(needed, named[0], named[1], gpu)
+
+
+def _interface(graph: Graph) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    if graph.signatures:
+        return graph.signatures[0].inputs, graph.signatures[0].outputs
+    return {t.name: t for t in graph.inputs}, {t.name: t for t in graph.outputs}
+
+
+def _require_fixed(graph: Graph) -> None:
+    for tensor in graph.tensors():
+        if any(n < 0 for n in tensor.shape_signature or ()):
+            raise DelegateFailed(f"the shape of {tensor.name} is not fixed; kernels need fixed shapes")
+
+
+def _named(tensor: Tensor, memory: Memory) -> Named:
+    return Named(memory.value(tensor), tensor.shape, NUMPY[tensor.dtype])
+
+
+def _needed(dispatches: Sequence[Dispatch], outputs: Sequence[Value]) -> list[Dispatch]:
+    """Return the dispatches whose results the outputs depend on."""
+    wanted, kept = set(outputs), list[Dispatch]()
+    for dispatch in reversed(dispatches):
+        if wanted.intersection(dispatch.writes):
+            wanted.update(dispatch.reads)
+            kept.append(dispatch)
+    return kept[::-1]

@@ -1,0 +1,112 @@
+"""Which tile, and how many workgroups that share its sums, a product gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from msd.gpu.gpu import BYTES, Gpu
+from msd.gpu.kernels.tile import Tile
+
+EFFICIENCY: dict[Tile, float] = {
+    Tile(128, 64, 8, 8): 1.0,
+    Tile(64, 64, 8, 8): 0.95,
+    Tile(64, 128, 8, 8): 0.95,
+    Tile(64, 64, 4, 8): 0.86,
+    Tile(128, 128, 8, 8): 0.85,
+    Tile(32, 64, 4, 8): 0.84,
+    Tile(64, 64, 4, 4): 0.78,
+    Tile(32, 32, 4, 4): 0.73,
+}
+"""How fast a thread multiplies in each tile when the GPU is full of them, relative to the first.
+
+Measured on an H100 by scripts/bench_kernels.py: 3x3 over 256x256 pixels of 512 channels. The tile of 128x128
+reaches 0.92 there, and less in smaller products, whose last workgroups leave more of the GPU idle.
+"""
+
+
+def _short(rows: int, columns: int, thread_rows: int, thread_columns: int) -> Tile:
+    return Tile(rows, columns, thread_rows, thread_columns, short=16, stored="f16", unroll=16)
+
+
+SHORT_EFFICIENCY: dict[Tile, float] = {
+    _short(128, 64, 8, 8): 1.28,
+    _short(64, 64, 8, 8): 1.28,
+    _short(64, 128, 8, 8): 1.25,
+    _short(64, 64, 4, 8): 1.08,
+    _short(32, 64, 4, 8): 1.06,
+    _short(128, 128, 8, 8): 1.02,
+    _short(64, 64, 4, 4): 0.98,
+    _short(32, 32, 4, 4): 0.92,
+}
+"""The same of tiles with short sums, relative to the first of the others.
+
+Measured on an H100 by scripts/bench_variants.py, Winograd's products of 128 channels at 512x512, the first
+two as they are, the next two and 128x128 with four steps written out at once; the others in proportion. With
+f16 in workgroup memory and sums of f32, the first has 0.91 of its speed: widening costs more than it saves.
+"""
+
+_RATES = EFFICIENCY | SHORT_EFFICIENCY
+
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+LEAST_STEPS = 4
+"""The fewest steps along K that a part of a split sum has."""
+
+DISPATCH = 3000.0
+"""What a second dispatch costs, in multiplications of a thread: about 15 us with its wait."""
+
+
+@dataclass(frozen=True)
+class TileChoice:
+    """A tile, and the workgroups that share its sums."""
+
+    tile: Tile
+    splits: int = 1
+
+
+def choose_tile(
+    rows: int,
+    columns: int,
+    depth: int,
+    gpu: Gpu,
+    batch: int = 1,
+    gate: bool = False,
+    split: bool = True,
+    bounded: bool = False,
+) -> TileChoice:
+    """Return the choice with the least estimated time for `batch` products, rows x depth by depth x columns.
+
+    A gate needs threads with eight columns; `split` allows split sums. Of `bounded` operands f16 can hold
+    short sums.
+    """
+    short = bounded and gpu.half and gpu.short_sums
+    tiles = SHORT_EFFICIENCY if short else EFFICIENCY
+    choices = list(_choices(tiles, depth, gpu, gate, split and batch == 1))
+    return min(choices, key=lambda choice: _cost(choice, rows, columns, depth, gpu, batch))
+
+
+def _choices(tiles: Iterable[Tile], depth: int, gpu: Gpu, gate: bool, split: bool) -> Iterator[TileChoice]:
+    for tile in tiles:
+        if tile.bytes > gpu.workgroup_bytes or tile.threads > gpu.invocations:
+            continue
+        if gate and tile.thread_columns != 8:
+            continue
+        for splits in SPLITS if split else SPLITS[:1]:
+            if splits == 1 or depth >= splits * LEAST_STEPS * tile.depth:
+                yield TileChoice(tile, splits)
+
+
+def _cost(choice: TileChoice, rows: int, columns: int, depth: int, gpu: Gpu, batch: int) -> float:
+    """Return the multiplications of a thread one after another.
+
+    The GPU runs as many threads at once as `enough_workgroups` of 256 have; workgroups beyond that wait. Even
+    where none waits, fewer threads are a little better.
+    """
+    tile, splits = choice.tile, choice.splits
+    groups = -(-rows // tile.rows) * -(-columns // tile.columns) * splits * batch
+    load = groups * tile.threads / (gpu.enough_workgroups * 256)
+    each = tile.thread_rows * tile.thread_columns * -(-depth // splits) / _RATES[tile]
+    # A partial sum is written and read; `balance` / 2 multiplications run while a byte moves.
+    partial = BYTES[gpu.real] * gpu.balance / (gpu.enough_workgroups * 256)
+    extra = DISPATCH + partial * rows * columns * splits if splits > 1 else 0.0
+    return (max(1.0, load) + 0.2 * load) * each + extra

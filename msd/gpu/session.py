@@ -1,0 +1,221 @@
+"""A program on a device: buffers are allocated and filled once, then the dispatches run many times."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import accumulate
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from msd.errors import DelegateFailed
+from msd.gpu.device import OpenDevice
+from msd.gpu.program import PARAMS, ComputePipeline, Constant, Place, Port, Program, ProgramStep
+from msd.gpu.value import aligned
+from msd.graph.tflite.ahead import in_order
+
+if TYPE_CHECKING:
+    from msd.graph.ir.weights import Array
+
+NUMPY = {"f32": np.float32, "f16": np.float16, "i32": np.int32, "u32": np.uint32}
+THREADS = min(os.cpu_count() or 1, 8)
+"""The threads that compile pipelines, and as many that pack constants while others are uploaded."""
+ROOM = 256 << 20
+"""The bytes of constants that are packed ahead of their upload."""
+PIECE = 64
+"""The dispatches of one command buffer: the next is encoded while the GPU runs the last."""
+
+
+class Session:
+    """A program that is ready to run; a context manager that frees the GPU's memory.
+
+    Raises DelegateFailed where the GPU's memory is too small or a shader is refused.
+    """
+
+    def __init__(self, program: Program, device: OpenDevice) -> None:
+        self.program, self._device = program, device.wgpu
+        self._timestamps = device.timestamps
+        try:
+            self._places = self._allocated()
+            with ThreadPoolExecutor(THREADS) as pool:
+                making = [pool.submit(self._pipeline, pipeline) for pipeline in program.pipelines]
+                self._fill()
+                pipelines = [made.result() for made in making]
+            self._steps = [self._bound(step, *pipelines[step.pipeline]) for step in program.steps]
+        except Exception as problem:
+            raise _refusal(problem) from problem
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name, in TFLite's dtypes; raises DelegateFailed."""
+        try:
+            self.write(inputs)
+            self.submit()
+            return {name: self._read(port) for name, port in self.program.outputs.items()}
+        except Exception as problem:
+            raise _refusal(problem) from problem
+
+    def submit(self) -> None:
+        """Run all dispatches once; does not wait for them."""
+        for start in range(0, len(self._steps), PIECE):
+            encoder = self._device.create_command_encoder()
+            compute = encoder.begin_compute_pass()
+            for pipeline, group, groups in self._steps[start : start + PIECE]:
+                compute.set_pipeline(pipeline)
+                compute.set_bind_group(0, group)
+                compute.dispatch_workgroups(*groups)
+            compute.end()
+            self._device.queue.submit([encoder.finish()])
+
+    def wait(self) -> None:
+        """Wait until everything submitted has run."""
+        self._device.queue.read_buffer(self._places[PARAMS][0], 0, 4)
+
+    def time(self, inputs: Mapping[str, Array]) -> list[float]:
+        """Run once, each dispatch in a pass of its own, and return the seconds of each.
+
+        Raises DelegateFailed where the device has no timestamp queries.
+        """
+        if not self._timestamps:
+            raise DelegateFailed("this GPU has no timestamp queries, so dispatches cannot be timed")
+        self.write(inputs)
+        seconds: list[float] = []
+        for steps in _pieces(self._steps, 1024):
+            seconds += self._timed(steps)
+        return seconds
+
+    def _timed(self, steps: Sequence[tuple[Any, Any, tuple[int, int, int]]]) -> list[float]:
+        count = 2 * len(steps)
+        queries = self._device.create_query_set(type="timestamp", count=count)
+        usage = _usage("QUERY_RESOLVE", "COPY_SRC")
+        results = self._device.create_buffer(size=8 * count, usage=usage)
+        encoder = self._device.create_command_encoder()
+        for i, (pipeline, group, groups) in enumerate(steps):
+            writes = {
+                "query_set": queries,
+                "beginning_of_pass_write_index": 2 * i,
+                "end_of_pass_write_index": 2 * i + 1,
+            }
+            compute = encoder.begin_compute_pass(timestamp_writes=writes)
+            compute.set_pipeline(pipeline)
+            compute.set_bind_group(0, group)
+            compute.dispatch_workgroups(*groups)
+            compute.end()
+        encoder.resolve_query_set(queries, 0, count, results, 0)
+        self._device.queue.submit([encoder.finish()])
+        ticks = np.frombuffer(self._device.queue.read_buffer(results), np.uint64).reshape(-1, 2)
+        results.destroy()
+        return [float(end - begin) * 1e-9 for begin, end in ticks.astype(np.float64)]
+
+    def _allocated(self) -> list[tuple[Any, int]]:
+        """Return the GPU's buffer and the offset in it of each of the program's buffers.
+
+        Constants are side by side in as few buffers as the GPU's limit allows: an allocator takes memory in
+        blocks of up to 256 MB, which buffers of 64 MB fill badly, and gives a large buffer its own block.
+        """
+        places: dict[int, tuple[Any, int]] = {}
+        for numbers in self.program.joined_constants(self._device.limits["max-buffer-size"]):
+            sizes = [aligned(self.program.buffers[number]) for number in numbers]
+            buffer = self._buffer(sum(sizes), "COPY_DST", "STORAGE")
+            starts = accumulate(sizes[:-1], initial=0)
+            places |= {number: (buffer, start) for number, start in zip(numbers, starts, strict=True)}
+        for number, size in enumerate(self.program.buffers):
+            if number not in places:
+                usage = "UNIFORM" if number == PARAMS else "STORAGE"
+                places[number] = self._buffer(size, "COPY_SRC", "COPY_DST", usage), 0
+        return [places[number] for number in sorted(places)]
+
+    def _buffer(self, size: int, *usage: str) -> Any:
+        return self._device.create_buffer(size=-(-size // 16) * 16, usage=_usage(*usage))
+
+    def _fill(self) -> None:
+        """Write parameters and constants; waits after each buffer, so that copies on the way are freed."""
+        queue, last = self._device.queue, -1
+        if self.program.params:
+            queue.write_buffer(self._places[PARAMS][0], 0, self.program.params)
+        constants = self.program.constants
+        tasks = [(2 * constant.place.bytes, partial(_content, constant)) for constant in constants]
+        for constant, content in zip(constants, in_order(tasks, THREADS, ROOM), strict=True):
+            if constant.place.buffer != last:
+                self.wait()
+                last = constant.place.buffer
+            buffer, start = self._places[last]
+            queue.write_buffer(buffer, start + constant.place.offset, content)
+
+    def _pipeline(self, pipeline: ComputePipeline) -> tuple[Any, Any]:
+        entries = [
+            {"binding": i, "visibility": 4, "buffer": {"type": kind}}
+            for i, kind in enumerate(pipeline.bindings)
+        ]
+        layout = self._device.create_bind_group_layout(entries=entries)
+        module = self._device.create_shader_module(code=pipeline.wgsl, label=pipeline.name)
+        made = self._device.create_compute_pipeline(
+            layout=self._device.create_pipeline_layout(bind_group_layouts=[layout]),
+            compute={"module": module, "entry_point": "main"},
+            label=pipeline.name,
+        )
+        return made, layout
+
+    def _bound(self, step: ProgramStep, pipeline: Any, layout: Any) -> tuple[Any, Any, tuple[int, int, int]]:
+        entries = []
+        for i, place in enumerate(step.places):
+            buffer, start = self._places[place.buffer]
+            resource = {"buffer": buffer, "offset": start + place.offset, "size": place.bytes}
+            entries.append({"binding": i, "resource": resource})
+        return pipeline, self._device.create_bind_group(layout=layout, entries=entries), step.groups
+
+    def write(self, inputs: Mapping[str, Array]) -> None:
+        """Put the inputs where the dispatches read them; a run may overwrite them."""
+        for name, port in self.program.inputs.items():
+            content = np.ascontiguousarray(inputs[name].astype(NUMPY[port.element])).reshape(-1)
+            content = content.view(np.uint8)
+            padded = np.concatenate([content, np.zeros(-content.size % 4, np.uint8)])
+            buffer, start = self._places[port.place.buffer]
+            self._device.queue.write_buffer(buffer, start + port.place.offset, padded)
+
+    def _read(self, port: Port) -> Array:
+        values = self.read(port.place).view(NUMPY[port.element])[: int(np.prod(port.shape))]
+        return values.reshape(port.shape).astype(port.dtype, copy=False)
+
+    def read(self, place: Place) -> Array:
+        """Return the bytes at a place of an activation."""
+        buffer, start = self._places[place.buffer]
+        content = self._device.queue.read_buffer(buffer, start + place.offset, place.bytes)
+        return np.frombuffer(content, np.uint8)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for buffer in {id(buffer): buffer for buffer, _ in self._places}.values():
+            buffer.destroy()
+
+
+def _content(constant: Constant) -> Array:
+    """Return a constant's bytes, whole words of them."""
+    content = np.ascontiguousarray(constant.load()).reshape(-1).view(np.uint8)
+    return np.concatenate([content, np.zeros(-content.size % 4, np.uint8)]) if content.size % 4 else content
+
+
+def _pieces(steps: Sequence[Any], size: int) -> Iterator[Sequence[Any]]:
+    yield from (steps[i : i + size] for i in range(0, len(steps), size))
+
+
+def _usage(*names: str) -> int:
+    import wgpu
+
+    return sum(int(getattr(wgpu.BufferUsage, name)) for name in names)
+
+
+def _refusal(problem: Exception) -> Exception:
+    """Return what to raise for an error of wgpu; errors of our own stay what they are."""
+    if type(problem).__name__ == "GPUOutOfMemoryError":
+        return DelegateFailed("the GPU's memory is too small for the program")
+    if type(problem).__name__.startswith("GPU"):
+        return DelegateFailed(f"WebGPU refuses the program: {' '.join(str(problem).split())}")
+    return problem

@@ -1,0 +1,27 @@
+"""The intermediate representation: tensors, the operators between them, and weights not yet read."""
+
+from msd.graph.ir.build import Build
+from msd.graph.ir.graph import (
+    NUMPY,
+    Graph,
+    InvalidGraph,
+    Model,
+    NotConstant,
+    Op,
+    Quant,
+    Signature,
+    Tensor,
+)
+
+__all__ = [
+    "NUMPY",
+    "Build",
+    "Graph",
+    "InvalidGraph",
+    "Model",
+    "NotConstant",
+    "Op",
+    "Quant",
+    "Signature",
+    "Tensor",
+]

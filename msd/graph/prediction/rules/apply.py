@@ -1,0 +1,27 @@
+"""Predicts a delegate's treatment of a model by its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msd.graph.ir import Model
+from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.prediction.registry import find_delegate
+from msd.graph.prediction.rules.finding import Finding
+from msd.graph.prediction.rules.ruleset import RuleSet
+from msd.graph.prediction.rules.view import View
+
+
+def predict(model: Model, delegate: str) -> tuple[Finding, ...]:
+    """Return the findings for the delegate of that name, in the file's order.
+
+    The rules check every operator of every graph that runs. An operator without a finding is supported, and
+    right as far as the rules know. Raises BadConfig for a delegate without rules.
+    """
+    return tuple(_findings(model, find_delegate(delegate).rules))
+
+
+def _findings(model: Model, rules: RuleSet) -> Iterator[Finding]:
+    ops = [op for graph in executed_graphs(model) for op in graph.ops]
+    for place, op in enumerate(ops):
+        yield from rules.findings(View(place, op))

@@ -1,0 +1,89 @@
+"""The time of an image: computed from its networks' times, and measured by generating one in a few steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msd.bundle import Bundle
+from msd.errors import BadBundle, BadConfig, DelegateFailed
+from msd.measure.bench.image_worker import GenerateImage
+from msd.measure.bench.result import ImageGeneration, ImageTime, Measurement
+from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.run.runners.engine import Engine
+from msd.run.runners.interpreter import one_line
+from msd.run.runtime.execution import Execution
+from msd.run.runtime.guidance import Guidance
+from msd.run.runtime.needs import require_prompts_suffice
+
+SECONDS = 600.0
+"""The most seconds that one step, or loading one network, may take."""
+
+
+def image_time(
+    bundle: Bundle,
+    backend: str,
+    measurements: Sequence[Measurement],
+    steps: int | None,
+    generation: ImageGeneration | None,
+) -> ImageTime | None:
+    """Return the time of an image of `steps` steps; None unless all of its networks were measured.
+
+    The bundle's manifest decides the guidance, and without `steps` their number.
+    """
+    images = bundle.manifest.images.unless(steps, None)
+    seconds = {m.component: m.timings.typical for m in measurements}
+    if not set(bundle.manifest.components) <= set(seconds):
+        return None
+    wiring = bundle.wiring
+    rows = Guidance.of(bundle, images.guidance).rows
+    passes = -(-rows // bundle.manifest.configuration.batch)
+    return ImageTime(
+        backend=backend,
+        steps=images.steps,
+        encoding=passes * sum(seconds[call.component] for call in wiring.of_prompts)
+        + sum(seconds[call.component] for call in wiring.conditions),
+        step=passes * sum(seconds[call.component] for call in wiring.steps),
+        decoding=seconds[wiring.decoder.component],
+        drawn=generation,
+    )
+
+
+def can_generate(bundle: Bundle, engine: Engine) -> bool:
+    """Whether the pipeline can generate images with the bundle there."""
+    if engine.backend.open is None:
+        return False
+    try:
+        require_prompts_suffice(bundle)
+    except (BadBundle, BadConfig):
+        return False
+    return True
+
+
+def generate_timed(
+    bundle: Bundle, engine: Engine, steps: int, execution: Execution = "pipelined"
+) -> ImageGeneration:
+    """Return the time and memory of generating an image in a process of its own; raises DelegateFailed."""
+    request = GenerateImage(
+        folder=bundle.folder,
+        steps=steps,
+        backend=engine.backend.name,
+        threads=engine.conditions.threads,
+        precision=engine.conditions.precision,
+        float_weights=engine.conditions.float_weights,
+        execution=execution,
+    )
+    with Child({}, Bounds.of(SECONDS * (steps + 2)), "msd.measure.bench.image_worker") as child:
+        try:
+            done = child.ask(request)
+        except ChildLost as problem:
+            raise DelegateFailed(f"Generating with {bundle.folder} failed: {problem}") from problem
+        except ChildRefused as problem:
+            raise DelegateFailed(f"Generating with {bundle.folder} failed: {one_line(problem)}") from problem
+        peak = max(done.peak, child.peak)
+    return ImageGeneration(
+        steps=steps,
+        execution=execution,
+        seconds=done.seconds,
+        step_seconds=tuple(done.outputs["steps"].tolist()),
+        peak=peak,
+    )

@@ -1,0 +1,80 @@
+"""Two bundles of one checkpoint, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from msd.bundle import Bundle
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.errors import BadBundle
+from msd.files.scratch import scratch_folder
+from msd.measure.blockwise.measure import measure
+from msd.measure.blockwise.result import BlockReport
+
+OnProgress = Callable[[str, str, int, int], None]
+"""Called with the component, the activity, the amount done, and the total amount."""
+
+
+def compare(
+    reference: Bundle,
+    compressed: Bundle,
+    components: Sequence[str],
+    calibration: Calibration,
+    final: bool,
+    on_progress: OnProgress,
+    command: str = "",
+) -> BlockReport:
+    """Return the error of each block of `components` of `compressed`, on the inputs of `reference`.
+
+    `command` is noted in the report; `final` as in `measure`. Raises BadBundle for bundles of different
+    checkpoints, and what `measure` and `Calibration.runs` raise.
+    """
+    require_same_checkpoint(reference, compressed)
+    for name in components:
+        compressed.component(name)
+        reference.component(name)
+    measured = {}
+    with scratch_folder() as folder:
+        runs = calibration.runs(
+            reference,
+            components,
+            folder,
+            lambda done, of, s: on_progress("inputs", "generating", done, of),
+        )
+        for name in components:
+            measured[name] = measure(
+                reference.path(name),
+                compressed.path(name),
+                runs[name],
+                final,
+                partial(on_progress, name),
+                weights=ledger.weights if (ledger := compressed.manifest.ledger.get(name)) else (),
+            )
+    return BlockReport(
+        command=command,
+        reference=reference.folder.name,
+        reference_hash=reference.model_hash,
+        compressed=compressed.folder.name,
+        compressed_hash=compressed.model_hash,
+        calibration=str(calibration.completed(reference.manifest.images)),
+        components=measured,
+    )
+
+
+def components_of_both(one: Bundle, other: Bundle) -> tuple[str, ...]:
+    """Return the components that a bundle should have, and those optional ones that both have."""
+    shared = {*one.manifest.components} & {*other.manifest.components}
+    return one.family.ordered({*one.family.required, *shared})
+
+
+def require_same_checkpoint(reference: Bundle, compressed: Bundle) -> None:
+    """Raise BadBundle for bundles of different checkpoint files, or with different LoRA files merged."""
+    ours, theirs = reference.manifest.source, compressed.manifest.source
+    both = set(ours.files) & set(theirs.files)
+    different = sorted(name for name in both if ours.files[name].sha256 != theirs.files[name].sha256)
+    if different or ours.adapters != theirs.adapters:
+        why = f"{different[0]} is another file" if different else "other LoRA files were merged"
+        raise BadBundle(
+            f"{compressed.folder} and {reference.folder} were not converted from one checkpoint: {why}"
+        )

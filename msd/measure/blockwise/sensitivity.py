@@ -1,0 +1,286 @@
+"""The cost of each storage format of each block, and a mixed recipe that reaches a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from msd.bundle import Bundle, open_bundle
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.calibration.inputs import Runs
+from msd.compress.encoding.recipe import Recipe
+from msd.conversion.convert import convert
+from msd.conversion.job import open_job
+from msd.conversion.settings import Settings
+from msd.errors import BadConfig
+from msd.graph import tflite
+from msd.measure.blockwise.blocks import torn
+from msd.measure.blockwise.candidates import (
+    REFERENCE,
+    pruned_by_block,
+    pruning_of,
+    require_mixable,
+    with_one_trunk,
+)
+from msd.measure.blockwise.choice import Choice, Form, Forms, smallest, total_bytes, within_noise, within_size
+from msd.measure.blockwise.measure import measure, result_snr
+from msd.measure.blockwise.result import ComponentErrors, finite
+
+INPUTS = "inputs"
+OnProgress = Callable[[str, str, int, int], None]
+"""Called with the candidate and component, the activity, the amount done, and the total amount."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A recipe's outcome for a network: the file's bytes, and the SNR of its result, None without error."""
+
+    bytes: int
+    snr_db: float | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """The result of `msd sensitivity`: each block's formats, and the one `chosen` by component and block.
+
+    `whole`: the outcome of each candidate for each component. `expected` and `found`: the predicted and the
+    measured outcome of the mixed recipe.
+    """
+
+    command: str
+    machine: str
+    versions: Mapping[str, str]
+    calibration: str
+    target: str
+    blocks: tuple[Forms, ...]
+    chosen: dict[str, dict[str, str]]
+    whole: dict[str, dict[str, Outcome]]
+    expected: dict[str, Outcome]
+    found: dict[str, Outcome]
+    format: int = 1
+
+
+@dataclass(frozen=True)
+class Study:
+    """A checkpoint converted in several ways, and the costs of its blocks.
+
+    `outside`: the bytes of each component's file that are in no block. `candidates` by name; the reference is
+    not among them.
+    """
+
+    reference: Bundle
+    runs: Mapping[str, Runs]
+    candidates: Mapping[str, Recipe]
+    blocks: Sequence[Forms]
+    outside: Mapping[str, int]
+    whole: dict[str, dict[str, Outcome]]
+    """The outcome of each candidate for each component."""
+    calibration: Calibration
+    """The inputs in files, for pruning."""
+
+    @property
+    def least(self) -> int:
+        """The fewest bytes that the files can take together."""
+        return sum(self.outside.values()) + total_bytes(smallest(self.blocks))
+
+    def outcomes(self, choice: Choice) -> dict[str, Outcome]:
+        """Return the expected outcome of a choice, by component."""
+        outcomes = {}
+        for name, outside in self.outside.items():
+            forms = [form for block, form in choice.items() if block.component == name]
+            noise = sum(form.noise for form in forms)
+            outcomes[name] = Outcome(outside + sum(form.bytes for form in forms), ratio(noise))
+        return outcomes
+
+
+def ratio(noise: float) -> float | None:
+    """Return the SNR in dB of noise over signal; None without noise."""
+    return round(-10 * math.log10(noise), 3) if noise > 0 else None
+
+
+def study(
+    source: Path,
+    settings: Settings,
+    candidates: Sequence[Recipe],
+    calibration: Calibration,
+    folder: Path,
+    on_progress: OnProgress,
+) -> Study:
+    """Return the cost of each block of the checkpoint in each candidate, converted in `folder`.
+
+    `settings` are those of the conversion, except its recipe; pruning uses the same calibration inputs.
+    Raises what `require_mixable`, `convert`, `Calibration.runs` and `measure` raise.
+    """
+    require_mixable(candidates, calibration)
+    candidates = with_one_trunk(candidates)
+    in_files = _in_files(calibration, folder)
+    on_conversion = _converting(on_progress)
+    job = open_job(source, settings)
+    names, required = job.components, job.family.required
+    # Generating images needs all required networks, inputs in files none.
+    needed = names if in_files is calibration else job.family.ordered({*required, *names})
+    exact = Recipe(REFERENCE, (), without=candidates[0].without)
+    convert(source, folder / REFERENCE, replace(settings, recipe=exact, components=needed), on_conversion)
+    reference = open_bundle(folder / REFERENCE)
+    runs = calibration.runs(
+        reference, names, folder / INPUTS, lambda done, of, s: on_progress("inputs", "generating", done, of)
+    )
+    files: dict[str, Bundle] = {REFERENCE: reference}
+    for recipe in candidates:
+        convert(source, folder / recipe.name, _stored_as(recipe, settings, in_files), on_conversion)
+        files[recipe.name] = open_bundle(folder / recipe.name)
+    errors = {name: _measured(name, files, runs[name], on_progress) for name in names}
+    forms = [forms for name in names for forms in _forms(name, errors[name], files)]
+    held = {name: sum(f.forms[-1].bytes for f in forms if f.component == name) for name in names}
+    return Study(
+        reference=reference,
+        runs=runs,
+        candidates={recipe.name: recipe for recipe in candidates},
+        blocks=forms,
+        outside={name: reference.component(name).bytes - held[name] for name in names},
+        whole={
+            recipe.name: {
+                name: Outcome(
+                    files[recipe.name].component(name).bytes, errors[name][recipe.name].final_snr_db
+                )
+                for name in names
+            }
+            for recipe in candidates
+        },
+        calibration=in_files,
+    )
+
+
+def _measured(
+    name: str, files: Mapping[str, Bundle], runs: Runs, on_progress: OnProgress
+) -> dict[str, ComponentErrors]:
+    """Return the errors of a component's blocks in each candidate; all have the same blocks."""
+    paths = {candidate: bundle.path(name) for candidate, bundle in files.items()}
+    reference = paths.pop(REFERENCE)
+    whole = tflite.read(reference).main
+    together = {pair for path in paths.values() for pair in torn(whole, tflite.read(path).main)}
+    return {
+        candidate: measure(reference, path, runs, True, partial(on_progress, f"{candidate} {name}"), together)
+        for candidate, path in paths.items()
+    }
+
+
+def _in_files(calibration: Calibration, folder: Path) -> Calibration:
+    """Return the same inputs as a folder, so that their images need not be generated again."""
+    given = calibration.given
+    return (
+        calibration if given is not None and given.is_dir() else replace(calibration, given=folder / INPUTS)
+    )
+
+
+def _stored_as(recipe: Recipe, settings: Settings, calibration: Calibration) -> Settings:
+    """Return the settings for a conversion with another recipe."""
+    pruning = pruning_of(recipe)
+    needed = recipe.needs_calibration or (pruning is not None and pruning.needs_calibration)
+    return replace(settings, recipe=recipe, calibration=calibration if needed else None)
+
+
+def _converting(on_progress: OnProgress) -> Callable[[str, str, int, int], None]:
+    return lambda component, what, done, of: on_progress("converting", f"{component}: {what}", done, of)
+
+
+def _forms(name: str, errors: Mapping[str, ComponentErrors], files: Mapping[str, Bundle]) -> list[Forms]:
+    """Return the storage formats of each block of a component, the reference's last.
+
+    The bytes that a candidate's file has in excess of weights and the reference's overhead, such as scales,
+    are divided among its blocks.
+    """
+    first = next(iter(errors.values())).blocks
+    forms: list[list[Form]] = [[] for _ in first]
+    base = files[REFERENCE].component(name).bytes - sum(b.reference_bytes for b in first)
+    for candidate, part in errors.items():
+        if [b.name for b in part.blocks] != [b.name for b in first]:
+            raise BadConfig(f"the candidates' {name} differ in their blocks, which no mix of them can have")
+        weights = sum(b.bytes for b in part.blocks)
+        share = (files[candidate].component(name).bytes - base) / max(1, weights)
+        pruning = files[candidate].manifest.ledger[name].pruning
+        pruned = pruned_by_block(pruning.units if pruning else (), [b.name for b in first])
+        for each, block in zip(forms, part.blocks, strict=True):
+            noise = 10 ** (-finite(block.final_snr_db) / 10)
+            size = round(block.bytes * share)
+            each.append(
+                Form(
+                    candidate=candidate,
+                    bytes=size,
+                    snr_db=block.snr_db,
+                    noise=noise,
+                    pruned=pruned[block.name],
+                )
+            )
+    for each, block in zip(forms, first, strict=True):
+        each.append(Form(REFERENCE, block.reference_bytes, None, 0.0))
+    return [Forms(name, block.name, tuple(each)) for block, each in zip(first, forms, strict=True)]
+
+
+def for_size(study: Study, budget: int) -> Choice:
+    """Return the choice whose files have at most `budget` bytes together, with about the least error.
+
+    The error is the sum of the components' errors, each relative to its own signal. Raises BadConfig, with
+    the sizes that can be reached, for a size that is too small.
+    """
+    outside, least = sum(study.outside.values()), study.least
+    most = outside + sum(block.forms[-1].bytes for block in study.blocks)
+    if budget < least:
+        raise BadConfig(
+            f"these candidates give files of {least:,} to {most:,} bytes together; {budget:,} is too small"
+        )
+    return within_size(study.blocks, budget - outside)
+
+
+def for_snr(study: Study, snr_db: Mapping[str, float]) -> Choice:
+    """Return the smallest choice with which each component's result has its `snr_db` or more."""
+    choice: Choice = {}
+    for name in study.outside:
+        blocks = [block for block in study.blocks if block.component == name]
+        choice |= within_noise(blocks, 10 ** (-snr_db[name] / 10))
+    return choice
+
+
+def raised(aims: Mapping[str, float], target: float, given: Mapping[str, Outcome]) -> dict[str, float] | None:
+    """Return new aims where a recipe gave less than `target` dB; None if it did not.
+
+    Errors do not add up exactly: the aim rises by the dB that were missing.
+    """
+    missing = {name: max(0.0, target - finite(outcome.snr_db)) for name, outcome in given.items()}
+    return {name: aims[name] + short for name, short in missing.items()} if any(missing.values()) else None
+
+
+def names(choice: Choice, candidates: Mapping[str, Recipe]) -> dict[str, dict[str, str]]:
+    """Return the name of the format chosen for each block, by component and block."""
+    chosen: dict[str, dict[str, str]] = {}
+    for block, form in choice.items():
+        chosen.setdefault(block.component, {})[block.block] = called(form, candidates)
+    return chosen
+
+
+def called(form: Form, candidates: Mapping[str, Recipe]) -> str:
+    """Return the candidate's name; where it prunes others but not this block, that of one without pruning."""
+    recipe = candidates.get(form.candidate)
+    if recipe is None or recipe.prune is None or form.pruned:
+        return form.candidate
+    alike = [name for name, c in candidates.items() if c.prune is None and c.lines == recipe.lines]
+    return alike[0] if alike else f"{form.candidate}, not pruned"
+
+
+def prove(study: Study, source: Path, settings: Settings, recipe: Recipe, folder: Path) -> dict[str, Outcome]:
+    """Return the measured outcome of a recipe, by component: convert the checkpoint and run it.
+
+    Files in `folder` are replaced.
+    """
+    convert(source, folder, replace(_stored_as(recipe, settings, study.calibration), force=True))
+    bundle = open_bundle(folder)
+    return {
+        name: Outcome(
+            bundle.component(name).bytes,
+            result_snr(study.reference.path(name), bundle.path(name), study.runs[name]),
+        )
+        for name in study.outside
+    }

@@ -1,0 +1,56 @@
+"""The target of a mixed recipe, and the aim that reaches it: neither bytes nor errors add up exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from msd.measure.blockwise.choice import Choice
+from msd.measure.blockwise.sensitivity import Outcome, Study, for_size, for_snr, raised
+
+
+@dataclass(frozen=True)
+class Snr:
+    """A target of `db` or more for each component's result; `aims` are the dB to aim at, by component."""
+
+    db: float
+    aims: Mapping[str, float]
+
+    def choice(self, study: Study) -> Choice:
+        """Return the smallest choice that should reach the aims."""
+        return for_snr(study, self.aims)
+
+    def closer(self, study: Study, given: Mapping[str, Outcome]) -> Snr | None:
+        """Return a closer aim after a recipe whose outcome was `given`; None where that is good."""
+        aims = raised(self.aims, self.db, given)
+        return replace(self, aims=aims) if aims else None
+
+    def __str__(self) -> str:
+        return f"{self.db:g} dB"
+
+
+@dataclass(frozen=True)
+class SizeTarget:
+    """A target of at most `bytes` for all files; the reference's have `whole`, and `aim` is the next aim."""
+
+    bytes: int
+    whole: int
+    aim: int
+
+    def choice(self, study: Study) -> Choice:
+        """Return the best choice of the size aimed at; raises BadConfig for a size that is too small."""
+        return for_size(study, self.aim)
+
+    def closer(self, study: Study, given: Mapping[str, Outcome]) -> SizeTarget | None:
+        """Return a closer aim after a recipe whose outcome was `given`; None where that is good or minimal.
+
+        Projections merged across blocks are stored in the largest format of these blocks: the aim falls by
+        the bytes in excess.
+        """
+        over = sum(outcome.bytes for outcome in given.values()) - self.bytes
+        if over <= 0 or self.aim <= study.least:
+            return None
+        return replace(self, aim=max(study.least, self.aim - over))
+
+    def __str__(self) -> str:
+        return f"{self.bytes / 1e6:.2f} MB, {self.bytes / self.whole:.0%} of float32"

@@ -1,0 +1,90 @@
+"""Networks on this machine's GPU: what each dispatch of them takes, and a run of all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from msd.errors import DelegateFailed
+from msd.measure.profiling.result import DispatchCost, NetworkCosts
+from msd.run.runners.backend import Report
+from msd.run.runners.backends.webgpu import WebGpuProcess
+from msd.run.runners.random_inputs import random_inputs
+from msd.run.runners.runner import Conditions
+
+WARMUPS = 2
+
+
+@dataclass(frozen=True)
+class NetworkFile:
+    """A .tflite file, and the name under which a result has it."""
+
+    component: str
+    path: Path
+
+
+def measure_network(file: NetworkFile, conditions: Conditions, repeats: int, report: Report) -> NetworkCosts:
+    """Return what the dispatches of a file cost on seeded random inputs; medians of `repeats` runs.
+
+    Raises DelegateFailed for a GPU without timestamp queries, and the errors of WebGpuProcess.
+    """
+    report(f"compiling {file.path}")
+    with WebGpuProcess(file.path, conditions) as process:
+        require_timestamps(process)
+        inputs = random_inputs(process.inputs.values())
+        report("first run")
+        process.run(inputs)
+        process.time(inputs, WARMUPS)
+        report(f"{repeats} runs")
+        runs = process.time(inputs, repeats)
+        report(f"{repeats} runs, each dispatch timed")
+        seconds = _medians(process.time(inputs, repeats, each=True))
+        return _costs(file, process, runs, seconds)
+
+
+def require_timestamps(process: WebGpuProcess) -> None:
+    """Raise DelegateFailed where the GPU cannot time a dispatch."""
+    if not process.compiled.timestamps:
+        name = process.placement.processor
+        raise DelegateFailed(f"{name} has no timestamp queries, so its dispatches cannot be timed")
+
+
+def _medians(runs: Sequence[Sequence[float]]) -> list[float]:
+    return [median(each) for each in zip(*runs, strict=True)]
+
+
+def _costs(
+    file: NetworkFile, process: WebGpuProcess, runs: Sequence[Sequence[float]], seconds: Sequence[float]
+) -> NetworkCosts:
+    program, place = process.compiled, process.placement
+    dispatches = (
+        DispatchCost(
+            kernel=each.kernel,
+            operation=each.operation,
+            groups=each.groups,
+            seconds=taken,
+            flops=each.flops,
+            bytes=each.bytes,
+        )
+        for each, taken in zip(program.dispatches, seconds, strict=True)
+    )
+    return NetworkCosts(
+        component=file.component,
+        file=str(file.path),
+        adapter=place.processor,
+        software=program.software,
+        precision=place.precision,
+        operations=program.operations,
+        pipelines=program.pipelines,
+        dispatches=tuple(dispatches),
+        run_seconds=tuple(run for (run,) in runs),
+        load_seconds=process.load_seconds,
+        first_seconds=process.run_seconds[0],
+        tensor_bytes=program.tensor_bytes,
+        least_tensor_bytes=program.least_tensor_bytes,
+        weight_bytes=program.weight_bytes,
+        parameter_bytes=program.parameter_bytes,
+        notes=tuple(note for note in place.notes if note != f"{len(seconds)} dispatches"),
+    )

@@ -1,0 +1,90 @@
+"""The steps of `msd kernels`, from files to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.metadata import PackageNotFoundError, version
+
+import msd
+from msd.errors import DelegateFailed
+from msd.graph.prediction.device import Device
+from msd.measure.profiling.ablation import ablate
+from msd.measure.profiling.measure import NetworkFile, measure_network
+from msd.measure.profiling.result import KernelReport
+from msd.measure.profiling.winograd import measure_tiles
+from msd.run.runners.backends.webgpu import BACKEND
+from msd.run.runners.machine import this_machine
+from msd.run.runners.runner import Conditions, Precision
+
+OnProgress = Callable[[str, float], None]
+"""Called with the current activity, in a few words, and the completed fraction of all work."""
+
+
+@dataclass(frozen=True)
+class KernelSettings:
+    """What to measure: each dispatch; with `ablation` the five optimisations, with `winograd` the tile sizes.
+
+    `device` is the one that the ablation counts for.
+    """
+
+    precision: Precision = "fp16"
+    repeats: int = 20
+    ablation: bool = False
+    winograd: bool = False
+    device: Device = field(default_factory=Device)
+
+
+def measure_kernels(
+    files: Sequence[NetworkFile], settings: KernelSettings, command: str, on_progress: OnProgress
+) -> KernelReport:
+    """Return what was measured of each file; `command` is recorded in it.
+
+    Raises BadConfig where wgpu is not installed or the device's figures are missing, NoDelegate without an
+    adapter, and DelegateFailed for a file that WebGPU does not run, for a GPU without timestamp queries, and
+    where there is nothing to measure.
+    """
+    on_progress("looking for a GPU", 0.0)
+    conditions = BACKEND.prepare(Conditions(precision=settings.precision))
+    report = KernelReport(
+        command=command, machine=this_machine(), versions=_versions(), repeats=settings.repeats
+    )
+    for done, file in enumerate(files):
+
+        def told(activity: str, file: NetworkFile = file, done: int = done) -> None:
+            on_progress(f"{file.component}: {activity}", done / len(files))
+
+        report = _measured(report, file, conditions, settings, told)
+    if settings.winograd and not report.winograd:
+        names = ", ".join(file.component for file in files)
+        raise DelegateFailed(f"there is no 3x3 convolution without stride in {names}")
+    return report
+
+
+def _measured(
+    report: KernelReport,
+    file: NetworkFile,
+    conditions: Conditions,
+    settings: KernelSettings,
+    told: Callable[[str], None],
+) -> KernelReport:
+    if settings.ablation:
+        made = ablate(file, conditions, settings.repeats, settings.device, told)
+        report = replace(report, ablations=(*report.ablations, made))
+    if settings.winograd:
+        tiles = measure_tiles(file, conditions, settings.repeats, told)
+        report = replace(report, winograd=(*report.winograd, *filter(None, [tiles])))
+    if not settings.ablation and not settings.winograd:
+        costs = measure_network(file, conditions, settings.repeats, told)
+        report = replace(report, networks=(*report.networks, costs))
+    return report
+
+
+def _versions() -> dict[str, str]:
+    versions = {"msd": msd.__version__}
+    for package in ("wgpu", "numpy"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions

@@ -1,0 +1,111 @@
+"""Predict the verdict on one file from rules: each operation, each size, then partitions and memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msd.bundle import RunsOn, file_facts
+from msd.graph import tflite
+from msd.graph.ir import Graph, Model
+from msd.graph.ir.executed_graphs import executed_graphs
+from msd.graph.prediction.device import Device
+from msd.graph.prediction.memory import estimate
+from msd.graph.prediction.partition import partition
+from msd.graph.prediction.registry import find_delegate
+from msd.graph.prediction.rules import predict
+from msd.graph.prediction.rules.finding import Finding, Severity
+from msd.graph.prediction.size_limits import size_problems
+from msd.measure.report.counted_traffic import counted_traffic
+from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.report.report import DelegatePrediction, FileReport, MemoryEstimate, kinds_of
+
+REFUSED = ("rejected", "unknown")
+TOO_LARGE = "exceeded maximum texture size"
+"""In the words of the adapter that the real delegate ran on."""
+
+SIZES = "docs/delegates.md, sizes"
+
+
+def examine(path: Path, delegates: Sequence[str], device: Device, runs_on: RunsOn = "gpu") -> FileReport:
+    """Return the prediction of each delegate on `device` for the file at `path`; raises BadModelFile.
+
+    There is none for a file that runs on the CPU.
+    """
+    model, facts = tflite.read(path), file_facts(path)
+    graphs = executed_graphs(model)
+    ops = [op for graph in graphs for op in graph.ops]
+    judges = delegates if runs_on == "gpu" else ()
+    predictions = tuple(_prediction(model, delegate, device.under(delegate)) for delegate in judges)
+    return FileReport(
+        file=str(path),
+        sha256=facts.sha256,
+        bytes=facts.bytes,
+        operations=len(ops),
+        kinds=kinds_of(op.kind for op in ops),
+        predictions=predictions,
+        graphs={graph.name or f"graph {i}": len(graph.ops) for i, graph in enumerate(graphs)},
+        runs_on=runs_on,
+    )
+
+
+def _prediction(model: Model, delegate: str, device: Device) -> DelegatePrediction:
+    graph = model.main
+    too_large = tuple(_sizes(graph, device))
+    findings = (*predict(model, delegate), *too_large)
+    refused = {f.op for f in findings if f.severity in REFUSED}
+    # What does not fit fails when the delegate is set up, and then nothing runs on the GPU.
+    lost = any(f.severity == "rejected" for f in too_large)
+    taken = [] if lost else [op for i, op in enumerate(graph.ops) if i not in refused]
+    memory, cut = estimate(graph, device), partition(graph, taken)
+    return DelegatePrediction(
+        delegate=delegate,
+        device=device.name,
+        findings=tuple(sorted(findings, key=lambda f: f.op)),
+        delegated=len(cut.on_gpu),
+        partitions=len(cut.pieces),
+        kernels=cut.kernels,
+        copies=len(cut.copies),
+        copied=sum(copy.bytes for copy in cut.copies),
+        memory=MemoryEstimate(memory.weights_bytes, memory.activations_bytes, memory.timeline),
+        traffic=counted_traffic(graph, device, delegate),
+    )
+
+
+def _sizes(graph: Graph, device: Device) -> Iterator[Finding]:
+    for problem in size_problems(graph, device):
+        severity: Severity = "rejected" if problem.severity == "fails" else "note"
+        yield Finding(
+            op=problem.op,
+            kind=problem.kind,
+            tensors=problem.tensors,
+            severity=severity,
+            code=problem.code,
+            sentence=problem.sentence,
+            fix=problem.fix or None,
+            source=SIZES,
+        )
+
+
+def disagreements(report: FileReport) -> tuple[str, ...]:
+    """Return a clause for each difference between the real delegate's verdict and its prediction."""
+    for prediction in report.predictions:
+        if find_delegate(prediction.delegate).is_judged and report.run and not report.run.crashed:
+            return tuple(_differences(prediction, report.run))
+    return ()
+
+
+def _differences(prediction: DelegatePrediction, run: DelegateRun) -> Iterator[str]:
+    foreseen = {f.kind for f in prediction.findings if f.severity in REFUSED}
+    for rejected in run.rejected:
+        if rejected.kind not in foreseen:
+            yield f"the delegate rejects {rejected.kind} ({rejected.reason}), which no rule predicts"
+    rejected_kinds = {rejected.kind for rejected in run.rejected}
+    for kind in sorted({f.kind for f in prediction.findings if f.severity == "rejected"} - rejected_kinds):
+        if not run.failure:
+            yield f"the rules reject {kind}, which the delegate accepts"
+    foreseen_wrong = any(f.severity == "wrong" for f in prediction.findings)
+    if any(TOO_LARGE in problem for problem in run.problems):
+        yield f"{run.adapter} has smaller textures than {prediction.device}; --device names another"
+    elif run.psnr_db is not None and run.psnr_db < run.threshold_db and not foreseen_wrong:
+        yield f"the numbers are only {run.psnr_db:.1f} dB from the CPU's, which no rule predicts"

@@ -1,0 +1,85 @@
+"""The float16 audit of one file, on the inputs that are closest to real."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from msd.bundle import open_bundle
+from msd.compress.calibration.image_inputs import image_port, scene_inputs
+from msd.compress.calibration.inputs import read_arrays
+from msd.graph.ir.interface import Interface
+from msd.graph.ir.weights import Array
+from msd.graph.tflite import read
+from msd.measure.report.ranges import Range, audit
+from msd.measure.report.report import Audit, OutOfRange
+from msd.run.runners.interpreter import check
+from msd.run.runners.random_inputs import random_inputs
+
+RANDOM_RUNS = 3
+PROMPTS = (
+    "a photograph of an astronaut riding a horse",
+    "two red circles on the left over a blue background",
+)
+STEPS = 4
+
+Drawn = Mapping[str, Sequence[Mapping[str, Array]]]
+"""The inputs of a bundle's networks, by component."""
+
+
+def audited(file: Path, drawn: Drawn | None = None, given: Sequence[Path] = ()) -> Audit:
+    """Return the file's results that are out of range for float16.
+
+    The inputs are those of the .npz files `given`; else those `drawn` by its bundle; else, for a network that
+    reads an image alone, the demo's scenes; else random. Raises
+    BadCalibration for damaged inputs, BadModelFile for those that do not fit and for files that cannot run.
+    """
+    description, runs = _inputs(file, drawn, given)
+    ranges = audit(file, runs)
+    return Audit(description, len(runs), len(ranges), tuple(row for each in ranges for row in _rows(each)))
+
+
+def _rows(result: Range) -> Iterator[OutOfRange]:
+    for what, beyond, value in (
+        ("overflow", result.overflows, result.largest),
+        ("sums", result.sums_overflow, result.sums or 0.0),
+        ("vanishing", result.vanishes, result.largest),
+    ):
+        if beyond:
+            reached = value if math.isfinite(value) else None
+            yield OutOfRange(
+                op=result.op,
+                kind=result.kind,
+                tensor=result.tensor,
+                what=what,
+                largest=reached,
+                fix=result.cure,
+            )
+
+
+def _inputs(file: Path, drawn: Drawn | None, given: Sequence[Path]) -> tuple[str, list[Mapping[str, Array]]]:
+    ports = Interface.of(read(file), file).inputs
+    if given:
+        runs = [read_arrays(path) for path in given]
+        for run in runs:
+            check(run, ports, file)
+        return ", ".join(path.name for path in given), list(runs)
+    if drawn is not None and file.stem in drawn:
+        return "pictures drawn", list(drawn[file.stem])
+    if port := image_port(ports.values()):
+        return "the demo's scenes", list(scene_inputs(port))
+    return "random numbers", [random_inputs(ports.values(), seed) for seed in range(RANDOM_RUNS)]
+
+
+def draw(bundle: Path, size: str = "") -> Drawn:
+    """Generate two images with a bundle, in `size` or its first, and return each network's inputs."""
+    from msd.compress.calibration.generated_inputs import collect_inputs
+    from msd.conversion.sizes.pick import one_size
+    from msd.run.runtime.request import Request
+
+    requests = [Request(prompt, steps=STEPS, seed=i) for i, prompt in enumerate(PROMPTS)]
+    opened = open_bundle(bundle)
+    sizes = {str(each): each for each in opened.manifest.configuration.all_sizes}
+    with one_size(opened, sizes.get(size)) as picked:
+        return collect_inputs(picked, requests)

@@ -1,0 +1,155 @@
+"""A report as one HTML page that needs nothing else: no network, no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from html import escape
+from importlib.resources import files
+
+from msd.measure.report.phrases import (
+    COUNTED,
+    READ_AND_WRITTEN,
+    counted,
+    fails,
+    least,
+    megabytes,
+    places,
+    ran,
+    unjudged,
+)
+from msd.measure.report.report import (
+    FAILING,
+    CountedTraffic,
+    DelegatePrediction,
+    FileReport,
+    Group,
+    Report,
+    grouped,
+)
+
+WIDE = 1000
+"""The timeline's width in its own units."""
+
+TALL = 100
+
+COLUMNS = ("severity", "operation", "where", "why", "cured by", "source")
+
+
+def to_html(report: Report) -> str:
+    """Return the page: every file with its summary, operations, findings and memory."""
+    page = files("msd.measure.report") / "page"
+    style, script = (page / "style.css").read_text("utf-8"), (page / "sort.js").read_text("utf-8")
+    on = f" on {_text(report.adapter.name)}" if report.adapter else ""
+    parts = [
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Delegation report</title>',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<style>{style}</style><h1>Delegation report</h1>",
+        f'<p class="dim">msd {_text(report.msd)}{on}. Click a column to sort by it.</p>',
+        *(part for file in report.files for part in _file(file)),
+        f"<script>{script}</script></html>",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _text(value: object) -> str:
+    return escape(str(value))
+
+
+def _file(file: FileReport) -> Iterable[str]:
+    yield f"<h2>{_text(file.file)}</h2>"
+    cards = [("operations", f"{file.operations}"), ("size", megabytes(file.bytes))]
+    if file.run:
+        cards.append(("the real delegate", ran(file.run)))
+    yield _cards(cards)
+    yield f'<p class="dim"><code>sha256 {_text(file.sha256)}</code></p>'
+    if unjudged(file):
+        yield f"<p>{_text(unjudged(file))}</p>"
+    for sentence in file.disagreements:
+        yield f'<p class="wrong">{_text(sentence)}</p>'
+    for prediction in file.predictions:
+        yield from _prediction(file, prediction)
+    yield "<h3>Operations</h3>"
+    yield _histogram(file.kinds)
+
+
+def _prediction(file: FileReport, prediction: DelegatePrediction) -> Iterable[str]:
+    yield f"<h3>{_text(prediction.delegate)} on {_text(prediction.device)}</h3>"
+    yield _cards(
+        [
+            ("on the GPU", f"{prediction.delegated} of {file.operations}"),
+            ("partitions", str(prediction.partitions)),
+            ("host–device copies", f"{prediction.copies}, {megabytes(prediction.copied)}"),
+            ("weights", megabytes(prediction.memory.weights)),
+            ("activations", megabytes(prediction.memory.activations)),
+        ]
+    )
+    groups = grouped(prediction.findings)
+    if fails(prediction):
+        yield _table(COLUMNS, (_finding(g) for g in groups if g.severity in FAILING))
+    else:
+        yield '<p class="good">No findings.</p>'
+    if notes := [g for g in groups if g.severity not in FAILING]:
+        count = sum(len(g.operations) for g in notes)
+        yield f"<details><summary>{count} notes</summary>{_table(COLUMNS, map(_finding, notes))}</details>"
+    yield _timeline(prediction.memory.timeline)
+    if prediction.traffic:
+        yield from _traffic(prediction.traffic)
+
+
+def _traffic(traffic: CountedTraffic) -> Iterable[str]:
+    yield f'<p class="dim">{_text(READ_AND_WRITTEN)}</p>'
+    yield _cards(zip(COUNTED, counted(traffic), strict=True))
+    sums, joined = traffic.unfused.kinds, traffic.fused.kinds
+    rows = (
+        _row(kind, megabytes(sums.get(kind, 0)), megabytes(joined.get(kind, 0)))
+        for kind in {**sums, **joined}
+    )
+    times = (_row(time.device, least(time)) for time in traffic.least)
+    yield _table(("device", "least time"), times)
+    yield "<details><summary>Activations by kind of operation</summary>"
+    yield _table(("kind", "each apart", "joined"), rows) + "</details>"
+
+
+def _row(*cells: str) -> str:
+    return "<tr>" + "".join(f"<td>{_text(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _cards(cards: Iterable[tuple[str, str]]) -> str:
+    each = "".join(f'<div class="card"><b>{_text(value)}</b>{_text(name)}</div>' for name, value in cards)
+    return f'<div class="cards">{each}</div>'
+
+
+def _table(head: Iterable[str], rows: Iterable[str], kind: str = "") -> str:
+    titles = "".join(f"<th>{_text(title)}</th>" for title in head)
+    return f'<table class="{kind}"><thead><tr>{titles}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
+
+
+def _finding(group: Group) -> str:
+    cells = [_text(group.kind), _text(places(group.operations)), _text(group.sentence)]
+    cells += [f"<code>{_text(group.fix)}</code>" if group.fix else "", f"<code>{_text(group.source)}</code>"]
+    severity = _text(group.severity)
+    return f'<tr><td class="{severity}">{severity}</td>' + "".join(f"<td>{c}</td>" for c in cells) + "</tr>"
+
+
+def _histogram(kinds: dict[str, int]) -> str:
+    most = max(kinds.values(), default=1)
+    return _table(("kind", "count", ""), (_bar(k, n, 100 * n / most) for k, n in kinds.items()), "bars")
+
+
+def _bar(kind: str, count: int, percent: float) -> str:
+    bar = f'<td data-value="{count}"><span class="bar" style="width:{percent:.1f}%"></span></td>'
+    return f'<tr><td>{_text(kind)}</td><td class="number">{count}</td>{bar}</tr>'
+
+
+def _timeline(timeline: tuple[int, ...]) -> str:
+    """Return live activations over the operations as a filled curve."""
+    if len(timeline) < 2 or not max(timeline):
+        return ""
+    peak, last = max(timeline), len(timeline) - 1
+    points = (f"L{WIDE * i / last:.1f} {TALL * (1 - b / peak):.1f}" for i, b in enumerate(timeline))
+    path = f"M0 {TALL}{''.join(points)}L{WIDE} {TALL}Z"
+    says = f"live activations by operation, {megabytes(peak)} at most"
+    return (
+        f'<p class="dim">{says}</p><svg viewBox="0 0 {WIDE} {TALL}" preserveAspectRatio="none" role="img" '
+        f'aria-label="{says}"><path d="{path}"/></svg>'
+    )

@@ -1,0 +1,79 @@
+"""A report as Markdown, for the description of a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msd.measure.report.phrases import (
+    COUNTED,
+    READ_AND_WRITTEN,
+    counted,
+    least,
+    mark,
+    megabytes,
+    places,
+    ran,
+    unjudged,
+)
+from msd.measure.report.report import FAILING, DelegatePrediction, FileReport, Group, Report, grouped
+
+LONGEST = 20
+"""Groups of findings to show for a file and delegate; the JSON form has all."""
+
+
+def to_markdown(report: Report) -> str:
+    """Return one table of all files, then the failing findings of each."""
+    lines = ["| file | delegate | device | on the GPU | partitions | findings | memory |", "|" + "---|" * 7]
+    for file in report.files:
+        lines += [_row(file, p) for p in file.predictions]
+        lines += [f"| {file.file} | | | {unjudged(file)} | | | |"] if unjudged(file) else []
+    lines += _traffic(report)
+    for file in report.files:
+        if file.run:
+            lines += ["", f"**{file.file}** on {_plain(report)}: {ran(file.run)}."]
+        lines += [f"- ⚠️ {sentence}" for sentence in file.disagreements]
+        for prediction in file.predictions:
+            lines += _findings(file, prediction)
+    return "\n".join(lines) + "\n"
+
+
+def _plain(report: Report) -> str:
+    return report.adapter.name if report.adapter else "the delegate"
+
+
+def _row(file: FileReport, p: DelegatePrediction) -> str:
+    counts = ", ".join(f"{p.count(s)} {s}" for s in (*FAILING, "note") if p.count(s)) or "none"
+    memory = f"{megabytes(p.memory.weights)} weights, {megabytes(p.memory.activations)} activations"
+    share = f"{mark(p)} {p.delegated} of {file.operations}"
+    return f"| {file.file} | {p.delegate} | {p.device} | {share} | {p.partitions} | {counts} | {memory} |"
+
+
+def _traffic(report: Report) -> Iterator[str]:
+    """Yield two tables: what a run reads, writes and computes, and the least time of each device for it."""
+    every = [(file, p, p.traffic) for file in report.files for p in file.predictions if p.traffic]
+    if not every:
+        return
+    heads = [f"{file.file}, {p.delegate}" for file, p, _ in every]
+    yield from ("", READ_AND_WRITTEN, "", f"| file, delegate | {' | '.join(COUNTED)} |", "|" + "---|" * 5)
+    for head, (_, _, traffic) in zip(heads, every, strict=True):
+        yield f"| {head} | {' | '.join(counted(traffic))} |"
+    yield from ("", f"| least time on | {' | '.join(heads)} |", "|" + "---|" * (len(heads) + 1))
+    for times in zip(*(traffic.least for _, _, traffic in every), strict=True):
+        yield f"| {times[0].device} | {' | '.join(map(least, times))} |"
+
+
+def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]:
+    groups = [g for g in grouped(prediction.findings) if g.severity in FAILING]
+    if not groups:
+        return
+    yield from ("", f"**{file.file}**, {prediction.delegate} on {prediction.device}", "")
+    yield from ("| what | operation | why | cured by |", "|---|---|---|---|")
+    yield from map(_line, groups[:LONGEST])
+    if len(groups) > LONGEST:
+        yield from ("", f"… and {len(groups) - LONGEST} more kinds of findings.")
+
+
+def _line(group: Group) -> str:
+    fix = f"`{group.fix}`" if group.fix else ""
+    sentence = group.sentence.replace("|", "\\|")
+    return f"| {group.severity} | {group.kind} {places(group.operations)} | {sentence} | {fix} |"

@@ -1,0 +1,70 @@
+"""Phrases that several views of a report share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msd.measure.report.delegate_run import DelegateRun
+from msd.measure.report.report import FAILING, CountedTraffic, DelegatePrediction, FileReport, LeastTime
+
+
+def megabytes(count: float) -> str:
+    """Return bytes as megabytes (10⁶)."""
+    return f"{count / 1e6:.1f} MB"
+
+
+def counted(traffic: CountedTraffic) -> tuple[str, str, str, str]:
+    """Return what is read, written and computed: each operation apart, then as the delegate joins them.
+
+    The four phrases are of dispatches, activations, weights and arithmetic.
+    """
+    apart, joined = traffic.unfused, traffic.fused
+    return (
+        f"{apart.dispatches} → {joined.dispatches}",
+        f"{apart.activations / 1e6:.1f} → {joined.activations / 1e6:.1f} MB",
+        megabytes(joined.weights),
+        f"{joined.arithmetic / 1e9:.1f} G",
+    )
+
+
+def least(time: LeastTime) -> str:
+    """Return the least time of a run: each operation apart, then as the delegate joins them."""
+    if time.unfused is None or time.fused is None:
+        return "not known"
+    return f"{time.unfused * 1e3:.1f} → {time.fused * 1e3:.1f} ms"
+
+
+READ_AND_WRITTEN = "Read and written by a run in float16, each operation apart → as the delegate joins them:"
+
+COUNTED = ("dispatches", "activations", "weights", "arithmetic")
+"""The titles of the phrases of `counted`."""
+
+
+def places(operations: Sequence[int]) -> str:
+    """Return where operations are: "#7", or "12x, first #7"."""
+    return f"#{operations[0]}" if len(operations) == 1 else f"{len(operations)}x, first #{operations[0]}"
+
+
+def unjudged(file: FileReport) -> str:
+    """Return a phrase why a file has no prediction; empty for one that has."""
+    return f"for the CPU, {file.operations} operations, not judged" if file.runs_on == "cpu" else ""
+
+
+def fails(prediction: DelegatePrediction) -> bool:
+    """Whether a finding fails the prediction."""
+    return any(f.severity in FAILING for f in prediction.findings)
+
+
+def mark(prediction: DelegatePrediction) -> str:
+    """Return a tick or a cross."""
+    return "✘" if fails(prediction) else "✔"
+
+
+def ran(run: DelegateRun) -> str:
+    """Return the real delegate's verdict in a phrase."""
+    if run.crashed:
+        return f"lost, {run.operations} operations undecided"
+    partitions = f", {run.partitions} partition{'s' * (run.partitions != 1)}" if run.partitions else ""
+    numbers = f", {run.psnr_db:.1f} dB from the CPU" if run.psnr_db is not None else ""
+    share = f"{run.delegated} of {run.operations} operations on the GPU"
+    return f"{share}{partitions}{numbers}, {run.precision}"

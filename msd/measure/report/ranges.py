@@ -1,0 +1,161 @@
+"""The range of every tensor, and of the partial sums on the way to it, for comparison with float16's.
+
+Each operation gets others that reduce its result to one number, and each that sums gets a twin on absolute
+values: no partial sum, in any order, is larger than the twin's. The file runs on the CPU in float32, and no
+tensor needs to be kept.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+
+from msd.errors import BadModelFile
+from msd.files.scratch import scratch_folder
+from msd.graph import tflite
+from msd.graph.ir import Build, Graph, Op, Signature, Tensor
+from msd.graph.ir.float_weights import dequantize_weights
+from msd.graph.ir.weights import Array
+from msd.run.runners.interpreter import Interpreter
+
+LARGEST = 65504.0
+SMALLEST_NORMAL = 2.0**-14
+"""float16: larger values become infinite, and smaller ones lose digits, down to 0 below 2⁻²⁴."""
+
+CURES = {
+    "BATCH_MATMUL": "scale_query",
+    "SQUARE": "lower_group_norm",
+    "SQUARED_DIFFERENCE": "lower_group_norm",
+    "POW": "clip_gelu",
+    "GELU": "clip_gelu",
+    "TANH": "clip_gelu",
+    "MUL": "clip_gelu",
+    "MEAN": "lower_group_norm",
+    "SUM": "lower_group_norm",
+}
+"""Rewrites that keep the results of such operations small, where their pattern is found."""
+
+
+@dataclass(frozen=True)
+class Range:
+    """The range of operation `op`, an index in the file, over all inputs: the `largest` magnitude of its
+    result `tensor`, and a bound on its partial `sums`, None for an operation that does not sum.
+    """
+
+    op: int
+    kind: str
+    tensor: str
+    largest: float
+    sums: float | None
+
+    @property
+    def overflows(self) -> bool:
+        """Whether float16 cannot hold the result."""
+        return not self.largest <= LARGEST
+
+    @property
+    def sums_overflow(self) -> bool:
+        """Whether a partial sum may be beyond float16: that harms where sums are kept in float16 too."""
+        return self.sums is not None and not self.sums <= LARGEST
+
+    @property
+    def vanishes(self) -> bool:
+        """Whether float16 holds none of its values with all digits."""
+        return 0 < self.largest < SMALLEST_NORMAL
+
+    @property
+    def cure(self) -> str | None:
+        """The rewrite that may help, or None."""
+        return CURES.get(self.kind) if self.overflows else None
+
+
+def audit(path: Path, inputs: Iterable[Mapping[str, Array]]) -> tuple[Range, ...]:
+    """Return the range of every float32 result of the file's first graph over `inputs`, in the file's order.
+
+    Raises BadModelFile where the CPU cannot run it, or where shapes are not fixed.
+    """
+    model = tflite.read(path)
+    watched = [(i, op) for i, op in enumerate(model.main.ops) if op.outputs[0].dtype == "FLOAT32"]
+    dequantize_weights(model)
+    try:
+        _replace_outputs(model.main, _probes(model.main, watched))
+    except (TypeError, ValueError) as problem:
+        raise BadModelFile(f"{path} cannot be audited: {problem}") from problem
+    largest: dict[str, float] = {}
+    with scratch_folder() as folder:
+        tflite.write(model, folder / path.name)
+        with Interpreter(folder / path.name) as network:
+            for each in inputs:
+                for name, value in network.run(each).items():
+                    largest[name] = _larger(largest.get(name, 0.0), float(value))
+    return tuple(
+        Range(
+            op=i,
+            kind=op.kind,
+            tensor=op.outputs[0].name,
+            largest=largest[f"result {i}"],
+            sums=largest.get(f"sums {i}"),
+        )
+        for i, op in watched
+    )
+
+
+def _larger(a: float, b: float) -> float:
+    """Return the larger of two; NaN counts as infinity."""
+    return math.inf if math.isnan(b) else max(a, b)
+
+
+def _probes(graph: Graph, watched: Iterable[tuple[int, Op]]) -> dict[str, Tensor]:
+    """Add operations to `graph` that measure the largest results and sums; return their results by name."""
+    new, probes = Build("probe"), dict[str, Tensor]()
+    for i, op in watched:
+        peaks = [_peak(new, new.ABS(t)) for t in op.outputs if t.dtype == "FLOAT32"]
+        probes[f"result {i}"] = reduce(new.MAXIMUM, peaks)
+        if op.kind in TWINS:
+            probes[f"sums {i}"] = _peak(new, TWINS[op.kind](new, op))
+    graph.ops += new.ops
+    return probes
+
+
+def _peak(new: Build, x: Tensor) -> Tensor:
+    """Return the largest element, NaN where any is NaN or infinite: maxima pass NaN over."""
+    if not x.shape:
+        return x
+    axes = list(range(len(x.shape)))
+    nothing = new.SUM(new.MUL(x, 0.0), axes, keep_dims=False)
+    return new.ADD(new.REDUCE_MAX(x, axes, keep_dims=False), nothing)
+
+
+def _replace_outputs(graph: Graph, outputs: dict[str, Tensor]) -> None:
+    inputs = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
+    graph.outputs = list(outputs.values())
+    graph.signatures = [Signature("serving_default", inputs, outputs)]
+
+
+def _filtered(new: Build, op: Op) -> Tensor:
+    """Return a filter's result on absolute values."""
+    return new.again(op, *(t and new.ABS(t) for t in op.inputs), fused_activation_function="NONE")
+
+
+def _multiplied(new: Build, op: Op) -> Tensor:
+    return new.again(op, *(new.ABS(t) for t in op.operands))
+
+
+def _added(new: Build, op: Op) -> Tensor:
+    """Return the sum, also for a mean, which is divided afterwards."""
+    x, axes = op.operands
+    return new.SUM(new.ABS(x), axes, keep_dims=op.attrs["keep_dims"])
+
+
+TWINS: dict[str, Callable[[Build, Op], Tensor]] = {
+    "BATCH_MATMUL": _multiplied,
+    "CONV_2D": _filtered,
+    "DEPTHWISE_CONV_2D": _filtered,
+    "FULLY_CONNECTED": _filtered,
+    "MEAN": _added,
+    "SUM": _added,
+}
+"""Functions that build an operation's twin on absolute values, for the operations that sum."""

@@ -1,0 +1,74 @@
+"""Families describe the kinds of models and their components, one file each; every module here is searched.
+
+`docs/adding-a-network.md` shows how to add a network to a family, and a family.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable
+
+from msd.models.families.family import Architecture, Component, Family, Part
+
+FIRST = "stable-diffusion"
+"""The family of bundles whose manifest names none."""
+
+__all__ = [
+    "FIRST",
+    "Architecture",
+    "Component",
+    "Family",
+    "Part",
+    "component_names",
+    "families",
+    "file_names",
+    "find_family",
+    "optional_names",
+    "title_of",
+]
+
+
+def families() -> dict[str, Family]:
+    """Return every family by its name, in their modules' order; raises ImportError where two share a name."""
+    by_name: dict[str, Family] = {}
+    for module in sorted(m.name for m in pkgutil.iter_modules(__path__)):
+        contents = vars(importlib.import_module(f"{__name__}.{module}")).values()
+        for family in (value for value in contents if isinstance(value, Family)):
+            if by_name.setdefault(family.name, family) is not family:
+                raise ImportError(f"two families are called {family.name}; one is in {module}.py")
+    return by_name
+
+
+def find_family(name: str) -> Family:
+    """Return the family of that name; raises KeyError for a name that no family has."""
+    return families()[name]
+
+
+def component_names() -> tuple[str, ...]:
+    """Return the names of the components of all families, each once."""
+    return _each_once(name for family in families().values() for name in family.names)
+
+
+def optional_names() -> tuple[str, ...]:
+    """Return the names of the optional components of all families, each once."""
+    every = (component for family in families().values() for component in family.components)
+    return _each_once(component.name for component in every if component.optional)
+
+
+def file_names() -> tuple[str, ...]:
+    """Return the names that files of all families can have, without their ending, each once."""
+    return _each_once(name for family in families().values() for name in family.files)
+
+
+def title_of(file: str) -> str:
+    """Return the title of a file or component of any family: "U-Net" for "unet"."""
+    for family in families().values():
+        if file in family.files:
+            component = family.component_of(file)
+            return component.title if file == component.name else file.replace("_", " ")
+    return file
+
+
+def _each_once(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))

@@ -1,0 +1,256 @@
+"""The wiring of one model: a family's calls, chosen by the inputs and outputs that the model's files have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+from msd.errors import BadBundle
+from msd.models.families.calls import Call, Input, InputSource, Output, value
+from msd.models.families.family import Family
+from msd.tensor_spec import TensorSpec
+
+LATENTS = ("latents", "moments")
+"""The kinds of output that become latents."""
+
+
+class Ported(Protocol):
+    """A network's file, as a manifest describes it."""
+
+    @property
+    def inputs(self) -> tuple[TensorSpec, ...]:
+        """Its inputs."""
+
+    @property
+    def outputs(self) -> tuple[TensorSpec, ...]:
+        """Its outputs."""
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """A model's calls in order, and what they are asked about."""
+
+    calls: tuple[Call, ...]
+
+    @cached_property
+    def denoiser(self) -> Call:
+        """The call that predicts, in every step."""
+        return next(call for call in self.calls if _computes(call, "step", "prediction"))
+
+    @cached_property
+    def decoder(self) -> Call:
+        """The call that decodes the final latents."""
+        return next(call for call in self.calls if _computes(call, "end", "image"))
+
+    @property
+    def preview(self) -> Call | None:
+        """The call that decodes previews, if there is a network for that alone."""
+        return next((call for call in self.calls if _computes(call, "preview", "image")), None)
+
+    @cached_property
+    def steps(self) -> tuple[Call, ...]:
+        """The calls of every step, in order."""
+        return tuple(call for call in self.calls if call.when == "step")
+
+    @cached_property
+    def of_prompts(self) -> tuple[Call, ...]:
+        """The calls that run once for each row of prompts."""
+        return tuple(call for call in self.calls if call.when == "once" and self._depends(call, "tokens"))
+
+    @cached_property
+    def of_images(self) -> tuple[Call, ...]:
+        """The calls that run once for an image that is given."""
+        return tuple(call for call in self.calls if call.when == "once" and call not in self.of_prompts)
+
+    @property
+    def initial(self) -> Call | None:
+        """The call that computes the latents of an image to begin from, if there is one."""
+        return next((call for call in self.of_images if self._is_initial(call)), None)
+
+    @property
+    def conditions(self) -> tuple[Call, ...]:
+        """The calls of images whose values a step needs."""
+        return tuple(call for call in self.of_images if call is not self.initial)
+
+    @property
+    def needed_pixels(self) -> set[str]:
+        """The pixels without which no image can be generated."""
+        calls = (*self.steps, self.decoder, *self.conditions)
+        return {source.of for call in calls for source in call.sources if source.kind == "pixels"}
+
+    @property
+    def tokenizers(self) -> tuple[str, ...]:
+        """The names of the tokenizers, each once."""
+        found = (source.of for call in self.calls for source in call.sources if source.kind == "tokens")
+        return tuple(dict.fromkeys(found))
+
+    def tokenizer_of(self, call: Call) -> str:
+        """Return the name of the tokenizer whose tokens a call of prompts depends on."""
+        return next(self._reached(call, "tokens")).of
+
+    def takes(self, of: str) -> bool:
+        """Whether a call takes numbers of that name."""
+        return any(
+            s.of == of for call in self.calls for s in call.sources if s.kind in ("numbers", "sinusoids")
+        )
+
+    def _is_initial(self, call: Call) -> bool:
+        from_image = [(source.kind, source.of) for source in call.sources] == [("pixels", "image")]
+        return from_image and any(output.kind in LATENTS for output in call.outputs)
+
+    def _depends(self, call: Call, kind: str) -> bool:
+        return next(self._reached(call, kind), None) is not None
+
+    def _reached(self, call: Call, kind: str) -> Iterator[InputSource]:
+        """Yield the sources of that kind that a call depends on, through other calls too."""
+        makers = {output.value: each for each in self.calls for output in each.outputs}
+        for source in call.sources:
+            if source.kind == kind:
+                yield source
+            elif source.kind == "value" and source.of in makers:
+                yield from self._reached(makers[source.of], kind)
+
+
+def wire(
+    family: Family, files: Mapping[str, Ported], settings: Mapping[str, Mapping[str, Any]]
+) -> tuple[Call, ...]:
+    """Return the calls of a model with these `files`, by name; `settings` are those of each component.
+
+    Calls of components without a file are left out, and so are those whose values nothing uses. Raises
+    BadBundle for an input that the family has nothing for.
+    """
+    found = [
+        chosen
+        for call in family.calls
+        if call.component in files
+        for chosen in _chosen(family, call, files, settings.get(call.component, {}))
+    ]
+    _require_latents(family, found)
+    wiring, used = Wiring(tuple(found)), set[str]()
+    for call in reversed(found):
+        if call.when != "once" or any(output.value in used for output in call.outputs):
+            used |= {source.of for source in call.sources if source.kind == "value"}
+    return tuple(
+        call
+        for call in found
+        if call.when != "once" or call == wiring.initial or any(o.value in used for o in call.outputs)
+    )
+
+
+def is_guided(family: Family, inputs: Collection[str]) -> bool:
+    """Return whether a denoiser with inputs of these names takes the guidance scale."""
+    calls = (call for call in family.calls if call.component == family.denoiser.name)
+    given = (each for call in calls for each in call.inputs if each.name in inputs)
+    return any(source.of == "guidance" for each in given for source in each.sources)
+
+
+def _chosen(
+    family: Family, call: Call, files: Mapping[str, Ported], settings: Mapping[str, Any]
+) -> Iterator[Call]:
+    """Yield the call with one alternative of each input and output, after its lookup's if it has one."""
+    lookup = family.component(call.component).lookup
+    file, looked_up = files[call.component], files.get(lookup or "")
+    if looked_up and lookup:
+        yield Call(
+            lookup,
+            call.when,
+            tuple(_input(family, call, spec, files, settings) for spec in looked_up.inputs),
+            tuple(Output(f"{lookup}.{spec.name}", spec.name, "tensor") for spec in looked_up.outputs),
+        )
+    rows = {spec.name for spec in looked_up.outputs} if looked_up else set()
+    yield replace(
+        call,
+        inputs=tuple(
+            Input(spec.name, (value(f"{lookup}.{spec.name}"),))
+            if spec.name in rows
+            else _input(family, call, spec, files, settings)
+            for spec in file.inputs
+        ),
+        outputs=tuple(_outputs(call, file, settings)),
+    )
+
+
+def _input(
+    family: Family, call: Call, spec: TensorSpec, files: Mapping[str, Ported], settings: Mapping[str, Any]
+) -> Input:
+    """Return the first of the call's alternatives for an input whose width is that of the file's."""
+    named = [each for each in call.inputs if each.name == spec.name]
+    widths = [_width(family, each, files) for each in named]
+    wanted = spec.shape[-1] if spec.shape else 1
+    for each, width in zip(named, widths, strict=True):
+        if width in (None, wanted):
+            sources = tuple(_configured(source, settings) for source in each.sources)
+            return replace(each, sources=sources)
+    title = family.component(call.component).title
+    if not named:
+        known = ", ".join(dict.fromkeys(each.name for each in call.inputs))
+        raise BadBundle(f"the {title} takes {spec.name!r}, and msd can give it {known} alone")
+    ways = " or ".join(map(str, widths))
+    raise BadBundle(f"the {title} takes {wanted} channels as {spec.name!r}, and msd can give it {ways}")
+
+
+def _outputs(call: Call, file: Ported, settings: Mapping[str, Any]) -> Iterator[Output]:
+    """Yield an output of each value, the first whose tensor the file has."""
+    tensors = {spec.name for spec in file.outputs}
+    done = set[str]()
+    for output in call.outputs:
+        if output.tensor in tensors and output.value not in done:
+            done.add(output.value)
+            factor = settings.get("scaling_factor", 1.0) if output.kind in LATENTS else output.factor
+            yield replace(output, factor=float(factor))
+
+
+def _configured(source: InputSource, settings: Mapping[str, Any]) -> InputSource:
+    """Return the sinusoids of a timestep as a network's settings have them."""
+    if (source.kind, source.of) != ("sinusoids", "timestep"):
+        return source
+    return replace(
+        source,
+        cosine_first=settings.get("cosine_first", source.cosine_first),
+        frequency_shift=float(settings.get("frequency_shift", source.frequency_shift)),
+    )
+
+
+def _width(family: Family, given: Input, files: Mapping[str, Ported]) -> int | None:
+    """Return the size of an input's last axis; None where it is not known, or joined along another axis."""
+    if given.axis != -1:
+        return None
+    widths = [_source_width(family, source, files) for source in given.sources]
+    return None if None in widths else sum(width for width in widths if width is not None)
+
+
+def _source_width(family: Family, source: InputSource, files: Mapping[str, Ported]) -> int | None:
+    if source.kind == "pixels":
+        return 1 if source.of == "mask" else 3
+    if source.kind == "latent":
+        return _latent_channels(family, files)
+    if source.kind != "value":
+        return None
+    for call in family.calls:
+        for output in call.outputs:
+            if output.value == source.of:
+                if output.kind in LATENTS:
+                    return _latent_channels(family, files)
+                specs = files[call.component].outputs if call.component in files else ()
+                return next((spec.shape[-1] for spec in specs if spec.name == output.tensor), None)
+    return None
+
+
+def _latent_channels(family: Family, files: Mapping[str, Ported]) -> int | None:
+    """Return the channels of latents: of what the denoiser computes, or what the decoder takes."""
+    specs = [*files[family.denoiser.name].outputs] if family.denoiser.name in files else []
+    specs += files[family.decoder.name].inputs if family.decoder.name in files else ()
+    return next((spec.shape[-1] for spec in specs if len(spec.shape) == 4), None)
+
+
+def _require_latents(family: Family, calls: list[Call]) -> None:
+    for call in calls:
+        takes_latents = any(source.kind == "latent" for source in call.sources)
+        if call.component == family.denoiser.name and not takes_latents:
+            raise BadBundle(f"the {family.denoiser.title} takes no latents, so that nothing can denoise")
+
+
+def _computes(call: Call, when: str, kind: str) -> bool:
+    return call.when == when and any(output.kind == kind for output in call.outputs)

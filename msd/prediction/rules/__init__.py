@@ -1,6 +1,0 @@
-"""Rules that predict from a file which operators a GPU delegate supports and which it miscomputes."""
-
-from msd.prediction.rules.apply import predict
-from msd.prediction.rules.finding import Finding
-
-__all__ = ["Finding", "predict"]

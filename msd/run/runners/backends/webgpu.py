@@ -1,0 +1,73 @@
+"""msd's own kernels on WebGPU, in a process of its own because a GPU's driver may crash or hang."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+
+from msd.errors import DelegateFailed, MsdError
+from msd.graph.ir.weights import Array
+from msd.run.runners import adapter
+from msd.run.runners.backend import Backend
+from msd.run.runners.backends import litert_cpu
+from msd.run.runners.child import Bounds, ChildLost
+from msd.run.runners.interpreter import check
+from msd.run.runners.process_runner import ProcessRunner
+from msd.run.runners.program_facts import ProgramFacts
+from msd.run.runners.runner import Conditions, Placement
+from msd.run.runners.worker import LoadOnWebGpu, TimeModel
+
+SECONDS = 600.0
+"""The most seconds that compiling, or one run, may take."""
+
+
+class WebGpuProcess(ProcessRunner):
+    """A file compiled by msd.gpu, without the optimisations in `without` (msd.gpu.fuse.Switches).
+
+    Raises BadModelFile for a file that is no model, NoDelegate without an adapter, and DelegateFailed for an
+    operator without a kernel, for a GPU that is too small, or when the process dies or exceeds its bounds.
+    """
+
+    def __init__(self, path: Path, conditions: Conditions, without: tuple[str, ...] = ()) -> None:
+        self.precision, self.adapter = conditions.precision, conditions.adapter or adapter.find()
+        bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
+        load = partial(LoadOnWebGpu, path, conditions.precision, without)
+        super().__init__(path, lambda signature: load(), bounds, self.adapter.environment)
+
+    @property
+    def placement(self) -> Placement:
+        """The placement of the file: all of it on the GPU."""
+        assert self.placed is not None, "the child tells it when it has loaded the file"
+        return self.placed
+
+    @property
+    def compiled(self) -> ProgramFacts:
+        """What the file was compiled to."""
+        assert self.program is not None, "the child tells it when it has loaded the file"
+        return self.program
+
+    def time(
+        self, inputs: Mapping[str, Array], repeats: int, each: bool = False
+    ) -> tuple[tuple[float, ...], ...]:
+        """Return the seconds of each run, or with `each` those of the dispatches of each run."""
+        check(inputs, self.inputs, self.path)
+        return self._ask(TimeModel(dict(inputs), repeats, each)).times
+
+    def lost(self, problem: ChildLost) -> MsdError:
+        """Return the error for a process that died or exceeded its bounds."""
+        return DelegateFailed(f"WebGPU was lost with {self.path}: {problem}")
+
+    def refused(self, why: str, loading: bool) -> MsdError:
+        """Return the error for a file that could not be compiled, or not be run."""
+        return DelegateFailed(f"WebGPU cannot run {self.path}: {why}")
+
+
+BACKEND = Backend(
+    name="webgpu",
+    open=WebGpuProcess,
+    takes=frozenset({"precision"}),
+    needs_adapter=True,
+    package=("wgpu", "wgpu"),
+    for_cpu=litert_cpu.BACKEND,
+)

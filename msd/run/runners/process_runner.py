@@ -1,0 +1,97 @@
+"""A .tflite file loaded in a process of its own: the common part of the backends that need one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from msd.errors import MsdError
+from msd.graph import tflite
+from msd.graph.ir.interface import Interface
+from msd.graph.ir.weights import Array
+from msd.run.runners.child import Bounds, Child, ChildLost, ChildRefused
+from msd.run.runners.interpreter import check, one_line
+from msd.run.runners.runner import Placement, ProcessMemory
+from msd.run.runners.worker import Done, Load, RunModel, TimeModel
+
+
+class ProcessRunner(ABC):
+    """A file loaded by a child process, to be run many times; a context manager that ends the process.
+
+    Each backend's subclass describes the placement, and words the errors for a lost process and a refused
+    file. `load` makes the request that loads the file, given the key of its signature; `environment` is for
+    the child only. Raises BadModelFile for a file that is no model, and the subclass's errors.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        load: Callable[[str | None], Load],
+        bounds: Bounds,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        interface = Interface.of(tflite.read(path), path)
+        self.path, self.inputs, self.outputs = path, interface.inputs, interface.outputs
+        self.run_seconds: list[float] = []
+        self._child = Child(environment or {}, bounds)
+        try:
+            loaded = self._ask(load(interface.signature))
+        except BaseException:
+            self._child.close()
+            raise
+        self.load_seconds, self.placed, self.program = loaded.seconds, loaded.placed, loaded.program
+        self.memory = ProcessMemory(loaded.before, loaded.peak)
+
+    @property
+    def log(self) -> str:
+        """The child's output until now."""
+        return self._child.log
+
+    @property
+    @abstractmethod
+    def placement(self) -> Placement:
+        """The placement of the file, as reported by the log."""
+
+    @abstractmethod
+    def lost(self, problem: ChildLost) -> MsdError:
+        """Return the error for a process that died or exceeded its bounds."""
+
+    @abstractmethod
+    def refused(self, why: str, loading: bool) -> MsdError:
+        """Return the error for a file that could not be loaded, or not be run."""
+
+    def why(self, problem: ChildRefused) -> str:
+        """Return the reason of a refusal, as a clause."""
+        return one_line(problem)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name; raises BadModelFile if `inputs` do not fit, or as the subclass says."""
+        check(inputs, self.inputs, self.path)
+        done = self._ask(RunModel(dict(inputs)))
+        self.run_seconds.append(done.seconds)
+        self.memory = ProcessMemory(self.memory.before, max(self.memory.peak or 0, done.peak))
+        return done.outputs
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._child.close()
+
+    def _ask(self, request: Load | RunModel | TimeModel) -> Done:
+        try:
+            return self._child.ask(request)
+        except ChildLost as problem:
+            problem.log = self.log
+            raise self.lost(problem) from problem
+        except ChildRefused as problem:
+            problem.log = self.log
+            problem.why = self.why(problem)
+            raise self.refused(
+                problem.why, loading=not isinstance(request, RunModel | TimeModel)
+            ) from problem

@@ -1,0 +1,94 @@
+"""A .tflite file compiled and loaded on a WebGPU device, inside the child process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from time import perf_counter
+
+from msd.gpu.compile import compile_model
+from msd.gpu.device import OpenDevice, open_device
+from msd.gpu.fuse import Switches
+from msd.gpu.program import Program, ProgramStep
+from msd.gpu.session import Session
+from msd.graph import tflite
+from msd.graph.ir.weights import Array
+from msd.run.runners.program_facts import DispatchFacts, ProgramFacts
+from msd.run.runners.runner import Placement, Precision
+
+DELEGATE = "msd.gpu"
+
+
+class WebGpuModel:
+    """The file's program on this machine's GPU, without some optimisations; raises the errors of msd.gpu.
+
+    `without` names fields of `msd.gpu.fuse.Switches`.
+    """
+
+    def __init__(self, path: Path, precision: Precision, without: Sequence[str] = ()) -> None:
+        self._device = open_device(half=precision == "fp16")
+        model = tflite.read(path)
+        operations = len(model.main.ops)
+        program = compile_model(model, self._device.gpu, Switches(**dict.fromkeys(without, False)))
+        self._session = Session(program, self._device)
+        self.program = program_facts(program, operations, self._device)
+        half, name = self._device.gpu.half, self._device.name
+        notes = [f"{len(program.steps)} dispatches"]
+        if precision == "fp16" and not half:
+            notes.append(f"fp16 was requested, but {name} computes in fp32")
+        self.placement = Placement(
+            processor=name,
+            precision="fp16" if half else "fp32",
+            delegate=DELEGATE,
+            nodes=operations,
+            delegated=operations,
+            partitions=1,
+            notes=tuple(notes),
+        )
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs by name."""
+        return self._session.run(inputs)
+
+    def time(self, inputs: Mapping[str, Array], repeats: int, each: bool) -> tuple[tuple[float, ...], ...]:
+        """Return the seconds of each of `repeats` runs, from inputs on the GPU to outputs on the GPU.
+
+        A run is submitted as a whole; with `each`, every dispatch is timed alone, by the GPU's own clock.
+        """
+        if each:
+            return tuple(tuple(self._session.time(inputs)) for _ in range(repeats))
+        return tuple((self._whole(inputs),) for _ in range(repeats))
+
+    def _whole(self, inputs: Mapping[str, Array]) -> float:
+        self._session.write(inputs)
+        self._session.wait()
+        start = perf_counter()
+        self._session.submit()
+        self._session.wait()
+        return perf_counter() - start
+
+
+def program_facts(program: Program, operations: int, device: OpenDevice) -> ProgramFacts:
+    """Return what a program of a file of `operations` is made of."""
+    return ProgramFacts(
+        operations=operations,
+        pipelines=len(program.pipelines),
+        dispatches=tuple(map(partial(_dispatch_facts, program), program.steps)),
+        tensor_bytes=program.tensor_bytes,
+        least_tensor_bytes=program.least_arena,
+        weight_bytes=program.weight_bytes,
+        parameter_bytes=program.buffers[1],
+        software=device.software,
+        timestamps=device.timestamps,
+    )
+
+
+def _dispatch_facts(program: Program, step: ProgramStep) -> DispatchFacts:
+    return DispatchFacts(
+        kernel=program.pipelines[step.pipeline].name,
+        operation=step.operation,
+        groups=step.groups,
+        flops=step.flops,
+        bytes=step.bytes,
+    )

@@ -1,0 +1,88 @@
+"""Runs the networks that read an image: to latents, sampled where moments are computed, and to features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from msd.bundle import Bundle
+from msd.models.families import title_of
+from msd.models.families.calls import Call, Output
+from msd.run.runtime.components import LoadedNetwork
+from msd.run.runtime.denoiser import Values, at_cells, joined
+from msd.run.runtime.execution import NetworksInMemory
+from msd.run.runtime.finite import require_finite
+from msd.run.runtime.needs import strength_of, takes_mask
+from msd.run.runtime.noise import posterior_noise
+from msd.run.runtime.request import Request
+from msd.run.runtime.start import pixels_of
+
+Float = npt.NDArray[np.float32]
+
+STREAMS = {"image": 1, "masked image": 2}
+"""The stream of a seed's noise that latents are sampled with, by the pixels they are of."""
+
+
+def encode_images(
+    bundle: Bundle, networks: NetworksInMemory, requests: Sequence[Request]
+) -> list[dict[str, Float]]:
+    """Return what the calls of images compute for each request, one row each; releases their networks."""
+    found = [dict[str, Float]() for _ in requests]
+    calls = bundle.wiring.of_images if any(request.image for request in requests) else ()
+    for name in dict.fromkeys(call.component for call in calls):
+        network = networks.take(name)
+        networks.prefetch(bundle.wiring.denoiser.component)
+        for call in (call for call in calls if call.component == name):
+            for request, values in zip(requests, found, strict=True):
+                if _needs(bundle, call, request):
+                    values |= encode_pixels(call, network, pixels_of(request.image), values, request.seed)
+        networks.release(name)
+    return found
+
+
+def _needs(bundle: Bundle, call: Call, request: Request) -> bool:
+    """Whether a request needs a call: not the start at strength 1, where a network takes the mask."""
+    pixels = pixels_of(request.image)
+    if any(source.kind == "pixels" and source.of not in pixels for source in call.sources):
+        return False
+    begins = call is bundle.wiring.initial
+    return not (begins and takes_mask(bundle) and strength_of(bundle, request) == 1)
+
+
+def encode_pixels(
+    call: Call, network: LoadedNetwork, pixels: Mapping[str, Float], known: Values, seed: int
+) -> dict[str, Float]:
+    """Return the values that a call computes of `pixels` (1, height, width, …) and of known values.
+
+    Raises BadBundle for an image of another size than the network's, NotFinite.
+    """
+    inputs = {}
+    for each in call.inputs:
+        shape = network.shape(each.name)
+        parts = [at_cells(pixels[s.of], shape) if s.kind == "pixels" else known[s.of] for s in each.sources]
+        inputs[each.name] = joined(parts, each, shape)
+    stream = next((STREAMS.get(source.of, 0) for source in call.sources), 0)
+    outputs, values = network.all_rows(inputs), dict[str, Float]()
+    for output in call.outputs:
+        encoded = outputs[output.tensor].reshape(1, *network.shape(output.tensor)[1:])
+        latents = latents_of(encoded, output, seed, stream)
+        values[output.value] = require_finite(latents, f"the output of the {title_of(call.component)}")
+    return values
+
+
+def latents_of(encoded: Float, output: Output, seed: int, stream: int) -> Float:
+    """Return the latents of an output, float32 (1, rows, columns, channels); another output as it is.
+
+    Of moments, the result is diffusers' vae.encode(image).latent_dist.sample() · scaling_factor with the
+    noise of `seed` and `stream` (autoencoders/vae.py, DiagonalGaussianDistribution); of latents, as a tiny
+    autoencoder computes them, vae.encode(image).latents · scaling_factor (autoencoders/autoencoder_tiny.py).
+    """
+    if output.kind not in ("moments", "latents"):
+        return encoded
+    if output.kind == "moments":
+        mean, log_variance = np.split(encoded, 2, axis=-1)
+        encoded = mean + np.exp(log_variance / 2) * posterior_noise(seed, mean.shape, stream)
+    latents: Float = np.float32(output.factor) * encoded
+    return latents

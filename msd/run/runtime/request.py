@@ -1,0 +1,65 @@
+"""One image to generate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from numbers import Integral
+from typing import Any
+
+from msd.bounds import MOST_GUIDANCE, MOST_PROMPT, MOST_SEED
+from msd.errors import BadConfig
+from msd.run.runtime.initial_image import InitialImage
+from msd.run.runtime.prompt_syntax import PromptSyntax
+
+STRENGTH, INPAINTING_STRENGTH = 0.8, 1.0
+"""The strengths of diffusers' image-to-image and inpainting pipelines where none is given."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """One image to generate. The negative prompt is used where guidance has a pass for it (`Guidance.of`).
+
+    `prompt_syntax` is that of both prompts (msd/run/runtime/prompt_syntax.py).
+
+    With `image`, generation begins from it; `strength`, above 0 and at most 1, says how much of it changes.
+    By default that is 0.8, and 1 where a mask says what to repaint. Raises BadConfig for a strength without
+    an image, and for numbers and prompts beyond msd/bounds.py.
+    """
+
+    prompt: str
+    negative_prompt: str = ""
+    seed: int = 0
+    steps: int = 20
+    guidance: float = 7.5
+    prompt_syntax: PromptSyntax = "plain"
+    image: InitialImage | None = None
+    strength: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.image is None and self.strength is not None:
+            raise BadConfig("a strength says how much of an image changes; give the image too")
+        for name, value in (("seed", self.seed), ("steps", self.steps)):
+            if not isinstance(value, Integral) or isinstance(value, bool):
+                raise BadConfig(f"{name} is {value!r}; a whole number was expected")
+        if not abs(self.guidance) <= MOST_GUIDANCE:
+            raise BadConfig(f"guidance {self.guidance:g} should be a number up to {MOST_GUIDANCE:g}")
+        if not 0 <= self.seed <= MOST_SEED:
+            raise BadConfig(f"a seed should be a whole number from 0 to {MOST_SEED}")
+        for text in (self.prompt, self.negative_prompt):
+            if len(text) > MOST_PROMPT:
+                raise BadConfig(f"a prompt has {len(text)} letters, and at most {MOST_PROMPT} are read")
+
+    @property
+    def effective_strength(self) -> float | None:
+        """The strength; None without an image."""
+        if self.image is None or self.strength is not None:
+            return self.strength
+        return STRENGTH if self.image.mask is None else INPAINTING_STRENGTH
+
+    def metadata(self) -> dict[str, Any]:
+        """Return all that is set, as JSON values."""
+        names = [field.name for field in fields(self) if field.name not in ("image", "strength")]
+        values = {name: getattr(self, name) for name in names}
+        if self.image is None:
+            return values
+        return {**values, "image": self.image.description, "strength": self.effective_strength}

@@ -1,0 +1,156 @@
+"""A timeline of loading and running networks, and of memory, recorded while images are generated.
+
+with TimelineRecorder("pipelined") as recorder, Pipeline(bundle, recorder=recorder) as pipeline:
+    pipeline.generate("a red circle")
+recorder.timeline.peak
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from types import TracebackType
+from typing import IO, Literal
+
+from msd.errors import BadReport
+from msd.files import schema
+from msd.run.runners import memory_sampler
+
+FORMAT = 1
+STEADY = 1 << 20
+Activity = Literal["load", "run", "unload"]
+Watch = Callable[[str, Activity], AbstractContextManager[None]]
+"""Returns the `with` block around a component's activity."""
+
+
+def unwatched(component: str, activity: Activity) -> AbstractContextManager[None]:
+    """Record nothing."""
+    return nullcontext()
+
+
+@dataclass(frozen=True)
+class Event:
+    """An activity of a component from `begin` to `end`, in seconds since the recording began."""
+
+    component: str
+    activity: Activity
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Resident bytes `at` seconds since the recording began: of this process, and of all its children."""
+
+    at: float
+    process: int
+    children: int
+
+    @property
+    def bytes(self) -> int:
+        """Resident bytes of all processes."""
+        return self.process + self.children
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """A recording: events in the order they ended, and memory in the order of time.
+
+    Memory is empty on systems without Linux's /proc. A page that two processes share counts twice.
+    """
+
+    execution: str
+    seconds: float
+    events: tuple[Event, ...]
+    memory: tuple[Sample, ...]
+    format: int = FORMAT
+
+    @property
+    def peak(self) -> int:
+        """The most resident bytes at any one time, 0 without samples."""
+        return max((sample.bytes for sample in self.memory), default=0)
+
+
+def load_timeline(path: Path) -> Timeline:
+    """Return the timeline in a JSON file; raises BadReport for one that is missing, newer, or invalid."""
+    try:
+        timeline: Timeline = schema.load(Timeline, path, FORMAT, "a timeline")
+    except OSError as error:
+        raise BadReport(f"cannot read {path}: {error.strerror}") from error
+    except ValueError as error:
+        raise BadReport(str(error)) from error
+    return timeline
+
+
+class TimelineRecorder:
+    """Records while its `with` block runs; `execution` names the timeline."""
+
+    def __init__(self, execution: str) -> None:
+        self.execution = execution
+        self._start = perf_counter()
+        self._ended: float | None = None
+        self._events: list[Event] = []
+        self._samples: IO[str] | None = None
+        self._sampler: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> TimelineRecorder:
+        """Begin to sample memory, from a process of its own.
+
+        A thread would miss the peak: TensorFlow Lite holds Python's lock while it loads a file.
+        """
+        self._start = perf_counter()
+        self._samples = tempfile.TemporaryFile("w+")
+        command = [sys.executable, "-I", "-S", memory_sampler.__file__]
+        self._sampler = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=self._samples)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, problem: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended = perf_counter()
+        if self._sampler is not None:
+            self._sampler.communicate()
+
+    @contextmanager
+    def watch(self, component: str, activity: Activity) -> Iterator[None]:
+        """Record the `with` block as an event, even if it fails."""
+        start = perf_counter()
+        try:
+            yield
+        finally:
+            times = (round(at - self._start, 4) for at in (start, perf_counter()))
+            self._events.append(Event(component, activity, *times))
+
+    @property
+    def timeline(self) -> Timeline:
+        """The recording so far; it has memory once the recording has ended."""
+        ended = self._ended or perf_counter()
+        memory = self._memory(ended) if self._ended else ()
+        return Timeline(self.execution, round(ended - self._start, 4), tuple(self._events), memory)
+
+    def _memory(self, ended: float) -> tuple[Sample, ...]:
+        assert self._samples is not None, "a recording that has ended has begun"
+        self._samples.seek(0)
+        rows = (line.split() for line in self._samples)
+        samples = [Sample(round(float(r[0]) - self._start, 4), int(r[1]), int(r[2])) for r in rows]
+        return without_plateaus([sample for sample in samples if sample.at <= ended - self._start])
+
+
+def without_plateaus(samples: Sequence[Sample]) -> tuple[Sample, ...]:
+    """Return samples without those that differ from both neighbours by less than `STEADY` bytes.
+
+    Neighbours are the last sample that remains and the next one, so that slow growth remains visible.
+    """
+    remaining: list[Sample] = []
+    for i, sample in enumerate(samples):
+        neighbours = [*remaining[-1:], *samples[i + 1 : i + 2]]
+        changes = [abs(sample.bytes - other.bytes) for other in neighbours]
+        if len(neighbours) < 2 or max(changes) >= STEADY:
+            remaining.append(sample)
+    return tuple(remaining)

@@ -1,0 +1,194 @@
+"""The files of CLIP's tokenizer, read and checked: they come with a checkpoint that anybody may have made.
+
+vocab.json and merges.txt (or tokenizer.json where these are missing), tokenizer_config.json and
+special_tokens_map.json. Every value is of the type and within the bounds that the tokenizer relies on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msd.bounds import MOST_IDS
+from msd.errors import BadBundle
+from msd.files import bounded
+from msd.run.runtime.special_token import Special
+
+START = "<|startoftext|>"
+END = "<|endoftext|>"
+LENGTH = 77
+DEFAULTS = {"bos_token": START, "eos_token": END, "unk_token": END, "pad_token": END}
+CONFIG = "tokenizer_config.json"
+FILES = ("vocab.json", "merges.txt", "tokenizer.json", CONFIG, "special_tokens_map.json")
+"""All files that `read_files` may read: to copy a tokenizer, copy those that exist."""
+
+MOST_MERGES = 500_000
+"""CLIP has 48,894."""
+
+MOST_SPECIALS = 2000
+LONGEST_SPECIAL = 1000
+"""Letters of a special token."""
+
+SPECIAL_LETTERS = 100_000
+"""Of all special tokens together: one pattern finds them, and ten million letters of it take gigabytes."""
+
+MERGES_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class TokenizerFiles:
+    """The id of each token, pairs of symbols in the order in which they merge, and the special tokens.
+
+    `added`: tokens by the id that a file gives them. `named`: those of the names in `DEFAULTS`. `length` is
+    that of a prompt in tokens, start and end included.
+    """
+
+    vocabulary: dict[str, int]
+    merges: list[tuple[str, str]]
+    added: dict[int, Special]
+    named: dict[str, Special]
+    length: int
+
+
+def read_files(folder: Path) -> TokenizerFiles:
+    """Return the content of the files in `folder`; raises BadBundle for a missing or malformed one."""
+    vocabulary, merges = _vocabulary(folder)
+    config = _json(folder / CONFIG, missing={})
+    added = _added_tokens(folder, config)
+    named = _named_tokens(folder, config, {token.content: token for token in added.values()})
+    return TokenizerFiles(
+        vocabulary=vocabulary, merges=merges, added=added, named=named, length=_length(folder, config)
+    )
+
+
+def _vocabulary(folder: Path) -> tuple[dict[str, int], list[tuple[str, str]]]:
+    if not (folder / "vocab.json").exists() and (folder / "tokenizer.json").exists():
+        path = folder / "tokenizer.json"
+        model = _of_type(path, "model", _json(path).get("model", {}), dict)
+        if model.get("type") != "BPE":
+            raise BadBundle(f"{path} holds no BPE model, which CLIP's tokenizer is")
+        merges = _of_type(path, "merges", model.get("merges"), list)
+        return _checked_ids(path, model.get("vocab")), _merges(path, merges)
+    path, merges_path = folder / "vocab.json", folder / "merges.txt"
+    vocabulary = _checked_ids(path, _json(path))
+    lines = _text(merges_path, MERGES_BYTES).splitlines()
+    listed = [line for line in lines if line.strip() and not line.startswith("#version")]
+    return vocabulary, _merges(merges_path, listed)
+
+
+def _checked_ids(path: Path, vocabulary: Any) -> dict[str, int]:
+    for token, id in _of_type(path, "vocab", vocabulary, dict).items():
+        _require_id(path, token, id)
+    ids: dict[str, int] = vocabulary
+    return ids
+
+
+def _require_id(path: Path, token: str, id: Any) -> None:
+    if type(id) is not int or not 0 <= id < MOST_IDS:
+        raise BadBundle(f"{path} gives {token!r} the id {id!r}; a whole number below {MOST_IDS} was expected")
+
+
+def _merges(path: Path, lines: list[Any]) -> list[tuple[str, str]]:
+    if len(lines) > MOST_MERGES:
+        raise BadBundle(f"{path} has {len(lines)} merges, and at most {MOST_MERGES} are read")
+    return [_pair(path, line) for line in lines]
+
+
+def _pair(path: Path, line: Any) -> tuple[str, str]:
+    match line:
+        case str():
+            left, _, right = line.partition(" ")
+        case [str(left), str(right)]:
+            pass
+        case _:
+            left = right = ""
+    if not left or not right:
+        raise BadBundle(f"{path} has a line {line!r}; each line should be two symbols")
+    return left, right
+
+
+def _added_tokens(folder: Path, config: Mapping[str, Any]) -> dict[int, Special]:
+    """Return, by id, the tokens that files list as added to the vocabulary."""
+    path = folder / CONFIG
+    if "added_tokens_decoder" in config:
+        listed = [*_of_type(path, "added_tokens_decoder", config["added_tokens_decoder"], dict).items()]
+        tokens = [(int(id) if id.isdecimal() and len(id) < 10 else id, token) for id, token in listed]
+    else:
+        path = folder / "tokenizer.json"
+        entries = _of_type(path, "added_tokens", _json(path, missing={}).get("added_tokens", []), list)
+        tokens = [(_of_type(path, "added_tokens", entry, dict).get("id"), entry) for entry in entries]
+    if len(tokens) > MOST_SPECIALS:
+        raise BadBundle(f"{path} adds {len(tokens)} tokens, and at most {MOST_SPECIALS} are read")
+    specials = {id: _special(path, f"the added token {id!r}", token) for id, token in tokens}
+    letters = sum(len(special.content) for special in specials.values())
+    if letters > SPECIAL_LETTERS:
+        raise BadBundle(f"{path} adds tokens of {letters} letters, and at most {SPECIAL_LETTERS} are read")
+    for id, special in specials.items():
+        _require_id(path, special.content, id)
+    return specials
+
+
+def _named_tokens(
+    folder: Path, config: Mapping[str, Any], added: Mapping[str, Special]
+) -> dict[str, Special]:
+    """Return the four special tokens that have names.
+
+    special_tokens_map.json wins unless tokenizer_config.json lists `added_tokens_decoder`: transformers
+    reads old and new files in this way, so that Stable Diffusion 2.1 pads with "!", not with its end token.
+    """
+    table = {} if "added_tokens_decoder" in config else _json(folder / "special_tokens_map.json", missing={})
+    values = {name: table.get(name) or config.get(name) or default for name, default in DEFAULTS.items()}
+    tokens = {name: _special(folder, name, value) for name, value in values.items()}
+    return {name: added.get(token.content, token) for name, token in tokens.items()}
+
+
+def _special(path: Path, name: str, value: Any) -> Special:
+    """Return a token as tokenizer_config.json or special_tokens_map.json spells it."""
+    spelled = {"content": value} if isinstance(value, str) else _of_type(path, name, value, dict)
+    content = _of_type(path, f"content of {name}", spelled.get("content"), str)
+    if not 1 <= len(content) <= LONGEST_SPECIAL:
+        raise BadBundle(f"{path} has {name} of {len(content)} letters; 1 to {LONGEST_SPECIAL} were expected")
+    if isinstance(value, str):
+        return Special(content)
+    is_special = _of_type(path, f"special of {name}", spelled.get("special", False), bool)
+    normalized = _of_type(path, f"normalized of {name}", spelled.get("normalized", not is_special), bool)
+    single = _of_type(path, f"single_word of {name}", spelled.get("single_word", False), bool)
+    return Special(content, normalized, single)
+
+
+def _length(folder: Path, config: Mapping[str, Any]) -> int:
+    length = config.get("model_max_length", LENGTH)
+    # Older files have 1e30, a float, for a length without limit.
+    if type(length) not in (int, float) or not length >= 3:
+        raise BadBundle(f"{folder / CONFIG}: model_max_length is {length!r}; a number from 3 was expected")
+    return int(min(length, LENGTH))
+
+
+def _of_type(path: Path, name: str, value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise BadBundle(f"{path}: {name} is {value!r}; {EXPECTED[kind]} was expected")
+    return value
+
+
+EXPECTED = {dict: "a JSON object", list: "a list", str: "a text", bool: "true or false"}
+
+
+def _text(path: Path, most: int) -> str:
+    try:
+        return bounded.read_text(path, most)
+    except (OSError, ValueError) as error:
+        raise BadBundle(f"cannot read {path}: {error}") from error
+
+
+def _json(path: Path, missing: dict[str, Any] | None = None) -> dict[str, Any]:
+    if missing is not None and not path.exists():
+        return missing
+    try:
+        value = bounded.parse_json(_text(path, bounded.TEXT_BYTES))
+    except ValueError as error:
+        raise BadBundle(f"{path} is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise BadBundle(f"{path} holds a JSON {type(value).__name__}; it should hold an object")
+    return value

@@ -1,0 +1,71 @@
+"""How well images follow their prompts, as a CLIP model sees it.
+
+Hessel et al., "CLIPScore" (2021, arXiv 2104.08718), with 100 for its factor of 2.5, as torchmetrics has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import CLIPImageProcessor, CLIPModel, CLIPTokenizer
+
+from msd.errors import BadCheckpoint
+from msd.run.runtime.image import GeneratedImage
+
+FACTOR = 100.0
+
+
+def clip_scores(
+    folder: Path, columns: Sequence[Sequence[GeneratedImage]], batch: int, device: str | None = None
+) -> list[list[float]]:
+    """Return 100·max(cosine, 0) of each image's embedding and its prompt's, for each column of images.
+
+    `folder` is transformers' CLIPModel with its tokenizer and its image processor, on disk; it reads `batch`
+    images at once, in float32. Raises BadCheckpoint for a folder that is not one, or has only a pickle.
+    """
+    where = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        model = CLIPModel.from_pretrained(
+            folder, dtype=torch.float32, use_safetensors=True, local_files_only=True
+        )
+        tokenizer = CLIPTokenizer.from_pretrained(folder, local_files_only=True)
+        processor = CLIPImageProcessor.from_pretrained(folder, local_files_only=True)
+    except (OSError, ValueError, KeyError, TypeError, RuntimeError) as problem:
+        raise BadCheckpoint(
+            f"{folder} cannot be read as a CLIPModel that transformers saved: {problem}"
+        ) from problem
+    scorer = _Scorer(model.eval().to(where), tokenizer, processor, where)
+    return [
+        [score for i in range(0, len(images), batch) for score in scorer.scores(images[i : i + batch])]
+        for images in columns
+    ]
+
+
+class _Scorer:
+    """A CLIP model with what prepares its inputs."""
+
+    def __init__(self, model: Any, tokenizer: Any, processor: Any, device: str) -> None:
+        self._model, self._tokenizer, self._processor, self._device = model, tokenizer, processor, device
+
+    def scores(self, images: Sequence[GeneratedImage]) -> list[float]:
+        """Return the scores of some images."""
+        length = self._model.config.text_config.max_position_embeddings
+        text = self._tokenizer(
+            [image.metadata["prompt"] for image in images],
+            padding=True,
+            truncation=True,
+            max_length=length,
+            return_tensors="pt",
+        )
+        pixels = self._processor([image.pixels for image in images], return_tensors="pt")["pixel_values"]
+        with torch.inference_mode():
+            found = self._model(
+                input_ids=text["input_ids"].to(self._device),
+                attention_mask=text["attention_mask"].to(self._device),
+                pixel_values=pixels.to(self._device),
+            )
+        cosines = torch.nn.functional.cosine_similarity(found.image_embeds, found.text_embeds)
+        return [float(FACTOR * cosine) for cosine in cosines.clamp(min=0)]

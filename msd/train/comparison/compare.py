@@ -1,0 +1,97 @@
+"""Compare two models: B's images with A's, and so A's own at B's number of steps, the honest baseline."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msd
+from msd.errors import BadConfig
+from msd.run.runners.machine import this_machine
+from msd.run.runtime.image import GeneratedImage
+from msd.train.comparison.columns import measure_column
+from msd.train.comparison.generated import OnColumn, generate_columns, plan_columns
+from msd.train.comparison.model import BATCH, ComparedModel, open_model
+from msd.train.comparison.result import ComparisonResult
+from msd.train.pytorch.packages import require_packages
+
+CLIP_PACKAGES = "torch", "transformers"
+LIBRARIES = "ai-edge-litert", "diffusers", "numpy", "torch", "transformers"
+"""Those that decide images."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A result, and the images of each of its columns, in the order of the prompts."""
+
+    result: ComparisonResult
+    images: tuple[Sequence[GeneratedImage], ...]
+
+
+def compare(
+    reference: ComparedModel,
+    other: ComparedModel,
+    prompts: Sequence[str],
+    *,
+    seed: int = 0,
+    batch: int = BATCH,
+    device: str | None = None,
+    perceptual: bool = True,
+    clip: Path | None = None,
+    at_least_db: float | None = None,
+    on_column: OnColumn | None = None,
+) -> Comparison:
+    """Return the comparison of `other` with `reference` on `prompts`, the i-th from the noise of `seed` + i.
+
+    Between both stands the reference at the other's number of steps, unless these are its own. `batch` and
+    `device` are those of `open_model`. Without `perceptual`, SSIM and perceptual hashes are left out, and
+    neither scikit-image nor imagehash is needed. `clip` is the folder of transformers' CLIPModel that scores
+    how images follow their prompts. `at_least_db` only enters the result.
+
+    Raises BadConfig for no prompts, models that cannot be compared and missing packages, and what
+    `open_model`, `clip_scores` and `Pipeline.generate_all` raise.
+    """
+    if not prompts:
+        raise BadConfig("there are no prompts to compare images of; give at least one")
+    if clip:
+        require_packages(clip, *CLIP_PACKAGES)
+    plans = plan_columns(open_model(reference, batch, device), open_model(other, batch, device))
+    machine = this_machine()
+    generated = [*generate_columns(plans, prompts, seed, on_column)]
+    images = tuple(column.images for column in generated)
+    result = ComparisonResult(
+        msd=msd.__version__,
+        prompts=len(prompts),
+        seed=seed,
+        columns=tuple(
+            measure_column(column, None if column is generated[0] else images[0], perceptual, scores)
+            for column, scores in zip(generated, _scores(clip, images, batch, device), strict=True)
+        ),
+        machine=machine,
+        versions=_versions(),
+        clip=None if clip is None else str(clip),
+        at_least_db=at_least_db,
+    )
+    return Comparison(result, images)
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
+
+
+def _scores(
+    clip: Path | None, columns: Sequence[Sequence[GeneratedImage]], batch: int, device: str | None
+) -> Sequence[Sequence[float] | None]:
+    if clip is None:
+        return [None] * len(columns)
+    from msd.train.comparison.clip_score import clip_scores
+
+    return clip_scores(clip, columns, batch, device)

@@ -1,0 +1,71 @@
+"""Images of a student while it learns, and a plot of its losses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from msd.files.atomic import atomic_write
+from msd.train.distill.levels import timesteps
+from msd.train.distill.networks import Networks
+from msd.train.distill.passes import Points, found, output_of
+from msd.train.distill.student import Student
+
+COLUMNS = 4
+PROMPTS = 8
+"""The number of prompts whose images a sheet of samples shows."""
+
+
+def sample(networks: Networks, student: Student, ids: Any, scale: float, steps: int) -> Any:
+    """Return the final latents (N, C, H, W) of one pass a step, for ids (N, tokens) and seeds from 0."""
+    device, shape = networks.device, networks.latent_shape
+    noise = [np.random.default_rng(seed).standard_normal(shape, np.float32) for seed in range(len(ids))]
+    at = torch.zeros(len(ids), dtype=torch.long, device=device)
+    scales = torch.full((len(ids),), scale, device=device)
+    latents = torch.from_numpy(np.stack(noise)).to(device)
+    points = Points(latents=latents, timesteps=at, ids=ids, scales=scales)
+    context = networks.context(ids)
+    with torch.no_grad():
+        for now, after in pairwise(timesteps(networks.diffusion, steps)):
+            points = points.moved(points.latents, torch.full_like(at, now))
+            pair = found(
+                networks.levels, student.prediction, points, output_of(student.unet, points, context)
+            )
+            points = points.moved(networks.levels.at(torch.full_like(at, after), *pair), at)
+    return points.latents
+
+
+def save_sheet(images: Any, path: Path) -> None:
+    """Write uint8 images (N, height, width, 3) in rows to a PNG file; raises OutputUnwritable."""
+    count, height, width, _ = images.shape
+    rows = -(-count // COLUMNS)
+    sheet = Image.new("RGB", (min(count, COLUMNS) * width, rows * height), "white")
+    for i, image in enumerate(images.numpy()):
+        sheet.paste(Image.fromarray(image), (i % COLUMNS * width, i // COLUMNS * height))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(path) as temporary:
+        sheet.save(temporary, format="PNG")
+
+
+def save_losses(logs: Sequence[Path], path: Path) -> None:
+    """Plot the losses in the logs of stages, each by its name, to a PNG file; raises OutputUnwritable."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    for log in logs:
+        lines = [json.loads(line) for line in log.read_text("utf-8").splitlines()]
+        updates, losses = zip(*((line["update"], line["loss"]) for line in lines), strict=True)
+        axes.semilogy(updates, losses, label=log.parent.name)
+    axes.set_xlabel("update")
+    axes.set_ylabel("loss")
+    axes.legend()
+    with atomic_write(path) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)
