@@ -1,9 +1,9 @@
 /**
  * Returns an image and a mask for it, fitted to `height` by `width` pixels as `msd generate --image` does.
  *
- * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way.
- * Resampling is Lanczos. Throws 'bad-request' for a mask of another size than the image's, or without a white
- * pixel.
+ * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way;
+ * what is transparent in it is not repainted, whatever its colour. Resampling is Lanczos. Throws
+ * 'bad-request' for a mask of another size than the image's, or without an opaque white pixel.
  *
  * @param {Photo} photo
  * @param {number} height
@@ -32,7 +32,6 @@ export function strengthOf({ mask }: {
  * @returns {Float32Array<ArrayBuffer>}
  */
 export function maskedPixels({ pixels, mask }: InitialImage): Float32Array<ArrayBuffer>;
-export type Raster = import("./lanczos.js").Raster;
 /**
  * Pixels as a canvas gives them: four bytes per pixel, row by row, not premultiplied.
  */
@@ -58,9 +57,4 @@ export type InitialImage = {
     height: number;
     description: string;
 };
-export type Box = {
-    left: number;
-    top: number;
-    width: number;
-    height: number;
-};
+export type Box = import("./raster.js").Box;
