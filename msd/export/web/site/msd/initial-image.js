@@ -1,9 +1,6 @@
 import { MsdError } from './errors.js';
 import { resize } from './lanczos.js';
-
-/**
- * @typedef {import('./lanczos.js').Raster} Raster
- */
+import { cropped, grey, opaque } from './raster.js';
 
 /**
  * Pixels as a canvas gives them: four bytes per pixel, row by row, not premultiplied.
@@ -31,7 +28,7 @@ import { resize } from './lanczos.js';
  */
 
 /**
- * @typedef {{ left: number, top: number, width: number, height: number }} Box
+ * @typedef {import('./raster.js').Box} Box
  */
 
 /** The brightness from which a mask repaints. */
@@ -43,9 +40,9 @@ const [BLACK, WHITE] = [0, 255];
 /**
  * Returns an image and a mask for it, fitted to `height` by `width` pixels as `msd generate --image` does.
  *
- * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way; what
- * is transparent in it is not repainted, whatever its colour. Resampling is Lanczos. Throws 'bad-request' for a
- * mask of another size than the image's, or without an opaque white pixel.
+ * Transparent pixels are laid over white. The mask counts by its brightness and is fitted in the same way;
+ * what is transparent in it is not repainted, whatever its colour. Resampling is Lanczos. Throws
+ * 'bad-request' for a mask of another size than the image's, or without an opaque white pixel.
  *
  * @param {Photo} photo
  * @param {number} height
@@ -107,38 +104,6 @@ function maskOf(mask, photo, box, height, width) {
 }
 
 /**
- * Returns RGB, what is transparent over a grey of one level, with the integers of Pillow's `alpha_composite`.
- *
- * @param {Photo} photo
- * @param {number} ground
- * @returns {Raster}
- */
-function opaque({ rgba, width, height }, ground) {
-  const data = new Uint8ClampedArray(3 * width * height);
-  for (let i = 0; i < data.length; i++) {
-    const pixel = 4 * Math.floor(i / 3);
-    const alpha = rgba[pixel + 3];
-    const sum = (rgba[pixel + (i % 3)] * alpha + ground * (255 - alpha)) * 128 + 0x4000;
-    data[i] = (((sum >> 8) + sum) >> 8) >> 7;
-  }
-  return { data, width, height, channels: 3 };
-}
-
-/**
- * Returns the brightness of RGB, after ITU-R 601-2, with the integers of Pillow's `convert('L')`.
- *
- * @param {Raster} raster
- * @returns {Raster}
- */
-function grey({ data, width, height }) {
-  const made = new Uint8ClampedArray(width * height);
-  for (let i = 0; i < made.length; i++) {
-    made[i] = (data[3 * i] * 19595 + data[3 * i + 1] * 38470 + data[3 * i + 2] * 7471 + 0x8000) >> 16;
-  }
-  return { data: made, width, height, channels: 1 };
-}
-
-/**
  * Returns the part at the centre of an image that has the aspect ratio of a size.
  *
  * @param {Photo} photo
@@ -161,20 +126,6 @@ function centre({ width, height }, high, wide) {
 function rounded(value) {
   const floor = Math.floor(value);
   return value - floor === 0.5 ? floor + (floor % 2) : Math.round(value);
-}
-
-/**
- * @param {Raster} raster
- * @param {Box} box
- * @returns {Raster}
- */
-function cropped({ data, width: from, channels }, { left, top, width, height }) {
-  const made = new Uint8ClampedArray(width * height * channels);
-  for (let y = 0; y < height; y++) {
-    const start = ((top + y) * from + left) * channels;
-    made.set(data.subarray(start, start + width * channels), y * width * channels);
-  }
-  return { data: made, width, height, channels };
 }
 
 /**
