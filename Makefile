@@ -36,15 +36,15 @@ oracle: .venv/ready-for-tests ## ask the real GPU delegate what the rules say of
 	PYTHONPATH=. $(BIN)/python scripts/oracle.py -o docs/results/oracle.json
 
 bench-convert: .venv/ready-for-tests ## measure what a full-size conversion costs: 10 GB in build/, an hour
-	PYTHONPATH=. $(BIN)/python scripts/bench_convert.py build -o docs/results/bench-convert.json
+	PYTHONPATH=. $(BIN)/python scripts/lab/bench_convert.py build -o docs/results/bench-convert.json
 
 bench-report: .venv/ready-for-tests ## measure what the rules of delegation-report cost: a minute
-	PYTHONPATH=. $(BIN)/python scripts/bench_report.py -o docs/results/bench-report.json
+	PYTHONPATH=. $(BIN)/python scripts/lab/bench_report.py -o docs/results/bench-report.json
 
 bench-compression: .venv/ready-for-tests ## measure what compression costs the demo checkpoint: 1600 images, half an hour
-	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression convert build/compression
-	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression draw build/compression
-	PYTHONPATH=. $(BIN)/python -m scripts.measure_compression compare build/compression -o docs/results/compression.json
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.measure_compression convert build/compression
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.measure_compression draw build/compression
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.measure_compression compare build/compression -o docs/results/compression.json
 
 bench-demo: .venv/ready ## measure how long the demo checkpoint's networks take here: ten minutes
 	$(BIN)/msd-convert -o build/demo-float16 --recipe float16 --force
@@ -55,19 +55,19 @@ bench-demo: .venv/ready ## measure how long the demo checkpoint's networks take 
 		--threads 1 --max-seconds 10 -o docs/results/bench-demo-int8.json --force
 
 bench-startup: .venv/ready-for-tests ## measure what an app's start costs on a JVM: a minute
-	PYTHONPATH=. $(BIN)/python scripts/bench_startup.py -o docs/results/bench-startup.json
+	PYTHONPATH=. $(BIN)/python scripts/lab/bench_startup.py -o docs/results/bench-startup.json
 
 bench-kernels: .venv/ready-for-tests ## measure the GPU's kernels beside LiteRT's delegate at full size: a GPU, half an hour
 	PYTHONPATH=. $(BIN)/python -m scripts.judge_full_size trace build/structures sd21-base sd15
-	PYTHONPATH=. $(BIN)/python -m scripts.bench_engine build/structures sd21-base sd15 --ablation -o docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.bench_engine build/structures sd21-base sd15 --ablation -o docs/results
 
 bench-distill: .venv/ready-for-tests ## train students of the demo checkpoint, and a full-size U-Net: a GPU, half an hour and more
-	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill students -o docs/results --work build/students
-	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill recovered build/students/recovered -o docs/results
-	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill students --only recovered --updates 3900 --trajectories 8192 -o docs/results --work build/longer --name 8192
-	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill recovered build/longer/recovered -o docs/results --name 8192 --only recovered
-	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill killed -o docs/results
-	PYTHONPATH=. $(BIN)/python -m scripts.bench_distill full-size -o docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.bench_distill students -o docs/results --work build/students
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.bench_distill recovered build/students/recovered -o docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.bench_distill students --only recovered --updates 3900 --trajectories 8192 -o docs/results --work build/longer --name 8192
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.bench_distill recovered build/longer/recovered -o docs/results --name 8192 --only recovered
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.bench_distill killed -o docs/results
+	PYTHONPATH=. $(BIN)/python -m scripts.lab.bench_distill full-size -o docs/results
 
 structures: .venv/ready-for-tests ## trace the structures that ship with msd again: three minutes
 	PYTHONPATH=. $(BIN)/python -m scripts.ship_structures

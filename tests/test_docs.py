@@ -145,7 +145,7 @@ FINE = """# A page, `with` code
 
     msd-convert --recipe list
     msd bench out --backend android --benchmark-binary x | tee y   # on a phone
-    python -m scripts.measure_execution out -o x.json -- --anything
+    python -m scripts.lab.measure_execution out -o x.json -- --anything
     from msd.errors import MsdError
 
 `msd convert --explain`, `python -m`, `make demo`, `msd --help`

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from scripts import measure_page
-from scripts.measure_page import SITE, measured, modules
+from scripts.lab import measure_page
+from scripts.lab.measure_page import SITE, measured, modules
 
 LINE = re.compile(r"^ *(\w+): (\d+) kB, compressed (\d+) kB$", re.MULTILINE)
 

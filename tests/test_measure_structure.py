@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from scripts.measure_structure import converted_through, main
+from scripts.lab.measure_structure import converted_through, main
 from scripts.source_modules import Module
 from scripts.structure import duplicated_options, function_lengths, visits
 
@@ -81,7 +81,7 @@ def test_two_checkouts_stand_side_by_side(checkout: Path, tmp_path: Path) -> Non
     assert lines.pop("") == ["before", "after"]
     assert lines.pop("minutes of the suite") == ["14.5", "–"]
     stored = json.loads(out.read_text())
-    assert stored["command"] == "python scripts/measure_structure.py BEFORE ."
+    assert stored["command"] == "python scripts/lab/measure_structure.py BEFORE ."
     assert {label: [str(stored["before"][label])] * 2 for label in lines} == lines
     assert stored["after"] == {
         "modules in msd/ itself": 1,

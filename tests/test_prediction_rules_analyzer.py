@@ -1,7 +1,7 @@
 """The rules of tflite-gpu are never more lenient than TensorFlow's Analyzer.
 
 It reads the same source as the delegate, offline, and with the more lenient rule for broadcasting. What it
-said of the oracle's cases is recorded (`scripts/analyzer.py`), for that of newer releases never warns.
+said of the oracle's cases is recorded (`scripts/lab/analyzer.py`), for that of newer releases never warns.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The suite that comes with msd, on the demo checkpoint: faults put in are seen, other changes pass.
 
-docs/regress.md has the figures of every fault, from scripts/measure_regress.py.
+docs/regress.md has the figures of every fault, from scripts/lab/measure_regress.py.
 """
 
 from __future__ import annotations

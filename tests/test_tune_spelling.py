@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from msd.graph.rewrite.spelling import FORMS, Spelling, read_spelling
-from scripts.spelling_search import Search, SpellingTrial
-from scripts.tune_spelling import main
+from scripts.lab.spelling_search import Search, SpellingTrial
+from scripts.lab.tune_spelling import main
 from tests import checkpoints
 
 CHOSEN = ["--only", "layer_norm", "--only", "gelu", "--only", "attention_key"]

@@ -20,8 +20,8 @@ EFFICIENCY: dict[Tile, float] = {
 }
 """How fast a thread multiplies in each tile when the GPU is full of them, relative to the first.
 
-Measured on an H100 by scripts/bench_kernels.py: 3x3 over 256x256 pixels of 512 channels. The tile of 128x128
-reaches 0.92 there, and less in smaller products, whose last workgroups leave more of the GPU idle.
+Measured on an H100 by scripts/lab/bench_kernels.py: 3x3 over 256x256 pixels of 512 channels. The tile of
+128x128 reaches 0.92 there, and less in smaller products, whose last workgroups leave more of the GPU idle.
 """
 
 
@@ -41,9 +41,10 @@ SHORT_EFFICIENCY: dict[Tile, float] = {
 }
 """The same of tiles with short sums, relative to the first of the others.
 
-Measured on an H100 by scripts/bench_variants.py, Winograd's products of 128 channels at 512x512, the first
-two as they are, the next two and 128x128 with four steps written out at once; the others in proportion. With
-f16 in workgroup memory and sums of f32, the first has 0.91 of its speed: widening costs more than it saves.
+Measured on an H100 by scripts/lab/bench_variants.py, Winograd's products of 128 channels at 512x512, the
+first two as they are, the next two and 128x128 with four steps written out at once; the others in proportion.
+With f16 in workgroup memory and sums of f32, the first has 0.91 of its speed: widening costs more than it
+saves.
 """
 
 _RATES = EFFICIENCY | SHORT_EFFICIENCY

@@ -53,7 +53,7 @@ WIDTH = {2: 4, 4: 4, 6: 2, 8: 1}
 
 LEAST_TILES = 64
 """The fewest tiles of a chosen transform: the products' rows. With fewer, on an H100, reading the transformed
-filters takes longer than the direct convolution (scripts/bench_kernels.py)."""
+filters takes longer than the direct convolution (scripts/lab/bench_kernels.py)."""
 
 LEAST_CHANNELS = 32
 """The fewest channels on either side: with fewer, transforms take longer than the products save."""

@@ -1,0 +1,43 @@
+"""Do the minimum of a conversion in plain NumPy: read each tensor, quantise it per channel, write it.
+
+    python scripts/lab/plain_stream.py build/sd21 build/plain
+
+`bench_convert.py` compares msd-convert with this.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from safetensors import safe_open
+
+FILES = {
+    "text_encoder": "text_encoder/model.safetensors",
+    "unet": "unet/diffusion_pytorch_model.safetensors",
+    "vae_decoder": "vae/diffusion_pytorch_model.safetensors",
+}
+NOT_DECODED = ("encoder.", "quant_conv.")
+
+
+def main(source: Path, out: Path) -> None:
+    """Write one file of raw int8 weights, float32 vectors and scales for each component."""
+    out.mkdir(parents=True, exist_ok=True)
+    for component, name in FILES.items():
+        with safe_open(source / name, "np") as tensors, (out / f"{component}.bin").open("wb") as file:
+            for key in tensors.keys():  # noqa: SIM118, it is no dict
+                if component == "vae_decoder" and key.startswith(NOT_DECODED):
+                    continue
+                values = tensors.get_tensor(key).astype(np.float32)
+                if values.ndim < 2:
+                    values.tofile(file)
+                    continue
+                rows = values.reshape(len(values), -1)
+                scale = np.abs(rows).max(axis=1) / np.float32(127)
+                np.rint(rows / scale[:, None]).astype(np.int8).tofile(file)
+                scale.tofile(file)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
