@@ -6,14 +6,11 @@ from msd.compress.pruning.recorded import prune_as_recorded
 from msd.conversion.job import Job
 from msd.conversion.sources.binding import bind
 from msd.graph import tflite
-from msd.graph.ir import Graph, Model, Signature
+from msd.graph.ir import SIGNATURE, Graph, Model, Signature
 from msd.graph.ir.weights import Weights
 from msd.graph.rewrite import apply
 from msd.models.structure import Structure
 from msd.models.structure_cache import structure_of
-
-SIGNATURE = "serving_default"
-"""The key of the one signature that every written file has."""
 
 INTERFACE = ("feed_timestep_embedding",)
 """Rewrites that change the inputs of a network."""

@@ -35,7 +35,6 @@ def compile_file(path: Path, gpu: Gpu, switches: Switches | None = None) -> Prog
 def compile_model(model: Model, gpu: Gpu, switches: Switches | None = None) -> Program:
     """Return the program of a model, whose graph is changed; raises DelegateFailed as `compile_file` does."""
     graph = next((each for each in model.graphs if each.signatures), model.main)
-    inputs, outputs = _interface(graph)
     _require_fixed(graph)
     switches = switches or Switches()
     try:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from msd.graph import tflite
-from msd.graph.ir import Graph, Model, Signature, Tensor
+from msd.graph.ir import SIGNATURE, Graph, Model, Signature, Tensor
 from msd.graph.ir.weights import Array
 from msd.run.runners.interpreter import Interpreter
 
@@ -72,7 +72,7 @@ def write(graph: Graph, folder: Path) -> GraphFile:
     tensors = [
         {name: t for t, name in _names(graph).items() if t in side} for side in (part.inputs, part.outputs)
     ]
-    part.signatures = [Signature("serving_default", *tensors)]
+    part.signatures = [Signature(SIGNATURE, *tensors)]
     file = folder / f"{graph.name}.tflite"
     tflite.write(Model([part]), file)
     return GraphFile(graph, file)

@@ -20,7 +20,7 @@ from msd.compress.pruning.least_squares import EXACT, Spool
 from msd.compress.pruning.relations import tensor_at
 from msd.files.scratch import scratch_folder
 from msd.graph import tflite
-from msd.graph.ir import Graph, Model, Op, Signature, Tensor
+from msd.graph.ir import SIGNATURE, Graph, Model, Op, Signature, Tensor
 from msd.graph.ir.weights import Array
 from msd.run.runners.interpreter import Interpreter
 
@@ -234,7 +234,7 @@ def _network(stack: ExitStack, path: Path, block: RefitBlock) -> Interpreter:
         inputs[end.name] = end
     part = Graph([inputs[name] for name in block.sources], [end], list(needed))
     part.signatures = [
-        Signature("serving_default", {str(i): inputs[n] for i, n in enumerate(block.sources)}, {"z": end})
+        Signature(SIGNATURE, {str(i): inputs[n] for i, n in enumerate(block.sources)}, {"z": end})
     ]
     tflite.write(Model([part]), path)
     return stack.enter_context(Interpreter(path))

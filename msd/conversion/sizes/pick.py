@@ -16,11 +16,8 @@ from msd.conversion.sizes.share import alone
 from msd.errors import BadConfig
 from msd.files.scratch import scratch_folder
 from msd.graph import tflite
-from msd.graph.ir import Model
+from msd.graph.ir import SIGNATURE, Model
 from msd.graph.ir.interface import Interface
-
-SIGNATURE = "serving_default"
-"""The key of the signature of a file for one size."""
 
 
 @contextmanager

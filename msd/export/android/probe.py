@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from msd.conversion.trace import SIGNATURE
+from msd.graph.ir import SIGNATURE
 from msd.graph.ir.build import Build
 from msd.graph.ir.graph import Graph, Model, Signature, Tensor
 from msd.graph.tflite.write import write

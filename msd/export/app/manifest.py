@@ -17,12 +17,12 @@ from typing import Any
 
 import msd
 from msd.bundle import Bundle, ConvertedFile, Source
-from msd.conversion.trace import SIGNATURE
 from msd.errors import BadBundle, BadConfig, BadReport
 from msd.export.app.schedules import ImageFacts, Schedule, image_facts, schedules
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY, tokenizer_texts
 from msd.files import schema
 from msd.files.atomic import atomic_write
+from msd.graph.ir import SIGNATURE
 from msd.measure.report.delegate_run import DelegateRun
 from msd.measure.report.report import Report
 from msd.models.families import title_of

@@ -3,6 +3,7 @@
 from msd.graph.ir.build import Build
 from msd.graph.ir.graph import (
     NUMPY,
+    SIGNATURE,
     Graph,
     InvalidGraph,
     Model,
@@ -15,6 +16,7 @@ from msd.graph.ir.graph import (
 
 __all__ = [
     "NUMPY",
+    "SIGNATURE",
     "Build",
     "Graph",
     "InvalidGraph",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from msd.graph.ir import Build, Graph, Model, Op, Signature, Tensor
+from msd.graph.ir import SIGNATURE, Build, Graph, Model, Op, Signature, Tensor
 from msd.graph.ir.interface import LOOKUPS
 
 INTEGERS = frozenset({"INT32", "INT64"})
@@ -51,7 +51,7 @@ def _signature(graph: Graph) -> Signature:
     if graph.signatures:
         return graph.signatures[0]
     inputs, outputs = ({t.name: t for t in side} for side in (graph.inputs, graph.outputs))
-    return Signature("serving_default", inputs, outputs)
+    return Signature(SIGNATURE, inputs, outputs)
 
 
 def _lookups(graph: Graph) -> list[_Lookup]:

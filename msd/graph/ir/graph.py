@@ -184,6 +184,10 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(np.array_equal(a, b)) if isinstance(a, np.ndarray) else bool(a == b)
 
 
+SIGNATURE = "serving_default"
+"""The key of the one signature that a written file has, as TensorFlow's converter calls it."""
+
+
 @dataclass
 class Signature:
     """A named way to call a graph: its inputs and outputs under the names that callers use."""

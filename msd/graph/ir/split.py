@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from msd.graph.ir import NUMPY, Graph, Op, Signature, Tensor
+from msd.graph.ir import NUMPY, SIGNATURE, Graph, Op, Signature, Tensor
 
 WINDOW = 0.25
 """The distance that a cut may move to cross fewer bytes, as a fraction of a piece's operators."""
@@ -80,7 +80,7 @@ def _piece(graph: Graph, start: int, stop: int) -> Graph:
     )
     outputs = dict.fromkeys(t for op in ops for t in op.outputs if _is_read_later(graph, t, inside))
     piece = Graph(inputs, outputs, ops, graph.name)
-    piece.signatures = [Signature("serving_default", _by_name(inputs), _by_name(outputs))]
+    piece.signatures = [Signature(SIGNATURE, _by_name(inputs), _by_name(outputs))]
     return piece
 
 

@@ -48,11 +48,6 @@ class GpuMemory:
         return max((placed.offset + placed.bytes for placed in self.activations), default=0)
 
     @property
-    def least_activations_bytes(self) -> int:
-        """The fewest bytes of computed tensors that any plan needs."""
-        return max(self.timeline, default=0)
-
-    @property
     def peak(self) -> int | None:
         """The first operator with the most live bytes; None in a graph without operators."""
         return self.timeline.index(max(self.timeline)) if self.timeline else None

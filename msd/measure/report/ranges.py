@@ -16,7 +16,7 @@ from pathlib import Path
 from msd.errors import BadModelFile
 from msd.files.scratch import scratch_folder
 from msd.graph import tflite
-from msd.graph.ir import Build, Graph, Op, Signature, Tensor
+from msd.graph.ir import SIGNATURE, Build, Graph, Op, Signature, Tensor
 from msd.graph.ir.float_weights import dequantize_weights
 from msd.graph.ir.weights import Array
 from msd.run.runners.interpreter import Interpreter
@@ -132,7 +132,7 @@ def _peak(new: Build, x: Tensor) -> Tensor:
 def _replace_outputs(graph: Graph, outputs: dict[str, Tensor]) -> None:
     inputs = graph.signatures[0].inputs if graph.signatures else {t.name: t for t in graph.inputs}
     graph.outputs = list(outputs.values())
-    graph.signatures = [Signature("serving_default", inputs, outputs)]
+    graph.signatures = [Signature(SIGNATURE, inputs, outputs)]
 
 
 def _filtered(new: Build, op: Op) -> Tensor:
