@@ -15,7 +15,7 @@ from msd.graph import tflite
 from msd.graph.ir import Build, Graph, Model, Tensor
 from msd.graph.ir.weights import Array, Weights
 from msd.graph.parity import ErrorSum
-from msd.measure.blockwise.blocks import blocks, swapped, torn, weight_bytes
+from msd.measure.blockwise.blocks import blocks, straddled, swapped, weight_bytes
 from msd.measure.blockwise.labels import block_of, joined, label, parts
 from msd.measure.blockwise.measure import measure
 from tests.harness import build, normal
@@ -211,7 +211,7 @@ def test_where_a_width_was_pruned_two_blocks_are_one(tmp_path: Path) -> None:
     assert found.blocks[1].reference_bytes == 2 * 4 * WIDTH**2
     assert found.blocks[1].bytes == 4 * WIDTH**2
     # All candidates of a mix are cut alike: where one is pruned, the others have one block too.
-    together = torn(*(tflite.read(path).main for path in files))
+    together = straddled(*(tflite.read(path).main for path in files))
     assert together == {("blocks.1", "blocks.2")}
     for path, lost in ((files[0], None), (files[1], snr(wanted, got))):
         both = measure(files[0], path, [{"x": X}], final=True, together=together)
@@ -233,8 +233,8 @@ def test_blocks_are_joined_in_order_and_one_after_the_other() -> None:
 def test_what_merged_projections_make_tears_no_blocks() -> None:
     """The second block reads half of a projection that is the first's, and neither reads the other's half."""
     kernel = np.concatenate(KERNELS[2:])
-    assert torn(merged(kernel), merged(kernel)) == set()
-    assert torn(merged(kernel), merged(kernel, half=True)) == set()
+    assert straddled(merged(kernel), merged(kernel)) == set()
+    assert straddled(merged(kernel), merged(kernel, half=True)) == set()
 
 
 def merged(kernel: Array, half: bool = False) -> Graph:

@@ -1,4 +1,4 @@
-"""The trunk: which filters are on a network's shortest ways, within the bytes that they may add."""
+"""The trunk: which filters are on a network's shortest paths, within the bytes that they may add."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ _training = options.gathered(
     "--recover",
     metavar="RECIPE|REPORT",
     help="Prune and round the U-Net as msd-convert does with a recipe, or as a prune report (.json) says, and"
-    " train it to say what the whole one says.",
+    " train the compressed U-Net to match the original one's outputs.",
 )
 @_count("--trajectories", 2000, "Images that the teacher generates to learn from.")
 @_training
@@ -237,8 +237,9 @@ def _announce(announced: Announcement, settings: DistillationSettings) -> None:
         say(f"{settings.goal.recover}: {announced.recovery}", err=True)
     for stage in announced.stages:
         done = "" if stage.name in announced.missing else ", done already"
-        said = "v" if stage.prediction == "v_prediction" else "noise"
-        say(f"{stage.name}: {training.updates} updates of {training.batch}, predicts {said}{done}", err=True)
+        predicted = "v" if stage.prediction == "v_prediction" else "noise"
+        text = f"{stage.name}: {training.updates} updates of {training.batch}, predicts {predicted}{done}"
+        say(text, err=True)
     if announced.has_int4 and training.rate > INT4_RATE:
         say(
             f"a rate of {training.rate:g} lets int4 weights swing between two integers;"

@@ -106,9 +106,9 @@ class _Composer:
         }
         new.ops.append(Op("STABLEHLO_COMPOSITE", operands, [composite], attributes))
         back = _only_transpose(graph, result)
-        said = composite if back else _reordered(new, composite, HEADS_SECOND)
+        ordered = composite if back else _reordered(new, composite, HEADS_SECOND)
         graph.insert_before(attention.second, new.ops)
-        graph.replace_tensor(back.outputs[0] if back else result, said)
+        graph.replace_tensor(back.outputs[0] if back else result, ordered)
 
     def _transposed(self, new: Build, tensor: Tensor, order: Order) -> Tensor:
         """Return TRANSPOSE(tensor, order), looking through transposes and splits before it."""

@@ -81,8 +81,8 @@ def convert(
     with hash_source(job.checkpoint, to_hash) as source_files:
         reused = reusable_files(job, out, previous, source_files.result()) if previous else {}
         remaining = [name for name in job.components if name not in reused]
-        said = (job.checkpoint.scheduler, job.images)
-        if previous and not remaining and (previous.scheduler, previous.images) == said:
+        current = (job.checkpoint.scheduler, job.images)
+        if previous and not remaining and (previous.scheduler, previous.images) == current:
             return previous
         with staged(out) as staging, TemporaryDirectory(prefix="pruned-", dir=staging.parent) as scratch:
             require_space(out, sum(stored_bytes(job, remaining).values()))

@@ -77,7 +77,7 @@ class Recipe:
 
     `without`: the rewrites to switch off. `delegate`: the delegate that runs the files; encodings that it is
     known to reject or to miscompute are not written. `prune`: the table of that name, unparsed. `trunk`: the
-    storage format of the small weights on a network's shortest ways (msd/compress/encoding/trunk.py),
+    storage format of the small weights on a network's shortest paths (msd/compress/encoding/trunk.py),
     whatever the lines say.
     """
 

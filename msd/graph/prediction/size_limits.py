@@ -113,9 +113,9 @@ def _why(conv: Convolution, device: Device) -> str:
 
 def _splits(conv: Convolution, device: Device) -> str:
     by_input, by_output = input_split(device, conv.size), output_split(device, conv.size)
-    ways = [f"{by_input} slices of the input channels"] if by_input else []
-    ways += [f"{by_output} of the output channels"] if by_output else []
-    return f"serialize_conv: {', or '.join(ways)}" if ways else "fewer channels: no equal slices fit"
+    splits = [f"{by_input} slices of the input channels"] if by_input else []
+    splits += [f"{by_output} of the output channels"] if by_output else []
+    return f"serialize_conv: {', or '.join(splits)}" if splits else "fewer channels: no equal slices fit"
 
 
 def _allocations(graph: Graph, device: Device, precision: Precision) -> Iterator[SizeProblem]:

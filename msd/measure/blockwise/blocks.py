@@ -59,7 +59,7 @@ def blocks(reference: Graph, compressed: Graph, together: Collection[Pair] = ())
     return [_block(name, tensors, reference, compressed, ends) for name, tensors in outputs.items()]
 
 
-def torn(reference: Graph, compressed: Graph) -> set[Pair]:
+def straddled(reference: Graph, compressed: Graph) -> set[Pair]:
     """Return the pairs of blocks whose common tensor is missing from the compressed network.
 
     That happens where pruning narrowed a width that both have: such a pair can only be stored in one format.

@@ -17,7 +17,7 @@ from msd.conversion.job import open_job
 from msd.conversion.settings import Settings
 from msd.errors import BadConfig
 from msd.graph import tflite
-from msd.measure.blockwise.blocks import torn
+from msd.measure.blockwise.blocks import straddled
 from msd.measure.blockwise.candidates import (
     REFERENCE,
     pruned_by_block,
@@ -161,7 +161,7 @@ def _measured(
     paths = {candidate: bundle.path(name) for candidate, bundle in files.items()}
     reference = paths.pop(REFERENCE)
     whole = tflite.read(reference).main
-    together = {pair for path in paths.values() for pair in torn(whole, tflite.read(path).main)}
+    together = {pair for path in paths.values() for pair in straddled(whole, tflite.read(path).main)}
     return {
         candidate: measure(reference, path, runs, True, partial(on_progress, f"{candidate} {name}"), together)
         for candidate, path in paths.items()

@@ -53,8 +53,8 @@ def recovery_loss(
         with torch.no_grad(), block_outputs(whole.unet) as wanted:
             after = moved(whole.unet, points)
         with block_outputs(student) as found:
-            said = moved(student, points)
-        return NEXT * torch.nn.functional.mse_loss(said, after) + _of_blocks(found, wanted)
+            predicted = moved(student, points)
+        return NEXT * torch.nn.functional.mse_loss(predicted, after) + _of_blocks(found, wanted)
 
     return Loss(draw, loss)
 
@@ -104,6 +104,6 @@ def _of_blocks(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Any:
     return torch.stack(errors).mean()
 
 
-def _relative(said: Any, wanted: Any) -> Any:
+def _relative(predicted: Any, wanted: Any) -> Any:
     wanted = wanted.float()
-    return (said.float() - wanted).square().mean() / wanted.square().mean().clamp(min=1e-12)
+    return (predicted.float() - wanted).square().mean() / wanted.square().mean().clamp(min=1e-12)

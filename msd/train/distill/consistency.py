@@ -1,4 +1,4 @@
-"""Latent consistency: a student that says the same of all points of a trajectory, namely where it ends.
+"""Latent consistency: a student whose predictions of all points of a trajectory agree on where it ends.
 
 Luo et al. (2023, arXiv 2310.04378), with the numbers of diffusers' `train_lcm_distill_lora_sd_wds.py`, which
 takes the student itself as the target, without an average (algorithm 1). That serves pictures with fresh
@@ -21,17 +21,17 @@ SOLVER_STEPS = 50
 """The DDIM steps of the teacher, of which one lies between a point and its target."""
 
 TIMESTEP_SCALING, SIGMA_DATA = 10.0, 0.5
-"""Of the boundary condition: how fast what a student says leaves the latents that it is given."""
+"""Of the boundary condition: how fast a student's prediction leaves the latents that it is given."""
 
 HUBER = 1e-3
 """Differences far below this count by their squares, others by their size."""
 
 
 def consistency_loss(teacher: Networks, source: PointSource, prediction: str) -> Loss:
-    """Return the loss of a student that says where the guided teacher leads from a point.
+    """Return the loss of a student that predicts where the guided teacher leads from a point.
 
     A trajectory of the teacher's has this end, which is what consistency asks for (Luhman and Luhman 2021,
-    arXiv 2101.02388, learn it of the first points). Where ends are not known, it is what the student says
+    arXiv 2101.02388, learn it of the first points). Where ends are not known, it is what the student predicts
     itself one step of the teacher later.
     """
     total = teacher.diffusion.num_train_timesteps
@@ -44,13 +44,13 @@ def consistency_loss(teacher: Networks, source: PointSource, prediction: str) ->
         return encoded(teacher, source.anywhere(random, size, starts))
 
     def loss(student: Any, points: Points) -> Any:
-        said = end_of(student, teacher.levels, prediction, points, points.context)
+        predicted = end_of(student, teacher.levels, prediction, points, points.context)
         with torch.no_grad():
             wanted = points.ends
             if wanted is None:
                 later = _later(teacher, points, empty, stride)
                 wanted = end_of(student, teacher.levels, prediction, later, points.context)
-        return (((said - wanted).square() + HUBER**2).sqrt() - HUBER).mean()
+        return (((predicted - wanted).square() + HUBER**2).sqrt() - HUBER).mean()
 
     return Loss(draw, loss)
 
@@ -63,7 +63,7 @@ def _later(teacher: Networks, points: Points, empty: Any, stride: int) -> Points
 
 
 def end_of(unet: Any, levels: Levels, prediction: str, points: Points, context: Any) -> Any:
-    """Return where a student says that trajectories end, (B, C, H, W): themselves at timestep 0.
+    """Return a student's prediction of where trajectories end, (B, C, H, W): themselves at timestep 0.
 
     Formula (9) of the paper.
     """

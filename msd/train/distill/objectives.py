@@ -39,7 +39,7 @@ def encoded(teacher: Networks, points: Points) -> Points:
 
 
 def guidance_loss(teacher: Networks, source: PointSource, prediction: str) -> Loss:
-    """Return the loss of a student whose one pass says what the guided teacher says in two.
+    """Return the loss of a student whose one pass predicts what the guided teacher does in two.
 
     Meng et al. (2022, arXiv 2210.03142), section 3.1, on trajectories in place of images: mean squares of
     what the student predicts, its `prediction`. At all timesteps, so that any schedule serves the student.
@@ -54,8 +54,8 @@ def guidance_loss(teacher: Networks, source: PointSource, prediction: str) -> Lo
         with torch.no_grad():
             clean, _ = guided_output(teacher, points, empty)
             wanted = teacher.levels.output(prediction, points.timesteps, points.latents, clean)
-        said = output_of(student, points, points.context)
-        return torch.nn.functional.mse_loss(said, wanted)
+        predicted = output_of(student, points, points.context)
+        return torch.nn.functional.mse_loss(predicted, wanted)
 
     return Loss(draw, loss)
 
@@ -87,10 +87,10 @@ def halving_loss(teacher: Networks, half: Student, source: PointSource, steps: i
     return Loss(draw, loss)
 
 
-def _distance(levels: Levels, prediction: str, points: Any, said: Any, clean: Any) -> Any:
-    """Return the mean weighted squares of what is said (B, C, H, W) at points with these clean latents."""
+def _distance(levels: Levels, prediction: str, points: Any, predicted: Any, clean: Any) -> Any:
+    """Return the mean weighted squares of a prediction (B, C, H, W) at points with these clean latents."""
     at = points.timesteps
-    squares = (said - levels.output(prediction, at, points.latents, clean)).square().mean((1, 2, 3))
+    squares = (predicted - levels.output(prediction, at, points.latents, clean)).square().mean((1, 2, 3))
     if prediction == "epsilon":
         squares = squares * (levels.sigma(at) / levels.signal(at)).square().clamp(min=1).flatten()
     return squares.mean()

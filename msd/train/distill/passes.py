@@ -20,7 +20,7 @@ class Points:
     """Latents (B, C, H, W) at timesteps (B,), ids (B, tokens) of prompts and scales (B,) of guidance.
 
     Where they are known: `ends` (B, C, H, W) are the clean latents to which the guided teacher leads from
-    there, `context` (B, tokens, width) is what the text encoder says, and `step` (B,) each one's step.
+    there, `context` (B, tokens, width) is the text encoder's output, and `step` (B,) each one's step.
     """
 
     latents: Any
@@ -66,7 +66,7 @@ class PointSource(Protocol):
 
 
 def output_of(unet: Any, points: Points, context: Any) -> Any:
-    """Return what a U-Net says at points, float32 (B, C, H, W); it gets their scales if it takes them."""
+    """Return a U-Net's predictions at points, float32 (B, C, H, W); it gets their scales if it takes them."""
     width = _config(unet).time_cond_proj_dim
     condition = None if width is None else scale_embedding(points.scales, width)
     latents, timesteps = points.latents, points.timesteps

@@ -119,12 +119,12 @@ def _replaced(network: Any, wanted: Mapping[str, Any], spools: Mapping[str, Spoo
     """Spool samples of layers' inputs with the outputs that are wanted of them, which take their place."""
 
     def replace(name: str, layer: Any, inputs: Any, output: Any) -> Any:
-        rows, said = rows_of(layer, inputs[0]), wanted[name].to(output.dtype)
-        channels_last = said if isinstance(layer, torch.nn.Linear) else said.movedim(1, -1)
+        rows, target = rows_of(layer, inputs[0]), wanted[name].to(output.dtype)
+        channels_last = target if isinstance(layer, torch.nn.Linear) else target.movedim(1, -1)
         columns = channels_last.reshape(-1, channels_last.shape[-1])
         chosen = torch.from_numpy(spools[name].positions(len(rows))).to(rows.device)
         spools[name].add(array_of(rows[chosen]), array_of(columns[chosen]))
-        return said
+        return target
 
     with hooked(network, {name: partial(replace, name) for name in spools}):
         yield

@@ -43,7 +43,7 @@ class Student:
 
 
 def new_student(unet: Any, takes_scale: bool, training: Training) -> Any:
-    """Return a U-Net in float32 that says what `unet` says, and learns.
+    """Return a U-Net in float32 that predicts what `unet` predicts, and learns.
 
     `takes_scale`: it has diffusers' `time_cond_proj_dim`, of which it makes nothing before it has learnt.
     With `training.lora`, only matrices of this rank learn (Hu et al. 2021, arXiv 2106.09685).

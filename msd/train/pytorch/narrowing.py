@@ -134,16 +134,16 @@ def attend(
     attention_mask: Any = None,
     temb: Any = None,
 ) -> Any:
-    """Return what a transformer's attention says, (B, tokens, width): diffusers' AttnProcessor2_0.
+    """Return the output of a transformer's attention, (B, tokens, width): diffusers' AttnProcessor2_0.
 
     But its values may be narrower than its keys. The arguments have the names that diffusers passes.
     """
     context = hidden_states if encoder_hidden_states is None else encoder_hidden_states
     layers = ((attention.to_q, hidden_states), (attention.to_k, context), (attention.to_v, context))
     heads = [layer(x).unflatten(-1, (attention.heads, -1)).transpose(1, 2) for layer, x in layers]
-    said = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=attention_mask)
+    attended = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=attention_mask)
     projection, dropout = attention.to_out
-    return dropout(projection(said.transpose(1, 2).flatten(2)))
+    return dropout(projection(attended.transpose(1, 2).flatten(2)))
 
 
 def _taken(values: Any, kept: tuple[Array, ...]) -> Any:
