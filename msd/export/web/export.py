@@ -64,8 +64,8 @@ def export_web(
     settings = settings or WebSettings()
     require_free(out, force)
     if settings.runtime == "litert":
-        require_litert_js(settings.litert_js)
         require_gpu(bundle, manifest)
+        require_litert_js(settings.litert_js)
     with exporting(out, sum(file.bytes for file in manifest.files)) as staging:
         model = staging / MODEL
         _copy_page(staging)
