@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 import graph_rewrites
-from msd import tflite
 from msd.bundle import Bundle, ImageSize, open_bundle
-from msd.calibration.generated_inputs import Calibration
+from msd.compress.calibration.generated_inputs import Calibration
+from msd.compress.encoding.recipe import find_recipe, shipped
 from msd.conversion.convert import Settings, convert
-from msd.encoding.recipe import find_recipe, shipped
+from msd.graph import tflite
 from tests import checkpoints, tiny_autoencoders
 from tests.shared import shared_folder
 

@@ -15,24 +15,24 @@ import numpy as np
 import pytest
 
 from msd.bundle import Bundle
-from msd.encoding.recipe import shipped
+from msd.compress.encoding.recipe import shipped
+from msd.conversion.sizes.pick import one_size
 from msd.errors import MsdError
 from msd.export.android.export import export_android
 from msd.export.android.settings import AndroidSettings
 from msd.export.app.manifest import describe
 from msd.export.web.expected import SEED, expected_inputs
 from msd.export.web.export import WebSettings, export_web
-from msd.ir.weights import Array
-from msd.parity import psnr
-from msd.runners.engine import Engine
-from msd.runners.registry import backends
-from msd.runners.runner import Conditions
-from msd.runtime.pipeline import Pipeline
-from msd.sizes.pick import one_size
-from msd.webgpu.compile import compile_file
-from msd.webgpu.session import Session
-from msd.webgpu.store import NAME as PROGRAM
-from msd.webgpu.store import read_program
+from msd.gpu.compile import compile_file
+from msd.gpu.session import Session
+from msd.gpu.store import NAME as PROGRAM
+from msd.gpu.store import read_program
+from msd.graph.ir.weights import Array
+from msd.graph.parity import psnr
+from msd.run.runners.engine import Engine
+from msd.run.runners.registry import backends
+from msd.run.runners.runner import Conditions
+from msd.run.runtime.pipeline import Pipeline
 from tests.jvm import Jvm, floats
 from tests.recipe_bundles import INT4, NAMES, constants, recipe_bundle
 from tests.webgpu_device import device

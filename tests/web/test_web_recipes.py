@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from msd.parity import psnr
+from msd.graph.parity import psnr
 from tests.recipe_bundles import constants, recipe_bundle
 from tests.web.browser import PATIENCE
 from tests.web.networks import ROLES, cpu_inputs, cpu_output, facts, write_site
