@@ -17,6 +17,7 @@ from msd.graph.ir import Graph, Model, Op, Tensor, opset
 from msd.graph.prediction.registry import delegates
 from msd.graph.prediction.rules import Finding, predict
 from msd.graph.prediction.rules.checks import Check
+from msd.graph.prediction.rules.miscomputed import odd_rows
 from msd.graph.prediction.rules.ruleset import RuleSet
 from msd.graph.prediction.rules.view import View, broadcast, from_left, from_right
 from tests import edited_models, tiny_models, varied_models
@@ -238,3 +239,10 @@ def test_how_shapes_are_laid_out(shape: tuple[int, ...], left: object, right: ob
 def test_shapes_that_do_not_broadcast() -> None:
     assert broadcast((3, 5), (5,)) == (3, 5)
     assert broadcast((3, 5), (4,)) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "wrong"), [("INT4", 7, 1), ("INT2", 6, 1), ("INT2", 8, 0), ("INT8", 7, 0)]
+)
+def test_rows_that_begin_within_a_byte(dtype: str, width: int, wrong: bool) -> None:
+    assert odd_rows(Tensor("table", (3, width), dtype)) == wrong

@@ -12,8 +12,8 @@ from msd.graph.ir import Build, Graph, Model, Tensor
 EXACT = frozenset({"DEQUANTIZE", "EMBEDDING_LOOKUP", "CAST", "QUANTIZE"})
 """Operators that read such a tensor without arithmetic on a quantised input."""
 
-SCALED = frozenset({"INT8", "UINT8", "INT4"})
-VERSIONS = {"INT8": 2, "UINT8": 2, "INT4": 6, "FLOAT16": 3}
+SCALED = frozenset({"INT8", "UINT8", "INT4", "INT2"})
+VERSIONS = {"INT8": 2, "UINT8": 2, "INT4": 6, "INT2": 6, "FLOAT16": 3}
 """The lowest version of DEQUANTIZE for each type. GPU delegates support versions up to 3.
 
 Per-channel scales belong to version 5, which the kernels do not require.
@@ -23,7 +23,7 @@ Per-channel scales belong to version 5, which the kernels do not require.
 def dequantize_weights(model: Model) -> int:
     """Put a DEQUANTIZE before every weight that is stored smaller than float32; return how many were added.
 
-    These weights are the int8, uint8, int4 and float16 constants that an operator with float32 results reads.
+    These are the int8, uint8, int4, int2 and float16 constants that an operator with float32 results reads.
     """
     return sum(map(_dequantize, model.graphs))
 

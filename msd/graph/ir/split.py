@@ -66,8 +66,8 @@ def _best(place: int, crossing: Sequence[int], each: float) -> int:
 
 
 def _bytes(tensor: Tensor) -> int:
-    if tensor.dtype == "INT4":
-        return -(-tensor.size // 2)
+    if tensor.dtype in ("INT4", "INT2"):
+        return -(-tensor.size // (2 if tensor.dtype == "INT4" else 4))
     return tensor.size * np.dtype(NUMPY.get(tensor.dtype, "float32")).itemsize
 
 

@@ -137,13 +137,15 @@ def _one_scale(view: View) -> Flaw | None:
 def _odd_rows(view: View) -> Flaw | None:
     """Right on the GPU, but TensorFlow Lite's CPU starts each row at a whole byte."""
     table = view.operands[1]
-    clause = f"has rows of {table.shape[-1]} numbers of INT4, which the CPU reads from wrong places"
-    return (f"{clause}; use an even number", (table,)) if odd_rows(table) else None
+    clause = f"has rows of {table.shape[-1]} numbers of {table.dtype}, which the CPU reads from wrong places"
+    whole = {"INT4": "an even number", "INT2": "a multiple of four"}.get(table.dtype)
+    return (f"{clause}; use {whole}", (table,)) if odd_rows(table) else None
 
 
 def odd_rows(table: Tensor) -> bool:
     """Whether rows of a table start in the middle of a byte."""
-    return table.dtype == "INT4" and len(table.shape) > 1 and math.prod(table.shape[1:]) % 2 == 1
+    bits = {"INT4": 4, "INT2": 2}.get(table.dtype, 8)
+    return len(table.shape) > 1 and math.prod(table.shape[1:]) * bits % 8 != 0
 
 
 def _update_of_low_rank(view: View) -> Flaw | None:
