@@ -89,7 +89,7 @@ def test_a_file_for_the_cpu_stays_with_the_runtime_that_was_asked_for() -> None:
 def test_scales_that_it_would_take_for_0_are_refused(
     kind: str, scales: int, dtype: str, misread: bool, tmp_path: Path
 ) -> None:
-    """At version 1 nothing tells 2.14 of several scales; where it is not refused, the numbers are LiteRT's."""
+    """At version 1 nothing tells 2.14 of several scales; where it is not refused, it has LiteRT's numbers."""
     path = save_layer(tmp_path, kind, scales, dtype)
     if misread:
         with pytest.raises(
