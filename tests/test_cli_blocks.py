@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -150,3 +151,19 @@ def test_reports_are_read_back_or_refused(tmp_path: Path) -> None:
 
 def test_the_help_is_the_golden_one(golden: Callable[[str, str], None]) -> None:
     golden("blocks-help.txt", CliRunner().invoke(blocks, ["--help"], prog_name="msd blocks").output)
+
+
+def test_a_reference_of_integers_is_refused(bundles: dict[str, Path]) -> None:
+    """It would show no error where both are rounded alike: a median of infinitely many dB."""
+    result = call(bundles["int8"], "--reference", bundles["int8"], *FAST)
+    assert result.exit_code == 1
+    words = r"text_encoder\.tflite cannot be the reference: it stores .* as int8; give .* --recipe float32"
+    assert re.search(words, " ".join(result.output.split())), result.output
+
+
+def test_blocks_without_an_error_are_exact(bundles: dict[str, Path]) -> None:
+    only = ("--component", "text_encoder", *FAST, "--final")
+    result = call(bundles["float32"], "--reference", bundles["float32"], *only)
+    assert result.exit_code == 0, result.output
+    assert "text_encoder: block SNR median exact, worst exact in" in result.output
+    assert "inf" not in result.output

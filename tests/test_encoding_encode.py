@@ -277,7 +277,8 @@ def test_the_old_runtime_takes_int4_filters_for_floats(tmp_path: Path) -> None:
         "loads and runs it, but takes the int4 weights filters for float32",
     )
     with pytest.raises(
-        BadModelFile, match=r"misreads the int4 weights filters of .* as float32; it runs files of the"
+        BadModelFile,
+        match=r"misreads .*: it takes the int4 weights filters for float32; it runs files of the",
     ):
         TfliteRuntime(path, Conditions(float_weights=False))
     with pytest.raises(BadModelFile, match="it has no DEQUANTIZE of version 6; it runs files of the recipes"):

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from msd.cli.verdict_view import conclusion
 from msd.files.schema import to_json
 from msd.measure.judging.rejection import Rejection
 from msd.measure.judging.verdict import Verdict, distance
@@ -173,3 +174,29 @@ def test_json_is_strict_and_says_what_the_properties_say() -> None:
     ]
     assert form["objections"] == list(bad.objections)
     assert form["notes"][0] == "fp16 was requested, but Adapter computes in fp32"
+
+
+LOST: dict[str, Any] = {"failure": "its process crashed", "crashed": True, "distances": (), "delegated": 0}
+FAR: dict[str, Any] = {"distances": (distance("y", np.float32([4, 1]), np.float32([1, 4])),)}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"),
+    [
+        ([{}], "1 of 1 file is fully delegated, and the results match the CPU's."),
+        ([{}, {}], "2 of 2 files are fully delegated, and the results match the CPU's."),
+        ([LOST], "0 of 1 file is fully delegated; no results could be compared with the CPU's."),
+        ([FAR], "1 of 1 file is fully delegated, and none with the CPU's results."),
+        ([{}, FAR], "2 of 2 files are fully delegated, of 1 the results match the CPU's."),
+        (
+            [{}, LOST],
+            "1 of 2 files are fully delegated, of 1 the results match the CPU's; "
+            "of 1 none could be compared.",
+        ),
+        ([{"distances": ()}], "1 of 1 file is fully delegated; no results could be compared with the CPU's."),
+    ],
+)
+def test_a_conclusion_claims_no_match_that_was_not_measured(
+    verdicts: list[dict[str, Any]], words: str
+) -> None:
+    assert conclusion([verdict(**changes) for changes in verdicts]) == words

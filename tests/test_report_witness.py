@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from msd.graph import tflite
 from msd.measure.report import witness
 from msd.measure.report.witness import witnesses
 from tests import tiny_models
+from tests.int8_layers import save_layer
 
 
 def test_both_are_content_with_a_plain_file(tmp_path: Path) -> None:
@@ -29,6 +31,14 @@ def test_the_old_runtime_objects_to_what_it_does_not_know(tmp_path: Path) -> Non
     runtime, _ = witnesses(tmp_path / "newer.tflite", 120)
     assert not runtime.ok
     assert "version '99'" in runtime.says
+
+
+def test_results_are_compared_with_litert_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One scale for each channel, of which tflite-runtime 2.14 takes 0; as if nobody had known."""
+    monkeypatch.setattr(witness, "misread_weights", lambda model: None)
+    runtime, _ = witnesses(save_layer(tmp_path, "FULLY_CONNECTED", 12), 120)
+    assert not runtime.ok
+    assert re.fullmatch(r"loads and runs it, but its results are -?\d+\.\d dB from LiteRT's", runtime.says)
 
 
 def test_warnings_of_the_analyzer_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

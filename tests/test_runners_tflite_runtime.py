@@ -21,6 +21,7 @@ from msd.run.runners.runner import Conditions
 from msd.run.runtime.components import open_component
 from msd.run.runtime.pipeline import Pipeline
 from tests import tiny_models
+from tests.int8_layers import save_layer
 
 OLD = Engine(find_backend("tflite-runtime"), Conditions(threads=2))
 
@@ -69,3 +70,33 @@ def test_what_is_wrong_with_a_file_is_said(tmp_path: Path) -> None:
 def test_a_file_for_the_cpu_stays_with_the_runtime_that_was_asked_for() -> None:
     assert OLD.on("cpu") == OLD
     assert Engine(find_backend("gpu")).on("cpu").backend == find_backend("cpu")
+
+
+@pytest.mark.parametrize(
+    ("kind", "scales", "dtype", "misread"),
+    [
+        ("FULLY_CONNECTED", 12, "INT8", True),
+        ("FULLY_CONNECTED", 12, "INT4", True),
+        ("BATCH_MATMUL", 12, "INT8", True),
+        ("EMBEDDING_LOOKUP", 12, "INT8", True),
+        ("FULLY_CONNECTED", 1, "INT8", False),
+        ("FULLY_CONNECTED", 1, "INT4", False),
+        ("BATCH_MATMUL", 1, "INT8", False),
+        ("CONV_2D", 12, "INT8", False),
+        ("DEPTHWISE_CONV_2D", 16, "INT8", False),
+    ],
+)
+def test_scales_that_it_would_take_for_0_are_refused(
+    kind: str, scales: int, dtype: str, misread: bool, tmp_path: Path
+) -> None:
+    """At version 1 nothing tells 2.14 of several scales; where it is not refused, it has LiteRT's numbers."""
+    path = save_layer(tmp_path, kind, scales, dtype)
+    if misread:
+        with pytest.raises(
+            BadModelFile, match=rf"it takes the 12 scales of the {dtype.lower()} weights w of {kind} for 0"
+        ):
+            TfliteRuntime(path, Conditions(float_weights=False))
+        return
+    with Interpreter(path) as new, TfliteRuntime(path, Conditions(float_weights=False)) as old:
+        inputs = random_inputs(new.inputs.values(), 3)
+        assert psnr(new.run(inputs)["y"], old.run(inputs)["y"]) >= 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,18 +132,23 @@ def _table(name: str, part: ComponentErrors) -> Any:
 
 def decibels(ratio: float | None) -> str:
     """Return a stored ratio as text; None means that there is no error."""
-    return "exact" if ratio is None else f"{ratio:.1f}"
+    return "exact" if ratio is None or math.isinf(ratio) else f"{ratio:.1f}"
+
+
+def with_unit(ratio: float | None) -> str:
+    """Return a ratio as text with its unit, unless there is no error."""
+    text = decibels(ratio)
+    return text if text == "exact" else f"{text} dB"
 
 
 def _summary(name: str, part: ComponentErrors) -> str:
     worst = part.worst_first[0]
-    line = (
-        f"{name}: block SNR median {part.median_db:.1f} dB, worst {decibels(worst.snr_db)} dB in {worst.name}"
-    )
+    median, least = with_unit(part.median_db), with_unit(worst.snr_db)
+    line = f"{name}: block SNR median {median}, worst {least} in {worst.name}"
     if worst.final_share is None:
         return line
     most = max(part.blocks, key=lambda block: block.final_share or 0)
     return (
-        f"{line}; result {decibels(part.final_snr_db)} dB, "
+        f"{line}; result {with_unit(part.final_snr_db)}, "
         f"most of its error from {most.name} ({most.final_share:.0%})"
     )

@@ -43,7 +43,7 @@ def print_predictions(out: Console, report: Report, verbose: bool) -> None:
 def _summary(report: Report) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for title in ("", "file", "delegate, device", "predicted", "weights", "activations"):
-        table.add_column(title, no_wrap=True)
+        table.add_column(title, no_wrap=title != "file", overflow="fold" if title == "file" else "ellipsis")
     for file in report.files:
         if unjudged(file):
             table.add_row("·", escape(file.file.rpartition("/")[2]), "", unjudged(file), "", "")

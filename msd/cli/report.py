@@ -262,7 +262,7 @@ def _print(findings: Findings, setup: bool, verbose: bool) -> None:
     out = console(WIDTH)
     if findings.report.files:
         print_predictions(out, findings.report, verbose)
-        print_traffic(out, findings.report)
+        print_traffic(out, findings.report, verbose)
     print_audits(out, findings.report)
     if findings.measured is not None:
         print_browser_verdicts(out, findings.measured, findings.verdicts, verbose)

@@ -1,4 +1,4 @@
-"""Prints what a run reads, writes and computes, and the least time of each device for it."""
+"""Prints what a run reads, writes and computes, and the least time for it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,38 @@ from msd.measure.report.phrases import COUNTED, READ_AND_WRITTEN, counted, least
 from msd.measure.report.report import Report
 
 
-def print_traffic(out: Console, report: Report) -> None:
-    """Print the traffic of each prediction, then a table of devices; nothing where none was counted."""
+def print_traffic(out: Console, report: Report, verbose: bool) -> None:
+    """Print the traffic of each prediction and its least time; with `verbose`, also on the other devices.
+
+    There is a row for each file and delegate, so that the table is no wider for many. Prints nothing where no
+    traffic was counted.
+    """
     every = [(file, p, p.traffic) for file in report.files for p in file.predictions if p.traffic]
     if not every:
         return
     out.print(READ_AND_WRITTEN, style="dim", soft_wrap=True)
-    heads = [escape(f"{file.file.rpartition('/')[2]}, {p.delegate}") for file, p, _ in every]
-    sums = _table("", *COUNTED)
-    for head, (_, _, traffic) in zip(heads, every, strict=True):
-        sums.add_row(head, *counted(traffic))
+    asked = every[0][2].least[0].device
+    sums = _table("", *COUNTED, f"least time on {escape(asked)}")
+    for file, p, traffic in every:
+        sums.add_row(_head(file.file, p.delegate), *counted(traffic), least(traffic.least[0]))
     out.print(sums)
     out.print()
-    times = _table("least time on", *heads)
-    for row in zip(*(traffic.least for _, _, traffic in every), strict=True):
-        times.add_row(escape(row[0].device), *map(least, row))
-    out.print(times)
-    out.print()
+    if verbose:
+        others = _table("", "device", "least time")
+        for file, p, traffic in every:
+            for time in traffic.least[1:]:
+                others.add_row(_head(file.file, p.delegate), escape(time.device), least(time))
+        out.print(others)
+        out.print()
 
 
-def _table(*titles: str) -> Table:
+def _head(file: str, delegate: str) -> str:
+    return escape(f"{file.rpartition('/')[2]}, {delegate}")
+
+
+def _table(first: str, *titles: str) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column(first, overflow="fold")
     for title in titles:
         table.add_column(title)
     return table

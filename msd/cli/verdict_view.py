@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from importlib.metadata import version
 
 from rich.console import Console
@@ -48,12 +49,23 @@ def _print_verdicts(out: Console, verdicts: list[Verdict], verbose: bool) -> Non
             _print_details(out, verdict, verbose)
     for note in sorted({verdict.precision_note for verdict in verdicts if verdict.precision_note}):
         out.print(f"Note: {escape(note)}.")
-    passing = sum(verdict.ok for verdict in verdicts)
-    color = "green" if passing == len(verdicts) else "red"
-    noun = "file is" if len(verdicts) == 1 else "files are"
-    out.print(
-        f"[{color}]{passing} of {len(verdicts)} {noun} fully delegated, and the results match the CPU's.[/]"
-    )
+    color = "green" if all(verdict.ok for verdict in verdicts) else "red"
+    out.print(f"[{color}]{conclusion(verdicts)}[/]")
+
+
+def conclusion(verdicts: Sequence[Verdict]) -> str:
+    """Return how many files are fully delegated, and of how many compared ones the results match."""
+    many, passing = len(verdicts), sum(verdict.ok for verdict in verdicts)
+    whole = sum(verdict.fully_delegated for verdict in verdicts)
+    compared = sum(bool(verdict.distances) for verdict in verdicts)
+    share = f"{whole} of {many} file{'s are' if many > 1 else ' is'} fully delegated"
+    if passing == many:
+        return f"{share}, and the results match the CPU's."
+    if not compared:
+        return f"{share}; no results could be compared with the CPU's."
+    uncompared = f"; of {many - compared} none could be compared" if compared < many else ""
+    right = f"of {passing} the results match the CPU's" if passing else "and none with the CPU's results"
+    return f"{share}, {right}{uncompared}."
 
 
 def _table(verdicts: list[Verdict]) -> Table:

@@ -9,8 +9,11 @@ from msd.bundle import Bundle
 from msd.compress.calibration.generated_inputs import Calibration
 from msd.errors import BadBundle
 from msd.files.scratch import scratch_folder
+from msd.graph import tflite
 from msd.measure.blockwise.measure import measure
 from msd.measure.blockwise.result import BlockReport
+
+INTEGERS = ("INT8", "INT4", "INT2")
 
 OnProgress = Callable[[str, str, int, int], None]
 """Called with the component, the activity, the amount done, and the total amount."""
@@ -28,12 +31,13 @@ def compare(
     """Return the error of each block of `components` of `compressed`, on the inputs of `reference`.
 
     `command` is noted in the report; `final` as in `measure`. Raises BadBundle for bundles of different
-    checkpoints, and what `measure` and `Calibration.runs` raise.
+    checkpoints and for a reference with integer weights, and what `measure` and `Calibration.runs` raise.
     """
     require_same_checkpoint(reference, compressed)
     for name in components:
         compressed.component(name)
         reference.component(name)
+        require_floats(reference, name)
     measured = {}
     with scratch_folder() as folder:
         runs = calibration.runs(
@@ -60,6 +64,18 @@ def compare(
         calibration=str(calibration.completed(reference.manifest.images)),
         components=measured,
     )
+
+
+def require_floats(reference: Bundle, component: str) -> None:
+    """Raise BadBundle for a reference whose weights are integers themselves: it shows no error of theirs."""
+    path = reference.path(component)
+    constants = (t for graph in tflite.read(path).graphs for t in graph.tensors() if t.data is not None)
+    small = next((t for t in constants if t.dtype in INTEGERS and t.quant is not None), None)
+    if small is not None:
+        raise BadBundle(
+            f"{path} cannot be the reference: it stores {small.name} as {small.dtype.lower()};"
+            " give a bundle of the same checkpoint that was converted with --recipe float32"
+        )
 
 
 def components_of_both(one: Bundle, other: Bundle) -> tuple[str, ...]:

@@ -150,6 +150,8 @@ class Verdict:
             yield self.failure
         else:
             yield from (f"the native log has the error “{problem}”" for problem in self.problems)
+        if not (self.distances or self.failure or self.reference_failure):
+            yield "it has no results that could be compared with the CPU's"
         if self.reference_failure:
             yield f"there are no results of the CPU to compare with: {self.reference_failure}"
         for output in self.distances:

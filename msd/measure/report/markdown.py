@@ -57,9 +57,10 @@ def _traffic(report: Report) -> Iterator[str]:
     yield from ("", READ_AND_WRITTEN, "", f"| file, delegate | {' | '.join(COUNTED)} |", "|" + "---|" * 5)
     for head, (_, _, traffic) in zip(heads, every, strict=True):
         yield f"| {head} | {' | '.join(counted(traffic))} |"
-    yield from ("", f"| least time on | {' | '.join(heads)} |", "|" + "---|" * (len(heads) + 1))
-    for times in zip(*(traffic.least for _, _, traffic in every), strict=True):
-        yield f"| {times[0].device} | {' | '.join(map(least, times))} |"
+    devices = [time.device for time in every[0][2].least]
+    yield from ("", f"| least time on | {' | '.join(devices)} |", "|" + "---|" * (len(devices) + 1))
+    for head, (_, _, traffic) in zip(heads, every, strict=True):
+        yield f"| {head} | {' | '.join(map(least, traffic.least))} |"
 
 
 def _findings(file: FileReport, prediction: DelegatePrediction) -> Iterator[str]:

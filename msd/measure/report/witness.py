@@ -12,21 +12,30 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
 
 from msd.graph import tflite
+from msd.graph.parity import psnr
 from msd.measure.report.report import Witness
-from msd.run.runners.backends.tflite_runtime import int4_filter
+from msd.run.runners.backends.tflite_runtime import misread_weights
 
 RUN = """
-import json, sys
+import importlib, json, sys
 import numpy as np
-from tflite_runtime.interpreter import Interpreter
+Interpreter = importlib.import_module(sys.argv[3] + ".interpreter").Interpreter
 try:
     network = Interpreter(sys.argv[1])
     network.allocate_tensors()
+    numbers = np.random.default_rng(0)
     for port in network.get_input_details():
-        network.set_tensor(port["index"], np.ones(port["shape"], port["dtype"]))
+        real = np.issubdtype(port["dtype"], np.floating)
+        values = numbers.standard_normal(port["shape"]) if real else np.ones(port["shape"])
+        network.set_tensor(port["index"], values.astype(port["dtype"]))
     network.invoke()
+    results = [network.get_tensor(port["index"]) for port in network.get_output_details()]
+    np.savez(sys.argv[2], *results)
     print(json.dumps([True, "loads and runs it"]))
 except (ValueError, RuntimeError) as problem:
     print(json.dumps([False, str(problem)]))
@@ -39,6 +48,10 @@ tf.lite.experimental.Analyzer.analyze(model_path=sys.argv[1], gpu_compatibility=
 """
 
 WARNING = re.compile(r"GPU COMPATIBILITY WARNING: (?!Subgraph)(.*)")
+
+
+LEAST = 20.0
+"""Decibels between results of the two CPU libraries, which round int8's inputs each in its own way."""
 
 
 def witnesses(path: Path, timeout: float) -> tuple[Witness, ...]:
@@ -58,13 +71,32 @@ def _version(package: str) -> str | None:
 
 def _runtime(path: Path, installed: str, timeout: float) -> Witness:
     name = f"tflite-runtime {installed}, CPU"
-    printed = _child(RUN, path, timeout)
-    if isinstance(printed, str):
-        return Witness(name, False, printed)
-    ok, says = json.loads(printed[-1])
-    if ok and (named := int4_filter(tflite.read(path))):
-        return Witness(name, False, f"loads and runs it, but takes the int4 weights {named} for float32")
-    return Witness(name, ok, " ".join(says.split()))
+    with TemporaryDirectory() as folder:
+        old, new = Path(folder) / "old.npz", Path(folder) / "new.npz"
+        printed = _child(RUN, path, timeout, old, "tflite_runtime")
+        if isinstance(printed, str):
+            return Witness(name, False, printed)
+        ok, says = json.loads(printed[-1])
+        says = " ".join(says.split())
+        if not ok:
+            return Witness(name, False, says)
+        if clause := misread_weights(tflite.read(path)):
+            return Witness(name, False, f"{says}, but {clause}")
+        _child(RUN, path, timeout, new, "ai_edge_litert")
+        distance = _distance(new, old)
+    if distance is not None and not distance >= LEAST:
+        return Witness(name, False, f"{says}, but its results are {distance:.1f} dB from LiteRT's")
+    return Witness(name, True, says)
+
+
+def _distance(wanted: Path, found: Path) -> float | None:
+    """Return the least PSNR in dB of the results; None where LiteRT has none, or none that are finite."""
+    if not wanted.is_file():
+        return None
+    with np.load(wanted) as one, np.load(found) as other:
+        pairs = [(one[key].astype(np.float64), other[key].astype(np.float64)) for key in one.files]
+    finite = [pair for pair in pairs if np.isfinite(pair[0]).all()]
+    return min((psnr(*pair) for pair in finite), default=None)
 
 
 def _analyzer(path: Path, installed: str, timeout: float) -> Witness:
@@ -80,9 +112,9 @@ def _analyzer(path: Path, installed: str, timeout: float) -> Witness:
     return Witness(name, False, f"warns: {warnings[0]}{more}")
 
 
-def _child(script: str, path: Path, timeout: float) -> list[str] | str:
+def _child(script: str, path: Path, timeout: float, *more: object) -> list[str] | str:
     """Return the lines that `script` prints, or in a phrase why there are none."""
-    command = [sys.executable, "-c", script, str(path)]
+    command = [sys.executable, "-c", script, str(path), *map(str, more)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
     except subprocess.TimeoutExpired:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msd.errors import BadModelFile, DelegateFailed, MsdError
 from msd.graph import tflite
-from msd.graph.ir import Model
+from msd.graph.ir import Model, Op
 from msd.run.runners.backend import Backend
 from msd.run.runners.backends.litert_cpu import SECONDS, on_cpu
 from msd.run.runners.child import Bounds, ChildLost
@@ -21,6 +21,7 @@ from msd.run.runners.worker import LoadOnCpu
 NAME = "tflite-runtime 2.14"
 PACKAGE = "tflite_runtime"
 UNKNOWN_OP = re.compile(r"Didn't find op for builtin opcode '(\w+)' version '(\d+)'")
+ONE_SCALE = ("FULLY_CONNECTED", "BATCH_MATMUL", "EMBEDDING_LOOKUP")
 RECIPES = "it runs files of the recipes cpu-w8, float16 and float32"
 
 
@@ -33,7 +34,7 @@ class TfliteRuntime(ProcessRunner):
 
     def __init__(self, path: Path, conditions: Conditions) -> None:
         if not conditions.float_weights:
-            refuse_int4(tflite.read(path), path)
+            refuse_misread(tflite.read(path), path)
         self.conditions = conditions
         bounds = Bounds.of(conditions.seconds or SECONDS, conditions.memory, conditions.stop)
         load = LoadOnCpu(path, conditions.cores, conditions.float_weights, PACKAGE)
@@ -58,16 +59,35 @@ class TfliteRuntime(ProcessRunner):
         return BadModelFile(f"{NAME} refuses a file: {why}")
 
 
-def refuse_int4(model: Model, path: Path) -> None:
-    """Raise BadModelFile for int4 filters, which 2.14 misreads as float32."""
-    if name := int4_filter(model):
-        raise BadModelFile(f"{NAME} misreads the int4 weights {name} of {path} as float32; {RECIPES}")
+def refuse_misread(model: Model, path: Path) -> None:
+    """Raise BadModelFile for weights that 2.14 misreads without a word."""
+    if clause := misread_weights(model):
+        raise BadModelFile(f"{NAME} misreads {path}: it {clause}; {RECIPES}")
 
 
-def int4_filter(model: Model) -> str | None:
-    """Return the name of the first int4 filter of a convolution, whose type 2.14 does not check."""
-    ops = [op for graph in model.graphs for op in graph.ops if op.kind == "CONV_2D"]
-    return next((op.operands[1].name for op in ops if op.operands[1].dtype == "INT4"), None)
+def misread_weights(model: Model) -> str | None:
+    """Return, as the end of a sentence about 2.14, what it takes weights for; None where it reads all right.
+
+    It does not check the type of a convolution's int4 filter, and of several scales it takes 0 in operators
+    that it knows with one scale only, whose newer versions some converters do not ask for (measured).
+    """
+    ops = [op for graph in model.graphs for op in graph.ops]
+    return next((clause for op in ops if (clause := _misread(op))), None)
+
+
+def _misread(op: Op) -> str | None:
+    w = op.inputs[1] if len(op.inputs) > 1 else None
+    if w is None or w.data is None:
+        return None
+    if op.kind == "CONV_2D" and w.dtype == "INT4":
+        return f"takes the int4 weights {w.name} for float32"
+    scales = w.quant.scale.size if w.quant else 0
+    floats = op.outputs[0].dtype == "FLOAT32" and op.kind in ONE_SCALE
+    # Its other kernel for int4, for inputs in blocks of 32, knows a scale for each output.
+    small = w.dtype == "INT8" or (w.dtype == "INT4" and w.shape[-1] % 32 > 0)
+    if floats and small and scales > 1:
+        return f"takes the {scales} scales of the {w.dtype.lower()} weights {w.name} of {op.kind} for 0"
+    return None
 
 
 BACKEND = Backend(
