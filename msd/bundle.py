@@ -156,13 +156,15 @@ class Conversion:
     """The cost of a conversion: wall seconds and the peak resident memory of the process in bytes.
 
     `stages` has the seconds of each stage of the components that this run converted. `left_out` are
-    components that the model needs, and of which the checkpoint has no weights.
+    components that the model needs, and of which the checkpoint has no weights. `remarks` are sentences on
+    settings that did nothing.
     """
 
     seconds: float
     peak_rss_bytes: int
     stages: dict[str, dict[str, float]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = field(default=(), metadata=schema.UNLESS_EMPTY)
 
 
 @dataclass(frozen=True)

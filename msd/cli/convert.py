@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
     from msd.api import ModelOptions
-    from msd.bundle import ImageSize, Manifest
+    from msd.bundle import Conversion, ImageSize, Manifest
     from msd.conversion.convert import Plan, Settings
     from msd.sizes.share import SharedFile
 
@@ -230,13 +230,13 @@ def convert(
     source = source or _demo_checkpoint()
     if dry_run:
         planned = conversion.plan(source, settings)
-        _report_left_out(source, planned.left_out)
+        _say_first(source, planned)
         _print_plan(planned, settings, as_json)
         return
     converted: list[str] = []
     with conversion_progress(converted) as on_progress:
         manifest = conversion.convert(source, output, settings, on_progress, _print_shared)
-    _report_left_out(source, manifest.conversion.left_out)
+    _say_first(source, manifest.conversion)
     if prune_report:
         save_report(manifest, prune_report, force)
     _print_result(manifest, output, converted, explain, as_json)
@@ -256,9 +256,11 @@ def _demo_checkpoint() -> Path:
     return CHECKPOINT
 
 
-def _report_left_out(source: Path, names: Sequence[str]) -> None:
-    """Print on stderr that the checkpoint lacks components that its model needs."""
-    for name in names:
+def _say_first(source: Path, made: Plan | Conversion) -> None:
+    """Print on stderr which settings do nothing, and that the checkpoint lacks components of its model."""
+    for remark in made.remarks:
+        say(f"warning: {remark}", err=True)
+    for name in made.left_out:
         say(
             f"{source} has no weights of the {title_of(name)}, which this model needs for its images; "
             "the bundle is without it",

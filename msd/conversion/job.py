@@ -95,6 +95,11 @@ class Job:
         )
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """Sentences on what was chosen or left out in the files that were read."""
+        return self.checkpoint.remarks
+
+    @property
     def images(self) -> ImageDefaults:
         """The steps and the guidance of images by default."""
         denoiser = self.networks.get(self.family.denoiser.name)
@@ -118,7 +123,9 @@ def _absence(path: Path, component: Component) -> str:
 
 def _open_changed(path: Path, settings: Settings) -> Checkpoint:
     """Return the checkpoint at `path` with the changes that `settings` ask for."""
-    checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
+    checkpoint = open_checkpoint(
+        path, settings.prediction_type, settings.networks, vae_is_given=bool(settings.vae)
+    )
     checkpoint = replace_vae(checkpoint, settings.vae)
     if settings.preview_vae:
         checkpoint = add_preview(checkpoint, settings.preview_vae)

@@ -24,6 +24,7 @@ class Plan:
     height: int
     width: int
     left_out: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 def plan(source: Path, settings: Settings) -> Plan:
@@ -40,6 +41,7 @@ def plan(source: Path, settings: Settings) -> Plan:
         height=height,
         width=width,
         left_out=job.left_out,
+        remarks=job.remarks,
     )
 
 
