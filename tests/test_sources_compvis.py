@@ -275,8 +275,18 @@ def test_an_ending_in_capitals(first: Tensors, tmp_path: Path) -> None:
 def test_paths_that_are_no_checkpoint(tmp_path: Path) -> None:
     refuse(tmp_path / "none", "does not exist; give a folder with a model_index.json, a .safetensors")
     (tmp_path / "a.gguf").touch()
-    refuse(
-        tmp_path / "a.gguf", "is a file whose name ends in '.gguf'; .safetensors, .ckpt, .pt, .pth are known"
-    )
+    refuse(tmp_path / "a.gguf", "a.gguf is empty, not a file of weights")
+    (tmp_path / "a.gguf").write_bytes(b"GGUF\3\0\0\0")
+    refuse(tmp_path / "a.gguf", "a.gguf is a GGUF file, whose weights are quantised; give the .safetensors")
+    (tmp_path / "a.bin").write_bytes(b"<!DOCTYPE html><html>")
+    refuse(tmp_path / "a.bin", "a.bin is a web page, as a download gives that wants a login, not a file of")
+    (tmp_path / "a.txt").write_bytes(b"a cat")
+    refuse(tmp_path / "a.txt", "a.txt is not a file of weights: it begins as neither safetensors nor torch")
     (tmp_path / "a.ckpt").mkdir()
-    refuse(tmp_path / "a.ckpt", "a.ckpt has no readable model_index.json")
+    refuse(tmp_path / "a.ckpt", "a.ckpt has no readable model_index.json; it is empty")
+    (tmp_path / "a.ckpt" / "b.md").touch()
+    refuse(tmp_path / "a.ckpt", "a.ckpt has no readable model_index.json; it holds b.md")
+    save_file({"a": torch.ones(1)}, tmp_path / "a.ckpt" / "c.ckpt")
+    refuse(tmp_path / "a.ckpt", "model_index.json; it holds c.ckpt: give that file")
+    (tmp_path / "a.ckpt" / "config.json").touch()
+    refuse(tmp_path / "a.ckpt", "it holds c.ckpt, as one part of a checkpoint does: give the folder above it")

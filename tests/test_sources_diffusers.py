@@ -183,8 +183,10 @@ def test_missing_weights_are_refused(component: str, folder: Path) -> None:
     (file,) = (folder / component).glob("*.safetensors")
     file.unlink()
     refuse(folder, f"{component} has no weights; {file.name} was expected")
-    (folder / component / "pytorch_model.bin").touch()
-    refuse(folder, "pytorch_model.bin is a pickle, which can run any code when it is read; save")
+    (folder / component / "flax_model.msgpack").touch()
+    refuse(folder, f"{file.name} was expected, and it holds flax_model.msgpack")
+    (folder / component / "pytorch_model.bin").write_bytes(b"BC\xc0\xde")
+    refuse(folder, "pytorch_model.bin is not a readable torch checkpoint: it is not a complete zip file")
 
 
 def test_a_missing_tokenizer_is_refused(folder: Path) -> None:
@@ -225,3 +227,121 @@ def test_bad_shards_are_refused(placed: Any, message: str, folder: Path) -> None
     index = unet / "diffusion_pytorch_model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": placed}))
     refuse(folder, message)
+
+
+STEMS = {"text_encoder": "model", "unet": "diffusion_pytorch_model", "vae": "diffusion_pytorch_model"}
+
+
+def as_bin(folder: Path, component: str, name: str | None = None, **options: Any) -> None:
+    """Save a component's weights as diffusers did before it wrote safetensors."""
+    (file,) = (folder / component).glob("*.safetensors")
+    name = name or {"model": "pytorch_model.bin"}.get(STEMS[component], "diffusion_pytorch_model.bin")
+    tensors = {name: tensor.clone() for name, tensor in load_file(file).items()}
+    file.unlink()
+    torch.save(tensors, file.with_name(name), **options)
+
+
+@pytest.mark.parametrize("component", STEMS)
+@pytest.mark.parametrize("zipped", [True, False])
+def test_weights_of_torch_save(component: str, zipped: bool, saved: Path, folder: Path) -> None:
+    as_bin(folder, component, _use_new_zipfile_serialization=zipped)
+    found = open_folder(folder)
+    require_same(found, open_folder(saved))
+    assert not found.remarks
+
+
+@pytest.mark.parametrize("component", STEMS)
+@pytest.mark.parametrize("name", ["{}.safetensors", "{}.bf16.safetensors", "weights.bin"])
+def test_what_a_name_ends_in_decides_nothing(component: str, name: str, saved: Path, folder: Path) -> None:
+    as_bin(folder, component, name.format(STEMS[component]))
+    require_same(open_folder(folder), open_folder(saved))
+
+
+@pytest.mark.parametrize("variant", ["bf16", "non_ema", "fp16-v2", "my-own"])
+def test_any_variant_is_read_if_it_is_all_there_is(variant: str, saved: Path, folder: Path) -> None:
+    for component, stem in STEMS.items():
+        file = folder / component / f"{stem}.safetensors"
+        file.rename(file.with_name(f"{stem}.{variant}.safetensors"))
+    found = open_folder(folder)
+    require_same(found, open_folder(saved))
+    assert not found.remarks
+
+
+def test_of_several_variants_the_more_precise_is_read_and_said(saved: Path, folder: Path) -> None:
+    unet = folder / "unet"
+    whole = unet / "diffusion_pytorch_model.safetensors"
+    for variant in ("non_ema", "bf16", "my-own"):
+        save_file({"wrong": torch.zeros(1)}, unet / f"diffusion_pytorch_model.{variant}.safetensors")
+    whole.rename(unet / "diffusion_pytorch_model.fp16.safetensors")
+    found = open_folder(folder)
+    require_same(found, open_folder(saved))
+    assert found.remarks == (
+        f"{unet} holds several variants: diffusion_pytorch_model.fp16.safetensors is read, and"
+        " diffusion_pytorch_model.bf16.safetensors, diffusion_pytorch_model.my-own.safetensors,"
+        " diffusion_pytorch_model.non_ema.safetensors is not",
+    )
+
+
+def test_full_precision_of_torch_is_preferred_to_a_variant(saved: Path, folder: Path) -> None:
+    as_bin(folder, "vae")
+    save_file({"wrong": torch.zeros(1)}, folder / "vae" / "diffusion_pytorch_model.fp16.safetensors")
+    require_same(open_folder(folder), open_folder(saved))
+
+
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("suffix", ["bin", "fp16.bin", "safetensors"])
+def test_shards_of_any_kind(suffix: str, indexed: bool, saved: Path, folder: Path) -> None:
+    text, whole = folder / "text_encoder", folder / "text_encoder" / "model.safetensors"
+    tensors = {name: tensor.clone() for name, tensor in load_file(whole).items()}
+    variant, _, kind = suffix.rpartition(".")
+    weight_map = {}
+    for number in range(3):
+        part = {name: tensors[name] for name in sorted(tensors)[number::3]}
+        name = f"pytorch_model{'.' if variant else ''}{variant}-{number + 1:05}-of-00003.{kind}"
+        (save_file if kind == "safetensors" else torch.save)(part, text / name)
+        weight_map |= dict.fromkeys(part, name)
+    whole.unlink()
+    if indexed:
+        end = f".index.{variant}.json" if variant else ".index.json"
+        (text / f"pytorch_model.{kind}{end}").write_text(json.dumps({"weight_map": weight_map}))
+    require_same(open_folder(folder), open_folder(saved))
+    (text / name).unlink()
+    message = "it cannot be read (No such file" if indexed else "but only 2 of 3 such shards"
+    refuse(folder, message)
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("component", STEMS)
+def test_any_precision_in_either_format(dtype: torch.dtype, component: str, folder: Path) -> None:
+    (file,) = (folder / component).glob("*.safetensors")
+    narrow = {name: tensor.to(dtype) for name, tensor in load_file(file).items()}
+    file.unlink()
+    save_file({name: tensor.float() for name, tensor in narrow.items()}, file)
+    for suffix, write in ((".safetensors", save_file), (".bin", torch.save)):
+        other = shutil.copytree(folder, folder.parent / suffix)
+        (other / component / file.name).unlink()
+        write(narrow, other / component / f"{file.stem}{suffix}")
+        require_same(open_folder(other), open_folder(folder))
+
+
+def test_names_that_training_in_parallel_gives(saved: Path, folder: Path) -> None:
+    file = folder / "unet" / "diffusion_pytorch_model.safetensors"
+    rename(file, lambda name, tensor: (f"module._orig_mod.{name}", tensor))
+    require_same(open_folder(folder), open_folder(saved))
+
+
+def test_weights_of_no_known_name(folder: Path) -> None:
+    file = folder / "vae" / "diffusion_pytorch_model.safetensors"
+    shutil.copy(file, file.with_name("a.safetensors"))
+    file.rename(file.with_name("b.safetensors"))
+    refuse(folder, "vae holds a.safetensors, b.safetensors; one of them should be called diffusion_pytorch")
+
+
+def test_a_folder_may_lack_an_autoencoder_that_is_given(saved: Path, folder: Path) -> None:
+    (folder / "vae" / "diffusion_pytorch_model.safetensors").unlink()
+    refuse(folder, "vae has no weights")
+    found = open_folder(folder, vae_is_given=True)
+    assert {*found.weights} == {*found.configs} == {"text_encoder", "unet"}
+    shutil.rmtree(folder / "vae")
+    assert {*open_folder(folder, vae_is_given=True).weights} == {"text_encoder", "unet"}
+    assert {*open_folder(saved, vae_is_given=True).weights} == {*open_folder(saved).weights}

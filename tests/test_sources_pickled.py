@@ -27,6 +27,7 @@ from tests.pickles import archive, refuse, require_same, saved
 DTYPES = [
     torch.float64, torch.float32, torch.float16, torch.bfloat16,
     torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool,
+    torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.uint16,
 ]  # fmt: skip
 
 
@@ -54,15 +55,21 @@ VIEWS: list[Callable[[torch.Tensor], torch.Tensor]] = [
     ),
     protocol=st.integers(2, 5),
     wrapped=st.booleans(),
+    zipped=st.booleans(),
 )
 def test_agrees_with_torch(
-    described: dict[str, Any], protocol: int, wrapped: bool, tmp_path_factory: pytest.TempPathFactory
+    described: dict[str, Any],
+    protocol: int,
+    wrapped: bool,
+    zipped: bool,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     tensors = {
         name: view((torch.randn(shape) * 9).to(dtype)) for name, (dtype, shape, view) in described.items()
     }
     path = tmp_path_factory.mktemp("any") / "any.ckpt"
-    saved(path, {"state_dict": tensors, "epoch": 3} if wrapped else tensors, pickle_protocol=protocol)
+    options = {"pickle_protocol": protocol} if zipped else {"_use_new_zipfile_serialization": False}
+    saved(path, {"state_dict": tensors, "epoch": 3} if wrapped else tensors, **options)
     require_same(path, tensors)
 
 
@@ -137,8 +144,6 @@ def test_a_file_that_changes_while_it_is_open(tmp_path: Path) -> None:
 
 def test_files_that_are_no_zip_of_torchs(tmp_path: Path) -> None:
     path = tmp_path / "a.ckpt"
-    saved(path, {"a": torch.ones(3)}, _use_new_zipfile_serialization=False)
-    refuse(path, "a.ckpt is not a readable torch checkpoint: it has the format from before torch 1.6")
     path.write_bytes(b"")
     refuse(path, "it is not a complete zip file")
     refuse(tmp_path / "none.ckpt", "it cannot be read (No such file or directory)")
@@ -215,3 +220,34 @@ def test_a_read_beyond_the_end(tmp_path: Path) -> None:
     assert len(stored.read("a", 0, stored.size)) == stored.size
     with pytest.raises(BadCheckpoint, match="a is cut short"):
         stored.read("a", 1, stored.size)
+
+
+def test_a_file_from_before_torch_1_6_that_is_damaged(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.ckpt", {"a": torch.ones(3)}, _use_new_zipfile_serialization=False)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-4])
+    refuse(path, "exceeds the end of the file")
+    path.write_bytes(whole.replace(b"little_endianq\x02\x88", b"little_endianq\x02\x89"))
+    refuse(path, "its numbers are big-endian, and only little-endian ones are supported")
+    path.write_bytes(whole.replace(b"FloatStorage", b"QuIntStorage"))
+    refuse(
+        path, "of its pickles, it names 'torch.QuIntStorage', which no checkpoint needs; it is not executed"
+    )
+    path.write_bytes(whole[:200])
+    refuse(path, "of its pickles, it is damaged")
+
+
+WRAPPED: dict[str, Any] = {
+    "a parameter": torch.nn.Parameter(torch.arange(4.0)),
+    "a tensor with an attribute": torch.arange(4.0),
+    "a model": {"model": {"a": torch.arange(4.0)}, "epoch": 3},
+    "an optimizer beside it": {"model": {"a": torch.arange(4.0)}, "optimizer": {"state": {0: torch.ones(9)}}},
+    "parameters": torch.nn.ParameterDict({"a": torch.nn.Parameter(torch.arange(4.0))}),
+}
+WRAPPED["a tensor with an attribute"].note = 3
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_tensors_inside_of_something(name: str, tmp_path: Path) -> None:
+    value = {"a": WRAPPED[name]} if isinstance(WRAPPED[name], torch.Tensor) else WRAPPED[name]
+    require_same(saved(tmp_path / "a.ckpt", value), {"a": torch.arange(4.0)})

@@ -104,7 +104,7 @@ def test_bombs_stay_small(tmp_path: Path) -> None:
     doubled = b"]" + b"q\x00h\x00\x86" * 200_000 + b"."
     memo = b"N" + b"r\xff\xff\xff\xff" + b"."
     for bomb in (deep, doubled, memo):
-        refuse(archive(tmp_path / "a.ckpt", {"x/data.pkl": bomb}), "is not a dictionary of tensors")
+        refuse(archive(tmp_path / "a.ckpt", {"x/data.pkl": bomb}), "not a dictionary of tensors")
     refuse(archive(tmp_path / "a.ckpt", {"x/data.pkl": b"N0" * 1_000_001 + b"."}), "it uses POP")
     endless = b"]" + b"Na" * 1_000_001 + b"."
     refuse(archive(tmp_path / "a.ckpt", {"x/data.pkl": endless}), "it has more than 2000000 opcodes")

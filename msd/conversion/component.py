@@ -62,11 +62,15 @@ class PreparedComponent:
 
 @dataclass(frozen=True)
 class WrittenComponent:
-    """A component that has been written, with the manifest's entries of its files, by name."""
+    """A component that has been written, with the manifest's entries of its files, by name.
+
+    `clipped` are the tensors of the checkpoint of which float16 cannot hold all values.
+    """
 
     files: dict[str, ConvertedFile]
     ledger: ComponentLedger
     seconds: dict[str, float]
+    clipped: tuple[str, ...] = ()
 
 
 ReadBack = Callable[[str], WrittenComponent]
@@ -157,11 +161,18 @@ def write(prepared: PreparedComponent, folder: Path, jobs: int | None, on_stage:
         tflite.write(file.model, path, on_bytes=partial(on_stage, "writing"), threads=jobs)
     stopwatch.lap("writing")
     runs_on = {name: file.runs_on for name, file in prepared.files.items()}
-    return partial(_read_back, folder, runs_on, prepared.ledger, stopwatch)
+    written = WrittenComponent(
+        {}, prepared.ledger, stopwatch.seconds, tuple(sorted(prepared.encoding.clipped))
+    )
+    return partial(_read_back, folder, runs_on, written, stopwatch)
 
 
 def _read_back(
-    folder: Path, files: Mapping[str, RunsOn], ledger: ComponentLedger, stopwatch: Stopwatch, fingerprint: str
+    folder: Path,
+    files: Mapping[str, RunsOn],
+    written: WrittenComponent,
+    stopwatch: Stopwatch,
+    fingerprint: str,
 ) -> WrittenComponent:
     stopwatch.restart()
     described = {
@@ -169,4 +180,4 @@ def _read_back(
         for name, runs_on in files.items()
     }
     stopwatch.lap("verifying")
-    return WrittenComponent(described, ledger, stopwatch.seconds)
+    return replace(written, files=described)

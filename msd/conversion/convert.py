@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -188,7 +188,7 @@ def manifest_of(
             peak_rss_bytes=peak_rss(),
             stages=seconds,
             left_out=job.left_out,
-            remarks=job.remarks,
+            remarks=(*job.remarks, *_of_clipped(written)),
         ),
         ledger=in_order(ledger, job.family.names),
         scheduler=dict(job.checkpoint.scheduler),
@@ -196,6 +196,16 @@ def manifest_of(
         versions=versions(),
         family=job.family.name,
     )
+
+
+def _of_clipped(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
+    """Yield which weights of each component float16 cannot hold."""
+    for name, each in written.items():
+        if each.clipped:
+            yield (
+                f"{name} has weights beyond float16's largest number, 65504, which they are stored as:"
+                f" {', '.join(each.clipped)}; --recipe float32 keeps them"
+            )
 
 
 def finish_bundle(checkpoint: Checkpoint, manifest: Manifest, folder: Path) -> None:

@@ -97,9 +97,10 @@ class Job:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Sentences on settings that do nothing."""
+        """Sentences on what was chosen or left out in the files read, and on settings that do nothing."""
         inputs = self.networks[self.family.denoiser.name].inputs
-        return conversion_remarks(self.checkpoint, self.settings, self.components, inputs)
+        unused = conversion_remarks(self.checkpoint, self.settings, self.components, inputs)
+        return (*self.checkpoint.remarks, *unused)
 
     @property
     def images(self) -> ImageDefaults:
@@ -125,7 +126,9 @@ def _absence(path: Path, component: Component, is_preview: bool) -> str:
 
 def _open_changed(path: Path, settings: Settings) -> Checkpoint:
     """Return the checkpoint at `path` with the changes that `settings` ask for."""
-    checkpoint = open_checkpoint(path, settings.prediction_type, settings.networks)
+    checkpoint = open_checkpoint(
+        path, settings.prediction_type, settings.networks, vae_is_given=bool(settings.vae)
+    )
     checkpoint = replace_vae(checkpoint, settings.vae)
     if settings.preview_vae:
         checkpoint = add_preview(checkpoint, settings.preview_vae)

@@ -9,8 +9,9 @@ delegates remove. Operator versions are the lowest that allow the encoding
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 
 import numpy as np
 
@@ -36,13 +37,15 @@ class Encoding:
 
     `stored` is the number of constants by TFLite's dtype; `matched` the lines of the recipe, from 0, that
     matched a weight; `names` the checkpoint's tensors that lines could match; `weights` how the large ones
-    are stored, the kind with the most first.
+    are stored, the kind with the most first. `clipped` are the checkpoint's tensors that float16 cannot hold,
+    once the file is written: their values are known only then.
     """
 
     stored: Mapping[str, int]
     matched: frozenset[int]
     names: tuple[str, ...] = ()
     weights: tuple[StoredWeights, ...] = ()
+    clipped: set[str] = field(default_factory=set)
 
 
 Lines = Mapping[Tensor, Line]
@@ -63,14 +66,16 @@ def encode(graph: Graph, recipe: Recipe, component: str, rounder: Rounder = noth
     chosen, matched = lines_of(graph, recipe, component)
     rounded = rounder(graph, chosen)
     names = dict.fromkeys(name for t in _learnt(graph) for name in t.weights.sources)
+    clipped = set[str]()
     for tensor, line in chosen.items():
-        _store(graph, tensor, line, rounded.get(tensor))
+        _store(graph, tensor, line, rounded.get(tensor), clipped)
     dtypes = [t.dtype for t in graph.tensors() if t.data is not None]
     return Encoding(
         stored={d: dtypes.count(d) for d in sorted(set(dtypes))},
         matched=matched,
         names=tuple(names),
         weights=_summary(chosen, rounded),
+        clipped=clipped,
     )
 
 
@@ -173,9 +178,9 @@ def _fits(line: Line, tensor: Tensor, component: str) -> bool:
     return line.store != "float16" or all(kind != "EMBEDDING_LOOKUP" for kind, _ in uses)
 
 
-def _store(graph: Graph, tensor: Tensor, line: Line, rounded: Encode | None) -> None:
+def _store(graph: Graph, tensor: Tensor, line: Line, rounded: Encode | None, clipped: set[str]) -> None:
     if line.store == "float16":
-        _to_float16(graph, tensor)
+        _to_float16(graph, tensor, clipped)
     elif line.explicit:
         stored = Tensor(f"{tensor.name}/{line.store}", tensor.shape, "FLOAT32", tensor.weights)
         _to_integers(stored, line, rounded)
@@ -195,8 +200,9 @@ def _to_integers(tensor: Tensor, line: Line, rounded: Encode | None) -> None:
     )
 
 
-def _to_float16(graph: Graph, tensor: Tensor) -> None:
-    half = tensor.weights.map_each("float16", _halve, "float16")
+def _to_float16(graph: Graph, tensor: Tensor, clipped: set[str]) -> None:
+    name = ", ".join(tensor.weights.sources) or tensor.name
+    half = tensor.weights.map_each("float16", partial(_halve, name, clipped), "float16")
     _dequantize(graph, tensor, Tensor(f"{tensor.name}/float16", tensor.shape, "FLOAT16", half))
 
 
@@ -210,10 +216,12 @@ def _dequantize(graph: Graph, tensor: Tensor, stored: Tensor) -> None:
     graph.replace_tensor(tensor, full)
 
 
-def _halve(values: Array) -> Array:
-    """Return values as float16, clipped to its range."""
-    limit = np.finfo(np.float16).max
-    return np.clip(np.asarray(values, np.float32), -limit, limit).astype(np.float16)
+def _halve(name: str, clipped: set[str], values: Array) -> Array:
+    """Return values as float16, clipped to its range; where that changes any, `clipped` gets their `name`."""
+    limit, values = np.finfo(np.float16).max, np.asarray(values, np.float32)
+    if values.size and max(values.max(), -values.min()) > limit:
+        clipped.add(name)
+    return np.clip(values, -limit, limit).astype(np.float16)
 
 
 def _first(graph: Graph, ops: list[Op]) -> Op:

@@ -42,6 +42,7 @@ class Checkpoint:
     `networks` names the networks to build: "msd" for our own, or "keras-cv".
     `images` are the steps and the guidance that the checkpoint names itself, if it does.
     `pruned` are the components that were trained without some units, which are zeros in the weights.
+    `remarks` are sentences on what was chosen among several, or left out, in the files that were read.
     """
 
     kind: str
@@ -59,6 +60,7 @@ class Checkpoint:
     networks: str = "msd"
     images: ImageDefaults | None = None
     pruned: Mapping[str, ComponentPruning] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     def free_name(self, kind: str, path: Path, taken: Collection[str] = ()) -> str:
         """Return a name among `files` that neither these nor `taken` have: many files have equal names."""

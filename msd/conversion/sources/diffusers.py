@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from msd.bundle import ImageDefaults
-from msd.conversion.sources import safetensors
 from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.component_weights import StoredTensors, has_weights, stored_tensors
 from msd.errors import BadCheckpoint
 from msd.files import bounded, schema
 from msd.graph.ir.weights import Weights
@@ -37,16 +37,20 @@ OLD_ATTENTION = {"query": "to_q", "key": "to_k", "value": "to_v", "proj_attn": "
 ATTENTION = frozenset({*OLD_ATTENTION, *OLD_ATTENTION.values()})
 
 
-def open_folder(folder: Path) -> Checkpoint:
+def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     """Return the checkpoint in `folder`, of whose weights only the headers are read.
 
+    Where `vae_is_given`, for the caller has another one, the folder may lack its autoencoder.
     Raises BadCheckpoint, which names the file and the remedy, for a checkpoint that is incomplete or damaged,
     or that we cannot build.
     """
     if not folder.is_dir():
         raise BadCheckpoint(f"{folder} is not a folder; a folder with a model_index.json was expected")
     family = _family(folder)
-    parsed = {part: read_json(folder, f"{part}/config.json") for part in _folders(folder, family)}
+    decoder = family.decoder.part.folder
+    missing = {decoder} if vae_is_given and not has_weights(folder / decoder) else set()
+    folders = [part for part in _folders(folder, family) if part not in missing]
+    parsed = {part: read_json(folder, f"{part}/config.json") for part in folders}
     stored = dict(_stored(folder, family, parsed))
     present = [c for c in family.components if c.name in stored]
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
@@ -66,15 +70,8 @@ def open_folder(folder: Path) -> Checkpoint:
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
         },
+        remarks=tuple(dict.fromkeys(each.remark for each in stored.values() if each.remark)),
     )
-
-
-@dataclass(frozen=True)
-class StoredTensors:
-    """A component's tensors, and the files that contain them."""
-
-    tensors: Mapping[str, Weights]
-    files: tuple[Path, ...]
 
 
 def _folders(folder: Path, family: Family) -> dict[str, None]:
@@ -149,40 +146,6 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     if not isinstance(config, dict):
         raise BadCheckpoint(f"{folder / name} is not a JSON object")
     return config
-
-
-def stored_tensors(folder: Path, stem: str) -> StoredTensors:
-    """Return a component's tensors, in full precision where the folder has both."""
-    for variant in ("", ".fp16"):
-        single = folder / f"{stem}{variant}.safetensors"
-        if single.is_file():
-            return StoredTensors(safetensors.open_file(single), (single,))
-        index = folder / f"{stem}.safetensors.index{variant}.json"
-        if index.is_file():
-            return _shards(index)
-    for pickle in sorted((*folder.glob("*.bin"), *folder.glob("*.ckpt"))):
-        raise BadCheckpoint(
-            f"{pickle} is a pickle, which can run any code when it is read; save the checkpoint again with "
-            "save_pretrained(…, safe_serialization=True), or give all of it as one .safetensors or .ckpt file"
-        )
-    raise BadCheckpoint(f"{folder} has no weights; {stem}.safetensors was expected")
-
-
-def _shards(index: Path) -> StoredTensors:
-    """Return the tensors of several files that `index` lists."""
-    weight_map = read_json(index.parent, index.name).get("weight_map")
-    if not isinstance(weight_map, dict) or not all(_is_shard(name) for name in weight_map.values()):
-        raise BadCheckpoint(f"{index} has no weight_map from tensors to .safetensors files beside it")
-    shards = {name: safetensors.open_file(index.parent / name) for name in sorted(set(weight_map.values()))}
-    for tensor, name in weight_map.items():
-        if tensor not in shards[name]:
-            raise BadCheckpoint(f"{index} says that {tensor} is in {name}, but it is not")
-    tensors = {tensor: shards[name][tensor] for tensor, name in weight_map.items()}
-    return StoredTensors(tensors, (index, *(index.parent / name for name in shards)))
-
-
-def _is_shard(name: Any) -> bool:
-    return isinstance(name, str) and name.endswith(".safetensors") and Path(name).name == name
 
 
 def tensors_of(part: Part, weights: Mapping[str, Weights]) -> Iterator[tuple[str, Weights]]:

@@ -8,17 +8,20 @@ from pathlib import Path
 from msd.conversion.sources import diffusers, keras_cv
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.single_file import open_single_file
+from msd.conversion.sources.weight_file import is_weight_file
 from msd.errors import BadCheckpoint
 
-SINGLE_FILES = (".safetensors", ".ckpt", ".pt", ".pth")
 
-
-def open_checkpoint(path: Path, prediction_type: str | None = None, networks: str = "auto") -> Checkpoint:
+def open_checkpoint(
+    path: Path, prediction_type: str | None = None, networks: str = "auto", vae_is_given: bool = False
+) -> Checkpoint:
     """Return the checkpoint at `path`, of whose weights only the headers are read.
 
-    `prediction_type`, "epsilon" or "v_prediction", overrides the checkpoint's own. `networks` "keras-cv" asks
-    for keras-cv's own networks, which need its .h5 files. Raises BadCheckpoint, which names the file and the
-    remedy, for a checkpoint that is incomplete or damaged, or that we cannot build.
+    What a file holds decides how it is read, and never what its name ends in. `prediction_type`, "epsilon" or
+    "v_prediction", overrides the checkpoint's own. `networks` "keras-cv" asks for keras-cv's own networks,
+    which need its .h5 files. `vae_is_given` says that the caller has an autoencoder, which the checkpoint may
+    then lack. Raises BadCheckpoint, which names the file and the remedy, for a checkpoint that is incomplete
+    or damaged, or that we cannot build.
     """
     if not path.exists():
         raise BadCheckpoint(
@@ -26,22 +29,37 @@ def open_checkpoint(path: Path, prediction_type: str | None = None, networks: st
             "a folder with keras-cv's .h5 files"
         )
     if _is_keras_cv(path):
-        checkpoint = keras_cv.open_folder(path, "keras-cv" if networks == "keras-cv" else "msd")
+        checkpoint = keras_cv.open_folder(
+            path, "keras-cv" if networks == "keras-cv" else "msd", vae_is_given=vae_is_given
+        )
         return _with_prediction_type(checkpoint, prediction_type)
     if networks == "keras-cv":
         raise BadCheckpoint(f"{path} has no .h5 files; --source keras-cv wants a folder of keras-cv's")
-    if path.suffix.lower() in SINGLE_FILES and not path.is_dir():
-        return open_single_file(path, prediction_type)
     if not path.is_dir():
-        raise BadCheckpoint(
-            f"{path} is a file whose name ends in {path.suffix or 'nothing'!r}; {', '.join(SINGLE_FILES)} "
-            "are known, and folders with a model_index.json or with keras-cv's .h5 files"
+        return open_single_file(path, prediction_type, vae_is_given)
+    _require_index(path)
+    return _with_prediction_type(diffusers.open_folder(path, vae_is_given), prediction_type)
+
+
+def _require_index(folder: Path) -> None:
+    """Raise BadCheckpoint, saying what a folder holds, for one without a model_index.json."""
+    if (folder / diffusers.INDEX).exists():
+        return
+    names = sorted(each.name for each in folder.iterdir())
+    files = [name for name in names if is_weight_file(folder / name)]
+    if len(files) == 1 and "config.json" not in names:
+        what = f"; it holds {files[0]}: give that file"
+    elif files:
+        what = (
+            f"; it holds {', '.join(files[:3])}, as one part of a checkpoint does: give the folder above it"
         )
-    return _with_prediction_type(diffusers.open_folder(path), prediction_type)
+    else:
+        what = f"; it holds {', '.join(names[:8])}" if names else "; it is empty"
+    raise BadCheckpoint(f"{folder} has no readable {diffusers.INDEX}{what}")
 
 
 def _is_keras_cv(path: Path) -> bool:
-    return path.is_dir() and not (path / "model_index.json").exists() and any(path.glob("*.h5"))
+    return path.is_dir() and not (path / diffusers.INDEX).exists() and bool(keras_cv.weight_files(path))
 
 
 def _with_prediction_type(checkpoint: Checkpoint, prediction_type: str | None) -> Checkpoint:

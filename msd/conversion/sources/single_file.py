@@ -6,7 +6,6 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from msd.conversion.sources import pickled, safetensors
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from msd.conversion.sources.compvis.ema import plain_unet
@@ -17,61 +16,74 @@ from msd.conversion.sources.compvis.text import text_part, text_settings
 from msd.conversion.sources.compvis.unet import unet_settings, unet_tensors
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
 from msd.conversion.sources.stored import Contents
+from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint
-from msd.models.families.stable_diffusion import STABLE_DIFFUSION, VAE_ENCODER
+from msd.graph.ir.weights import Weights
+from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, VAE_DECODER, VAE_ENCODER
+from msd.models.families.stable_diffusion import UNET as UNET_COMPONENT
 from msd.models.networks import read_configs
 
+TEXT, UNET, VAE = "cond_stage_model.", "model.diffusion_model.", "first_stage_model."
 ONE_INPUT = 4
 """The input channels of a U-Net that takes nothing but the latent."""
 
+USUAL_SCALE = 8
+"""Pixels along the side of a latent cell, where the file has no autoencoder to count them."""
 
-def open_single_file(path: Path, prediction_type: str | None = None) -> Checkpoint:
+
+def open_single_file(
+    path: Path, prediction_type: str | None = None, vae_is_given: bool = False
+) -> Checkpoint:
     """Return the checkpoint in the file at `path`, of whose weights only the headers are read.
 
     The configuration follows from the shapes. `prediction_type` is "epsilon" or "v_prediction", None for the
-    file's own (msd/conversion/sources/compvis/prediction.py). Raises BadCheckpoint, which names the file and
-    its fault, or the kind of model that it is instead.
+    file's own (msd/conversion/sources/compvis/prediction.py). Where `vae_is_given`, for the caller has
+    another one, the file may lack its autoencoder. Raises BadCheckpoint, which names the file and its fault,
+    or the kind of model that it is instead.
     """
     contents = _contents(path)
     tensors = plain_unet(contents.tensors)
-    refuse_other_kinds(path, tensors)
-    text, second = text_part(NetworkTensors.of(str(path), tensors, "cond_stage_model."))
-    unet = NetworkTensors.of(str(path), tensors, "model.diffusion_model.")
-    vae = NetworkTensors.of(str(path), tensors, "first_stage_model.")
-    settings = {
-        "text_encoder": text_settings(text, second),
-        "unet": unet_settings(unet, second),
-        "vae": vae_settings(vae),
+    refuse_other_kinds(path, tensors, {VAE} if vae_is_given else set())
+    text, second = text_part(NetworkTensors.of(str(path), tensors, TEXT))
+    unet, vae = (NetworkTensors.of(str(path), tensors, prefix) for prefix in (UNET, VAE))
+    settings: dict[str, dict[str, Any]] = {
+        TEXT_ENCODER.part.folder: text_settings(text, second),
+        UNET_COMPONENT.part.folder: unet_settings(unet, second),
     }
-    ambiguous = second and settings["unet"]["in_channels"] == ONE_INPUT
-    predicted = prediction(path, contents.metadata, prediction_type, ambiguous)
-    scale = 2 ** (len(settings["vae"]["block_out_channels"]) - 1)
-    settings["unet"]["sample_size"] = cells(contents.metadata, second and predicted.kind == VELOCITY, scale)
-    weights = {
-        "text_encoder": text.tensors,
-        "vae_encoder": encoder_tensors(vae),
-        "unet": unet_tensors(unet),
-        "vae_decoder": decoder_tensors(vae),
-    }
-    if not VAE_ENCODER.part.is_among(weights["vae_encoder"]):
-        del weights["vae_encoder"]
+    weights = {TEXT_ENCODER.name: text.tensors, UNET_COMPONENT.name: unet_tensors(unet)}
+    scale = USUAL_SCALE
+    if vae.has("decoder") or not vae_is_given:
+        settings[VAE_DECODER.part.folder] = of_vae = vae_settings(vae)
+        scale = 2 ** (len(of_vae["block_out_channels"]) - 1)
+        weights |= _halves(vae)
+    of_unet = settings[UNET_COMPONENT.part.folder]
+    predicted = prediction(
+        path, contents, prediction_type, ambiguous=second and of_unet["in_channels"] == ONE_INPUT
+    )
+    of_unet["sample_size"] = cells(contents.metadata, second and predicted.kind == VELOCITY, scale)
     return Checkpoint(
         kind="single file",
         name=path.stem,
         family=STABLE_DIFFUSION,
         configs=_configs(path, settings, absent={*STABLE_DIFFUSION.names} - {*weights}),
-        weights=weights,
+        weights={name: weights[name] for name in STABLE_DIFFUSION.names if name in weights},
         tokenizer=clip_tokenizer(PAD_2 if second else PAD_1),
         scheduler=predicted.scheduler(),
         files={path.name: path},
         weight_files=dict.fromkeys(weights, (path.name,)),
+        remarks=predicted.remarks,
     )
 
 
+def _halves(vae: NetworkTensors) -> dict[str, dict[str, Weights]]:
+    """Return the tensors of the decoder and, where the file has it, of the encoder."""
+    encoder = encoder_tensors(vae)
+    both = {VAE_ENCODER.name: encoder} if VAE_ENCODER.part.is_among(encoder) else {}
+    return {**both, VAE_DECODER.name: decoder_tensors(vae)}
+
+
 def _contents(path: Path) -> Contents:
-    if path.suffix.lower() != ".safetensors":
-        return pickled.read_contents(path)
-    contents = safetensors.read_contents(path)
+    contents = read_contents(path)
     step = contents.tensors.get("global_step")
     if step is None or step.size != 1:
         return contents

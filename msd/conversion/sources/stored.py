@@ -13,6 +13,22 @@ import numpy as np
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
 
+HDF5 = b"\x89HDF\r\n\x1a\n"
+"""The first bytes of an HDF5 file."""
+
+NARROW = frozenset(
+    np.dtype(kind)
+    for kind in (
+        ml_dtypes.bfloat16,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.float8_e8m0fnu,
+    )
+)
+"""The floating-point types that NumPy lacks."""
+
 
 @dataclass(frozen=True)
 class Contents:
@@ -60,6 +76,15 @@ class StoredFile:
         return memoryview(content)
 
 
+def first_bytes(path: Path, count: int = 64) -> bytes:
+    """Return the first bytes of a file, none of one that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(count)
+    except OSError:
+        return b""
+
+
 def stamp_of(file: BinaryIO) -> tuple[int, ...]:
     """Return properties that change when a file is replaced or modified."""
     stat = os.fstat(file.fileno())
@@ -77,4 +102,4 @@ def as_float32(weights: Weights) -> Weights:
 
 
 def _is_float(dtype: np.dtype[Any]) -> bool:
-    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+    return dtype.kind == "f" or dtype in NARROW

@@ -2,7 +2,8 @@
 
 madebyollin/taesd has taesd_encoder and taesd_decoder, each a torch Sequential: layer N is "N.weight" for a
 convolution and "N.conv.0.weight" … for a residual block. The decoder's first layer, which clamps, has no
-weights, and diffusers does not count it.
+weights, and diffusers does not count it. Files with both halves have the prefixes "encoder." and "decoder.",
+or, as ComfyUI writes them, "taesd_encoder." and "taesd_decoder.".
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ from typing import Any
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.graph.ir.weights import Weights
 
-ORIGINAL = re.compile(r"(\d+)\.((conv\.\d\.)?(weight|bias))")
+ORIGINAL = re.compile(
+    r"((taesd_)?(?P<half>encoder|decoder)\.)?(?P<layer>\d{1,4})\.(?P<rest>(conv\.\d\.)?(weight|bias))"
+)
+CLAMPS = {"encoder": 0, "decoder": 1}
+"""The layers before the first that diffusers counts."""
+
 LAYER = re.compile(r"(encoder|decoder)\.layers\.(\d+)\.((conv\.[024]\.)?(weight|bias))")
 CHANNELS = {"decoder": ("latent_channels", "out_channels"), "encoder": ("in_channels", "latent_channels")}
 """The settings of the channels at the two ends of each half."""
@@ -29,11 +35,14 @@ def is_tiny(tensors: Mapping[str, Weights]) -> bool:
 def named_by_diffusers(tensors: Mapping[str, Weights]) -> dict[str, Weights]:
     """Return the tensors under diffusers' names; those that the author's files do not have stay unchanged."""
     matches = {name: ORIGINAL.fullmatch(name) for name in tensors}
-    half, clamp = ("encoder", 0) if "0.weight" in tensors else ("decoder", 1)
-    return {
-        f"{half}.layers.{int(match[1]) - clamp}.{match[2]}" if match else name: tensors[name]
-        for name, match in matches.items()
-    }
+    alone = "encoder" if "0.weight" in tensors else "decoder"
+    return {_renamed(match, alone) if match else name: tensors[name] for name, match in matches.items()}
+
+
+def _renamed(match: re.Match[str], alone: str) -> str:
+    """Return diffusers' name of a layer of the half that its prefix names, or of the half `alone`."""
+    half = match["half"] or alone
+    return f"{half}.layers.{int(match['layer']) - CLAMPS[half]}.{match['rest']}"
 
 
 def tiny_settings(where: str, tensors: Mapping[str, Weights]) -> dict[str, Any]:

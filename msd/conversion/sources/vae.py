@@ -11,12 +11,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from msd.conversion.sources import pickled, safetensors
 from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.component_weights import stored_tensors
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
-from msd.conversion.sources.diffusers import INDEX, read_json, stored_tensors, tensors_of
+from msd.conversion.sources.diffusers import INDEX, read_json, tensors_of
 from msd.conversion.sources.tiny import is_tiny, named_by_diffusers, tiny_settings
+from msd.conversion.sources.vae_shapes import settings_by_shapes
+from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Weights
 from msd.models.families import Component, Part
@@ -25,6 +27,7 @@ from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
 
 COMPVIS = "decoder.up.0.block.0.conv1.weight"
 FIRST = "first_stage_model."
+WRAPPERS = ("vae.", "model.", "autoencoder.")
 DIFFUSERS = "decoder.conv_in.weight"
 KINDS = (
     "a folder of diffusers' AutoencoderKL or AutoencoderTiny, a file with the VAE of a Stable Diffusion, "
@@ -36,12 +39,16 @@ KINDS = (
 class _Vae:
     """An autoencoder: diffusers' settings, None for those of the checkpoint's own, and its tensors.
 
-    `tensors` have diffusers' names; `files` are those that were read, by the name to show.
+    `tensors` have diffusers' names; `files` are those that were read, by the name to show, and `where` is the
+    path that was given.
     """
+
+    where: str
 
     settings: Mapping[str, Any] | None
     tensors: Mapping[str, Weights]
     files: Mapping[str, Path]
+    remark: str = ""
 
 
 def replace_vae(checkpoint: Checkpoint, paths: Sequence[Path]) -> Checkpoint:
@@ -55,6 +62,10 @@ def replace_vae(checkpoint: Checkpoint, paths: Sequence[Path]) -> Checkpoint:
     for path in paths:
         components = [c for c in checkpoint.family.components if c.part.folder == folder]
         checkpoint = _with(checkpoint, path, components)
+    decoder = checkpoint.family.decoder
+    if paths and decoder.name not in checkpoint.weights:
+        names = " and ".join(map(str, paths))
+        raise BadCheckpoint(f"{checkpoint.name} has no {decoder.title}, and {names} has none either")
     return checkpoint
 
 
@@ -92,6 +103,7 @@ def _with(checkpoint: Checkpoint, path: Path, candidates: Sequence[Component]) -
         files={**own, **files},
         weight_files={**checkpoint.weight_files, **dict.fromkeys(names, tuple(files))},
         replaced=(*(name for name in checkpoint.replaced if name not in names), *names),
+        remarks=(*checkpoint.remarks, *([vae.remark] if vae.remark else [])),
     )
 
 
@@ -100,6 +112,8 @@ def _config(component: Component, vae: _Vae, checkpoint: Checkpoint) -> Any:
     if vae.settings is not None:
         return read_config(component, vae.settings)
     own = checkpoint.configs.get(component.name)
+    if checkpoint.family.decoder.name not in checkpoint.configs:
+        return read_config(component, settings_by_shapes(vae.where, vae.tensors))
     if not isinstance(own, VaeDecoderConfig | VaeEncoderConfig):
         raise BadCheckpoint(
             "it is an AutoencoderKL without a config.json, and the checkpoint has none like it"
@@ -119,24 +133,31 @@ def _folder(path: Path, part: Part) -> _Vae:
     settings, stored = read_json(folder, "config.json"), stored_tensors(folder, part.stem)
     files = (folder / "config.json", *stored.files)
     shown = {f"{path.absolute().name}/{file.relative_to(path).as_posix()}": file for file in files}
-    return _Vae(settings, stored.tensors, shown)
+    return _Vae(where=str(path), settings=settings, tensors=stored.tensors, files=shown, remark=stored.remark)
 
 
 def _file(path: Path) -> _Vae:
     """Return the autoencoder in a file, in whichever layout."""
-    is_safe = path.suffix.lower() == ".safetensors"
-    tensors = (safetensors if is_safe else pickled).read_contents(path).tensors
+    tensors = _unwrapped(read_contents(path).tensors)
     files = {path.name: path}
     if is_tiny(tensors):
         tensors = named_by_diffusers(tensors)
-        return _Vae(tiny_settings(str(path), tensors), tensors, files)
+        return _Vae(str(path), tiny_settings(str(path), tensors), tensors, files)
     if COMPVIS in tensors or FIRST + COMPVIS in tensors:
         part = NetworkTensors.of(str(path), tensors, "" if COMPVIS in tensors else FIRST)
         settings = {"_class_name": "AutoencoderKL", **vae_settings(part)}
-        return _Vae(settings, encoder_tensors(part) | decoder_tensors(part), files)
+        return _Vae(str(path), settings, encoder_tensors(part) | decoder_tensors(part), files)
     if DIFFUSERS in tensors:
-        return _Vae(None, tensors, files)
+        return _Vae(str(path), None, tensors, files)
     raise BadCheckpoint(f"{path} is no autoencoder; give {KINDS}")
+
+
+def _unwrapped(tensors: Mapping[str, Weights]) -> Mapping[str, Weights]:
+    """Return the tensors without a prefix that all of an autoencoder's have in some files."""
+    for prefix in WRAPPERS:
+        if any(prefix + name in tensors for name in (COMPVIS, DIFFUSERS)):
+            return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+    return tensors
 
 
 def _own_files(checkpoint: Checkpoint, replaced: Sequence[str]) -> dict[str, Path]:

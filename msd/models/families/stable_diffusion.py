@@ -127,8 +127,8 @@ def require_fit(configs: Mapping[str, Any]) -> None:
     for component in (VAE_ENCODER, PREVIEW_DECODER, VAE_DECODER):
         if component.name in configs:
             _require_same_latents(unet, component, configs[component.name].latent_channels)
-    encoder, decoder = configs.get(VAE_ENCODER.name), configs[VAE_DECODER.name]
-    if encoder is not None and encoder.scale != decoder.scale:
+    encoder, decoder = configs.get(VAE_ENCODER.name), configs.get(VAE_DECODER.name)
+    if encoder is not None and decoder is not None and encoder.scale != decoder.scale:
         raise BadCheckpoint(
             f"the {VAE_ENCODER.title} has {encoder.scale} pixels along the side of a latent cell, but the "
             f"{VAE_DECODER.title} has {decoder.scale}; they must be equal"

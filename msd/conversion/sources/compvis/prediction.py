@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from msd.conversion.sources.checkpoint import SCHEDULER
+from msd.conversion.sources.stored import Contents
 from msd.errors import BadCheckpoint
 
 EPSILON, VELOCITY = "epsilon", "v_prediction"
 SPELLED = {"epsilon": EPSILON, "eps": EPSILON, "v": VELOCITY, "v_prediction": VELOCITY}
+V_PRED, ZTSNR = "v_pred", "ztsnr"
+"""Empty tensors by which files of NoobAI and others say what ComfyUI and AUTOMATIC1111 read in them."""
+
+ZERO_SNR = {"rescale_betas_zero_snr": True, "timestep_spacing": "trailing"}
 BASE_STEP = "875000"
 """The global_step of Stable Diffusion 2 base, by which diffusers recognises it."""
 
@@ -28,26 +33,46 @@ class PredictionType:
 
     kind: str
     because: str
+    zero_snr: bool = False
+    """Whether the file says that its last timestep is noise alone (Lin et al., arXiv:2305.08891)."""
 
     def scheduler(self) -> dict[str, Any]:
         """Return the scheduler's configuration, with the reason under a key that diffusers ignores."""
-        return {**SCHEDULER, "prediction_type": self.kind, "_prediction_type_because": self.because}
+        known = {**SCHEDULER, "prediction_type": self.kind, "_prediction_type_because": self.because}
+        return {**known, **ZERO_SNR} if self.zero_snr and self.kind == VELOCITY else known
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is assumed or left out, a sentence each."""
+        if not self.zero_snr or self.kind == VELOCITY:
+            return ()
+        return (
+            f"the file's key {ZTSNR} says that its last timestep is noise alone, which is left out: of that,"
+            " a U-Net can predict the velocity, and not the noise",
+        )
 
 
-def prediction(
-    path: Path, metadata: Mapping[str, str], option: str | None, ambiguous: bool
-) -> PredictionType:
+def prediction(path: Path, contents: Contents, option: str | None, ambiguous: bool) -> PredictionType:
     """Return the prediction type of the U-Net in the file at `path`.
 
-    The first of these decides: the option `option`, the file's `metadata`, a .yaml file beside it, its
-    global_step. Without any, it is noise, or velocity if `ambiguous`, as diffusers assumes.
+    The first of these decides: the option `option`, the file's metadata, its key `v_pred`, a .yaml file
+    beside it, its global_step. Without any, it is noise, or velocity if `ambiguous`, as diffusers assumes.
+    The key `ztsnr` says that the last timestep is noise alone.
     """
+    found = _prediction(path, contents, option, ambiguous)
+    return replace(found, zero_snr=ZTSNR in contents.tensors)
+
+
+def _prediction(path: Path, contents: Contents, option: str | None, ambiguous: bool) -> PredictionType:
+    metadata = contents.metadata
     if option:
         return PredictionType(option, "as asked for")
     if (kind := SPELLED.get(metadata.get("modelspec.prediction_type", ""))) is not None:
         return PredictionType(kind, "its metadata says so")
     if (kind := _by_architecture(metadata.get("modelspec.architecture", ""))) is not None:
         return PredictionType(kind, "its metadata names an architecture that does")
+    if V_PRED in contents.tensors:
+        return PredictionType(VELOCITY, f"its key {V_PRED} says so")
     if (kind := _by_yaml(path.with_suffix(".yaml"))) is not None:
         return PredictionType(kind, f"{path.with_suffix('.yaml').name} beside it says so")
     if not ambiguous:

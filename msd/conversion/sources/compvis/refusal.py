@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from msd.errors import BadCheckpoint
@@ -42,9 +42,10 @@ KINDS = (
 )
 """A pattern for the start of a name, and the kind of file with such a name; the first match decides."""
 
+VAE = "first_stage_model."
 PARTS = {
     "model.diffusion_model.": "U-Net",
-    "first_stage_model.": "VAE",
+    VAE: "VAE",
     "cond_stage_model.": "text encoder",
 }
 BARE = (
@@ -56,12 +57,15 @@ CHANNELS = {5: "reads a depth map", 7: "is an upscaler"}
 """The purpose of a U-Net by its number of input channels."""
 
 
-def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights]) -> None:
-    """Raise BadCheckpoint, naming the kind of file, unless it has the networks of a Stable Diffusion."""
+def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collection[str] = ()) -> None:
+    """Raise BadCheckpoint, naming the kind of file, unless it has the networks of a Stable Diffusion.
+
+    Those under the prefixes that are `given` by other files it may lack.
+    """
     for pattern, what in KINDS:
         if any(re.match(pattern, name) for name in tensors):
             raise BadCheckpoint(f"{path} {what}")
-    missing = [f"{what} ({p}*)" for p, what in PARTS.items() if not any(n.startswith(p) for n in tensors)]
+    missing = [f"{what} ({p}*)" for p, what in PARTS.items() if not _any(p, tensors)]
     if len(missing) == len(PARTS):
         for pattern, what in BARE:
             if any(re.match(pattern, name) for name in tensors):
@@ -70,11 +74,23 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights]) -> None:
         raise BadCheckpoint(
             f"{path} contains no part of a Stable Diffusion; it should have {', '.join(missing)}"
         )
-    if missing:
-        raise BadCheckpoint(f"{path} has no {' and no '.join(missing)}; give a whole checkpoint")
+    lacking = {p: what for p, what in PARTS.items() if p not in given and not _any(p, tensors)}
+    if lacking:
+        names = " and no ".join(f"{what} ({prefix}*)" for prefix, what in lacking.items())
+        raise BadCheckpoint(f"{path} has no {names}; {_remedy(lacking)}")
     channels = tensors.get("model.diffusion_model.input_blocks.0.0.weight")
     if channels is not None and len(channels.shape) == 4 and channels.shape[1] in CHANNELS:
         raise BadCheckpoint(
             f"{path} has a U-Net of {channels.shape[1]} input channels: it {CHANNELS[channels.shape[1]]}, "
             "which is not supported"
         )
+
+
+def _any(prefix: str, tensors: Mapping[str, Weights]) -> bool:
+    return any(name.startswith(prefix) for name in tensors)
+
+
+def _remedy(lacking: Collection[str]) -> str:
+    if [*lacking] == [VAE]:
+        return "give one with --vae, or a whole checkpoint"
+    return "give a whole checkpoint"

@@ -7,7 +7,7 @@ does so with linear layers, at whatever width the weights have.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from msd.conversion.sources import h5
 from msd.conversion.sources.checkpoint import SCHEDULER, Checkpoint
 from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, VOCABULARY, clip_tokenizer
 from msd.conversion.sources.keras_cv.order import ORDERS, Slot
+from msd.conversion.sources.stored import HDF5, first_bytes
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
 from msd.models.config import TextEncoderConfig, UNetConfig
@@ -43,16 +44,19 @@ KERNEL_AXES = {2: (1, 0), 4: (3, 2, 0, 1)}
 """The permutation that turns the axes of Keras's kernels into torch's."""
 
 
-def open_folder(folder: Path, networks: str = "msd") -> Checkpoint:
+def open_folder(folder: Path, networks: str = "msd", vae_is_given: bool = False) -> Checkpoint:
     """Return the checkpoint in `folder`, of whose weights only names and shapes are read.
 
     `networks` "keras-cv" asks for keras-cv's own networks: prompts are then padded as keras-cv pads them.
+    Where `vae_is_given`, for the caller has another one, the decoder may be missing.
     Raises BadCheckpoint, which names the file and the remedy, for files that are missing, damaged, or in
     another order.
     """
-    by_component = _components(folder)
-    text_encoder, unet, vae_decoder = _configurations(by_component)
-    configs = {TEXT_ENCODER.name: text_encoder, UNET.name: unet, VAE_DECODER.name: vae_decoder}
+    by_component = _components(folder, optional={VAE_DECODER.name} if vae_is_given else set())
+    text_encoder, unet = _configurations(by_component)
+    configs: dict[str, Any] = {TEXT_ENCODER.name: text_encoder, UNET.name: unet}
+    if VAE_DECODER.name in by_component:
+        configs[VAE_DECODER.name] = _vae_decoder(by_component[VAE_DECODER.name])
     if ENCODER in by_component:
         configs[ENCODER] = _vae_encoder(by_component[ENCODER])
     own_padding = PAD_2 if unet.linear_projection else PAD_1
@@ -87,10 +91,19 @@ class _StoredNetwork:
         return shape
 
 
-def _components(folder: Path) -> dict[str, _StoredNetwork]:
+def weight_files(folder: Path) -> list[Path]:
+    """Return the HDF5 files in a folder: those that begin as such, or are called so."""
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.is_file() and (path.suffix == ".h5" or first_bytes(path).startswith(HDF5))
+    ]
+
+
+def _components(folder: Path, optional: Collection[str]) -> dict[str, _StoredNetwork]:
     """Return the contents of each component's file; other files of Keras weights are ignored."""
     by_component: dict[str, _StoredNetwork] = {}
-    for path in sorted(folder.glob("*.h5")):
+    for path in weight_files(folder):
         stored = _StoredNetwork(path, h5.open_file(path))
         name = component([w.shape for w in stored.weights])
         if name in by_component:
@@ -100,7 +113,7 @@ def _components(folder: Path) -> dict[str, _StoredNetwork]:
         if name is not None:
             by_component[name] = stored
     for name, usual in USUAL_NAMES.items():
-        if name not in by_component:
+        if name not in by_component and name not in optional:
             raise BadCheckpoint(f"{folder} has no .h5 file with a {name}; keras-cv names it {usual}")
     return {name: by_component[name] for name in (*USUAL_NAMES, ENCODER) if name in by_component}
 
@@ -112,11 +125,9 @@ def component(shapes: Sequence[tuple[int, ...]]) -> str | None:
     return LAST_BIAS.get(shapes[-1] if shapes else ())
 
 
-def _configurations(
-    by_component: Mapping[str, _StoredNetwork],
-) -> tuple[TextEncoderConfig, UNetConfig, VaeDecoderConfig]:
+def _configurations(by_component: Mapping[str, _StoredNetwork]) -> tuple[TextEncoderConfig, UNetConfig]:
     """Return the configurations, whose widths and text encoder's depth follow from the shapes."""
-    text, unet, decoder = (by_component[name] for name in USUAL_NAMES)
+    text, unet = by_component[TEXT_ENCODER.name], by_component[UNET.name]
     (vocabulary, width), (length, _) = text.shape(0, 2), text.shape(1, 2)
     if vocabulary < VOCABULARY:
         raise BadCheckpoint(
@@ -127,7 +138,6 @@ def _configurations(
             f"{text.path} reads {length} tokens at once; keras-cv's text encoders read {LENGTH}"
         )
     first = _require_divisible(unet, unet.shape(2, 4)[-1], GROUPS)
-    base = _require_divisible(decoder, decoder.shape(2, 4)[-1], GROUPS * MULTIPLES[-1]) // MULTIPLES[-1]
     second = len(unet.shape(PROJECTION)) == 2
     text_encoder = TextEncoderConfig(
         vocabulary=vocabulary,
@@ -139,7 +149,7 @@ def _configurations(
         activation="gelu" if second else "quick_gelu",
         epsilon=1e-5,
     )
-    return text_encoder, _unet(first, width, second), _vae_decoder(base)
+    return text_encoder, _unet(first, width, second)
 
 
 def _require_divisible(stored: _StoredNetwork, width: int, by: int) -> int:
@@ -172,7 +182,8 @@ def _unet(first: int, context: int, second: bool) -> UNetConfig:
     )
 
 
-def _vae_decoder(base: int) -> VaeDecoderConfig:
+def _vae_decoder(stored: _StoredNetwork) -> VaeDecoderConfig:
+    base = _require_divisible(stored, stored.shape(2, 4)[-1], GROUPS * MULTIPLES[-1]) // MULTIPLES[-1]
     return VaeDecoderConfig(out_channels=3, post_quant_conv=True, **_of_both_halves(base))
 
 

@@ -76,10 +76,6 @@ def open_archive(path: Path) -> Archive:
     try:
         with _Bounded(path) as raw:
             file = StoredFile(path, KIND, stamp_of(raw))
-            if raw.read(2) == b"\x80\x02":
-                raise file.wrong(
-                    "it has the format from before torch 1.6; load it in torch and save it again"
-                )
             with zipfile.ZipFile(raw) as archive:
                 infos = archive.infolist()
             entries = [_entry(file, raw, info) for info in infos if not info.filename.endswith("/")]

@@ -21,8 +21,15 @@ KEYS = (str, int, float, bool, type(None))
 
 KNOWN = {
     "collections OrderedDict",
+    "torch._utils _rebuild_tensor",
     "torch._utils _rebuild_tensor_v2",
+    "torch._utils _rebuild_tensor_v3",
     "torch._utils _rebuild_parameter",
+    "torch._utils _rebuild_parameter_with_state",
+    "torch._tensor _rebuild_from_type_v2",
+    "torch Tensor",
+    "torch.nn.parameter Parameter",
+    "torch.storage UntypedStorage",
     "torch DoubleStorage",
     "torch FloatStorage",
     "torch HalfStorage",
@@ -37,8 +44,15 @@ KNOWN = {
     "torch device",
     *(
         f"torch {name}"
-        for name in ("float64", "float32", "float16", "bfloat16", "int64", "int32", "uint8", "bool")
+        for name in ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8")
     ),
+    *(f"torch {name}" for name in ("uint8", "uint16", "uint32", "uint64", "bool")),
+    *(f"torch float8_{name}" for name in ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")),
+    "collections defaultdict",
+    "argparse Namespace",
+    "pathlib PosixPath",
+    "pathlib WindowsPath",
+    "torch.torch_version TorchVersion",
     "_codecs encode",
     "builtins set",
     "__builtin__ set",
@@ -86,21 +100,35 @@ class PickledCall:
     items: dict[Any, Any] = field(default_factory=dict)
     """The items that the pickle adds to the result, by key."""
 
+    state: Any = None
+    """The state that the pickle gives the result."""
 
-def describe(pickle: bytes) -> Any:
+
+@dataclass(frozen=True)
+class Described:
+    """A pickle's `value`, the ids of all `persistent` objects in it, and how many bytes it takes."""
+
+    value: Any
+    persistent: tuple[Any, ...]
+    size: int
+
+
+def describe(pickle: bytes) -> Described:
     """Return a pickle's description, made of `PickledCall`, `Global`, `Persistent` and Python's plain values.
 
-    Raises BadPickle for a global that is not known, an opcode that is not supported, or a damaged pickle.
+    What follows the pickle is not read. Raises BadPickle for a global that is not known, an opcode that is
+    not supported, or a damaged pickle.
     """
-    machine = _Machine()
+    machine, size = _Machine(), 0
     try:
-        for count, (opcode, argument, _) in enumerate(pickletools.genops(pickle)):
+        for count, (opcode, argument, position) in enumerate(pickletools.genops(pickle)):
             if count > MOST_OPCODES:
                 raise BadPickle(f"it has more than {MOST_OPCODES} opcodes")
             machine.step(opcode.name, argument)
+            size = (position or 0) + 1
     except ValueError as error:
         raise BadPickle(f"it is damaged ({error})") from error
-    return machine.result()
+    return Described(machine.result(), tuple(machine.ids), size)
 
 
 class _Machine:
@@ -110,6 +138,7 @@ class _Machine:
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
+        self.ids: list[Any] = []
 
     def step(self, opcode: str, argument: Any) -> None:
         if opcode in VALUES:
@@ -203,7 +232,8 @@ class _Machine:
         self.stack.append(_known(f"{module} {name}"))
 
     def persistent(self, _: Any) -> None:
-        self.stack.append(Persistent(self.pop()))
+        self.ids.append(self.pop())
+        self.stack.append(Persistent(self.ids[-1]))
 
     def call(self, _: Any) -> None:
         arguments, function = self.pop(), self.pop()
@@ -215,6 +245,8 @@ class _Machine:
         """Drop an object's state: no object of interest has one."""
         self.pop()
         self.top(PickledCall)
+        state = self.pop()
+        self.top(PickledCall).state = state
 
 
 def _known(name: str) -> Global:
