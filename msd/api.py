@@ -170,11 +170,14 @@ def predict(
     """Return what the rules predict of a .tflite file: for each delegate, findings, partitions and memory.
 
     `device` is a name of configs/devices/ or a TOML file, by default an Adreno 740. Nothing runs. Raises
-    msd.errors.BadModelFile and BadConfig.
+    msd.errors.BadModelFile, also for a file whose inputs leave sizes open, and BadConfig.
     """
+    from msd import tflite
     from msd.prediction.device import Device, find_device
     from msd.report.examine import examine
+    from msd.sizes.fix_shapes import require_fixed
 
+    require_fixed(Path(file), tflite.read(Path(file)).main)
     return examine(Path(file), tuple(delegates), find_device(device) if device else Device())
 
 

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 
 from msd import tflite
+from msd.api import predict
 from msd.cli.report import report
+from msd.errors import BadModelFile
 from msd.ir import Build, Graph, Model, Signature, Tensor
 from msd.runners.interpreter import Interpreter
 from msd.sizes.fix_shapes import fix_shapes
@@ -42,6 +44,11 @@ def test_open_sizes_are_refused_with_the_remedy(tmp_path: Path) -> None:
     words = " ".join(result.output.split())
     assert "leaves sizes open: input x is [-1, -1, -1, 4], input more is [-1, -1, -1, 4]" in words
     assert "such as --shape x=1,1,1,4 --shape more=1,1,1,4" in words
+
+
+def test_the_api_refuses_them_too(tmp_path: Path) -> None:
+    with pytest.raises(BadModelFile, match="leaves sizes open"):
+        predict(open_model(tmp_path))
 
 
 def test_given_sizes_are_judged(tmp_path: Path) -> None:
