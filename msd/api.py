@@ -177,8 +177,10 @@ def predict(
     from msd.report.examine import examine
     from msd.sizes.fix_shapes import require_fixed
 
+    chosen = find_device(device) if device else Device()
+    found = examine(Path(file), tuple(delegates), chosen)
     require_fixed(Path(file), tflite.read(Path(file)).main)
-    return examine(Path(file), tuple(delegates), find_device(device) if device else Device())
+    return found
 
 
 def judge(

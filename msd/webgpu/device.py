@@ -23,8 +23,8 @@ LIMITS = (
 )
 """The limits that are requested as high as the adapter has them.
 
-Of the others a browser gives the standard's, wgpu-native the adapter's: programs are planned for the standard's
-(`Gpu`'s defaults), whatever this device reports.
+Of the others a browser gives the standard's, wgpu-native the adapter's: programs are planned for the
+standard's (`Gpu`'s defaults), whatever this device reports.
 """
 
 MANY, BALANCE = 264, 11.0
