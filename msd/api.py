@@ -139,12 +139,17 @@ def predict(
     """Return what the rules predict of a .tflite file: for each delegate, findings, partitions and memory.
 
     `device` is a name of configs/devices/ or a TOML file, by default an Adreno 740. Nothing runs. Raises
-    msd.errors.BadModelFile and BadConfig.
+    msd.errors.BadModelFile, also for a file whose inputs leave sizes open, and BadConfig.
     """
+    from msd.conversion.sizes.fix_shapes import require_fixed
+    from msd.graph import tflite
     from msd.graph.prediction.device import Device, find_device
     from msd.measure.report.examine import examine
 
-    return examine(Path(file), tuple(delegates), find_device(device) if device else Device())
+    chosen = find_device(device) if device else Device()
+    found = examine(Path(file), tuple(delegates), chosen)
+    require_fixed(Path(file), tflite.read(Path(file)).main)
+    return found
 
 
 @known_keywords()

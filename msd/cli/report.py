@@ -13,7 +13,7 @@ from msd.cli import options
 from msd.cli.command import CHECK_FAILED, Command, console
 from msd.cli.options import FILE
 from msd.cli.plain import plain_json
-from msd.cli.report_files import Files, files_of
+from msd.cli.report_files import Files, Shapes, files_of
 from msd.cli.report_run import Findings, ReportRequest, collect_findings
 from msd.files.targets import require_writable
 from msd.graph.prediction import registry
@@ -54,6 +54,18 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     return read
 
 
+def _shapes(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> Shapes:
+    """Return the shapes by name; a value is NAME=1,64,64,4."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    for value in values:
+        name, _, sizes = value.rpartition("=")
+        numbers = sizes.split(",")
+        if not name or not all(number.isascii() and number.isdigit() and int(number) for number in numbers):
+            raise click.BadParameter(f"{value} is no shape of an input; write NAME=1,64,64,4")
+        shapes[name] = tuple(map(int, numbers))
+    return shapes
+
+
 @click.command(cls=Command, epilog=EXAMPLE)
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="[PATH]...")
 @click.option(
@@ -69,6 +81,14 @@ def _words(among: Sequence[str]) -> Callable[[click.Context, click.Parameter, st
     default="adreno-740",
     show_default=True,
     help="Apply the limits of this device: a name or a TOML file.",
+)
+@click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    callback=_shapes,
+    metavar="NAME=1,64,64,4",
+    help="Judge files whose inputs leave sizes open at this shape of the input NAME.",
 )
 @click.option("--run/--no-run", default=True, show_default=True, help="Also run the real LiteRT delegate.")
 @click.option(
@@ -145,6 +165,7 @@ def report(
     paths: tuple[Path, ...],
     delegates: tuple[str, ...],
     device: str,
+    shapes: Shapes,
     run: bool,
     form: str,
     as_json: bool,
@@ -197,6 +218,7 @@ def report(
         memory=None if memory is None else int(memory * 1e9),
         audit=audit,
         inputs=inputs,
+        shapes=shapes,
     )
     failed = _show(collect_findings(request, stderr), earlier, form, output, force, fail_on, setup, verbose)
     if failed:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from msd.bundle import MANIFEST, RunsOn, open_bundle
-from msd.errors import BadBundle
+from msd.errors import BadBundle, BadConfig
 from msd.files.names import require_text
 from msd.files.publication import complete
 from msd.models.families import Family, families
+
+Shapes = Mapping[str, tuple[int, ...]]
+"""The shapes that the user gives inputs, by name."""
 
 Files = Sequence[tuple[Path, RunsOn]]
 """The files to judge; those for the CPU are only listed."""
@@ -34,22 +37,43 @@ class JudgedFile:
         return f"{self.original} at {self.size}" if self.size else str(self.original)
 
 
-def sizes_apart(files: Files, folder: Path) -> list[JudgedFile]:
+def sizes_apart(files: Files, folder: Path, shapes: Shapes) -> list[JudgedFile]:
     """Return `files`; in place of one with a signature for each of its graphs, a file in `folder` for each.
 
-    Raises BadModelFile.
+    One whose inputs leave sizes open becomes a file there with `shapes`. Raises BadModelFile, also where such
+    a file is given none, and BadConfig for shapes that do not fit.
     """
     judged = list[JudgedFile]()
+    unknown = dict(shapes)
     for n, (file, runs_on) in enumerate(files):
-        judged += _apart(file, runs_on, folder / str(n))
+        own = _own_shapes(file, shapes) if shapes and runs_on == "gpu" else {}
+        unknown = {name: shape for name, shape in unknown.items() if name not in own}
+        judged += _apart(file, runs_on, folder / str(n), own)
+    if unknown:
+        raise BadConfig(f"--shape names {', '.join(unknown)}, which is no input of these files")
     return judged
 
 
-def _apart(file: Path, runs_on: RunsOn, folder: Path) -> Iterator[JudgedFile]:
+def _own_shapes(file: Path, shapes: Shapes) -> Shapes:
+    """Return the shapes of inputs that the file has."""
+    from msd.conversion.sizes.fix_shapes import inputs_by_name
+    from msd.graph import tflite
+
+    inputs = inputs_by_name(tflite.read(file).main)
+    return {name: shape for name, shape in shapes.items() if name in inputs}
+
+
+def _apart(file: Path, runs_on: RunsOn, folder: Path, shapes: Shapes) -> Iterator[JudgedFile]:
+    from msd.conversion.sizes.fix_shapes import require_fixed
     from msd.conversion.sizes.pick import write_signature
     from msd.graph import tflite
 
     graphs = tflite.read(file).graphs
+    if shapes:
+        yield _fixed(file, runs_on, folder, shapes)
+        return
+    if runs_on == "gpu":
+        require_fixed(file, graphs[0])
     if len(graphs) < 2 or any(len(graph.signatures) != 1 for graph in graphs):
         yield JudgedFile(file, runs_on, file)
         return
@@ -58,6 +82,15 @@ def _apart(file: Path, runs_on: RunsOn, folder: Path) -> Iterator[JudgedFile]:
         path.parent.mkdir(parents=True)
         write_signature(file, key, path)
         yield JudgedFile(path, runs_on, file, key)
+
+
+def _fixed(file: Path, runs_on: RunsOn, folder: Path, shapes: Shapes) -> JudgedFile:
+    from msd.conversion.sizes.fix_shapes import fix_shapes
+
+    folder.mkdir(parents=True)
+    fix_shapes(file, shapes, folder / file.name)
+    size = " ".join(f"{name}={','.join(map(str, shape))}" for name, shape in shapes.items())
+    return JudgedFile(folder / file.name, runs_on, file, size)
 
 
 def files_of(paths: tuple[Path, ...]) -> Files:

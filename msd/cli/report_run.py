@@ -15,7 +15,7 @@ from rich.console import Console
 import msd
 from msd.bundle import MANIFEST
 from msd.cli.plain import escape
-from msd.cli.report_files import Files, JudgedFile, sizes_apart
+from msd.cli.report_files import Files, JudgedFile, Shapes, sizes_apart
 from msd.files.scratch import scratch_folder
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class ReportRequest:
     `measured` takes the place of the real delegate: what a browser measured. Without it,
     `run` also runs the real delegate, within `timeout` seconds for each compilation and each run and `memory`
     bytes for each process. `audit` measures float16 ranges, on the .npz files `inputs` if there are any.
+    `shapes` fix inputs that leave sizes open.
     """
 
     paths: tuple[Path, ...]
@@ -47,6 +48,7 @@ class ReportRequest:
     memory: int | None
     audit: bool
     inputs: tuple[Path, ...]
+    shapes: Shapes
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ def collect_findings(request: ReportRequest, stderr: Console) -> Findings:
     Each size of a file that has several is judged as a file of its own.
     """
     with scratch_folder() as folder:
-        return _collect(request, sizes_apart(request.files, folder), stderr)
+        return _collect(request, sizes_apart(request.files, folder, request.shapes), stderr)
 
 
 def _collect(request: ReportRequest, files: Sequence[JudgedFile], stderr: Console) -> Findings:

@@ -21,7 +21,11 @@ LIMITS = (
     "max-compute-workgroup-size-x",
     "max-storage-buffers-per-shader-stage",
 )
-"""The limits that are requested as high as the adapter has them; the others stay at the defaults."""
+"""The limits that are requested as high as the adapter has them.
+
+Of the others a browser gives the standard's, wgpu-native the adapter's: programs are planned for the
+standard's (`Gpu`'s defaults), whatever this device reports.
+"""
 
 MANY, BALANCE = 264, 11.0
 """The workgroups and the balance of a discrete GPU: an H100's, with 132 processors, 37 TFLOPS, 3.3 TB/s."""
