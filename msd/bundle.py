@@ -24,7 +24,7 @@ from msd.files import schema
 from msd.files.names import require_text
 from msd.files.publication import complete
 from msd.graph.ledger import ComponentLedger
-from msd.models.families import FIRST, Component, Family, families, find_family
+from msd.models.families import FIRST, Component, Family, families, find_family, title_of
 from msd.models.families.calls import Call, require_order, require_single
 from msd.models.families.wiring import Wiring, wire
 from msd.tensor_spec import TensorSpec
@@ -231,6 +231,15 @@ class Bundle:
         """Return the path of a component's .tflite file; raises BadBundle if there is no such component."""
         return self.folder / self.component(component).file
 
+    def _need(self, missing: str) -> str:
+        """Return, as a clause, which network takes what a missing component computes, or what is due."""
+        values = {o.value for call in self.manifest.calls if call.component == missing for o in call.outputs}
+        for call in self.manifest.calls:
+            for each in call.inputs:
+                if any(source.kind == "value" and source.of in values for source in each.sources):
+                    return f"its {title_of(call.component)} takes {each.name!r}"
+        return f"it should have {', '.join(self.family.required)}"
+
     def component(self, name: str) -> ConvertedFile:
         """Return the manifest's entry for a component; raises BadBundle if there is no such component."""
         if name not in self.manifest.components:
@@ -238,7 +247,7 @@ class Bundle:
                 raise BadBundle(
                     f"{self.folder} has no {name}; {self._remedy(self.family.component(name))} writes one"
                 )
-            raise BadBundle(f"{self.folder} has no {name}; it should have {', '.join(self.family.required)}")
+            raise BadBundle(f"{self.folder} has no {name}; {self._need(name)}")
         return self.manifest.components[name]
 
     def _remedy(self, component: Component) -> str:

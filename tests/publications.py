@@ -41,6 +41,7 @@ from msd.models.demo import CHECKPOINT
 from msd.models.networks import Network
 from msd.models.structure import Structure, VariableSpec
 from msd.run.runtime.image import GeneratedImage, save_image
+from msd.tensor_spec import TensorSpec
 from tests.app_bundles import write_bundle
 from tests.kills import MINE, Case
 from tests.regressions import SUITE, judged, waves
@@ -53,6 +54,9 @@ EARLIER = replace(FLOAT, also=("vae_encoder",))
 UNET = replace(SETTINGS, components=("unet",))
 ORIGIN = Origin("a" * 64, "same", "s", "r", "0", "cpu", "fp32", {})
 STRUCTURE = Structure(b"TFL3" * 9, ("a", "b"), ("c",), {"variable_0": VariableSpec("layer/kernel", (3, 4))})
+WIDTH = 128
+"""The demo's channels of a prompt's context."""
+
 NETWORK = Network(lambda: None, {"x": ((1, 4), "float32")}, "one")
 
 
@@ -69,7 +73,11 @@ def _component(job: Job, name: str, folder: Path, made_from: str) -> WrittenComp
     with atomic_write(path) as temporary:
         temporary.write_bytes(f"{name} {job.settings.recipe.name} ".encode() * 100)
     facts = file_facts(path)
-    file = ConvertedFile(path.name, facts.sha256, facts.bytes, 1, (), (), made_from)
+    inputs = job.networks[name].inputs.items()
+    takes = tuple(TensorSpec(title, shape, dtype) for title, (shape, dtype) in inputs)
+    gives = {output.tensor for call in job.family.calls if call.component == name for output in call.outputs}
+    returns = tuple(TensorSpec(title, (1, WIDTH), "float32") for title in sorted(gives))
+    file = ConvertedFile(path.name, facts.sha256, facts.bytes, 1, takes, returns, made_from)
     return WrittenComponent({name: file}, ComponentLedger(1, 1, ()), {})
 
 
@@ -106,7 +114,7 @@ def convert(folder: Path, settings: Settings) -> None:
         patch.object(conversion, "versions", VERSIONS.copy),
         patch.object(conversion_manifest, "versions", VERSIONS.copy),
         patch.object(conversion, "write_components", written),
-        patch.object(conversion, "Conversion", lambda *_: Conversion(0.0, 0)),
+        patch.object(conversion, "Conversion", lambda **_: Conversion(0.0, 0)),
     ):
         conversion.convert(CHECKPOINT, folder / "out", settings)
 

@@ -150,7 +150,7 @@ class Verdict:
             yield self.failure
         else:
             yield from (f"the native log has the error “{problem}”" for problem in self.problems)
-        if not (self.distances or self.failure or self.reference_failure):
+        if self.delegated and not (self.distances or self.failure or self.reference_failure):
             yield "it has no results that could be compared with the CPU's"
         if self.reference_failure:
             yield f"there are no results of the CPU to compare with: {self.reference_failure}"
