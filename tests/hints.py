@@ -284,7 +284,7 @@ HINTS: dict[str, dict[str, Callable[..., Any]]] = {
     "scale_before_transpose": FACTOR,
     "fold_scale_into_dense": FACTOR,
     "fold_scale_into_conv": FACTOR,
-    "serialize_conv": {"w": lambda g, x: _three_by_three(g, x) if g.one_of([True, True, False]) else None},
+    "serialize_conv": {"w": lambda g, x: _three_by_three(g, x) if g.one_of([True] * 8 + [False]) else None},
     "trust_index": {"rows": _rows, "table": lambda g, x: floats(g, 7, 4)},
     "trust_index_v2": {"rows": _rows, "table": lambda g, x: floats(g, 7, 4)},
     "use_fully_connected": {},
