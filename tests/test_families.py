@@ -186,7 +186,9 @@ def test_blocks_are_measured_on_a_folder_of_inputs(exact: Bundle, bundle: Bundle
 
 
 def test_every_network_is_benched_and_the_image_computed(bundle: Bundle) -> None:
-    result = call("bench", bundle.folder, "--max-seconds", "0.2", "--steps", "5", "--json")
+    result = call(
+        "bench", bundle.folder, "--min-seconds", "0.1", "--max-seconds", "0.2", "--steps", "5", "--json"
+    )
     assert_done(result)
     (benched,) = json.loads(result.stdout)["bundles"]
     assert [m["component"] for m in benched["measurements"]] == list(NAMES)

@@ -242,9 +242,6 @@ class _Machine:
         self.stack.append(PickledCall(function, arguments))
 
     def build(self, _: Any) -> None:
-        """Drop an object's state: no object of interest has one."""
-        self.pop()
-        self.top(PickledCall)
         state = self.pop()
         self.top(PickledCall).state = state
 
