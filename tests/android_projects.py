@@ -66,7 +66,7 @@ def export_projects(folder: Path) -> list[Path]:
 
 def kotlin_of(out: Path) -> dict[str, str]:
     """Return the Kotlin of an export besides the library's own, by file name."""
-    runtime = out / "sd-runtime/src/main/kotlin/dev/msd/run/runtime"
+    runtime = out / "sd-runtime/src/main/kotlin/dev/msd/runtime"
     assert {path.name: path.read_bytes() for path in runtime.iterdir()} == {
         path.name: path.read_bytes() for path in SOURCES
     }
@@ -83,7 +83,7 @@ def _renamed(out: Path, name: str, folder: Path) -> list[Path]:
     """Write the Kotlin of an export to `folder`, its delivery in a package called `name`, and its R."""
     made = {
         "R.kt": r_class(f"com.example.{name}", [out / "app"]),
-        "LibraryR.kt": r_class("dev.msd.run.runtime", [out / "sd-runtime"]),
+        "LibraryR.kt": r_class("dev.msd.runtime", [out / "sd-runtime"]),
     }
     texts = kotlin_of(out) | {file: text for file, text in made.items() if text}
     return [

@@ -75,7 +75,7 @@ def _renamed(out: Path, name: str, folder: Path) -> list[Path]:
     """Write an export's sources of its delivery, and Played.kt, to `folder` in a package called `name`."""
     delivery = (out / "sd-runtime").rglob("kotlin/dev/msd/delivery/*.kt")
     texts = {path.name: path.read_text() for path in (*delivery, APP / "delivery" / "Played.kt")}
-    if library_r := r_class("dev.msd.run.runtime", [out / "sd-runtime"]):
+    if library_r := r_class("dev.msd.runtime", [out / "sd-runtime"]):
         texts["R.kt"] = library_r
     for file, text in texts.items():
         (folder / f"{name}-{file}").write_text(text.replace("dev.msd.delivery", f"dev.msd.{name}"))

@@ -28,10 +28,13 @@ def save_layer(folder: Path, kind: str, scales: int, dtype: str = "INT8") -> Pat
         "DEPTHWISE_CONV_2D": ((1, 3, 3, 16), (1, 5, 6, 16), 3),
         "EMBEDDING_LOOKUP": ((12, 16), (3, 16), 0),
     }[kind]
-    values = np.random.default_rng(3).integers(-120, 121, shape).astype(np.int8)
-    stored = values if dtype == "INT8" else values.reshape(-1)[: values.size // 2]
+    values = (
+        np.random.default_rng(3)
+        .integers(*((-120, 121) if dtype == "INT8" else (-7, 8)), shape)
+        .astype(np.int8)
+    )
     quant = Quant(np.geomspace(0.01, 0.1, scales).astype(np.float32), np.zeros(scales, np.int64), axis)
-    w = Tensor("w", shape, dtype, Weights.of(stored), quant)
+    w = Tensor("w", shape, dtype, Weights.of(values), quant)
     x, y = (
         Tensor("x", INPUTS[kind], "INT32" if kind == "EMBEDDING_LOOKUP" else "FLOAT32"),
         Tensor("y", result),

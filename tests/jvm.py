@@ -19,7 +19,7 @@ Serve = Callable[[str, dict[str, np.ndarray]], np.ndarray]
 class Jvm:
     """A process that answers commands of tests/kotlin/Main.kt, or of another `main`; a context manager."""
 
-    def __init__(self, path: str, main: str = "dev.msd.run.runtime.MainKt", *options: str) -> None:
+    def __init__(self, path: str, main: str = "dev.msd.runtime.MainKt", *options: str) -> None:
         self._process = subprocess.Popen(
             ["java", "-XX:+UseSerialGC", "-Dfile.encoding=UTF-8", *options, "-cp", path, main],
             stdin=subprocess.PIPE,

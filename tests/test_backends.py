@@ -80,7 +80,7 @@ def test_commands_take_either_spelling_and_write_their_own(bundle_folder: Path, 
     code, text = call("generate", bundle_folder, "--backend", "litert-cpu", *image)
     assert (code, json.loads(text.splitlines()[-1])["backend"]) == (0, "cpu"), text
     output = tmp_path / "bench.json"
-    effort = "--repeats", 1, "--min-seconds", 0, "--draw", 0, "--component", "unet", "-o", output
+    effort = "--repeats", 1, "--min-seconds", 0, "--component", "unet", "-o", output
     code, text = call("bench", bundle_folder, "--backend", "cpu", *effort)
     assert code == 0, text
     (bundle,) = json.loads(output.read_text())["bundles"]

@@ -17,7 +17,7 @@ WEIGHTS = {
     "vae": "diffusion_pytorch_model.safetensors",
     "text_encoder": "model.safetensors",
 }
-MEASURE = Path(__file__).parent.parent / "scripts" / "measure_demo.py"
+MEASURE = Path(__file__).parent.parent / "scripts" / "lab" / "measure_demo.py"
 
 
 def config(part, name="config.json"):

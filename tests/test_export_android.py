@@ -199,7 +199,7 @@ def test_every_string_of_the_app_is_used_and_none_is_written_elsewhere(exports: 
 def test_files_that_one_pack_cannot_hold_are_in_two(bundle: Bundle) -> None:
     sizes = {"a": 900, "b": 599, "c": 1, "d": 1500, "e": 2}
     million = 10**6
-    given = [app.ModelFile(name, name, count * million, "") for name, count in sizes.items()]
+    given = [app.ModelFile(name, name, name, count * million, "") for name, count in sizes.items()]
     assert divide(given) == (
         Pack("sd_models", ("a", "b", "c")),
         Pack("sd_models_2", ("d",)),
@@ -248,7 +248,7 @@ def test_more_than_play_takes_in_all_is_refused(bundle: Bundle, tmp_path: Path) 
 def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BadBundle, match=r"the model has 501 MB, and an app with its assets 500 MB at most"):
         plan(sparse(bundle, tmp_path / "large", unet=501_000_000), AndroidSettings("assets"))
-    require_small([app.ModelFile("unet.tflite", "unet", LIMITS.app, "")])
+    require_small([app.ModelFile("unet.tflite", "unet", "U-Net", LIMITS.app, "")])
 
 
 @pytest.mark.parametrize(
@@ -258,7 +258,7 @@ def test_a_large_model_is_no_part_of_an_app(bundle: Bundle, tmp_path: Path) -> N
         ({"package": "com.example.sd; rm -rf"}, "is not an app's package"),
         ({"package": "com.1example"}, "is not an app's package"),
         ({"package": "com.in.sd"}, "has 'in' in it, a keyword of Kotlin or Java"),
-        ({"package": "dev.msd.run.runtime"}, "is the package of the library's own classes"),
+        ({"package": "dev.msd.runtime"}, "is the package of the library's own classes"),
         ({"delivery": "pigeon"}, "no delivery is called 'pigeon'; there are asset-pack, ai-pack"),
         ({"min_ram": 8 * 10**9}, "use --min-ram with --delivery ai-pack"),
         ({"min_ram": 0, "delivery": "ai-pack"}, "must be positive"),

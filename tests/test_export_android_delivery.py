@@ -141,7 +141,7 @@ def test_a_source_is_short_and_says_its_package() -> None:
 
 def test_the_library_for_downloads_links_with_its_service(deliveries: Deliveries, tmp_path: Path) -> None:
     main = deliveries.folder / "download/sd-runtime/src/main"
-    apk = link(main / "AndroidManifest.xml", "dev.msd.run.runtime", tmp_path, main / "res")
+    apk = link(main / "AndroidManifest.xml", "dev.msd.runtime", tmp_path, main / "res")
     said = badging(apk)
     for name in ("INTERNET", "FOREGROUND_SERVICE_DATA_SYNC", "POST_NOTIFICATIONS", "WAKE_LOCK"):
         assert f"uses-permission: name='android.permission.{name}'" in said
@@ -156,7 +156,7 @@ def test_the_file_of_an_empty_pack_is_packed_and_one_with_a_dot_is_not(
     for name in (delivery.PLACEHOLDER, ".gitkeep"):
         (assets / "sd_models" / name).write_text(delivery.placeholder(1))
     manifest = deliveries.folder / "assets/sd-runtime/src/main/AndroidManifest.xml"
-    apk = link(manifest, "dev.msd.run.runtime", tmp_path, packing=["-A", str(assets)])
+    apk = link(manifest, "dev.msd.runtime", tmp_path, packing=["-A", str(assets)])
     with zipfile.ZipFile(apk) as archive:
         packed = [name for name in archive.namelist() if name.startswith("assets/")]
     assert packed == [f"assets/sd_models/{delivery.PLACEHOLDER}"]

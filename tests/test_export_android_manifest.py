@@ -153,12 +153,15 @@ def test_what_is_written_reads_the_same_and_the_tokenizer_s_files_are_listed(
     tokenizer = open_tokenizer(bundle.folder / "tokenizer")
     for name, role in ((VOCABULARY, "vocabulary"), (MERGES, "merges")):
         facts = file_facts(tmp_path / name)
-        assert ModelFile(name, role, facts.bytes, facts.sha256) in said.files
+        assert ModelFile(name, role, role, facts.bytes, facts.sha256) in said.files
     lines = (tmp_path / VOCABULARY).read_text("utf-8").splitlines()
     assert {token: number for number, token in enumerate(lines) if token} == tokenizer.vocabulary
     pairs = [tuple(line.split(" ")) for line in (tmp_path / MERGES).read_text("utf-8").splitlines()]
     assert {pair: rank for rank, pair in enumerate(pairs)} == tokenizer.ranks
-    assert (said.tokenizer.start, said.tokenizer.pad) == (tokenizer.start, tokenizer.pad)
+    assert (said.tokenizers["tokenizer"].start, said.tokenizers["tokenizer"].pad) == (
+        tokenizer.start,
+        tokenizer.pad,
+    )
 
 
 def test_a_report_s_figures_go_with_the_file_that_they_are_of(bundle: Bundle) -> None:

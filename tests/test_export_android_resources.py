@@ -73,7 +73,7 @@ def test_backups_leave_out_every_folder_of_a_model(exported: Path) -> None:
 
 
 def test_the_library_links_and_leaves_opencl_to_litert_s_manifest(exported: Path, tmp_path: Path) -> None:
-    apk = link(exported / "sd-runtime/src/main/AndroidManifest.xml", "dev.msd.run.runtime", tmp_path)
+    apk = link(exported / "sd-runtime/src/main/AndroidManifest.xml", "dev.msd.runtime", tmp_path)
     said = badging(apk)
     assert "native-library" not in said
     assert "permission" not in said
@@ -81,7 +81,7 @@ def test_the_library_links_and_leaves_opencl_to_litert_s_manifest(exported: Path
 
 def test_the_library_for_downloads_may_use_the_network(demo_int8: Path, tmp_path: Path) -> None:
     export_android(open_bundle(demo_int8), tmp_path / "out", AndroidSettings("download", PACKAGE))
-    apk = link(tmp_path / "out/sd-runtime/src/main/AndroidManifest.xml", "dev.msd.run.runtime", tmp_path)
+    apk = link(tmp_path / "out/sd-runtime/src/main/AndroidManifest.xml", "dev.msd.runtime", tmp_path)
     assert "uses-permission: name='android.permission.INTERNET'" in badging(apk)
 
 

@@ -80,7 +80,7 @@ def test_a_cancelled_image_ends_whatever_is_done_and_the_next_begins(held: str, 
 @pytest.mark.parametrize(
     ("step", "kind", "problem"),
     [
-        ("check", "BadDevice", "dev.msd.run.runtime.BadDevice: this device has 2.0 GB of memory, and"),
+        ("check", "BadDevice", "dev.msd.runtime.BadDevice: this device has 2.0 GB of memory, and"),
         ("open", "OutOfMemoryError", "java.lang.OutOfMemoryError: no memory"),
         ("run unet", "UnsatisfiedLinkError", "java.lang.UnsatisfiedLinkError: no library"),
     ],

@@ -241,10 +241,10 @@ def test_the_android_library_generates_with_a_bundle_or_it_is_refused(
             for role in ("text_encoder", "unet", "vae_decoder")
         }
 
-        def serve(role: str, given: dict[str, Array]) -> Array:
+        def serve(role: str, given: dict[str, Array]) -> dict[str, Array]:
             part = bundle.component(role)
             shaped = {port.name: given[port.name].reshape(port.shape) for port in part.inputs}
-            return opened[role].run(shaped)[part.outputs[0].name]
+            return opened[role].run(shaped)
 
         wishes = {"prompt": "a red circle", "negative": "", "seed": 3, "steps": 1}
         image = kotlin.ask("generate served", serve, folder=str(folder), **wishes)

@@ -1,5 +1,5 @@
 /** Generates images with networks that are a few sums, and notes what happened. */
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 import kotlinx.coroutines.CancellationException
 import kotlinx.coroutines.cancelAndJoin

@@ -1,5 +1,5 @@
 /** Answers each line of input, a JSON command, with a line: `{"ok": …}` or `{"error": …, "message": …}`. */
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 import org.json.JSONObject
 import java.io.File

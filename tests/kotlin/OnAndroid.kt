@@ -1,5 +1,5 @@
 /** The parts of the library that use Android and LiteRT, on a device that the test plays. */
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 import android.app.ActivityManager
 import android.app.StandInSystem

@@ -1,5 +1,5 @@
 /** Networks that run in the process that asks: inputs go out as a line, the outputs come back as one. */
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 import org.json.JSONObject
 import java.io.File

@@ -1,5 +1,5 @@
 /** Networks that are a few sums, the same as in tests/app_bundles.py. */
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 internal fun computed(file: ModelFile, inputs: Map<String, Any?>): Map<String, FloatArray> =
     mapOf(file.outputs[0].name to compute(file, inputs))

@@ -1,7 +1,7 @@
 /** Answers each line of input, a JSON command, with a line: `{"ok": …}` or `{"error": …, "message": …}`. */
 package dev.msd.tried
 
-import dev.msd.run.runtime.RuntimeFailure
+import dev.msd.runtime.RuntimeFailure
 import org.json.JSONArray
 import org.json.JSONObject
 import java.io.File

@@ -7,7 +7,7 @@ import android.content.pm.ApplicationInfo
 import android.content.pm.PackageManager
 import android.content.res.Resources
 import android.content.res.StandInResources
-import dev.msd.run.runtime.StandInContext
+import dev.msd.runtime.StandInContext
 import java.io.File
 import java.util.concurrent.CopyOnWriteArrayList
 

@@ -3,9 +3,9 @@ package com.example.assets
 
 import android.os.Handler
 import android.os.Looper
-import dev.msd.run.runtime.BadDevice
-import dev.msd.run.runtime.Cancelled
-import dev.msd.run.runtime.Request
+import dev.msd.runtime.BadDevice
+import dev.msd.runtime.Cancelled
+import dev.msd.runtime.Request
 import java.io.File
 import java.io.IOException
 import java.util.concurrent.Executor

@@ -22,9 +22,9 @@ import android.widget.TextView
 import com.google.ai.edge.litert.StandInDevice
 import com.google.ai.edge.litert.StandInPort
 import com.google.ai.edge.litert.TensorType
-import dev.msd.run.runtime.Manifest
-import dev.msd.run.runtime.ModelFile
-import dev.msd.run.runtime.StandInContext
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.ModelFile
+import dev.msd.runtime.StandInContext
 import java.io.ByteArrayOutputStream
 import java.io.File
 import java.io.FileNotFoundException

@@ -34,7 +34,7 @@ HALVES = ["\ud800", "\udfff", "a\ud83d", "\ude00b"]
 def encoded(folder: Path, texts: list[str], chunks: int = 1) -> list[list[list[int]]]:
     """Return the page's ids of the chunks of each text, by an app's tokenizer."""
     tokens, merges = ((folder / name).read_text("utf-8") for name in (VOCABULARY, MERGES))
-    facts = json.loads((folder / NAME).read_text("utf-8"))["tokenizer"]
+    facts = json.loads((folder / NAME).read_text("utf-8"))["tokenizers"]["tokenizer"]
     found: list[list[list[int]]] = evaluate(ENCODE, tokens, merges, facts, texts, chunks)
     return found
 
@@ -137,5 +137,5 @@ def test_ids_are_counted_before_they_are_cut(clip: Path) -> None:
     console.log(JSON.stringify([tokenizer.innerIds(input[3]).length, tokenizer.room]));
     """
     tokens, merges = ((clip / name).read_text("utf-8") for name in (VOCABULARY, MERGES))
-    facts = json.loads((clip / NAME).read_text("utf-8"))["tokenizer"]
+    facts = json.loads((clip / NAME).read_text("utf-8"))["tokenizers"]["tokenizer"]
     assert evaluate(script, tokens, merges, facts, "a cat " * 100) == [200, 75]

@@ -25,7 +25,7 @@ def _runtime(project: Project) -> dict[str, str]:
             "runtime/AndroidManifest.xml", entries=delivery.manifest_entries(kind)
         ),
         **{
-            f"{RUNTIME}/src/main/kotlin/dev/msd/run/runtime/{path.name}": path.read_text("utf-8")
+            f"{RUNTIME}/src/main/kotlin/dev/msd/runtime/{path.name}": path.read_text("utf-8")
             for path in sources.iterdir()
             if path.name.endswith(".kt")
         },

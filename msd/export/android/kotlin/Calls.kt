@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /**
  * What an input of a network is made of: [kind] "tokens" by the tokenizer [of]; "latent", times the step's scale where

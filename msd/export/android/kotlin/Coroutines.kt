@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 import kotlinx.coroutines.channels.Channel
 import kotlinx.coroutines.channels.awaitClose

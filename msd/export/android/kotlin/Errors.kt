@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /** What can go wrong, and what an app can show of it: each message is a sentence for people. */
 public sealed class RuntimeFailure(message: String, cause: Throwable? = null) : Exception(message, cause)

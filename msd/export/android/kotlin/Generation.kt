@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 import java.util.concurrent.CompletableFuture
 import java.util.concurrent.ExecutionException

@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /** How the prompt and the negative prompt meet: in one row of the denoiser, in two, or given to it as a number. */
 internal enum class Mode(val rows: Int) { NONE(1), TWO_ROWS(2), EMBEDDING(1) }

@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 import android.content.ComponentCallbacks2
 import android.content.Context

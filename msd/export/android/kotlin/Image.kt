@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /** An image: [argb] has one opaque colour per pixel, row by row, as Bitmap.createBitmap takes them. */
 public class GeneratedImage(

@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /**
  * An image to begin with: [argb] has one colour per pixel, of exactly the manifest's width and height; opaque.

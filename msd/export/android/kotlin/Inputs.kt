@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /** What calls have computed, by the names of values. */
 internal typealias Values = Map<String, FloatArray>

@@ -7,7 +7,7 @@
  * software is freely granted, provided that this notice is preserved.
  */
 
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 private const val LN2_HIGH = 6.9313812256e-01f
 private const val LN2_LOW = 9.0580006145e-06f

@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /** Numbers that go into a network. */
 public sealed interface Tensor {

@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 import android.content.Context
 import com.google.ai.edge.litert.CompiledModel

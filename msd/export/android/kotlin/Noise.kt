@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /**
  * Returns [size] float32 numbers of normal noise: those of NumPy's PCG64 for the same seed, in the order of

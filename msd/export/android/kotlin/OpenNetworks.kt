@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /** The networks of a model that are open at the moment; lives on the pipeline's thread. */
 internal class OpenNetworks(private val manifest: Manifest, private val opener: Opener) {

@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /**
  * One image to generate. [steps] are those of the manifest's first schedule where they are null, and [guidance] is the

@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /** How one image is generated, as the manifest's calls say; lives on the pipeline's thread. [check] may end it. */
 internal class Run(

@@ -1,4 +1,4 @@
-package dev.msd.run.runtime
+package dev.msd.runtime
 
 /**
  * One step of a scheduler, as numbers: with latents x, the network's output o, and what was clean at the step

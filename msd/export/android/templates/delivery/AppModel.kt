@@ -2,9 +2,9 @@ package dev.msd.delivery
 
 import android.content.Context
 import android.content.pm.ApplicationInfo
-import dev.msd.run.runtime.BadFile
-import dev.msd.run.runtime.Manifest
-import dev.msd.run.runtime.Verify
+import dev.msd.runtime.BadFile
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.Verify
 import java.io.File
 import java.io.IOException
 

@@ -1,6 +1,6 @@
 package dev.msd.delivery
 
-import dev.msd.run.runtime.Cancelled
+import dev.msd.runtime.Cancelled
 import kotlinx.coroutines.Dispatchers
 import kotlinx.coroutines.currentCoroutineContext
 import kotlinx.coroutines.ensureActive

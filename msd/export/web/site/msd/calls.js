@@ -1,9 +1,9 @@
 import { boolean, damaged, integer, list, nullable, number, oneOf, text } from './shape.js';
 
 /**
- * What an input of a network is made of (msd/models/families/calls.py): `kind` 'tokens' by the tokenizer `of`;
- * 'latent', times the step's scale where `scaled`; 'numbers' or 'sinusoids' `of` 'timestep', 'guidance' or
- * 'sizes'; 'pixels' of 'image', 'masked image' or 'mask'; or 'value', what an earlier call computed.
+ * What an input of a network is made of (msd/models/families/calls.py): `kind` 'tokens' by the tokenizer
+ * `of`; 'latent', times the step's scale where `scaled`; 'numbers' or 'sinusoids' `of` 'timestep', 'guidance'
+ * or 'sizes'; 'pixels' of 'image', 'masked image' or 'mask'; or 'value', what an earlier call computed.
  *
  * @typedef {object} Source
  * @property {'tokens' | 'latent' | 'numbers' | 'sinusoids' | 'pixels' | 'value'} kind
@@ -98,8 +98,8 @@ export function wiringOf({ calls }) {
 }
 
 /**
- * Throws 'bad-manifest' for calls that cannot run: a value or a tokenizer that is not there by then, a network
- * without a file, an input that its file does not have.
+ * Throws 'bad-manifest' for calls that cannot run: a value or a tokenizer that is not there by then, a
+ * network without a file, an input that its file does not have.
  *
  * @param {import('./manifest.js').AppManifest} manifest
  */
@@ -111,7 +111,9 @@ export function requireCalls(manifest) {
     const names = file.inputs.map(({ name }) => name);
     for (const { name } of call.inputs) {
       if (names.includes(name)) continue;
-      throw damaged(`sd-manifest.json calls ${call.component} with ${name}, which ${file.name} does not take`);
+      throw damaged(
+        `sd-manifest.json calls ${call.component} with ${name}, which ${file.name} does not take`,
+      );
     }
     for (const { kind, of = '' } of sourcesOf(call)) {
       const missing = (kind === 'value' && !made.has(of)) || (kind === 'tokens' && !manifest.tokenizers[of]);

@@ -49,10 +49,10 @@ const ROLES = ['vocabulary', 'merges'];
 /**
  * The coefficients of one step, with latents x, the network's output o and the last clean latents p.
  *
- * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped to
- * ±`clip` where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
- * `noise`·n, with normal noise n. Latents before this step are `signal`·k + `sigma`·n for known clean latents
- * k.
+ * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped
+ * to ±`clip` where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
+ * `noise`·n, with normal noise n. Latents before this step are `signal`·k + `sigma`·n for known clean
+ * latents k.
  *
  * @typedef {object} Step
  * @property {number} timestep
@@ -148,8 +148,9 @@ const ROLES = ['vocabulary', 'merges'];
  * The content of sd-manifest.json, as far as the page reads it (msd/export/app/manifest.py).
  *
  * `calls` say what each network is given, when it runs, and what it computes. `height` and `width` are in
- * pixels, `latent` is NHWC. `prompt_chunks` outputs of a text encoder follow each other. `preview` is the role
- * of the network that decodes previews, `image` says how the model reads an image; null where it does neither.
+ * pixels, `latent` is NHWC. `prompt_chunks` outputs of a text encoder follow each other. `preview` is the
+ * role of the network that decodes previews, `image` says how the model reads an image; null where it does
+ * neither.
  *
  * @typedef {object} AppManifest
  * @property {number} format

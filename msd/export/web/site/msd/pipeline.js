@@ -239,8 +239,8 @@ export class Pipeline {
   }
 
   /**
-   * Returns what later calls take of a text's chunks: hidden states follow each other, a vector is that of the
-   * first chunk.
+   * Returns what later calls take of a text's chunks: hidden states follow each other, a vector is that of
+   * the first chunk.
    *
    * @param {Values[]} chunks
    */

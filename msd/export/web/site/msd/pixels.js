@@ -25,8 +25,8 @@ function level(value) {
 }
 
 /**
- * Returns the pixels of an opaque RGBA image as float32 RGB in [-1, 1], NHWC, as `msd.run.runtime.image.image_of`
- * does.
+ * Returns the pixels of an opaque RGBA image as float32 RGB in [-1, 1], NHWC, as
+ * `msd.run.runtime.image.image_of` does.
  *
  * @param {Uint8ClampedArray} rgba
  * @returns {Float32Array<ArrayBuffer>}

@@ -97,7 +97,10 @@ export function changed(manifest, { image, strength }) {
  */
 function scheduleFromImage(manifest, steps, strength) {
   if (!imageFacts(manifest).initial) {
-    throw new MsdError('bad-request', 'this model reads an image and does not begin from it: leave strength out');
+    throw new MsdError(
+      'bad-request',
+      'this model reads an image and does not begin from it: leave strength out',
+    );
   }
   const offered = imageFacts(manifest).schedules.filter(({ count }) => count === steps);
   const found = offered.find((one) => one.strength === strength);

@@ -21,8 +21,8 @@
  * @property {number} guidance the default
  * @property {'two passes' | 'batch 2' | 'embedding' | 'none'} mode how guidance works at the default
  * @property {boolean} preview whether a network decodes previews
- * @property {{ required: boolean, inpaints: boolean, strengths: Record<string, number[]> } | null} image how it
- *   reads an image: the strengths by number of steps; whether it needs one, and a mask where it `inpaints`
+ * @property {{ required: boolean, inpaints: boolean, strengths: Record<string, number[]> } | null} image how
+ * it   reads an image: the strengths by number of steps; whether it needs one, and a mask where it `inpaints`
  * @property {string | null} licence
  *
  * @typedef {{ used: number, available?: number }} Space

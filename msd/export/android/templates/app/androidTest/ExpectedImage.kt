@@ -2,7 +2,7 @@ package @@{package}
 
 import android.graphics.Bitmap
 import android.graphics.BitmapFactory
-import dev.msd.run.runtime.Request
+import dev.msd.runtime.Request
 import org.json.JSONObject
 
 /** The image that `msd generate` made of [request]; the phone's should be [leastPsnr] dB from it or more. */

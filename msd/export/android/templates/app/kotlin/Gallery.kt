@@ -10,10 +10,10 @@ import android.os.Build
 import android.os.Environment
 import android.provider.MediaStore
 import android.util.Size
-import dev.msd.run.runtime.GeneratedImage
-import dev.msd.run.runtime.Manifest
-import dev.msd.run.runtime.Photo
-import dev.msd.run.runtime.fitted
+import dev.msd.runtime.GeneratedImage
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.Photo
+import dev.msd.runtime.fitted
 import java.io.IOException
 import kotlin.math.ceil
 import kotlin.math.sqrt

@@ -3,10 +3,10 @@ package @@{package}
 import android.app.Activity
 import android.net.Uri
 import dev.msd.delivery.OnArrival
-import dev.msd.run.runtime.GeneratedImage
-import dev.msd.run.runtime.Manifest
-import dev.msd.run.runtime.OnProgress
-import dev.msd.run.runtime.Pipeline
+import dev.msd.runtime.GeneratedImage
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.OnProgress
+import dev.msd.runtime.Pipeline
 import java.io.File
 
 /** What a [Studio] asks of the phone: [ThisPhone] in the app, a stand-in where there is none. */

@@ -12,7 +12,7 @@ import android.widget.ImageView
 import android.widget.SeekBar
 import android.widget.Spinner
 import android.widget.TextView
-import dev.msd.run.runtime.InitialImage
+import dev.msd.runtime.InitialImage
 import kotlin.math.abs
 import kotlin.math.roundToInt
 

@@ -2,7 +2,7 @@ package @@{package}
 
 import android.content.ActivityNotFoundException
 import android.content.Context
-import dev.msd.run.runtime.RuntimeFailure
+import dev.msd.runtime.RuntimeFailure
 
 /** Says in words what the studio does. */
 internal class Sentences(private val context: Context) {

@@ -2,10 +2,10 @@ package @@{package}
 
 import android.net.Uri
 import dev.msd.delivery.Arrival
-import dev.msd.run.runtime.GeneratedImage
-import dev.msd.run.runtime.Manifest
-import dev.msd.run.runtime.Progress
-import dev.msd.run.runtime.Request
+import dev.msd.runtime.GeneratedImage
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.Progress
+import dev.msd.runtime.Request
 
 /** What the studio does; while it is [busy], nothing else can begin. */
 public enum class Phase(public val busy: Boolean) {

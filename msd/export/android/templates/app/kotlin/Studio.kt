@@ -3,11 +3,11 @@ package @@{package}
 import android.app.Activity
 import android.net.Uri
 import android.util.Log
-import dev.msd.run.runtime.Cancelled
-import dev.msd.run.runtime.GeneratedImage
-import dev.msd.run.runtime.Pipeline
-import dev.msd.run.runtime.Request
-import dev.msd.run.runtime.generate
+import dev.msd.runtime.Cancelled
+import dev.msd.runtime.GeneratedImage
+import dev.msd.runtime.Pipeline
+import dev.msd.runtime.Request
+import dev.msd.runtime.generate
 import java.util.concurrent.Executor
 import kotlinx.coroutines.CoroutineScope
 import kotlinx.coroutines.Dispatchers

@@ -17,9 +17,9 @@ import android.widget.ImageView
 import android.widget.ProgressBar
 import android.widget.Spinner
 import android.widget.TextView
-import dev.msd.run.runtime.GeneratedImage
-import dev.msd.run.runtime.Manifest
-import dev.msd.run.runtime.Request
+import dev.msd.runtime.GeneratedImage
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.Request
 import kotlin.random.Random
 
 /** The screen: it shows the studio's state and passes wishes on; it owns nothing that takes time or memory. */

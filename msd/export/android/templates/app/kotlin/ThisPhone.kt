@@ -5,13 +5,13 @@ import android.content.Context
 import android.net.Uri
 import dev.msd.delivery.Models
 import dev.msd.delivery.OnArrival
-import dev.msd.run.runtime.GeneratedImage
-import dev.msd.run.runtime.Hooks
-import dev.msd.run.runtime.Manifest
-import dev.msd.run.runtime.OnProgress
-import dev.msd.run.runtime.Pipeline
-import dev.msd.run.runtime.checkDevice
-import dev.msd.run.runtime.openPipeline
+import dev.msd.runtime.GeneratedImage
+import dev.msd.runtime.Hooks
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.OnProgress
+import dev.msd.runtime.Pipeline
+import dev.msd.runtime.checkDevice
+import dev.msd.runtime.openPipeline
 import java.io.File
 
 /** The phone that the app runs on; [context] is the application's. */

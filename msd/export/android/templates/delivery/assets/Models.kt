@@ -2,7 +2,7 @@ package dev.msd.delivery
 
 import android.app.Activity
 import android.content.Context
-import dev.msd.run.runtime.Manifest
+import dev.msd.runtime.Manifest
 import java.io.File
 
 /** The model, part of the app: copied out of it once, because only a file can be mapped into memory. */

@@ -8,7 +8,7 @@ import android.app.Service
 import android.content.Intent
 import android.graphics.drawable.Icon
 import android.os.Build
-import dev.msd.run.runtime.R
+import dev.msd.runtime.R
 
 /** The notification of a download: how far it is, and a button that cancels it; a touch opens the app. */
 internal class FetchNotification(private val service: Service) {

@@ -2,8 +2,8 @@ package dev.msd.delivery
 
 import android.app.Activity
 import android.content.Context
-import dev.msd.run.runtime.BadRequest
-import dev.msd.run.runtime.Manifest
+import dev.msd.runtime.BadRequest
+import dev.msd.runtime.Manifest
 import java.io.File
 
 /**

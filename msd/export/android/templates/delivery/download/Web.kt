@@ -1,6 +1,6 @@
 package dev.msd.delivery
 
-import dev.msd.run.runtime.BadFile
+import dev.msd.runtime.BadFile
 import java.io.IOException
 import java.net.HttpURLConnection
 import java.net.SocketTimeoutException

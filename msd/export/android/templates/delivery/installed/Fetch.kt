@@ -1,6 +1,6 @@
 package dev.msd.delivery
 
-import dev.msd.run.runtime.Cancelled
+import dev.msd.runtime.Cancelled
 import java.util.concurrent.CancellationException
 import java.util.concurrent.CopyOnWriteArrayList
 import java.util.concurrent.ExecutionException

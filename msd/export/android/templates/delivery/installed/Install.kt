@@ -1,9 +1,9 @@
 package dev.msd.delivery
 
-import dev.msd.run.runtime.BadFile
-import dev.msd.run.runtime.Manifest
-import dev.msd.run.runtime.ModelFile
-import dev.msd.run.runtime.NoSpace
+import dev.msd.runtime.BadFile
+import dev.msd.runtime.Manifest
+import dev.msd.runtime.ModelFile
+import dev.msd.runtime.NoSpace
 import java.io.File
 import java.io.IOException
 

@@ -1,9 +1,9 @@
 package dev.msd.delivery
 
-import dev.msd.run.runtime.BadFile
-import dev.msd.run.runtime.ModelFile
-import dev.msd.run.runtime.NoSpace
-import dev.msd.run.runtime.Verify
+import dev.msd.runtime.BadFile
+import dev.msd.runtime.ModelFile
+import dev.msd.runtime.NoSpace
+import dev.msd.runtime.Verify
 import java.io.Closeable
 import java.io.File
 import java.io.FileOutputStream

@@ -1,6 +1,6 @@
 package dev.msd.delivery
 
-import dev.msd.run.runtime.Cancelled
+import dev.msd.runtime.Cancelled
 import java.util.concurrent.CountDownLatch
 import java.util.concurrent.TimeUnit
 import kotlin.concurrent.thread

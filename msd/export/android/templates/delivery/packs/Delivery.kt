@@ -9,8 +9,8 @@ import com.google.android.play.core.@@{library}.@@{kind}PackStateUpdateListener
 import com.google.android.play.core.@@{library}.@@{kind}PackStates
 import com.google.android.play.core.@@{library}.model.@@{kind}PackErrorCode
 import com.google.android.play.core.@@{library}.model.@@{kind}PackStatus
-import dev.msd.run.runtime.BadFile
-import dev.msd.run.runtime.Cancelled
+import dev.msd.runtime.BadFile
+import dev.msd.runtime.Cancelled
 import java.util.concurrent.ExecutionException
 import java.util.concurrent.LinkedBlockingQueue
 import java.util.concurrent.TimeUnit

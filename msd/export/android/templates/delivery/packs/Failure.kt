@@ -1,9 +1,9 @@
 package dev.msd.delivery
 
 import com.google.android.play.core.@@{library}.model.@@{kind}PackErrorCode
-import dev.msd.run.runtime.BadFile
-import dev.msd.run.runtime.NoSpace
-import dev.msd.run.runtime.RuntimeFailure
+import dev.msd.runtime.BadFile
+import dev.msd.runtime.NoSpace
+import dev.msd.runtime.RuntimeFailure
 
 /** Returns whether an error of Google Play may be over when it is asked once more. */
 internal fun mayPass(code: Int): Boolean = when (code) {

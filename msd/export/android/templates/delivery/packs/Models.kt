@@ -6,9 +6,9 @@ import android.system.ErrnoException
 import android.system.Os
 import com.google.android.play.core.@@{library}.@@{kind}PackManager
 import com.google.android.play.core.@@{library}.@@{kind}PackManagerFactory
-import dev.msd.run.runtime.BadDevice
-import dev.msd.run.runtime.BadFile
-import dev.msd.run.runtime.Manifest
+import dev.msd.runtime.BadDevice
+import dev.msd.runtime.BadFile
+import dev.msd.runtime.Manifest
 import java.io.File
 
 /** The model, delivered by Google Play in packs: plain files, which are mapped where they lie. */
