@@ -234,16 +234,10 @@ class _Machine:
     def persistent(self, _: Any) -> None:
         id = self.pop()
         if isinstance(id, tuple) and id[:1] == ("module",):
-            self.stack.append(self._class_of(id))
+            self.stack.append(_class_of(id))
         else:
             self.ids.append(id)
             self.stack.append(Persistent(id))
-
-    def _class_of(self, id: tuple[Any, ...]) -> Global:
-        """Return the class that the format from before torch 1.6 keeps with its source text."""
-        if len(id) < 2 or not isinstance(id[1], Global):
-            raise BadPickle("it has a module without a class")
-        return id[1]
 
     def call(self, _: Any) -> None:
         arguments, function = self.pop(), self.pop()
@@ -254,6 +248,13 @@ class _Machine:
     def build(self, _: Any) -> None:
         state = self.pop()
         self.top(Call).state = state
+
+
+def _class_of(id: tuple[Any, ...]) -> Global:
+    """Return the class that the format from before torch 1.6 keeps with its source text."""
+    if len(id) < 2 or not isinstance(id[1], Global):
+        raise BadPickle("it has a module without a class")
+    return id[1]
 
 
 def _known(name: str) -> Global:
