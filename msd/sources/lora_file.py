@@ -12,7 +12,7 @@ from msd.errors import BadCheckpoint
 from msd.ir.weights import Array, Weights
 from msd.sources.embedding_file import bundled_tokens
 from msd.sources.lora_alpha import PEFT_STEM
-from msd.sources.lora_parts import Part, refuse_others, split
+from msd.sources.lora_parts import AdapterPart, refuse_others, split
 from msd.sources.weight_file import is_weight_file, read_contents
 
 BUNDLE = "bundle_emb."
@@ -58,7 +58,7 @@ class AdapterFile:
 
     path: Path
     tensors: Mapping[str, AdapterTensor]
-    parts: Mapping[str, Part]
+    parts: Mapping[str, AdapterPart]
     metadata: Mapping[str, str]
     remark: str = ""
 
@@ -124,7 +124,7 @@ def _inside(folder: Path) -> Path:
     raise BadCheckpoint(f"{folder} holds no adapter; {USUAL[0]} was expected")
 
 
-def _chosen(path: Path, name: str | None, parts: Mapping[str, Part]) -> dict[str, Part]:
+def _chosen(path: Path, name: str | None, parts: Mapping[str, AdapterPart]) -> dict[str, AdapterPart]:
     """Return the parts of the adapter that is meant."""
     adapters = sorted({part.adapter for part in parts.values()} - {""})
     if name is not None and name not in adapters:

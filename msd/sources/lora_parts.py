@@ -53,7 +53,7 @@ REFUSED = {
 
 
 @dataclass(frozen=True)
-class Part:
+class AdapterPart:
     """A tensor's `layer`, by its name in the file, which `part` of an adapter it is, and of which."""
 
     layer: str
@@ -73,15 +73,16 @@ def refuse_others(path: Path, keys: Iterable[str]) -> None:
                 )
 
 
-def split(keys: Iterable[str]) -> dict[str, Part | None]:
+def split(keys: Iterable[str]) -> dict[str, AdapterPart | None]:
     """Return what each tensor is, None for one that is no part of an adapter."""
     keys = list(keys)
     of_ia3 = {key.removesuffix(ON_INPUT) + SCALES for key in keys if key.endswith(ON_INPUT)}
-    return {key: Part(key.removesuffix(SCALES), "scales") if key in of_ia3 else _split(key) for key in keys}
+    scales = {key: AdapterPart(key.removesuffix(SCALES), "scales") for key in keys if key in of_ia3}
+    return {key: scales.get(key) or _split(key) for key in keys}
 
 
-def _split(key: str) -> Part | None:
+def _split(key: str) -> AdapterPart | None:
     for part, pattern in PATTERNS.items():
         if match := pattern.search(key):
-            return Part(key[: match.start()], part, match.groupdict().get("adapter") or "")
+            return AdapterPart(key[: match.start()], part, match.groupdict().get("adapter") or "")
     return None
