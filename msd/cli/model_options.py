@@ -26,15 +26,15 @@ model_options = options.gathered(
     click.option(
         "--lora",
         multiple=True,
-        metavar="FILE[:SCALE]",
-        help="Merge a LoRA (.safetensors) into the weights; may be repeated.  [default scale: 1]",
+        metavar="FILE[:ADAPTER][:SCALE]",
+        help="Merge a LoRA, LoHa, LoKr or DoRA into the weights; may be repeated.  [default scale: 1]",
     ),
     click.option(
         "--vae",
         multiple=True,
         type=click.Path(path_type=Path),
         metavar="PATH",
-        help="Use this autoencoder in place of SOURCE's; may be repeated, for two halves.",
+        help="Use this autoencoder in place of SOURCE's, or of none; may be repeated, for two halves.",
     ),
     click.option(
         "--preview-vae",
@@ -47,7 +47,7 @@ model_options = options.gathered(
         "embeddings",
         multiple=True,
         metavar="FILE[:TOKEN]",
-        help="Add a textual inversion (.safetensors, .pt, .bin); may be repeated.  [default: its own token]",
+        help="Add a textual inversion, a file or an image; may be repeated.  [default: its own token]",
     ),
     click.option(
         "--clip-skip",
