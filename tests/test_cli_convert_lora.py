@@ -95,7 +95,11 @@ def test_dry_run_checks_the_lora_too(tiny: Tiny, lora: Path, tmp_path: Path) -> 
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout)["parameters"].keys() == {"text_encoder", "unet", "vae_decoder"}
     path = loras.save(tmp_path / "y.safetensors", {"lora_unet_conv_in.hada_w1_a": torch.ones(1)})
-    assert f"{path} is a LyCORIS adapter: it has lora_unet_conv_in.hada_w1_a" in refused(run(*command, path))
-    assert "ends in the scale 'strong'" in refused(run(*command, f"{lora}:strong"))
+    assert f"{path} has lora_unet_conv_in.hada_w1_a, but no hada_w1_b" in refused(run(*command, path))
+    assert "has no adapter called 'strong': its adapter has no name" in refused(
+        run(*command, f"{lora}:strong")
+    )
+    done = run(*command, f"{tmp_path / 'z.safetensors'}:strong")
+    assert (done.exit_code, "ends in the scale 'strong'" in done.stderr) == (2, True)
     assert "cannot be read" in refused(run(*command, tmp_path / "none.safetensors:0.5"))
     assert not (tmp_path / "out").exists()

@@ -166,7 +166,16 @@ REFUSED: dict[str, tuple[dict[str, torch.Tensor], str | None, str]] = {
         r"\[2, 40\]: made for a text encoder 40 wide, and this checkpoint's is 48 wide \(768 in",
     ),
     "SDXL": ({"clip_g": VECTORS, "clip_l": VECTORS + 1}, None, "for Stable Diffusion XL or 3: it has clip_g"),
-    "several": ({"a": VECTORS, "b": VECTORS + 1}, None, r"no textual inversion: it has 2 tensors \(a, b\)"),
+    "several": (
+        {"a": VECTORS, "b": VECTORS + 1},
+        None,
+        r"has the vectors of 2 tokens: a, b; choose one, as in",
+    ),
+    "other things": (
+        {"a": VECTORS, "b": torch.zeros(40)},
+        "a9",
+        r"no textual inversion: it has 2 tensors \(a, b\), and one",
+    ),
     "integers": ({"<cat>": torch.zeros(2, 48, dtype=torch.int64)}, None, "is int64, and only floating"),
     "three axes": ({"<cat>": torch.zeros(1, 2, 48)}, None, r"\(width,\) or \(vectors, width\) was expected"),
     "a known token": ({"red</w>": VECTORS}, None, "'red</w>' is in the vocabulary already; choose another"),

@@ -246,3 +246,14 @@ def test_the_order_is_keras_cvs_at_full_size(name: str, second: bool, component:
         sizes = {"text_encoder": (77,), "unet": (128, 128, 77), "vae_decoder": (128, 128)}.get(component, ())
         found = [tuple(v.shape) for v in keras_cv.ordered_variables(made(*sizes, download_weights=False))]
     assert found == [slot.shape for slot in orders(config)[component]]
+
+
+def test_a_decoder_may_come_from_elsewhere(folder: Path) -> None:
+    whole = open_checkpoint(folder)
+    (folder / "a.h5").rename(folder / "a.weights")
+    assert {*open_checkpoint(folder).weights} == {*whole.weights}
+    (folder / "c.h5").unlink()
+    with pytest.raises(BadCheckpoint, match=r"has no \.h5 file with a vae_decoder; keras-cv names it kcv"):
+        open_checkpoint(folder)
+    found = open_checkpoint(folder, vae_is_given=True)
+    assert {*found.weights} == {*found.configs} == {*whole.weights} - {"vae_decoder"}

@@ -102,7 +102,11 @@ REFUSED: dict[str, tuple[Tensors, str]] = {
     "integers": (change(lora_down__weight=torch.ones(2, 48).int()), "is int32, and only floating point"),
     "another model": (
         other("lora_unet_input_blocks_4_1_transformer_blocks_9_attn1_to_q.lora_down.weight"),
-        "no layer lora_unet_input_blocks_4_1_transformer_blocks_9_attn1_to_q; the LoRA is for another model",
+        "no layer lora_unet_input_blocks_4_1_transformer_blocks_9_attn1_to_q; nor any other of the file's",
+    ),
+    "one layer of another model": (
+        {**change(), **other("lora_unet_input_blocks_4_1_proj_in.lora_down.weight")},
+        "no layer lora_unet_input_blocks_4_1_proj_in; the LoRA is for another model",
     ),
     "another text encoder": (
         other("lora_te_text_model_encoder_layers_1_mlp_fc1.lora_up.weight"),
@@ -122,7 +126,7 @@ REFUSED: dict[str, tuple[Tensors, str]] = {
         {**change(), f"{KEY}.weight": torch.ones(1)},
         f"has {KEY}.weight, which is no part of a",
     ),
-    "embedding": (other(f"{PEFT}.lora_embedding_A"), "which is no part of a LoRA"),
+    "embedding": (other(f"{PEFT}.lora_embedding_A"), "has embeddings of tokens (lora_embedding): it has"),
     "SDXL": (
         other("lora_te1_text_model_encoder_layers_0_mlp_fc1.lora_up.weight"),
         "is for Stable Diffusion XL, which has two text encoders: it has lora_te1_text_model",
@@ -132,31 +136,75 @@ REFUSED: dict[str, tuple[Tensors, str]] = {
         other("text_encoder_2.text_projection.lora_A.weight"),
         "is for Stable Diffusion XL",
     ),
-    "LoHa": (
-        other(f"{KEY}.hada_w1_a", f"{KEY}.alpha"),
-        f"is a LyCORIS adapter: it has {KEY}.hada_w1_a; only",
+    "half a LoHa": (
+        other(f"{KEY}.hada_w1_a", f"{KEY}.alpha") | {f"{KEY}.alpha": torch.ones(())},
+        f"has {KEY}.hada_w1_a, but no hada_w1_b and no hada_w2_a and no hada_w2_b, as a LoHa has",
     ),
-    "LoKr": (other(f"{KEY}.lokr_w1", f"{KEY}.lokr_w2"), "is a LyCORIS adapter"),
-    "OFT": (other(f"{KEY}.oft_blocks"), "is a LyCORIS adapter"),
-    "BOFT": (other(f"unet.{BLOCK}.attn2.to_k.boft_R"), "is a LyCORIS adapter"),
-    "GLoRA": (other(f"{KEY}.a1.weight", f"{KEY}.b2.weight"), "is a LyCORIS adapter"),
-    "IA3": (other(f"{KEY}.on_input", f"{KEY}.weight"), "is a LyCORIS adapter"),
-    "Tucker": (change(lora_mid__weight=torch.ones(2, 2, 3, 3)), "is a LyCORIS adapter"),
+    "half a LoKr": (other(f"{KEY}.lokr_w1_a", f"{KEY}.lokr_w2"), "lokr_w1_a, but no lokr_w1, as a LoKr has"),
+    "a LoKr of another shape": (
+        other(f"{KEY}.lokr_w1", f"{KEY}.lokr_w2"),
+        f"has {KEY}.lokr_w1 of a LoKr, which is [4, 2304], for unet's {BLOCK}.attn2.to_k.weight",
+    ),
+    "a LoHa whose halves differ": (
+        {
+            f"{KEY}.hada_w{n}_{end}": torch.ones(shape)
+            for n, a in ((1, 16), (2, 8))
+            for end, shape in (("a", (a, 2)), ("b", (2, 48)))
+        },
+        "of a LoHa, whose shapes do not fit each other, for unet's",
+    ),
+    "OFT": (other(f"{KEY}.oft_blocks"), "is an OFT or BOFT, which rotates weights: it has"),
+    "BOFT": (other(f"unet.{BLOCK}.attn2.to_k.boft_R"), "is an OFT or BOFT"),
+    "GLoRA": (other(f"{KEY}.a1.weight", f"{KEY}.b2.weight"), "is a GLoRA: it has"),
+    "IA3 of another shape": (
+        {f"{KEY}.on_input": torch.tensor(0), f"{KEY}.weight": torch.ones(17)},
+        "has the shape [17], which are not scales of the rows or columns of unet's",
+    ),
+    "IA3 without numbers": ({f"{KEY}.on_input": torch.tensor(0)}, "on_input, but no scales for this layer"),
+    "IA3 by peft": (other(f"{PEFT}.ia3_l"), "is an (IA)^3 of peft: it has"),
+    "Tucker": (
+        change(lora_mid__weight=torch.ones(2, 2, 3, 3)),
+        "of a LoRA, which is [16, 48, 3, 3], for unet's",
+    ),
     "DoRA": (
-        change(dora_scale=torch.ones(16, 1)),
-        f"is a DoRA, which rescales weights too: it has {KEY}.dora_s",
+        change(dora_scale=torch.ones(17, 1)),
+        f"{KEY}.dora_scale has the shape [17, 1], which are not the lengths of the rows or columns of unet's",
     ),
-    "DoRA by peft": (other(f"{PEFT}.lora_magnitude_vector"), "is a DoRA"),
+    "DoRA without a LoRA": (
+        {f"{PEFT}.lora_magnitude_vector": torch.ones(16)},
+        "but no down and no up matrix for this layer",
+    ),
     "differences": (
-        change(diff=torch.ones(16, 48)),
-        f"holds differences of whole tensors: it has {KEY}.diff;",
+        change(diff=torch.ones(16, 47)),
+        f"has {KEY}.diff of a difference, which is [16, 47], for unet's",
     ),
-    "differences of biases": (change(diff_b=torch.ones(16)), "holds differences of whole tensors"),
-    "norms": (change(w_norm=torch.ones(16)), "holds differences of whole tensors"),
-    "biases": (other(f"{PEFT}.lora_B.bias"), "changes biases"),
+    "a difference and lengths": (
+        change(diff=torch.ones(16, 48), dora_scale=torch.ones(16, 1)),
+        f"has {KEY}.dora_scale for a layer that it changes in several ways; one was expected",
+    ),
+    "differences of biases": (change(diff_b=torch.ones(16)), "attn2.to_k has no bias"),
+    "a bias of another length": (
+        {"lora_unet_conv_in.diff_b": torch.ones(17)},
+        "[17], which does not fit the bias of unet's conv_in",
+    ),
+    "norms": (
+        change(w_norm=torch.ones(16)),
+        f"has {KEY}.w_norm of a difference of a norm, which is [16], for",
+    ),
+    "biases": (
+        {
+            **other(f"{PEFT}.lora_A.weight"),
+            f"{PEFT}.lora_B.weight": torch.ones(16, 2),
+            f"{PEFT}.lora_B.bias": torch.ones(16),
+        },
+        "attn2.to_k has no bias",
+    ),
+    "an IP-Adapter": (other("ip_adapter.1.to_k_ip.weight"), "is an IP-Adapter: it has ip_adapter.1"),
+    "whole weights": (other(f"{KEY}.set_weight"), "has weights that replace a layer's: it has"),
+    "a checkpoint": (other("unet.conv_in.weight"), "has unet.conv_in.weight, which is no part of a LoRA"),
     "ControlNet": (other("input_blocks.1.0.emb_layers.1.down", "lora_controlnet"), "is a ControlNet LoRA"),
     "ControlNet-LLLite": (other("lllite_unet_input_blocks_4_1.down.0.weight"), "is a ControlNet LoRA"),
-    "embeddings": (other("bundle_emb.token.string_to_param.*"), "holds textual-inversion embeddings"),
+    "embeddings alone": (other("bundle_emb.token.string_to_param.*"), "has no tensors; a LoRA has a down"),
 }
 
 
@@ -186,7 +234,6 @@ def test_what_is_no_lora_for_the_checkpoint(
         ({"unet.alpha_pattern": {"to_k": None}}, "alpha_pattern for to_k is None, not a finite number"),
         ({"unet.alpha_pattern": {"(a*)*to_k": 2}}, "alpha_pattern has the regular expression '(a*)*to_k'"),
         ({"unet.use_rslora": 1}, "use_rslora is 1, not a bool"),
-        ({"unet.use_dora": True}, "use_dora is true, and only plain LoRA is supported"),
     ],
 )
 def test_metadata_without_sense(metadata: Any, message: str, tiny: Tiny, tmp_path: Path) -> None:
@@ -208,7 +255,6 @@ def test_metadata_that_is_not_json(tiny: Tiny, tmp_path: Path) -> None:
         (b"\xff", "it cannot be read: 'utf-8' codec"),
         (b"[]", "it is not a JSON object"),
         (b'{"lora_alpha": "4"}', "lora_alpha is '4', not a float"),
-        (b'{"use_dora": true}', "use_dora is true, and only plain LoRA is supported"),
     ],
 )
 def test_a_configuration_of_peft_without_sense(
@@ -242,13 +288,22 @@ def test_results_beyond_float32(tiny: Tiny, tmp_path: Path) -> None:
             merged.load()
 
 
+def test_a_dora_without_lengths(tiny: Tiny, tmp_path: Path) -> None:
+    path = loras.save(tmp_path / "x.safetensors", change(alpha=None), {"unet.use_dora": True})
+    refuse(tiny, path, f"says use_dora, but has no magnitude for {BLOCK}.attn2.to_k")
+
+
 def test_files_that_cannot_be_read(tiny: Tiny, tmp_path: Path) -> None:
     refuse(tiny, tmp_path / "none.safetensors", "it cannot be read (No such file")
-    refuse(tiny, tmp_path, "it cannot be read (Is a directory")
+    refuse(tiny, tmp_path, "holds no adapter; adapter_model.safetensors was expected")
     for suffix in (".ckpt", ".pt", ".bin", ".PTH"):
         path = tmp_path / f"x{suffix}"
         path.touch()
-        refuse(tiny, path, "is a pickle, which can run any code when it is read; use a .safetensors file")
+        refuse(tiny, path, "is empty, not a file of weights")
+        path.write_bytes(b"not this")
+        refuse(tiny, path, "is not a readable torch checkpoint")
+    torch.save([torch.ones(16, 2), torch.ones(2, 48)], path)
+    refuse(tiny, path, "its top level is a list, not a dictionary of tensors")
     path = loras.save(tmp_path / "x.safetensors", change())
     path.write_bytes(path.read_bytes()[:-1])
     refuse(tiny, path, "is not a readable safetensors file")

@@ -62,6 +62,13 @@ class PlainUsage(click.Command):
 class Command(PlainUsage):
     """A command whose function may raise MsdError; use as `@click.command(cls=Command)`."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; an MsdError on what an option says becomes a click.UsageError."""
+        try:
+            return super().parse_args(ctx, args)
+        except MsdError as error:
+            raise click.UsageError(str(error), ctx) from error
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; turn an MsdError or an OSError into a `Failure`, and SIGTERM into a clean exit."""
         if threading.current_thread() is threading.main_thread():

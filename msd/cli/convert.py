@@ -50,7 +50,7 @@ def convert(
     """Convert the checkpoint SOURCE for the GPU of a phone.
 
     SOURCE is a folder in diffusers layout, one .safetensors or .ckpt file of Stable Diffusion 1.x or 2.x, or
-    a folder with keras-cv's .h5 files. Nothing in a .ckpt is executed. Without SOURCE, the demo
+    a folder with keras-cv's .h5 files. Nothing in a pickle is executed. Without SOURCE, the demo
     checkpoint that comes with msd is converted.
 
     \b

@@ -57,14 +57,14 @@ class ConversionOptions:
     lora: Sequence[tuple[Path, float]] = _option(
         (),
         pairs((int, float), "its scale"),
-        "Merge a LoRA (.safetensors) into the weights; may be repeated.",
-        metavar="FILE[:SCALE]",
+        "Merge a LoRA, LoHa, LoKr or DoRA into the weights; may be repeated.",
+        metavar="FILE[:ADAPTER][:SCALE]",
         shown="scale 1",
     )
     vae: Sequence[Path] = _option(
         (),
         all_are((str, Path), "paths"),
-        "Use this autoencoder in place of SOURCE's; may be repeated, for two halves.",
+        "Use this autoencoder in place of SOURCE's, or of none; may be repeated, for two halves.",
         metavar="PATH",
     )
     preview_vae: Path | None = _option(  # noqa: RUF009
@@ -76,7 +76,7 @@ class ConversionOptions:
     embeddings: Sequence[tuple[Path, str | None]] = _option(
         (),
         pairs((str, type(None)), "its token or None"),
-        "Add a textual inversion (.safetensors, .pt, .bin); may be repeated.",
+        "Add a textual inversion, a file or an image; may be repeated.",
         flag="--embedding",
         metavar="FILE[:TOKEN]",
         shown="its own token",

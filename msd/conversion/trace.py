@@ -22,9 +22,11 @@ def traced_model(job: Job, name: str, structure: Structure | None = None) -> Mod
     It lacks what its checkpoint was trained without.
     """
     structure = structure or structure_of(job.networks[name])
-    weights = bind(name, structure.variables, job.checkpoint.weights[name]).weights
+    checkpoint = job.checkpoint
+    where = f"{name} of {checkpoint.name} ({', '.join(checkpoint.weight_files[name][:3])})"
+    weights = bind(where, structure.variables, checkpoint.weights[name]).weights
     model = with_weights(structure, weights)
-    if record := job.checkpoint.pruned.get(name):
+    if record := checkpoint.pruned.get(name):
         prune_as_recorded(model.main, name, record)
     return model
 

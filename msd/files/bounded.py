@@ -42,8 +42,8 @@ _Keys = tuple[Any, ...]
 
 
 def read_text(path: Path, most: int = TEXT_BYTES) -> str:
-    """Return a UTF-8 text of at most `most` bytes."""
-    return read_bytes(path, most).decode("utf-8")
+    """Return a UTF-8 text of at most `most` bytes, without the mark that some editors begin it with."""
+    return read_bytes(path, most).decode("utf-8-sig")
 
 
 def read_bytes(path: Path, most: int = TEXT_BYTES) -> bytes:

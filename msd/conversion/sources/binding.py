@@ -35,7 +35,7 @@ class Binding:
 def bind(component: str, variables: Mapping[str, VariableSpec], weights: Mapping[str, Weights]) -> Binding:
     """Return the tensor of each variable, float32 in Keras's layout; loading it fails if it is not finite.
 
-    Messages name `component`. Raises BadCheckpoint naming the tensors that are missing, or the first
+    Messages begin with `component`. Raises BadCheckpoint naming the tensors that are missing, or the first
     whose shape or dtype is wrong.
     """
     places = {key: _place(spec) for key, spec in variables.items()}

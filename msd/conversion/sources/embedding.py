@@ -1,21 +1,21 @@
 """Adds textual inversions to a checkpoint: new tokens with learnt vectors (Gal et al., arXiv:2208.01618).
 
-The files are those that diffusers' `load_textual_inversion` reads, and the new rows follow the table of the
-text encoder in the same way.
+The files are those of msd/conversion/sources/embedding_file.py, and the new rows follow the table of the text
+encoder as in diffusers' `load_textual_inversion`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from msd.conversion.sources import pickled, safetensors
 from msd.conversion.sources.added_tokens import files_with, read_tokenizer, size_of, with_tokens
 from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.embedding_file import TokenVectors, not_one, read_vectors
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Array, Weights
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER
@@ -23,27 +23,27 @@ from msd.run.runtime.special_token import Special
 from msd.run.runtime.tokenizer import Tokenizer
 
 OPTION = re.compile(
-    r"(?P<file>.*?\.(?:safetensors|pt|bin|ckpt|pth)):(?P<token>.*)", re.DOTALL | re.IGNORECASE
+    r"(?P<file>.*?\.(?:safetensors|pt|bin|ckpt|pth|png|webp)):(?P<token>.*)", re.DOTALL | re.IGNORECASE
 )
 TABLE = "embeddings.token_embedding.weight"
-NAMELESS = ("*", "emb_params")
-"""The name of the vectors in AUTOMATIC1111's files, where it is not the token's."""
-
-SEVERAL_ENCODERS = ("clip_g", "clip_l", "t5", "t5xxl")
-"""The names of the vectors in files for models with several text encoders."""
 
 
 def parse(text: str) -> tuple[Path, str | None]:
     """Return the file and the token, None for the file's own, of the option `FILE[:TOKEN]`.
 
-    The token follows the first colon after the ending of a file's name. Raises BadConfig for an empty token.
+    The token follows the first colon after the name of a file, or after the ending of such a name. Raises
+    BadConfig for an empty token.
     """
-    match = None if Path(text).is_file() else OPTION.fullmatch(text)
-    if not match:
+    if Path(text).is_file():
         return Path(text), None
-    if not match["token"].strip():
+    places = (at for at, letter in enumerate(text) if letter == ":" and Path(text[:at]).is_file())
+    match = OPTION.fullmatch(text)
+    at = next(places, match.end("file") if match else None)
+    if at is None:
+        return Path(text), None
+    if not text[at + 1 :].strip():
         raise BadConfig(f"{text} ends in an empty token; a token was expected, as in FILE:<cat>")
-    return Path(match["file"]), match["token"]
+    return Path(text[:at]), text[at + 1 :]
 
 
 @dataclass(frozen=True)
@@ -132,16 +132,11 @@ def _with_rows(table: Weights, inversions: Sequence[Inversion], first: int) -> W
 
 def _read(path: Path, token: str | None, width: int) -> Inversion:
     """Return the inversion in a file; refuse one of another kind or width."""
-    if path.suffix.lower() == ".safetensors":
-        contents = safetensors.read_contents(path)
-    else:
-        contents = pickled.read_contents(path)
-    _refuse_others(path, contents.tensors)
-    ((key, vectors),) = contents.tensors.items()
-    own = contents.metadata.get("name") or path.stem if key in NAMELESS else key
-    where = f"{path}'s {key} has the shape {list(vectors.shape)}"
+    found = _chosen(path, token, read_vectors(path), width)
+    vectors = found.weights
+    where = f"{path}'s {found.key} has the shape {list(vectors.shape)}"
     if vectors.dtype != np.float32:
-        raise BadCheckpoint(f"{path}'s {key} is {vectors.dtype}, and only floating point is supported")
+        raise BadCheckpoint(f"{path}'s {found.key} is {vectors.dtype}, and only floating point is supported")
     if len(vectors.shape) not in (1, 2) or not vectors.size:
         raise BadCheckpoint(f"{where}; (width,) or (vectors, width) was expected")
     if vectors.shape[-1] != width:
@@ -149,21 +144,23 @@ def _read(path: Path, token: str | None, width: int) -> Inversion:
             f"{where}: made for a text encoder {vectors.shape[-1]} wide, and this checkpoint's is {width}"
             " wide (768 in Stable Diffusion 1.x, 1024 in 2.x); the embedding is for another model"
         )
-    return Inversion(path, token or own, vectors.reshape((vectors.size // width, width)))
+    rows = vectors.reshape((vectors.size // width, width))
+    return Inversion(path, token or found.token or path.stem, rows)
 
 
-def _refuse_others(path: Path, tensors: Mapping[str, Weights]) -> None:
-    """Refuse files for other models, and files that are no textual inversion."""
-    if several := sorted(tensors.keys() & set(SEVERAL_ENCODERS)):
-        raise BadCheckpoint(
-            f"{path} is a textual inversion for Stable Diffusion XL or 3: it has {', '.join(several)}, "
-            f"and only {STABLE_DIFFUSION.title} is supported"
-        )
-    if len(tensors) != 1:
-        some = ", ".join(sorted(tensors)[:3]) or "none"
-        raise BadCheckpoint(
-            f"{path} is no textual inversion: it has {len(tensors)} tensors ({some}), and one was expected"
-        )
+def _chosen(path: Path, token: str | None, found: Sequence[TokenVectors], width: int) -> TokenVectors:
+    """Return the only vectors of a file, or those of the token; refuse to choose among several."""
+    if len(found) == 1:
+        return found[0]
+    if named := [each for each in found if token in (each.token, each.key) and token is not None]:
+        return named[0]
+    if any(each.weights.shape[-1:] != (width,) for each in found):
+        raise not_one(path, (each.key for each in found))
+    tokens = [each.token or each.key for each in found]
+    raise BadCheckpoint(
+        f"{path} has the vectors of {len(found)} tokens: {', '.join(tokens)}; choose one, as in"
+        f" {path.name}:{tokens[0]}"
+    )
 
 
 def _with_inversion(tokenizer: Tokenizer, inversion: Inversion) -> Tokenizer:

@@ -19,7 +19,7 @@ from msd.errors import BadCheckpoint
 from msd.files import bounded
 
 METADATA = "lora_adapter_metadata"
-PEFT_FILE, PEFT_CONFIG = "adapter_model.safetensors", "adapter_config.json"
+PEFT_STEM, PEFT_CONFIG = "adapter_model", "adapter_config.json"
 MOST_PATTERNS = 5000
 """Ten for each layer of a U-Net; each layer is compared with all of them."""
 
@@ -27,7 +27,7 @@ MOST_PATTERNS = 5000
 def peft_config(path: Path) -> Path | None:
     """Return the file beside `path` that has the alphas, if `path` is peft's file and has none by itself."""
     config = path.with_name(PEFT_CONFIG)
-    return config if path.name == PEFT_FILE and config.is_file() else None
+    return config if path.stem == PEFT_STEM and config.is_file() else None
 
 
 class Alphas:
@@ -53,13 +53,25 @@ class Alphas:
         for pattern, alpha in patterns.items():
             if self._matches(pattern, layer.name):
                 return self._number(f"alpha_pattern for {pattern}", alpha)
-        alpha = self._get(layer, "lora_alpha", float, None)
-        return None if alpha is None else self._number("lora_alpha", alpha)
+        for key in ("lora_alpha", "alpha"):
+            if (alpha := self._get(layer, key, float, None)) is not None:
+                return self._number(key, alpha)
+        return None
+
+    def rank(self, layer: Layer) -> int | None:
+        """Return the rank that peft's configuration has for a layer, None without one."""
+        for pattern, rank in self._get(layer, "rank_pattern", dict, {}).items():
+            if self._matches(pattern, layer.name):
+                return self._whole(f"rank_pattern for {pattern}", rank)
+        rank = self._get(layer, "r", int, None)
+        return None if rank is None else self._whole("r", rank)
+
+    def is_dora(self, layer: Layer) -> bool:
+        """Whether the weights of the layer are rescaled."""
+        return bool(self._get(layer, "use_dora", bool, False))
 
     def divisor(self, layer: Layer, rank: int) -> float:
-        """Return the divisor of alpha for a layer of this `rank`; raises BadCheckpoint for a DoRA."""
-        if self._get(layer, "use_dora", bool, False):
-            raise self._bad("use_dora is true, and only plain LoRA is supported")
+        """Return the divisor of alpha for a layer of this `rank`."""
         return math.sqrt(rank) if self._get(layer, "use_rslora", bool, False) else rank
 
     def _get(self, layer: Layer, key: str, kind: type, default: Any) -> Any:
@@ -84,6 +96,11 @@ class Alphas:
         if type(value) not in (int, float) or not math.isfinite(value):
             raise self._bad(f"{what} is {value!r}, not a finite number")
         return float(value)
+
+    def _whole(self, what: str, value: Any) -> int:
+        if type(value) is not int or value < 1:
+            raise self._bad(f"{what} is {value!r}, not a whole number from 1")
+        return value
 
     def _text(self, config: Path) -> str:
         try:

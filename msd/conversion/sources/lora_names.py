@@ -1,6 +1,6 @@
-"""The names of a checkpoint's layers in LoRA files, and of the matrices for each layer.
+"""The names of a checkpoint's layers in LoRA files.
 
-Five writers have five conventions; `down` applies first, then `up`; `lora_A` and `lora_B` are the same two:
+Each writer has its conventions; `down` applies first, then `up`; `lora_A` and `lora_B` are the same two:
 
     lora_unet_down_blocks_0_attentions_0_proj_in.lora_down.weight              kohya; also .alpha
     lora_unet_input_blocks_1_1_proj_in.lora_down.weight                        kohya, CompVis's names
@@ -8,6 +8,10 @@ Five writers have five conventions; `down` applies first, then `up`; `lora_A` an
     text_encoder.….to_q_lora.down.weight, ….q_proj.lora_linear_layer.down.weight
     unet.….attn1.to_q.lora_A.weight, ….to_q.lora_A.default.weight              diffusers since
     base_model.model.….attn1.to_q.lora_A.weight                                peft, LCM-LoRA's scripts
+    unet.input_blocks.1.1.….to_q.lora_down.weight, clip_l.text_model.…         OneTrainer, CompVis's names
+    lora_unet.….attn1.to_q.lora_down.weight, lora_te.text_model.…              OneTrainer
+    diffusion_model.input_blocks.1.1.….to_q.lora_up.weight                     ComfyUI
+    lycoris_down_blocks_0_….hada_w1_a                                          LyCORIS alone
 
 All possible names of the checkpoint's layers are listed and looked up, so that an underscore is never
 mistaken for a dot (diffusers: loaders/lora_conversion_utils.py, utils/state_dict_utils.py).
@@ -15,35 +19,11 @@ mistaken for a dot (diffusers: loaders/lora_conversion_utils.py, utils/state_dic
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 from msd.conversion.sources.checkpoint import Checkpoint
-from msd.errors import BadCheckpoint
 from msd.models.config import UNetConfig
-
-PARTS = {
-    "down": re.compile(
-        r"\.lora_down\.weight\Z|\.lora_A(\.[^.]+)?\.weight\Z|(_lora|\.lora|\.lora_linear_layer)\.down\.weight\Z"
-    ),
-    "up": re.compile(
-        r"\.lora_up\.weight\Z|\.lora_B(\.[^.]+)?\.weight\Z|(_lora|\.lora|\.lora_linear_layer)\.up\.weight\Z"
-    ),
-    "alpha": re.compile(r"\.alpha\Z"),
-}
-
-REFUSED = {
-    "is for Stable Diffusion XL, which has two text encoders": r"\Alora_te[12]_|\Atext_encoder_2\.",
-    "is a ControlNet LoRA": r"\Alora_controlnet\Z|\Alllite_|(\A|\.)(zero_convs|input_hint_block)\.",
-    "is a LyCORIS adapter": r"\.(hada_|lokr_|b?oft_|on_input|lora_mid\.|[ab][12]\.weight\Z)",
-    "is a DoRA, which rescales weights too": r"\.(dora_scale|lora_magnitude_vector)",
-    "holds differences of whole tensors": r"\.(diff|diff_b|set_weight|w_norm|b_norm)\Z",
-    "changes biases": r"\.lora_(A|B|up|down)(\.[^.]+)?\.bias\Z",
-    "holds textual-inversion embeddings": r"\Abundle_emb\.",
-}
-"""A description of each other kind of file, and a pattern of the names that identify it."""
 
 OLD_TEXT_ENCODER = {"q_proj": "to_q", "k_proj": "to_k", "v_proj": "to_v", "out_proj": "to_out"}
 COMPVIS_RESNET = {
@@ -51,11 +31,23 @@ COMPVIS_RESNET = {
     "time_emb_proj": "emb_layers.1",
     "conv2": "out_layers.3",
     "conv_shortcut": "skip_connection",
+    "norm1": "in_layers.0",
+    "norm2": "out_layers.0",
 }
 
 
 PEFT = "base_model.model."
 """What peft puts before the name of every layer; diffusers puts the component before that."""
+
+
+UNET_PREFIXES = (
+    *("", "unet.", PEFT, f"unet.{PEFT}", f"{PEFT}unet.", "lora_unet."),
+    *("diffusion_model.", "model.diffusion_model."),
+)
+TEXT_PREFIXES = (
+    *("text_encoder.", PEFT, f"text_encoder.{PEFT}", "lora_te.", "clip_l.", "clip_l.transformer.", "te."),
+    *("text_encoders.clip_l.transformer.", "cond_stage_model.transformer."),
+)
 
 
 @dataclass(frozen=True)
@@ -64,26 +56,6 @@ class Layer:
 
     component: str
     name: str
-
-
-def refuse_others(path: Path, keys: Iterable[str]) -> None:
-    """Raise BadCheckpoint, naming the tensor, if `keys` belong to anything but plain LoRA."""
-    keys = list(keys)
-    for what, pattern in REFUSED.items():
-        for key in keys:
-            if re.search(pattern, key):
-                raise BadCheckpoint(
-                    f"{path} {what}: it has {key}; "
-                    "only plain LoRA for the U-Net and one text encoder is supported"
-                )
-
-
-def split(key: str) -> tuple[str, str] | None:
-    """Return a tensor's layer, by its name in the file, and "down", "up" or "alpha"; else None."""
-    for part, pattern in PARTS.items():
-        if match := pattern.search(key):
-            return key[: match.start()], part
-    return None
 
 
 def layer_names(checkpoint: Checkpoint) -> dict[str, Layer]:
@@ -98,23 +70,24 @@ def layer_names(checkpoint: Checkpoint) -> dict[str, Layer]:
 
 
 def _layers(checkpoint: Checkpoint, component: str) -> Iterator[str]:
-    """Yield the linear and convolutional layers, but no norms or embeddings."""
+    """Yield the linear layers, the convolutions and the norms, but no embeddings."""
     for name, weights in checkpoint.weights[component].items():
         layer, _, last = name.rpartition(".")
-        if last == "weight" and len(weights.shape) in (2, 4) and not layer.startswith("embeddings."):
+        if last == "weight" and len(weights.shape) in (1, 2, 4) and not layer.startswith("embeddings."):
             yield layer
 
 
 def _unet_names(layer: str, theirs: str) -> Iterator[str]:
-    dotted = {layer}
+    dotted = {layer, theirs}
     attention, dot, projection = layer.rpartition(".to_")
     if dot:
         old = f"to_{projection.removesuffix('.0')}"
         dotted |= {f"{attention}.{old}", f"{attention}.processor.{old}"}
     for name in dotted:
-        yield from (name, f"unet.{name}", f"{PEFT}{name}", f"unet.{PEFT}{name}")
+        yield from (prefix + name for prefix in UNET_PREFIXES)
     for name in (layer, theirs):
-        yield f"lora_unet_{name.replace('.', '_')}"
+        underscored = name.replace(".", "_")
+        yield from (f"lora_unet_{underscored}", f"lycoris_{underscored}")
 
 
 def _text_encoder_names(layer: str) -> Iterator[str]:
@@ -123,7 +96,7 @@ def _text_encoder_names(layer: str) -> Iterator[str]:
         yield f"lora_te_{(root + layer).replace('.', '_')}"
         for projection in {last, OLD_TEXT_ENCODER.get(last, last)}:
             yield f"text_encoder.{root}{block}.{projection}"
-        yield from (f"{PEFT}{root}{layer}", f"text_encoder.{PEFT}{root}{layer}")
+        yield from (f"{prefix}{root}{layer}" for prefix in TEXT_PREFIXES)
 
 
 def compvis_name(layer: str, blocks: dict[str, str]) -> str:
@@ -146,6 +119,7 @@ def compvis_blocks(config: UNetConfig) -> dict[str, str]:
         "mid_block.resnets.0": "middle_block.0",
         "mid_block.attentions.0": "middle_block.1",
         "mid_block.resnets.1": "middle_block.2",
+        "conv_norm_out": "out.0",
         "conv_out": "out.2",
     }
     place = 1

@@ -232,8 +232,12 @@ class _Machine:
         self.stack.append(_known(f"{module} {name}"))
 
     def persistent(self, _: Any) -> None:
-        self.ids.append(self.pop())
-        self.stack.append(Persistent(self.ids[-1]))
+        id = self.pop()
+        if isinstance(id, tuple) and id[:1] == ("module",):
+            self.stack.append(_class_of(id))
+        else:
+            self.ids.append(id)
+            self.stack.append(Persistent(id))
 
     def call(self, _: Any) -> None:
         arguments, function = self.pop(), self.pop()
@@ -244,6 +248,13 @@ class _Machine:
     def build(self, _: Any) -> None:
         state = self.pop()
         self.top(PickledCall).state = state
+
+
+def _class_of(id: tuple[Any, ...]) -> Global:
+    """Return the class that the format from before torch 1.6 keeps with its source text."""
+    if len(id) < 2 or not isinstance(id[1], Global):
+        raise BadPickle("it has a module without a class")
+    return id[1]
 
 
 def _known(name: str) -> Global:
