@@ -109,6 +109,19 @@ TINY = vary(
 )
 """Stable Diffusion 2.1's shape with as little of everything as can be."""
 
+BK_SDM_TINY = vary(
+    TINY,
+    unet={
+        "attention_head_dim": [2, 2, 4],
+        "block_out_channels": [16, 32, 48],
+        "down_block_types": ["CrossAttnDownBlock2D"] * 3,
+        "up_block_types": ["CrossAttnUpBlock2D"] * 3,
+        "layers_per_block": 1,
+        "mid_block_type": None,
+    },
+)
+"""The U-Net of BK-SDM-Tiny and tiny-sd: three levels with attention, and no middle block."""
+
 
 def modules(config: Config, seed: int = 0, scale: float = 1.0) -> dict[str, torch.nn.Module]:
     """Return "text_encoder", "unet" and "vae" with random weights, none of which is 0 or 1.

@@ -65,6 +65,22 @@ def test_every_format_makes_the_same_files(converted: tuple[Path, dict[str, Resu
     assert list(bundles["ckpt"].source.files) == ["one.ckpt"]
 
 
+def test_a_unet_without_a_middle_block_is_the_same_from_either_format(tmp_path: Path) -> None:
+    """As BK-SDM-Tiny's and tiny-sd's: attention on every level, and no blocks between down and up."""
+    unet = {
+        "down_block_types": ["CrossAttnDownBlock2D"] * 2,
+        "up_block_types": ["CrossAttnUpBlock2D"] * 2,
+        "mid_block_type": None,
+    }
+    hashes = []
+    for format, name in (("diffusers", "folder"), ("single-file", "one.safetensors")):
+        FORMATS[format](tmp_path / name, vary(TINY, unet=unet), Random(3, "float16"))
+        done = run(tmp_path / name, "-o", tmp_path / format, *SIZE, "--component", "unet")
+        assert done.exit_code == 0, done.output
+        hashes.append(open_bundle(tmp_path / format).manifest.components["unet"].sha256)
+    assert hashes[0] == hashes[1]
+
+
 def test_what_else_a_bundle_needs_comes_too(converted: tuple[Path, dict[str, Result]]) -> None:
     folder, results = converted
     for format in ("single-file", "ckpt"):

@@ -62,6 +62,14 @@ def test_every_scheduler_draws_diffusers_picture(
     assert mode == "two passes"
 
 
+def test_a_unet_without_a_middle_block_draws_diffusers_picture(tmp_path: Path) -> None:
+    checkpoints.write(tmp_path / "bk", checkpoints.BK_SDM_TINY)
+    latents, picture, _ = Drawing("ddim").ours(converted(tmp_path / "bk", "float32"), START)
+    wanted, shown = Drawing("ddim").theirs(tmp_path / "bk", START)
+    assert psnr(wanted, latents) >= 65
+    assert psnr(shown, picture) >= 50
+
+
 def test_int8_weights_keep_the_picture(random: Path) -> None:
     latents, picture, _ = Drawing("ddim").ours(converted(random, "gpu-w8"), START)
     wanted, shown = Drawing("ddim").theirs(random, START)

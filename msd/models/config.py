@@ -60,6 +60,8 @@ class UNetConfig:
     """A U-Net conditioned on text (Rombach et al., arXiv:2112.10752); tuples have one entry per level.
 
     Level 0 has the full resolution. `size` is the height and width, in cells, of the training latents.
+    `middle` says whether blocks stand between the way down and the way up; BK-SDM-Tiny and tiny-sd have none
+    (Kim et al., arXiv:2305.15798).
     """
 
     in_channels: int
@@ -71,6 +73,7 @@ class UNetConfig:
     up_attention: tuple[bool, ...]
     heads: tuple[int, ...]
     transformers: tuple[int, ...]
+    middle: bool
     context_width: int
     linear_projection: bool
     groups: int
@@ -106,15 +109,14 @@ class UNetConfig:
             if self.down_attention[level]:
                 last = self.transformers[level] - 1
                 modules.append(f"{block}.attentions.{resnets - 1}.transformer_blocks.{last}")
-        modules.append(f"mid_block.attentions.0.transformer_blocks.{self.transformers[-1] - 1}")
+        if self.middle:
+            modules.append(f"mid_block.attentions.0.transformer_blocks.{self.transformers[-1] - 1}")
         return tuple(modules)
 
     @staticmethod
     def from_diffusers(config: Settings, folder: str) -> UNetConfig:
         """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
         read = settings.Reader(folder, config)
-        if config.get("mid_block_type", "") is None:
-            read.wrong("mid_block_type", None, f"a U-Net {NO_MIDDLE} is not supported")
         read.refuse_other(UNET_ONLY)
         read.refuse_unknown({*UNET_ONLY, *UNET_READ, *UNET_UNUSED})
         channels = read.counts("block_out_channels", (320, 640, 1280, 1280))
@@ -140,6 +142,7 @@ class UNetConfig:
             up_attention=up[::-1],
             heads=heads,
             transformers=read.per_level("transformer_layers_per_block", 1, levels, most=settings.MOST_LAYERS),
+            middle=config.get("mid_block_type", "") is not None,
             context_width=read.same_on_all("cross_attention_dim", 1280),
             linear_projection=read.flag("use_linear_projection", False),
             groups=groups,
@@ -161,8 +164,6 @@ ATTENTION_DOWN, ATTENTION_UP = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
 DOWN_BLOCKS = (ATTENTION_DOWN, ATTENTION_DOWN, ATTENTION_DOWN, "DownBlock2D")
 UP_BLOCKS = ("UpBlock2D", ATTENTION_UP, ATTENTION_UP, ATTENTION_UP)
 
-NO_MIDDLE = "without a middle block, as BK-SDM-Tiny's and tiny-sd's,"
-
 UNET_ONLY: dict[str, tuple[Any, ...]] = {
     "_class_name": ("UNet2DConditionModel",),
     "act_fn": ("silu", "swish"),
@@ -180,7 +181,7 @@ UNET_ONLY: dict[str, tuple[Any, ...]] = {
     "encoder_hid_dim_type": (None,),
     "mid_block_only_cross_attention": (None, False),
     "mid_block_scale_factor": (1,),
-    "mid_block_type": ("UNetMidBlock2DCrossAttn",),
+    "mid_block_type": ("UNetMidBlock2DCrossAttn", None),
     "num_attention_heads": (None,),
     "num_class_embeds": (None,),
     "only_cross_attention": (False,),

@@ -42,7 +42,7 @@ def unet(config: UNetConfig, size: Size, name: str) -> keras.Model:
         inputs.append(guidance)
     time = _time(config, timestep, guidance)
     skips = _down(config, conv(latent, config.channels[0], "conv_in"), time, context)
-    x = _middle(config, skips[-1], time, context)
+    x = _middle(config, skips[-1], time, context) if config.middle else skips[-1]
     x = _up(config, x, skips, time, context)
     x = ops.silu(group_norm(x, config.groups, config.epsilon, "conv_norm_out"))
     noise = conv(x, config.out_channels, "conv_out")

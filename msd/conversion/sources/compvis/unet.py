@@ -9,7 +9,6 @@ from typing import Any
 
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.graph.ir.weights import Weights
-from msd.models.config import NO_MIDDLE
 
 RESNET = {
     "in_layers.0": "norm1",
@@ -69,10 +68,22 @@ class BlockLayout:
         """Return the number of transformer blocks per attention on a level; the last includes the middle."""
         blocks = [block for block in (*self.down[level], *self.up[level]) if self._attends(block)]
         attentions = [f"{block}.1" for block in blocks]
-        if level == len(self.down) - 1:
+        if level == len(self.down) - 1 and self.middle:
             attentions.append("middle_block.1")
         depths = (self.part.count(f"{attention}.transformer_blocks") for attention in attentions)
         return self.part.same("depths of transformers on one level", depths) if attentions else 1
+
+    @property
+    def middle(self) -> bool:
+        """Whether the U-Net has blocks between the way down and the way up."""
+        return self.part.has("middle_block")
+
+    def an_attention(self) -> str:
+        """Return the name of one transformer; raises BadCheckpoint where there is none."""
+        blocks = (block for level in self.down for block in level if self._attends(block))
+        name = "middle_block.1" if self.middle else f"{next(blocks, 'middle_block')}.1"
+        self.part.shape(f"{name}.transformer_blocks.0.attn2.to_k.weight", 2)
+        return name
 
     def _attends(self, block: str) -> bool:
         return self.part.has(f"{block}.1.transformer_blocks")
@@ -81,11 +92,10 @@ class BlockLayout:
 def unet_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
     """Return the settings in diffusers' config.json, except the size; `second`: Stable Diffusion 2.x."""
     layout = BlockLayout.of(part)
-    if not part.has("middle_block"):
-        raise part.wrong(f"has a U-Net {NO_MIDDLE} which is not supported")
     channels = [part.shape(f"{level[0]}.0.out_layers.3.weight", 4)[0] for level in layout.down]
     down = [layout.attention(level) for level in layout.down]
     up = [layout.attention(level) for level in layout.up]
+    attention = layout.an_attention()
     return {
         "in_channels": part.shape("input_blocks.0.0.weight", 4)[1],
         "out_channels": part.shape("out.2.weight", 4)[0],
@@ -95,8 +105,9 @@ def unet_settings(part: NetworkTensors, second: bool) -> dict[str, Any]:
         "up_block_types": ["CrossAttnUpBlock2D" if attends else "UpBlock2D" for attends in up[::-1]],
         "attention_head_dim": [max(c // HEAD_WIDTH, 1) for c in channels] if second else HEADS,
         "transformer_layers_per_block": [layout.depth(level) for level in range(len(channels))],
-        "cross_attention_dim": part.shape("middle_block.1.transformer_blocks.0.attn2.to_k.weight", 2)[1],
-        "use_linear_projection": len(_projection(part).shape) == 2,
+        "mid_block_type": "UNetMidBlock2DCrossAttn" if layout.middle else None,
+        "cross_attention_dim": part.shape(f"{attention}.transformer_blocks.0.attn2.to_k.weight", 2)[1],
+        "use_linear_projection": len(_projection(part, attention).shape) == 2,
     }
 
 
@@ -106,8 +117,8 @@ def unet_tensors(part: NetworkTensors) -> dict[str, Weights]:
     return {_renamed(part, places, name): tensor for name, tensor in part.tensors.items()}
 
 
-def _projection(part: NetworkTensors) -> Weights:
-    name = "middle_block.1.proj_in.weight"
+def _projection(part: NetworkTensors, attention: str) -> Weights:
+    name = f"{attention}.proj_in.weight"
     if name not in part.tensors:
         part.shape(name, 4)
     return part.tensors[name]
@@ -144,7 +155,7 @@ def _upsampler(part: NetworkTensors, block: str) -> str | None:
 
 def _places(layout: BlockLayout) -> dict[str, str]:
     """Return each layer's name in diffusers."""
-    places = {**ENDS, **MIDDLE}
+    places = {**ENDS, **(MIDDLE if layout.middle else {})}
     for level, blocks in enumerate(layout.down):
         for index, block in enumerate(blocks):
             places[f"{block}.0"] = f"down_blocks.{level}.resnets.{index}"

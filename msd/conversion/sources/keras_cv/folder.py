@@ -171,6 +171,7 @@ def _unet(first: int, context: int, second: bool) -> UNetConfig:
         up_attention=(True, True, True, False),
         heads=tuple(max(1, n // HEAD) for n in channels) if second else (8, 8, 8, 8),
         transformers=(1, 1, 1, 1),
+        middle=True,
         context_width=context,
         linear_projection=second,
         groups=GROUPS,
