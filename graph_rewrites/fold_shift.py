@@ -46,4 +46,4 @@ def _shifted_bias(w: Weights, b: Weights, shift: Weights) -> Weights:
         by = np.asarray(shift.load(), np.float32).reshape(-1)
         return np.asarray(bias + matrix @ by, np.float32)
 
-    return b.map(f"+ w . ({shift.recipe})", change)
+    return b.map(f"+ w . ({shift.history})", change)

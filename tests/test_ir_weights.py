@@ -97,7 +97,7 @@ def test_nothing_is_loaded_before_it_is_wanted() -> None:
     first = unloaded(64, 64).transpose((1, 0)).slice(0, 3, 5).reshape((128,)).astype("float16")
     both = first.combine("+", np.add, Weights.of(np.ones(128, np.float16)))
     assert (both.shape, both.dtype, both.size) == ((128,), np.float16, 128)
-    assert both.recipe == "checkpoint | transpose[1, 0] | [3:5] on axis 0 | reshape[128] | float16 | +"
+    assert both.history == "checkpoint | transpose[1, 0] | [3:5] on axis 0 | reshape[128] | float16 | +"
     with pytest.raises(AssertionError, match="loaded too early"):
         both.load()
 

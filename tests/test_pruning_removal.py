@@ -162,7 +162,7 @@ def test_sources_say_where_pruned_weights_come_from() -> None:
         ("ff.net.0.proj.bias.weight",),
         ("ff.net.2.weight",),
     }
-    assert all("4 of 8 units" in w.recipe for w in weights)
+    assert all("4 of 8 units" in w.history for w in weights)
 
 
 @pytest.mark.parametrize("kept", [[[0, 0]], [[1, 0]], [[0, 8]], [[-1, 2]], [[]], [[0], [1]]])

@@ -156,7 +156,7 @@ def single_file(sources: Sources, form: Form, place: Path) -> tuple[Numbers, Num
     """Read a checkpoint in one file; its tensors are those of the plain file, narrower."""
     narrow = form.narrow(sources.single)
     found = open_checkpoint(form.write(place / "x", narrow))
-    plain = {name: narrow[weights.recipe.partition(":")[2].partition(" ")[0]] for _, name, weights in (
+    plain = {name: narrow[weights.history.partition(":")[2].partition(" ")[0]] for _, name, weights in (
         (c, n, w) for c, each in sources.opened.weights.items() for n, w in each.items()
     )}  # fmt: skip
     for name, weights in sources.opened.weights.items():

@@ -56,7 +56,7 @@ def test_only_the_header_is_read(tmp_path: Path) -> None:
     write(path, {"a": entry(shape=(elements,), offsets=(0, 4 * elements))}, b"")
     os.truncate(path, path.stat().st_size + 4 * elements)
     (weights,) = open_file(path).values()
-    assert (weights.size, weights.recipe) == (elements, "a.safetensors:a")
+    assert (weights.size, weights.history) == (elements, "a.safetensors:a")
 
 
 def entry(dtype: str = "F32", shape: Any = (2,), offsets: Any = (0, 8)) -> dict[str, Any]:

@@ -34,7 +34,7 @@ def prune(
     """Prune `graphs`, by component, as `pruning` asks, and return a report.
 
     `other_sizes` are graphs of the same components for other image sizes, which lose the same and get the
-    same weights. Weights stay recipes; refitted ones are in files of the calibration's folder. Raises
+    same weights. Weights stay unread; refitted ones are in files of the calibration's folder. Raises
     BadConfig, with the nearest possible value, for an impossible budget or share.
     """
     if calibration is None and pruning.needs_calibration:

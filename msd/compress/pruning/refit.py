@@ -85,8 +85,8 @@ def _refit(block: RefitBlock, path: Path, wanted: bool) -> Errors:
     bias = _bias(block.op)
     change, after = samples.refit(weights, bias is not None)
     np.save(path, weights[:, :-1] + change[:, :-1])
-    recipe = f"{described.recipe} | refitted"
-    spooled = Weights(described.shape, np.dtype(np.float32), lambda: np.load(path), recipe)
+    history = f"{described.history} | refitted"
+    spooled = Weights(described.shape, np.dtype(np.float32), lambda: np.load(path), history)
     replace_weights(block.op, spooled, described.sources)
     if bias is not None:
         _add(*bias, change[:, -1])

@@ -17,7 +17,7 @@ from msd.compress.rounding.walk import walk
 from msd.graph.ir import Build, Graph, Op, Tensor
 from msd.graph.ir.weights import Array, Weights
 
-Key = tuple[str, str, tuple[int, ...]]
+Key = tuple[str, tuple[str, ...], tuple[int, ...]]
 OnLayer = Callable[[int, int], None]
 """Called with how many layers are rounded, and how many there are."""
 
@@ -81,7 +81,7 @@ def _is_rounded(op: Op, lines: Mapping[Tensor, Line]) -> bool:
 
 def _key(op: Op) -> Key:
     tensor = op.operands[1]
-    return tensor.name, tensor.weights.recipe, tensor.shape
+    return tensor.name, tensor.weights.sources, tensor.shape
 
 
 def _described(op: Op, path: Path, mean: Array) -> RoundedLayer:
@@ -100,7 +100,7 @@ def _described(op: Op, path: Path, mean: Array) -> RoundedLayer:
         shape=old.shape,
         dtype=np.dtype(np.float32),
         read=read,
-        recipe=f"{old.recipe} | rounded",
+        history=f"{old.history} | rounded",
         sources=old.sources,
     )
     bias = None

@@ -90,11 +90,11 @@ def _constants(graph: Graph) -> Iterable[Tensor]:
 def _description(tensor: Tensor) -> Hashable:
     """Return what equal weights have in common before they are read."""
     weights = tensor.weights
-    return weights.recipe, weights.shape, weights.dtype.str, tensor.dtype
+    return weights.sources, weights.shape, weights.dtype.str, tensor.dtype
 
 
 def _is_same(a: Weights, b: Weights, digests: dict[Weights, bytes]) -> bool:
-    """Whether values are equal: recipes say how, not always by which numbers, weights are transformed."""
+    """Whether values are equal: the same tensors of a checkpoint may have been transformed in other ways."""
     if a is b:
         return True
     for weights in {a, b} - digests.keys():

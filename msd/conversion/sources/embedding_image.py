@@ -119,5 +119,5 @@ def _is_tensor(value: Any) -> bool:
 def _tensor(path: Path, keys: Keys, value: dict[str, Any]) -> Weights:
     array = np.array(value[TENSOR], np.float32)
     array.flags.writeable = False
-    recipe = f"{path.name}:{'.'.join(map(str, keys))}"
-    return Weights(shape=array.shape, dtype=array.dtype, read=lambda: array, recipe=recipe)
+    history = f"{path.name}:{'.'.join(map(str, keys))}"
+    return Weights(shape=array.shape, dtype=array.dtype, read=lambda: array, history=history)

@@ -30,7 +30,7 @@ TIMEOUT = 60
 def open_file(path: Path) -> list[Weights]:
     """Return the weights in a file, in Keras's order, with all float arrays as float32.
 
-    The recipe of each names the file and the dataset. Raises BadCheckpoint for a file that is missing,
+    The history of each names the file and the dataset. Raises BadCheckpoint for a file that is missing,
     damaged or of another layout.
     """
     try:
@@ -74,5 +74,5 @@ def _weights(stored: StoredFile, name: str, dtype: str, shape: list[int], begin:
         return np.frombuffer(stored.read(name, begin, size), stored_dtype).reshape(sizes)
 
     return as_float32(
-        Weights(shape=sizes, dtype=stored_dtype, read=read, recipe=f"{stored.path.name}:{name}")
+        Weights(shape=sizes, dtype=stored_dtype, read=read, history=f"{stored.path.name}:{name}")
     )

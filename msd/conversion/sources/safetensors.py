@@ -127,7 +127,7 @@ def _weights(stored: StoredFile, start: int, entry: _Entry) -> Weights:
         return np.frombuffer(read, entry.dtype).reshape(entry.shape)
 
     return as_float32(
-        Weights(shape=entry.shape, dtype=entry.dtype, read=read, recipe=f"{stored.path.name}:{entry.name}")
+        Weights(shape=entry.shape, dtype=entry.dtype, read=read, history=f"{stored.path.name}:{entry.name}")
     )
 
 

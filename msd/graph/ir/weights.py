@@ -34,14 +34,14 @@ class Weights:
     """An array of exactly `shape` and `dtype` that is loaded on demand.
 
     `read()` returns an array of `shape`, new or read-only; for a tensor of a checkpoint it has the dtype of
-    the file. `changes`, one after another, turn its elements into the weights. `recipe` describes for people
+    the file. `changes`, one after another, turn its elements into the weights. `history` describes for people
     where the weights come from and how they are transformed.
     """
 
     shape: tuple[int, ...]
     dtype: np.dtype[np.generic]
     read: Callable[[], Array]
-    recipe: str
+    history: str
     exact: bool = False
     """Whether the numbers are not learnt but set by this program, which stores them without loss."""
     sources: tuple[str, ...] = ()
@@ -52,11 +52,11 @@ class Weights:
     """The weights that these are, one after the other along axis 0, if they are that and no more."""
 
     @staticmethod
-    def of(values: npt.ArrayLike, recipe: str = "constant") -> Weights:
+    def of(values: npt.ArrayLike, history: str = "constant") -> Weights:
         """Return weights that hold `values` in memory."""
         array = np.asarray(values).view()
         array.flags.writeable = False
-        return Weights(shape=array.shape, dtype=array.dtype, read=lambda: array, recipe=recipe, exact=True)
+        return Weights(shape=array.shape, dtype=array.dtype, read=lambda: array, history=history, exact=True)
 
     @staticmethod
     def joined(parts: Sequence[Weights]) -> Weights:
@@ -65,7 +65,7 @@ class Weights:
             shape=(sum(p.shape[0] for p in parts), *parts[0].shape[1:]),
             dtype=parts[0].dtype,
             read=lambda: np.concatenate([p.load() for p in parts]),
-            recipe="join(" + ", ".join(p.recipe for p in parts) + ")",
+            history="join(" + ", ".join(p.history for p in parts) + ")",
             exact=all(p.exact for p in parts),
             sources=joined_sources(parts),
             parts=tuple(parts),
@@ -117,7 +117,7 @@ class Weights:
     def load_small(self) -> Array:
         """Return the array; raises ValueError for more than `SMALL` elements, which only a writer loads."""
         if self.size > SMALL:
-            raise ValueError(f"{self.recipe} has {self.size} elements: too many to read before writing")
+            raise ValueError(f"{self.history} has {self.size} elements: too many to read before writing")
         return self.load()
 
     def map(
@@ -129,7 +129,7 @@ class Weights:
     ) -> Weights:
         """Return weights that apply `change` to the whole array; its result has `shape` and `dtype`.
 
-        `what` names the change in the recipe.
+        `what` names the change in the history.
         """
         new_shape = self.shape if shape is None else tuple(shape)
         new_dtype = self.dtype if dtype is None else np.dtype(dtype)
@@ -142,13 +142,15 @@ class Weights:
                 )
             return array
 
-        recipe = f"{self.recipe} | {what}"
-        return replace(self, shape=new_shape, dtype=new_dtype, read=read, recipe=recipe, changes=(), parts=())
+        history = f"{self.history} | {what}"
+        return replace(
+            self, shape=new_shape, dtype=new_dtype, read=read, history=history, changes=(), parts=()
+        )
 
     def map_each(self, what: str, change: Callable[[Array], Array], dtype: npt.DTypeLike = None) -> Weights:
         """Return weights that apply `change` to arrays of any shape, element by element.
 
-        Its result has `dtype`; `what` names the change in the recipe.
+        Its result has `dtype`; `what` names the change in the history.
         """
         new_dtype = self.dtype if dtype is None else np.dtype(dtype)
 
@@ -160,8 +162,8 @@ class Weights:
                 )
             return changed
 
-        recipe = f"{self.recipe} | {what}"
-        return replace(self, dtype=new_dtype, recipe=recipe, changes=(*self.changes, checked), parts=())
+        history = f"{self.history} | {what}"
+        return replace(self, dtype=new_dtype, history=history, changes=(*self.changes, checked), parts=())
 
     def transpose(self, perm: tuple[int, ...]) -> Weights:
         """Return the weights with axes in the order `perm`."""
@@ -187,7 +189,7 @@ class Weights:
     def rearrange(self, what: str, view: Callable[[Array], Array], shape: tuple[int, ...]) -> Weights:
         """Return weights whose elements `view` takes from these, unchanged, in `shape`.
 
-        `what` names it in the recipe.
+        `what` names it in the history.
         """
 
         def read() -> Array:
@@ -196,7 +198,7 @@ class Weights:
                 raise AssertionError(f"{what} returned {array.shape}, not {shape}")
             return array
 
-        return replace(self, shape=shape, read=read, recipe=f"{self.recipe} | {what}", parts=())
+        return replace(self, shape=shape, read=read, history=f"{self.history} | {what}", parts=())
 
     def astype(self, dtype: npt.DTypeLike) -> Weights:
         """Return the weights cast to `dtype`."""

@@ -229,16 +229,16 @@ def _weights(data: Array, tensor: Tensor) -> Weights:
 
     They are its raw bytes where neither NumPy has the type nor it is packed, or the tensor is sparse.
     """
-    recipe, shape, packed = f"{tensor.name} in the file", tensor.shape, tensor.dtype in BITS
+    history, shape, packed = f"{tensor.name} in the file", tensor.shape, tensor.dtype in BITS
     if not (packed or tensor.dtype in NUMPY) or tensor.sparsity is not None:
-        return Weights(shape=data.shape, dtype=data.dtype, read=lambda: data, recipe=recipe)
+        return Weights(shape=data.shape, dtype=data.dtype, read=lambda: data, history=history)
     dtype = np.dtype(np.int8 if packed else NUMPY[tensor.dtype])
     expected = packed_bytes(tensor.size, tensor.dtype) if packed else tensor.size * dtype.itemsize
     if data.size != expected or min(shape, default=0) < 0:
         raise ValueError(f"constant {tensor.name} {shape} holds {data.size} bytes instead of {expected}")
     if packed:
-        return Weights(shape, dtype, lambda: unpack(data, tensor.dtype, shape), recipe)
-    return Weights(shape=shape, dtype=dtype, read=lambda: data.view(dtype).reshape(shape), recipe=recipe)
+        return Weights(shape, dtype, lambda: unpack(data, tensor.dtype, shape), history)
+    return Weights(shape=shape, dtype=dtype, read=lambda: data.view(dtype).reshape(shape), history=history)
 
 
 def _pick(indices: Any, tensors: list[Tensor]) -> list[Tensor]:

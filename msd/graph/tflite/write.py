@@ -78,7 +78,7 @@ class _BufferSource:
             array = pack(array, self.dtype)
         flat: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         if flat.size != self.bytes:
-            raise AssertionError(f"{self.data.recipe} has {flat.size} bytes instead of {self.bytes}")
+            raise AssertionError(f"{self.data.history} has {flat.size} bytes instead of {self.bytes}")
         return memoryview(flat), scale
 
 
@@ -238,7 +238,7 @@ def _identity(data: Weights) -> tuple[Hashable, Weights]:
     if data.size > SMALL:
         return id(data), data
     values = data.load()
-    return (data.dtype.str, values.tobytes()), Weights.of(values, data.recipe)
+    return (data.dtype.str, values.tobytes()), Weights.of(values, data.history)
 
 
 def _tensor_indices(graph: Graph) -> dict[Tensor, int]:

@@ -107,7 +107,7 @@ class _Axis:
             found.append(np.flatnonzero(there))
         self._axis = None
         if np.prod([len(each) for each in found]) != weights.size:
-            raise ValueError(f"{weights.recipe} is not made of whole rows")
+            raise ValueError(f"{weights.history} is not made of whole rows")
         return tuple(found)
 
 

@@ -215,7 +215,7 @@ def _named(stored: _StoredNetwork, order: Iterator[Slot]) -> Iterator[tuple[str,
     for slot, weights in zip(slots, stored.weights, strict=True):
         if weights.shape != slot.shape:
             raise BadCheckpoint(
-                f"{weights.recipe} in {stored.path.parent} is {slot.name} by its place; its shape is "
+                f"{weights.history} in {stored.path.parent} is {slot.name} by its place; its shape is "
                 f"{list(weights.shape)}, and {list(slot.shape)} was expected"
             )
         yield slot.name, _as_torch(slot, weights)

@@ -141,8 +141,8 @@ def weights_of(file: StoredFile, tensor: PickledTensor, storage: Storage) -> Wei
         strides = tuple(stride * width for stride in tensor.strides)
         return as_strided(read, tensor.shape, strides, writeable=False).copy().view(tensor.dtype)
 
-    recipe = f"{file.path.name}:{tensor.name}"
-    return as_float32(Weights(shape=tensor.shape, dtype=tensor.dtype, read=read, recipe=recipe))
+    history = f"{file.path.name}:{tensor.name}"
+    return as_float32(Weights(shape=tensor.shape, dtype=tensor.dtype, read=read, history=history))
 
 
 def storage_width(kind: str) -> int:
