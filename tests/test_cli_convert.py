@@ -202,6 +202,27 @@ def test_the_manifest_keeps_what_did_nothing(source: Path, tmp_path: Path) -> No
     assert open_bundle(tmp_path / "out").manifest.conversion.remarks == (remark,)
 
 
+def test_tensors_that_nothing_reads_are_said_and_missing_ones_refused_in_the_plan(tmp_path: Path) -> None:
+    """Once the network's structure is known, the plan knows what the conversion does."""
+    checkpoints.write(tmp_path, checkpoints.SHALLOW)
+    path = tmp_path / "unet" / "diffusion_pytorch_model.safetensors"
+    whole = load_file(path)
+    convert_unet = (tmp_path, "-o", tmp_path / "out", "--component", "unet", "--json")
+    save_file({**whole, "ip_adapter.proj.weight": np.ones((3, 5), np.float32)}, path)
+    done = run(*convert_unet)
+    (remark,) = json.loads(done.stdout)["conversion"]["remarks"]
+    assert remark == (
+        "unet has no place for ip_adapter.proj.weight of unet/diffusion_pytorch_model.safetensors, which its"
+        " configuration does not name"
+    )
+    planned = run(*convert_unet, "--dry-run")
+    assert (json.loads(planned.stdout)["remarks"], planned.stderr) == ([remark], f"warning: {remark}\n")
+    save_file({name: each for name, each in whole.items() if name != "conv_in.bias"}, path)
+    assert "lacks conv_in.bias" in run(*convert_unet, "--dry-run").stderr
+    save_file({**whole, "conv_in.bias": np.ones(7, np.float32)}, path)
+    assert "conv_in.bias has the shape [7], but" in run(*convert_unet, "--dry-run").stderr
+
+
 @pytest.mark.parametrize("useless", ["--explain", "--prune-report=report.json"])
 def test_a_dry_run_explains_and_prunes_nothing(useless: str, source: Path, tmp_path: Path) -> None:
     result = run(source, "-o", tmp_path / "out", "--dry-run", useless)

@@ -37,6 +37,7 @@ from msd.conversion.reuse import load_previous, refuse_unrelated, reusable_files
 from msd.conversion.settings import Settings
 from msd.conversion.sizes.share import SharedFile
 from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.trace import unread_tensors
 from msd.files.disk import real_place, require_space
 from msd.files.names import require_text
 from msd.files.publication import publish, recover, staged
@@ -188,7 +189,7 @@ def manifest_of(
             peak_rss_bytes=peak_rss(),
             stages=seconds,
             left_out=job.left_out,
-            remarks=(*job.remarks, *_of_clipped(written)),
+            remarks=(*job.remarks, *unread_tensors(job, written), *_of_clipped(written)),
         ),
         ledger=in_order(ledger, job.family.names),
         scheduler=dict(job.checkpoint.scheduler),

@@ -10,6 +10,8 @@ from pathlib import Path
 from msd.compress.encoding.encode import is_table, stored_bits
 from msd.conversion.job import Job, open_job
 from msd.conversion.settings import Settings
+from msd.conversion.trace import unread_tensors
+from msd.models.structure_cache import is_cached
 
 
 @dataclass(frozen=True)
@@ -28,8 +30,13 @@ class Plan:
 
 
 def plan(source: Path, settings: Settings) -> Plan:
-    """Return the plan of a conversion; reads headers only and raises what opening a checkpoint raises."""
+    """Return the plan of a conversion; reads headers only and raises what opening a checkpoint raises.
+
+    Where a network's structure is known, as those of public models are, its tensors are checked: nothing is
+    traced.
+    """
     job = open_job(source, settings)
+    known = [name for name in job.components if is_cached(job.networks[name])]
     sizes = Counter[str]()
     for name in job.components:
         for tensor, weights in job.checkpoint.weights[name].items():
@@ -41,7 +48,7 @@ def plan(source: Path, settings: Settings) -> Plan:
         height=height,
         width=width,
         left_out=job.left_out,
-        remarks=job.remarks,
+        remarks=(*job.remarks, *unread_tensors(job, known)),
     )
 
 

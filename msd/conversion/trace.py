@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from msd.compress.pruning.recorded import prune_as_recorded
 from msd.conversion.job import Job
-from msd.conversion.sources.binding import bind
+from msd.conversion.sources.binding import Binding, bind, some
 from msd.graph import tflite
 from msd.graph.ir import SIGNATURE, Graph, Model, Signature
 from msd.graph.ir.weights import Weights
@@ -22,13 +24,27 @@ def traced_model(job: Job, name: str, structure: Structure | None = None) -> Mod
     It lacks what its checkpoint was trained without.
     """
     structure = structure or structure_of(job.networks[name])
-    checkpoint = job.checkpoint
-    where = f"{name} of {checkpoint.name} ({', '.join(checkpoint.weight_files[name][:3])})"
-    weights = bind(where, structure.variables, checkpoint.weights[name]).weights
-    model = with_weights(structure, weights)
-    if record := checkpoint.pruned.get(name):
+    model = with_weights(structure, _bound(job, name, structure).weights)
+    if record := job.checkpoint.pruned.get(name):
         prune_as_recorded(model.main, name, record)
     return model
+
+
+def unread_tensors(job: Job, names: Iterable[str]) -> Iterator[str]:
+    """Yield a sentence for each component whose weights hold tensors that its network has no place for.
+
+    Raises BadCheckpoint, naming the tensors, where some are missing or have another shape.
+    """
+    for name in names:
+        if unread := _bound(job, name, structure_of(job.networks[name])).unexpected:
+            files = ", ".join(job.checkpoint.weight_files[name][:3])
+            yield f"{name} has no place for {some(unread)} of {files}, which its configuration does not name"
+
+
+def _bound(job: Job, name: str, structure: Structure) -> Binding:
+    checkpoint = job.checkpoint
+    where = f"{name} of {checkpoint.name} ({', '.join(checkpoint.weight_files[name][:3])})"
+    return bind(where, structure.variables, checkpoint.weights[name])
 
 
 def traced_model_for_file(job: Job, name: str) -> Model:

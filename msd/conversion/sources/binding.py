@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -41,7 +41,7 @@ def bind(component: str, variables: Mapping[str, VariableSpec], weights: Mapping
     places = {key: _place(spec) for key, spec in variables.items()}
     missing = [place.name for place in places.values() if place.name not in weights]
     if missing:
-        raise BadCheckpoint(f"{component} lacks {_some(missing)}, which its configuration requires")
+        raise BadCheckpoint(f"{component} lacks {some(missing)}, which its configuration requires")
     bound_weights = {key: place.take(component, weights[place.name]) for key, place in places.items()}
     names = {place.name for place in places.values()}
     if len(names) != len(places):
@@ -93,7 +93,7 @@ def _place(spec: VariableSpec) -> _Place:
     return _Place(tensor_name(spec), shape, axes)
 
 
-def _some(names: list[str]) -> str:
+def some(names: Sequence[str]) -> str:
     """Return up to three names and the number of the others."""
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more
