@@ -102,6 +102,20 @@ def test_a_sum_that_only_the_next_block_reads_stays_where_it_was_made() -> None:
     assert [label(graph)[op] for op in graph.ops] == ["blocks.0", "blocks.0", "conv_out", "conv_out"]
 
 
+def test_the_mask_of_attention_is_no_block() -> None:
+    """TensorFlow names it after the whole network; numbers as large as learnt ones are another thing."""
+    mask = np.triu(np.full((WIDTH, WIDTH), -10000, np.float32), 1)
+
+    def spell(new: Build, x: Tensor, added: Array = mask) -> Tensor:
+        scores = new.ADD(conv(new, x, KERNELS[0], NAMES[0]), new.const(added, "text_encoder_1/Const_1"))
+        return conv(new, scores, KERNELS[2], NAMES[2])
+
+    graph = build(spell, x=(1, 1, WIDTH, WIDTH))
+    assert set(label(graph).values()) == {"blocks.0", "blocks.1"}
+    learnt = build(lambda new, x: spell(new, x, normal(WIDTH, WIDTH)), x=(1, 1, WIDTH, WIDTH))
+    assert "text_encoder_1" in label(learnt).values()
+
+
 @pytest.mark.parametrize("names", [["same/a"] * 4, ["constant"] * 4])
 def test_without_names_blocks_end_with_residual_additions(names: list[str]) -> None:
     graph = two_blocks(KERNELS, names)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msd.compress.encoding.encode import SMALLEST
 from msd.graph.ir import Graph, Op, Tensor
 from msd.graph.ir.split import split_graph
+from msd.graph.ir.weights import SMALL
 
 CONTAINER = re.compile(
     r".*\b(?:(?:down_|up_|transformer_)?blocks|resnets|attentions|downsamplers|upsamplers|layers)\.\d+(?=\.|$)"
@@ -16,6 +17,9 @@ CONTAINER = re.compile(
 
 NO_BLOCK = frozenset({"decoder", "encoder", "text_model", "vision_model", "model"})
 """Parts of such paths that hold all blocks of a network."""
+
+MASKED = -1000.0
+"""Scores as low as this have no weight after softmax."""
 
 EVEN = 8
 """The number of pieces of a graph without names of blocks."""
@@ -76,9 +80,19 @@ def learned_weights(op: Op) -> Iterator[Tensor]:
 
 
 def is_learned(tensor: Tensor) -> bool:
-    """Whether the tensor is a large constant that no rewrite created."""
+    """Whether the tensor is a large constant that no rewrite created, and no mask of attention."""
     is_matrix = sum(n > 1 for n in tensor.shape) > 1
-    return tensor.data is not None and tensor.size >= SMALLEST and is_matrix and "~" not in tensor.name
+    is_large = tensor.data is not None and tensor.size >= SMALLEST and is_matrix
+    return is_large and "~" not in tensor.name and not _is_mask(tensor)
+
+
+def _is_mask(tensor: Tensor) -> bool:
+    """Whether a constant holds zeros and one number that softmax makes zero, as causal attention adds."""
+    if tensor.dtype != "FLOAT32" or tensor.size > SMALL:
+        return False
+    values = tensor.weights.load()
+    lowest = values.min()
+    return bool(lowest <= MASKED and ((values == 0) | (values == lowest)).all())
 
 
 def block_of(path: str) -> str:
