@@ -55,6 +55,21 @@ def test_int8_blocks_of_the_demo(bundles: dict[str, Path], tmp_path: Path) -> No
     assert len(names) == len(set(names)) == 63
 
 
+@pytest.mark.parametrize("option", ["--steps=2", "--kept-steps=1", "--guidance=3", "--seed=1"])
+def test_a_folder_of_inputs_leaves_options_without_use(
+    option: str, bundles: dict[str, Path], tmp_path: Path
+) -> None:
+    given = ("--reference", bundles["float32"], "--calibration", tmp_path, option)
+    result = call(bundles["int8"], *given)
+    assert result.exit_code == 2
+    assert f"{option.partition('=')[0]} does nothing with --calibration {tmp_path}, a folder" in result.stderr
+
+
+def test_there_is_nothing_to_replace_without_a_plot(bundles: dict[str, Path]) -> None:
+    result = call(bundles["int8"], "--reference", bundles["float32"], "--force")
+    assert (result.exit_code, "--force does nothing without --plot" in result.stderr) == (2, True)
+
+
 def test_the_table_names_the_worst_and_shares_add_up(bundles: dict[str, Path], tmp_path: Path) -> None:
     plot = tmp_path / "blocks.svg"
     only = ("--component", "text_encoder", *FAST, "--final")

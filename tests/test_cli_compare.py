@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from msd.cli import msd
 from msd.files import schema
+from msd.models.demo import CHECKPOINT
 from msd.train.comparison.result import ComparisonResult
 from tests.json_schema import violations
 
@@ -49,6 +50,26 @@ def test_the_table_has_the_baseline_and_the_evaluations(bundle_folder: Path, pro
     assert "attributes right" not in rows
     assert "CLIP score" not in rows
     assert "3 prompts, seeds from 0; distances from A at 3 steps are medians" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        (("--batch", 2), "--batch does nothing where both models are converted"),
+        (("--force",), "--force does nothing without --output"),
+    ],
+)
+def test_an_option_that_does_nothing_is_wrong_usage(
+    option: tuple[str | int, ...], why: str, bundle_folder: Path, prompts: Path
+) -> None:
+    result = run(bundle_folder, bundle_folder, "--prompts", prompts, *option)
+    assert (result.exit_code, why in result.stderr) == (2, True), result.stderr
+
+
+def test_a_backend_does_nothing_for_two_checkpoints(prompts: Path) -> None:
+    result = run(CHECKPOINT, CHECKPOINT, "--prompts", prompts, "--backend", "cpu")
+    assert result.exit_code == 2
+    assert "--backend does nothing where both models are checkpoints" in result.stderr
 
 
 def test_the_json_is_the_result(bundle_folder: Path, prompts: Path) -> None:

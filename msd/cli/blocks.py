@@ -16,6 +16,7 @@ from msd.cli.progress import component_progress
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
+    from msd.compress.calibration.generated_inputs import Calibration
     from msd.measure.blockwise.result import BlockReport, ComponentErrors
 
 WIDTH = 120
@@ -56,27 +57,23 @@ def blocks(
     as_json: bool,
     fail_below: float | None,
     force: bool,
-    given: Path | None,
-    steps: int | None,
-    kept: int,
-    guidance: float | None,
-    seed: int,
+    calibration: Calibration,
 ) -> None:
     """Compare each block of BUNDLE, alone, with a reference's, on the same inputs.
 
     The inputs come from real denoising runs. docs/blockwise.md explains the measurement.
     """
     from msd.bundle import open_bundle
-    from msd.compress.calibration.generated_inputs import Calibration
     from msd.files.schema import dump
     from msd.measure.blockwise.compare import compare, components_of_both
 
+    if not plot:
+        options.refuse_given(("force",), "without --plot, which alone writes a file")
     if plot:
         from msd.measure.blockwise.plot import check_plot, save_plot
 
         check_plot(plot)
         require_writable(plot, force)
-    calibration = Calibration(given=given, steps=steps, kept=kept, guidance=guidance, seed=seed)
     opened, other = open_bundle(bundle), open_bundle(reference)
     with component_progress() as on_progress:
         report = compare(

@@ -116,6 +116,7 @@ def compare(
     from msd.train.comparison.model import ComparedModel
     from msd.train.comparison.report_folder import require_replaceable, write_report
 
+    _refuse_unused(a, b, output)
     if output:
         require_replaceable(output, force)
     with column_progress() as on_column:
@@ -201,3 +202,16 @@ CELLS: dict[str, Callable[[Column], str]] = {
     "images with all right": lambda column: _number(column.all_attributes, ".1%"),
     "CLIP score": lambda column: _number(column.clip_score, ".2f"),
 }
+
+
+def _refuse_unused(a: Path, b: Path, output: Path | None) -> None:
+    """Refuse options that do nothing for these models."""
+    from msd.train.comparison.model import is_bundle
+
+    if not output:
+        options.refuse_given(("force",), "without --output")
+    converted = {is_bundle(folder) for folder in (a, b)}
+    if True not in converted:
+        options.refuse_given(("backend",), "where both models are checkpoints, which PyTorch runs")
+    if False not in converted:
+        options.refuse_given(("batch",), "where both models are converted, each for its own batch")

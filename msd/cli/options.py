@@ -273,7 +273,21 @@ tables = together(
 )
 """The options of a command that prints tables."""
 
-calibration = together(
+DRAWN = ("steps", "kept", "guidance", "seed")
+
+
+def _calibration(**values: Any) -> Any:
+    """Return the calibration, refusing what a folder of recorded inputs leaves without use."""
+    from msd.compress.calibration.generated_inputs import Calibration
+
+    if (given := values["given"]) is not None and given.is_dir():
+        refuse_given(DRAWN, f"with --calibration {given}, a folder of recorded inputs")
+    return Calibration(**values)
+
+
+calibration = gathered(
+    "calibration",
+    _calibration,
     click.option(
         "--calibration",
         "given",
@@ -294,7 +308,7 @@ calibration = together(
     guidance(),
     click.option("--seed", type=SEED, default=0, show_default=True, help="Seed of the first image."),
 )
-"""The options for calibration inputs, one for each field of `Calibration`."""
+"""The options become the argument `calibration`, a `Calibration`; there is one for each of its fields."""
 
 export = together(
     click.argument("bundle", type=FOLDER),

@@ -92,11 +92,7 @@ def sensitivity(
     components: tuple[str, ...],
     as_json: bool,
     force: bool,
-    given: Path | None,
-    steps: int | None,
-    kept: int,
-    guidance: float | None,
-    seed: int,
+    calibration: Calibration,
 ) -> None:
     """Measure the error of each block of SOURCE with each candidate, and write a recipe for a target.
 
@@ -106,11 +102,9 @@ def sensitivity(
     if (target_size is None) == (target_db is None):
         raise click.UsageError("give one of --target-size and --target-db")
     require_writable(output, force)
-    from msd.compress.calibration.generated_inputs import Calibration
     from msd.files.schema import dump
     from msd.models.demo import CHECKPOINT
 
-    calibration = Calibration(given=given, steps=steps, kept=kept, guidance=guidance, seed=seed)
     with (
         scratch_folder() as folder,
         scratch_folder() as written,

@@ -68,6 +68,11 @@ class OpenedModel:
         )
 
 
+def is_bundle(folder: Path) -> bool:
+    """Whether msd-convert wrote the folder."""
+    return (folder / MANIFEST).is_file()
+
+
 def open_model(model: ComparedModel, batch: int = BATCH, device: str | None = None) -> OpenedModel:
     """Return a model, opened. Of a checkpoint, `batch` guided images are denoised at once, on a `device`.
 
@@ -76,7 +81,7 @@ def open_model(model: ComparedModel, batch: int = BATCH, device: str | None = No
     BadBundle and BadCheckpoint for damaged ones.
     """
     folder = model.folder
-    if (folder / MANIFEST).is_file():
+    if is_bundle(folder):
         return OpenedModel(model, open_bundle(folder), model.backend)
     if not (folder / INDEX).is_file():
         raise BadConfig(
