@@ -169,11 +169,11 @@ def write(
     }
     _dump(folder / "model_index.json", {"_class_name": "StableDiffusionPipeline", **parts})
     _dump(folder / "scheduler" / "scheduler_config.json", config["scheduler"])
-    _write_tokenizer(folder / "tokenizer")
+    write_tokenizer(folder / "tokenizer")
     return made
 
 
-def _write_tokenizer(folder: Path) -> None:
+def write_tokenizer(folder: Path, **settings: Any) -> None:
     """Write a CLIP vocabulary of single bytes, two merges and the two special tokens."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     characters = [chr(b) for b in printable] + [chr(256 + i) for i in range(256 - len(printable))]
@@ -182,7 +182,10 @@ def _write_tokenizer(folder: Path) -> None:
     tokens += ["<|startoftext|>", "<|endoftext|>"]
     _dump(folder / "vocab.json", {token: i for i, token in enumerate(tokens)})
     (folder / "merges.txt").write_text("#version: 0.2\n" + "".join(f"{a} {b}\n" for a, b in merges))
-    _dump(folder / "tokenizer_config.json", {"tokenizer_class": "CLIPTokenizer", "model_max_length": 77})
+    _dump(
+        folder / "tokenizer_config.json",
+        {"tokenizer_class": "CLIPTokenizer", "model_max_length": 77, **settings},
+    )
 
 
 def _dump(path: Path, value: Any) -> None:

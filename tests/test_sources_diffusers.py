@@ -56,7 +56,10 @@ def test_a_folder_says_what_it_holds(saved: Path) -> None:
     assert checkpoint.configs["vae_decoder"].scaling_factor == 0.5
     assert checkpoint.configs["text_encoder"].width == 48
     assert checkpoint.scheduler["prediction_type"] == "epsilon"
-    assert checkpoint.tokenizer["vocab.json"]() == (saved / "tokenizer" / "vocab.json").read_bytes()
+    assert (
+        checkpoint.tokenizers["tokenizer"]["vocab.json"]()
+        == (saved / "tokenizer" / "vocab.json").read_bytes()
+    )
     assert list(checkpoint.files) == [
         "model_index.json",
         "scheduler/scheduler_config.json",

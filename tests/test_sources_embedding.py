@@ -74,7 +74,7 @@ def table_of(checkpoint: Checkpoint) -> np.ndarray:
 
 def tokenizer_of(checkpoint: Checkpoint, folder: Path) -> Tokenizer:
     folder.mkdir()
-    for name, read in checkpoint.tokenizer.items():
+    for name, read in checkpoint.tokenizers["tokenizer"].items():
         (folder / name).write_bytes(read())
     return open_tokenizer(folder)
 
@@ -230,7 +230,7 @@ def test_refuses_a_tokenizer_that_cannot_take_a_token(folder: Path, tmp_path: Pa
     save_file({"<cat>": VECTORS}, tmp_path / "x.safetensors")
     checkpoint, files = open_folder(folder), [(tmp_path / "x.safetensors", None)]
     with pytest.raises(BadCheckpoint, match=r"tokenizer is not one that we can use: .*merges\.txt"):
-        add(replace(checkpoint, tokenizer={"vocab.json": lambda: b"{}"}), files)
+        add(replace(checkpoint, tokenizers={"tokenizer": {"vocab.json": lambda: b"{}"}}), files)
     none = replace(checkpoint, weights={"text_encoder": {}})
     with pytest.raises(BadCheckpoint, match=r"should have a table .* of 516 rows or more.*; there is none"):
         add(none, files)

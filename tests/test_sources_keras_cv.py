@@ -116,7 +116,9 @@ def test_the_configuration_is_stable_diffusions(both: Both) -> None:
 def test_prompts_are_padded_as_the_networks_want(both: Both, tmp_path: Path) -> None:
     """Stable Diffusion 2.1's text encoder was trained with "!"; keras-cv pads with the end token."""
     for networks, pad in (("auto", {"second": 0, "first": 49407}[both.form]), ("keras-cv", 49407)):
-        for name, read in open_checkpoint(both.folder / "h5", networks=networks).tokenizer.items():
+        for name, read in (
+            open_checkpoint(both.folder / "h5", networks=networks).tokenizers["tokenizer"].items()
+        ):
             (tmp_path / name).write_bytes(read())
         assert open_tokenizer(tmp_path).encode("a red dog").tolist()[:7] == [
             49406,

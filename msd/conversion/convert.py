@@ -114,7 +114,7 @@ def file_names(job: Job) -> list[str]:
     """Return the names of all files that a conversion may write into the folder of its bundle."""
     components = [job.family.component(name) for name in job.components]
     files = [file for each in components for file in (each.name, each.lookup) if file]
-    tokenizer = [f"tokenizer/{name}" for name in job.checkpoint.tokenizer]
+    tokenizer = [f"{name}/{file}" for name, files in job.checkpoint.tokenizers.items() for file in files]
     return [*(f"{file}.tflite" for file in files), *tokenizer, SCHEDULER, MANIFEST]
 
 
@@ -210,10 +210,11 @@ def _of_clipped(written: Mapping[str, WrittenComponent]) -> Iterator[str]:
 
 
 def finish_bundle(checkpoint: Checkpoint, manifest: Manifest, folder: Path) -> None:
-    """Write the other files of a bundle: tokenizer, scheduler, and last the manifest."""
-    (folder / "tokenizer").mkdir()
-    for name, read in checkpoint.tokenizer.items():
-        (folder / "tokenizer" / name).write_bytes(read())
+    """Write the other files of a bundle: tokenizers, scheduler, and last the manifest."""
+    for name, files in checkpoint.tokenizers.items():
+        (folder / name).mkdir()
+        for file, read in files.items():
+            (folder / name / file).write_bytes(read())
     (folder / SCHEDULER).parent.mkdir()
     text = json.dumps(dict(checkpoint.scheduler), indent=2) + "\n"
     (folder / SCHEDULER).write_text(text, "utf-8")

@@ -45,7 +45,8 @@ def require_runnable(checkpoint: Checkpoint, components: Iterable[str], steps: i
 def _objections(checkpoint: Checkpoint, components: Iterable[str], steps: int) -> Iterator[str]:
     """Yield why images could not be generated, a clause each."""
     yield from _of_latents(checkpoint)
-    yield from _of_tokens(checkpoint, read_tokenizer(checkpoint.tokenizer))
+    for name, files in checkpoint.tokenizers.items():
+        yield from _of_tokens(checkpoint, name, read_tokenizer(files))
     yield from _of_images(checkpoint, components)
     yield from _of_steps(checkpoint, steps)
 
@@ -65,20 +66,21 @@ def _of_latents(checkpoint: Checkpoint) -> Iterator[str]:
     yield f"its {denoiser.title} takes {channels} channels{taken}; {known} are supported"
 
 
-def _of_tokens(checkpoint: Checkpoint, tokenizer: Tokenizer) -> Iterator[str]:
+def _of_tokens(checkpoint: Checkpoint, name: str, tokenizer: Tokenizer) -> Iterator[str]:
     largest = max(tokenizer.vocabulary, key=tokenizer.vocabulary.__getitem__)
     ids = tokenizer.vocabulary[largest] + 1
-    for encoder in checkpoint.family.text_encoders:
+    family = checkpoint.family
+    for encoder in (each for each in family.text_encoders if name in family.tokenizers_of(each.name)):
         config: Any = checkpoint.configs.get(encoder.name)
         length, rows = getattr(config, "length", None), getattr(config, "vocabulary", None)
         if length is not None and length != tokenizer.length:
             yield (
                 f"its {encoder.title} reads {length} tokens at once (max_position_embeddings), and its"
-                f" tokenizer gives {tokenizer.length} (model_max_length, up to {LENGTH}); both must be equal"
+                f" {name} gives {tokenizer.length} (model_max_length, up to {LENGTH}); both must be equal"
             )
         if rows is not None and ids > rows:
             yield (
-                f"its tokenizer has ids up to {ids - 1} ({largest!r}), and the table of its {encoder.title}"
+                f"its {name} has ids up to {ids - 1} ({largest!r}), and the table of its {encoder.title}"
                 f" has {rows} rows; each id needs one"
             )
 

@@ -36,7 +36,9 @@ def unread_tensors(job: Job, names: Iterable[str]) -> Iterator[str]:
     Raises BadCheckpoint, naming the tensors, where some are missing or have another shape.
     """
     for name in names:
-        if unread := _bound(job, name, structure_of(job.networks[name])).unexpected:
+        left_out = getattr(job.checkpoint.configs[name], "unread", ())
+        bound = _bound(job, name, structure_of(job.networks[name]))
+        if unread := [each for each in bound.unexpected if not each.startswith(left_out)]:
             files = ", ".join(job.checkpoint.weight_files[name][:3])
             yield f"{name} has no place for {some(unread)} of {files}, which its configuration does not name"
 

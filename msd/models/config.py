@@ -39,20 +39,24 @@ class TextEncoderConfig:
     @staticmethod
     def from_diffusers(config: Settings, folder: str) -> TextEncoderConfig:
         """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
-        read = settings.Reader(folder, config)
-        read.refuse_other(TEXT_ENCODER_ONLY)
-        width, heads = read.count("hidden_size", 512), read.count("num_attention_heads", 8, most=256)
-        read.require_multiple("hidden_size", width, "num_attention_heads", heads)
-        return TextEncoderConfig(
-            vocabulary=read.count("vocab_size", 49408, most=MOST_IDS),
-            length=read.count("max_position_embeddings", 77, most=4096),
-            width=width,
-            hidden=read.count("intermediate_size", 2048),
-            layers=read.count("num_hidden_layers", 12, most=64),
-            heads=heads,
-            activation=read.choice("hidden_act", "quick_gelu", TEXT_ACTIVATIONS),
-            epsilon=read.positive("layer_norm_eps", 1e-5),
-        )
+        return TextEncoderConfig(**text_settings(settings.Reader(folder, config), "CLIPTextModel"))
+
+
+def text_settings(read: settings.Reader, class_name: str) -> dict[str, Any]:
+    """Return the fields of a `TextEncoderConfig`; raises BadCheckpoint for unsupported ones."""
+    read.refuse_other({"model_type": ("clip_text_model",), "architectures": ([class_name], None)})
+    width, heads = read.count("hidden_size", 512), read.count("num_attention_heads", 8, most=256)
+    read.require_multiple("hidden_size", width, "num_attention_heads", heads)
+    return {
+        "vocabulary": read.count("vocab_size", 49408, most=MOST_IDS),
+        "length": read.count("max_position_embeddings", 77, most=4096),
+        "width": width,
+        "hidden": read.count("intermediate_size", 2048),
+        "layers": read.count("num_hidden_layers", 12, most=64),
+        "heads": heads,
+        "activation": read.choice("hidden_act", "quick_gelu", TEXT_ACTIVATIONS),
+        "epsilon": read.positive("layer_norm_eps", 1e-5),
+    }
 
 
 @dataclass(frozen=True)
@@ -61,7 +65,8 @@ class UNetConfig:
 
     Level 0 has the full resolution. `size` is the height and width, in cells, of the training latents.
     `middle` says whether blocks stand between the way down and the way up; BK-SDM-Tiny and tiny-sd have none
-    (Kim et al., arXiv:2305.15798).
+    (Kim et al., arXiv:2305.15798). Of a U-Net that takes the pooled text and sizes (Podell et al., SDXL,
+    arXiv:2307.01952), `pooled_width` is the width of the first and `size_width` that of a size's sinusoids.
     """
 
     in_channels: int
@@ -75,6 +80,8 @@ class UNetConfig:
     transformers: tuple[int, ...]
     middle: bool
     context_width: int
+    pooled_width: int | None
+    size_width: int | None
     linear_projection: bool
     groups: int
     epsilon: float
@@ -96,6 +103,9 @@ class UNetConfig:
             "timestep": ((size.batch,), "float32"),
             "context": ((size.batch, size.length, self.context_width), "float32"),
         }
+        if self.pooled_width is not None and self.size_width is not None:
+            inputs["text_embeds"] = ((size.batch, self.pooled_width), "float32")
+            inputs["time_ids_embedding"] = ((size.batch, SIZES * self.size_width), "float32")
         if self.guidance_width is not None:
             inputs["guidance_embedding"] = ((size.batch, self.guidance_width), "float32")
         return inputs
@@ -119,6 +129,7 @@ class UNetConfig:
         read = settings.Reader(folder, config)
         read.refuse_other(UNET_ONLY)
         read.refuse_unknown({*UNET_ONLY, *UNET_READ, *UNET_UNUSED})
+        pooled, sizes = _added_widths(read)
         channels = read.counts("block_out_channels", (320, 640, 1280, 1280))
         levels = len(channels)
         down = read.blocks("down_block_types", DOWN_BLOCKS, levels, ATTENTION_DOWN)
@@ -144,6 +155,8 @@ class UNetConfig:
             transformers=read.per_level("transformer_layers_per_block", 1, levels, most=settings.MOST_LAYERS),
             middle=config.get("mid_block_type", "") is not None,
             context_width=read.same_on_all("cross_attention_dim", 1280),
+            pooled_width=pooled,
+            size_width=sizes,
             linear_projection=read.flag("use_linear_projection", False),
             groups=groups,
             epsilon=read.positive("norm_eps", 1e-5),
@@ -154,11 +167,25 @@ class UNetConfig:
         )
 
 
+def _added_widths(read: settings.Reader) -> tuple[int | None, int | None]:
+    """Return the widths of the pooled text and of the sinusoids of a size; None for a U-Net without."""
+    if read.one_of("addition_embed_type", (None, "text_time")) is None:
+        return None, None
+    sizes = read.count("addition_time_embed_dim", 256)
+    both = read.count("projection_class_embeddings_input_dim", 2816)
+    if sizes % 2 or both <= SIZES * sizes:
+        read.wrong(
+            "projection_class_embeddings_input_dim",
+            both,
+            f"a pooled text and the sinusoids of {SIZES} sizes of {sizes} each were expected",
+        )
+    return both - SIZES * sizes, sizes
+
+
+SIZES = 6
+"""How many numbers say an image's original size, its crop and its target size."""
+
 TEXT_ACTIVATIONS = ("quick_gelu", "gelu", "gelu_new", "gelu_pytorch_tanh", "silu", "swish")
-TEXT_ENCODER_ONLY: dict[str, tuple[Any, ...]] = {
-    "model_type": ("clip_text_model",),
-    "architectures": (["CLIPTextModel"], None),
-}
 
 ATTENTION_DOWN, ATTENTION_UP = "CrossAttnDownBlock2D", "CrossAttnUpBlock2D"
 DOWN_BLOCKS = (ATTENTION_DOWN, ATTENTION_DOWN, ATTENTION_DOWN, "DownBlock2D")
@@ -167,7 +194,6 @@ UP_BLOCKS = ("UpBlock2D", ATTENTION_UP, ATTENTION_UP, ATTENTION_UP)
 UNET_ONLY: dict[str, tuple[Any, ...]] = {
     "_class_name": ("UNet2DConditionModel",),
     "act_fn": ("silu", "swish"),
-    "addition_embed_type": (None,),
     "attention_type": ("default",),
     "center_input_sample": (False,),
     "class_embed_type": (None,),
@@ -196,6 +222,8 @@ UNET_ONLY: dict[str, tuple[Any, ...]] = {
 """The only values that we can build, the default first."""
 
 UNET_READ = (
+    "addition_embed_type",
+    "addition_time_embed_dim",
     "attention_head_dim",
     "block_out_channels",
     "cross_attention_dim",
@@ -207,6 +235,7 @@ UNET_READ = (
     "norm_eps",
     "norm_num_groups",
     "out_channels",
+    "projection_class_embeddings_input_dim",
     "sample_size",
     "time_cond_proj_dim",
     "time_embedding_dim",
@@ -216,9 +245,7 @@ UNET_READ = (
 )
 UNET_UNUSED = (
     "addition_embed_type_num_heads",
-    "addition_time_embed_dim",
     "dropout",
-    "projection_class_embeddings_input_dim",
     "upcast_attention",
 )
 """Without effect on a float32 result, given `UNET_ONLY`."""

@@ -103,6 +103,13 @@ class Reader:
             self.wrong(key, value, f"only {', '.join(among)} are supported")
         return str(value)
 
+    def one_of(self, key: str, among: Sequence[str | None]) -> str | None:
+        """Return one of the words in `among`, which has null; null by default."""
+        value = self.config.get(key)
+        if value not in among:
+            self.wrong(key, value, f"only {', '.join(map(str, among))} are supported")
+        return None if value is None else str(value)
+
     def flag(self, key: str, default: bool) -> bool:
         """Return true or false."""
         value = self.config.get(key, default)

@@ -19,13 +19,19 @@ MASKED = -1e4
 def text_encoder(config: TextEncoderConfig, size: Size, name: str) -> keras.Model:
     """Return the model: `tokens` int32 (batch, length) → `context` float32 (batch, length, width)."""
     tokens = keras.Input(batch_shape=(size.batch, config.length), dtype="int32", name="tokens")
-    x = keras.layers.Embedding(config.vocabulary, config.width, name="embeddings.token_embedding")(tokens)
-    x = PositionEmbedding(name="embeddings.position_embedding")(x)
-    mask = np.triu(np.full((config.length, config.length), MASKED, "float32"), k=1)
-    for i in range(config.layers):
-        x = _layer(config, x, mask, f"encoder.layers.{i}")
+    x = hidden_states(config, tokens, config.layers)[-1]
     x = layer_norm(x, config.epsilon, "final_layer_norm")
     return keras.Model(tokens, {"context": x}, name=name)
+
+
+def hidden_states(config: TextEncoderConfig, tokens: Tensor, layers: int) -> list[Tensor]:
+    """Return the states (batch, length, width) after the embeddings and after each of the first `layers`."""
+    x = keras.layers.Embedding(config.vocabulary, config.width, name="embeddings.token_embedding")(tokens)
+    states = [PositionEmbedding(name="embeddings.position_embedding")(x)]
+    mask = np.triu(np.full((config.length, config.length), MASKED, "float32"), k=1)
+    for i in range(layers):
+        states.append(_layer(config, states[-1], mask, f"encoder.layers.{i}"))
+    return states
 
 
 class PositionEmbedding(keras.layers.Layer):  # type: ignore[misc]

@@ -17,7 +17,7 @@ from msd.models.blocks import (
     resnet,
     upsample,
 )
-from msd.models.config import UNetConfig
+from msd.models.config import SIZES, UNetConfig
 from msd.models.networks import Size
 
 LONGEST_PERIOD = 10000.0
@@ -30,7 +30,8 @@ def unet(config: UNetConfig, size: Size, name: str) -> keras.Model:
 
     `latent` (batch, rows, columns, in_channels), `timestep` (batch,) and `context` (batch, length,
     context_width) → `noise` (batch, rows, columns, out_channels), all float32. A U-Net distilled for guidance
-    also has the input `guidance_embedding` (batch, guidance_width).
+    also has the input `guidance_embedding` (batch, guidance_width), and one of SDXL's kind `text_embeds`
+    (batch, pooled_width) and `time_ids_embedding` (batch, 6 · size_width), the sinusoids of the sizes.
     """
     latent = keras.Input(batch_shape=(size.batch, size.rows, size.columns, config.in_channels), name="latent")
     timestep = keras.Input(batch_shape=(size.batch,), name="timestep")
@@ -41,6 +42,12 @@ def unet(config: UNetConfig, size: Size, name: str) -> keras.Model:
         guidance = keras.Input(batch_shape=(size.batch, config.guidance_width), name="guidance_embedding")
         inputs.append(guidance)
     time = _time(config, timestep, guidance)
+    if config.pooled_width is not None and config.size_width is not None:
+        pooled = keras.Input(batch_shape=(size.batch, config.pooled_width), name="text_embeds")
+        width = SIZES * config.size_width
+        sizes = keras.Input(batch_shape=(size.batch, width), name="time_ids_embedding")
+        inputs += [pooled, sizes]
+        time = time + _added(config, ops.concatenate([pooled, sizes], axis=-1))
     skips = _down(config, conv(latent, config.channels[0], "conv_in"), time, context)
     x = _middle(config, skips[-1], time, context) if config.middle else skips[-1]
     x = _up(config, x, skips, time, context)
@@ -61,6 +68,12 @@ def _time(config: UNetConfig, timestep: Tensor, guidance: Tensor | None) -> Tens
         x = x + dense(guidance, config.channels[0], "time_embedding.cond_proj", bias=False)
     x = ops.silu(dense(x, config.time_width, "time_embedding.linear_1"))
     return dense(x, config.time_width, "time_embedding.linear_2")
+
+
+def _added(config: UNetConfig, x: Tensor) -> Tensor:
+    """Return what the pooled text and the sizes add to the time embedding, (batch, time_width)."""
+    x = ops.silu(dense(x, config.time_width, "add_embedding.linear_1"))
+    return dense(x, config.time_width, "add_embedding.linear_2")
 
 
 def _down(config: UNetConfig, x: Tensor, time: Tensor, context: Tensor) -> list[Tensor]:

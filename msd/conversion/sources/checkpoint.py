@@ -33,9 +33,9 @@ class Checkpoint:
 
     `kind` is "diffusers", "single file", …; `name` is its name in messages. `configs` and `weights` have the
     components of `family` by name, the weights under the current tensor names of diffusers and transformers
-    (without "text_model."). `tokenizer` has a function that returns each of its files,
-    by name, and `scheduler` is its configuration. `files` are all relevant files, by the name to show;
-    `weight_files` names those with each component's weights.
+    (without "text_model."). `tokenizers`, by the names that calls have for them, have a function that returns
+    each of their files, by name, and `scheduler` is its configuration. `files` are all relevant files, by the
+    name to show; `weight_files` names those with each component's weights.
     `adapters` are those among `files` that were merged into the weights, each with its scale, and
     `embeddings` those that added tokens, each with these. `replaced` are the components whose weights come
     from another file than the checkpoint's own.
@@ -50,7 +50,7 @@ class Checkpoint:
     family: Family
     configs: Configs
     weights: Mapping[str, Mapping[str, Weights]]
-    tokenizer: Mapping[str, Callable[[], bytes]]
+    tokenizers: Mapping[str, Mapping[str, Callable[[], bytes]]]
     scheduler: Mapping[str, Any]
     files: Mapping[str, Path]
     weight_files: Mapping[str, tuple[str, ...]]

@@ -54,7 +54,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     stored = dict(_stored(folder, family, parsed))
     present = [c for c in family.components if c.name in stored]
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
-    tokenizer = _tokenizer(folder / "tokenizer")
+    tokenizers = {name: _tokenizer(folder / name) for name in family.tokenizers}
     distilled = _distillation(folder)
     return Checkpoint(
         kind="diffusers",
@@ -62,11 +62,14 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
         family=family,
         configs=configs,
         weights={c.name: dict(tensors_of(c.part, stored[c.name].tensors)) for c in present},
-        tokenizer={name: partial(_read_file, path) for name, path in tokenizer.items()},
+        tokenizers={
+            name: {file: partial(_read_file, path) for file, path in paths.items()}
+            for name, paths in tokenizers.items()
+        },
         scheduler=read_json(folder, SCHEDULER),
         images=distilled.images if distilled else None,
         pruned=distilled.pruned if distilled else {},
-        files=_files(folder, present, tokenizer.values(), stored.values()),
+        files=_files(folder, present, tokenizers.values(), stored.values()),
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
         },
@@ -90,11 +93,15 @@ def _stored(folder: Path, family: Family, folders: Collection[str]) -> Iterator[
 
 
 def _files(
-    folder: Path, components: Iterable[Component], tokenizer: Iterable[Path], stored: Iterable[StoredTensors]
+    folder: Path,
+    components: Iterable[Component],
+    tokenizers: Iterable[Mapping[str, Path]],
+    stored: Iterable[StoredTensors],
 ) -> dict[str, Path]:
     """Return every relevant file by its name inside `folder`, in order."""
     configs = {folder / component.part.folder / "config.json" for component in components}
     weights = {path for each in stored for path in each.files}
+    tokenizer = {path for each in tokenizers for path in each.values()}
     notes = {folder / DISTILLATION} if (folder / DISTILLATION).is_file() else set()
     paths = {folder / INDEX, folder / SCHEDULER, *configs, *tokenizer, *weights, *notes}
     return {_inside(folder, path): path for path in sorted(paths)}

@@ -18,6 +18,7 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.conversion.sources.embedding_file import TokenVectors, not_one, read_vectors
 from msd.errors import BadCheckpoint, BadConfig
 from msd.graph.ir.weights import Array, Weights
+from msd.models.families.calls import TOKENIZER
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER
 from msd.run.runtime.special_token import Special
 from msd.run.runtime.tokenizer import Tokenizer
@@ -83,7 +84,7 @@ def add(checkpoint: Checkpoint, files: Sequence[tuple[Path, str | None]]) -> Che
         raise BadConfig(
             f"textual inversions can be added to {STABLE_DIFFUSION.title} only, not {checkpoint.family.title}"
         )
-    tokenizer = read_tokenizer(checkpoint.tokenizer)
+    tokenizer = read_tokenizer(checkpoint.tokenizers[TOKENIZER])
     first, table = size_of(tokenizer), checkpoint.weights[TEXT_ENCODER.name].get(TABLE)
     if table is None or len(table.shape) != 2 or first > table.shape[0]:
         actual = f"its shape is {list(table.shape)}" if table else "there is none"
@@ -114,7 +115,7 @@ def _extended(
         checkpoint,
         configs={**checkpoint.configs, name: config},
         weights={**checkpoint.weights, name: {**weights, TABLE: table}},
-        tokenizer=files_with(checkpoint.tokenizer, tokenizer),
+        tokenizers={TOKENIZER: files_with(checkpoint.tokenizers[TOKENIZER], tokenizer)},
         files={**checkpoint.files, **files},
         weight_files={**checkpoint.weight_files, name: (*checkpoint.weight_files[name], *files)},
         embeddings={file: tuple(inversion.tokens) for file, inversion in shown.items()},

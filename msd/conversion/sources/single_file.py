@@ -19,6 +19,7 @@ from msd.conversion.sources.stored import Contents
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
+from msd.models.families.calls import TOKENIZER
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, VAE_DECODER, VAE_ENCODER
 from msd.models.families.stable_diffusion import UNET as UNET_COMPONENT
 from msd.models.networks import read_configs
@@ -67,7 +68,7 @@ def open_single_file(
         family=STABLE_DIFFUSION,
         configs=_configs(path, settings, absent={*STABLE_DIFFUSION.names} - {*weights}),
         weights={name: weights[name] for name in STABLE_DIFFUSION.names if name in weights},
-        tokenizer=clip_tokenizer(PAD_2 if second else PAD_1),
+        tokenizers={TOKENIZER: clip_tokenizer(PAD_2 if second else PAD_1)},
         scheduler=predicted.scheduler(),
         files={path.name: path},
         weight_files=dict.fromkeys(weights, (path.name,)),

@@ -70,12 +70,15 @@ class Output:
     - "latents" are multiplied by `factor`;
     - "prediction" is what the scheduler takes a step with; the network that computes it is the denoiser;
     - "image" is NHWC in [-1, 1].
+
+    With `zero_if_absent`, the value of a negative prompt that is empty is zeros.
     """
 
     value: str
     tensor: str
     kind: OutputKind
     factor: float = 1.0
+    zero_if_absent: bool = field(default=False, metadata=UNLESS_EMPTY)
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,11 @@ class Call:
         return tuple(source for each in self.inputs for source in each.sources)
 
 
-def tokens(of: str = "tokenizer") -> InputSource:
+TOKENIZER = "tokenizer"
+"""The name of a model's first tokenizer."""
+
+
+def tokens(of: str = TOKENIZER) -> InputSource:
     """Return the tokens of a prompt."""
     return InputSource("tokens", of)
 

@@ -140,6 +140,15 @@ class Family:
         return tuple(c for c in self.components if any(s.kind == "tokens" for s in self.sources(c.name)))
 
     @property
+    def tokenizers(self) -> tuple[str, ...]:
+        """The names of the tokenizers, each once: of the folders that hold them, too."""
+        return tuple(dict.fromkeys(of for name in self.names for of in self.tokenizers_of(name)))
+
+    def tokenizers_of(self, name: str) -> tuple[str, ...]:
+        """Return the names of the tokenizers whose tokens a component takes."""
+        return tuple(source.of for source in self.sources(name) if source.kind == "tokens")
+
+    @property
     def denoiser(self) -> Component:
         """The component whose output a scheduler takes a step with."""
         return self._computing("step", "prediction")[0]

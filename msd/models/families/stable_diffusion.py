@@ -119,6 +119,11 @@ CALLS = (
 def require_fit(configs: Mapping[str, Any]) -> None:
     """Raise BadCheckpoint for configurations, by component, that cannot work together."""
     text_encoder, unet = configs[TEXT_ENCODER.name], configs[UNET.name]
+    if unet.pooled_width is not None:
+        raise BadCheckpoint(
+            "unet/config.json says addition_embed_type = text_time, as Stable Diffusion XL's, and the other"
+            " networks are those of Stable Diffusion 1.x or 2.x"
+        )
     if text_encoder.width != unet.context_width:
         raise BadCheckpoint(
             f"unet/config.json says cross_attention_dim = {unet.context_width}, but text_encoder/config.json "
@@ -126,7 +131,7 @@ def require_fit(configs: Mapping[str, Any]) -> None:
         )
     for component in (VAE_ENCODER, PREVIEW_DECODER, VAE_DECODER):
         if component.name in configs:
-            _require_same_latents(unet, component, configs[component.name].latent_channels)
+            require_same_latents(unet, component, configs[component.name].latent_channels)
     encoder, decoder = configs.get(VAE_ENCODER.name), configs.get(VAE_DECODER.name)
     if encoder is not None and decoder is not None and encoder.scale != decoder.scale:
         raise BadCheckpoint(
@@ -135,7 +140,8 @@ def require_fit(configs: Mapping[str, Any]) -> None:
         )
 
 
-def _require_same_latents(unet: Any, component: Component, channels: int) -> None:
+def require_same_latents(unet: Any, component: Component, channels: int) -> None:
+    """Raise BadCheckpoint where an autoencoder's latents have other channels than the U-Net's."""
     if channels != unet.out_channels:
         folder = component.part.folder
         raise BadCheckpoint(

@@ -22,15 +22,19 @@ Float = npt.NDArray[np.float32]
 class TokenizedPrompt:
     """The `tokens`, int32, and their `weights`, float32, both (chunks, length), and the text that was `cut`.
 
-    Start, end and padding have the weight 1. `cut` is "" for a prompt that fits.
+    Start, end and padding have the weight 1. `cut` is "" for a prompt that fits. A negative prompt that is
+    empty is `absent`.
     """
 
     tokens: npt.NDArray[np.int32]
     weights: Float
     cut: str
+    absent: bool = False
 
 
-def tokenize(tokenizer: Tokenizer, text: str, syntax: str = "plain", chunks: int = 1) -> TokenizedPrompt:
+def tokenize(
+    tokenizer: Tokenizer, text: str, syntax: str = "plain", chunks: int = 1, absent: bool = False
+) -> TokenizedPrompt:
     """Return the tokens of a prompt in exactly `chunks` chunks, those that are not needed empty.
 
     Raises BadConfig for text that its `syntax` does not allow.
@@ -47,6 +51,7 @@ def tokenize(tokenizer: Tokenizer, text: str, syntax: str = "plain", chunks: int
         tokens=np.stack([tokenizer.framed(ids[start : start + room]) for start in starts]),
         weights=np.stack([_framed(weights[start : start + room], tokenizer.length) for start in starts]),
         cut=tokenizer.decode(ids[chunks * room :]),
+        absent=absent,
     )
 
 

@@ -57,8 +57,8 @@ def _encode(
         )
         for output in call.outputs
     }
-    weights = np.concatenate([row[tokenizer].weights for row in rows])
-    return {o.value: _passed_on(o, result, weights, len(rows)) for o, result in shaped.items()}
+    read = [row[tokenizer] for row in rows]
+    return {o.value: _passed_on(o, result, read) for o, result in shaped.items()}
 
 
 def _input(into: Input, network: LoadedNetwork, rows: Sequence[Prompt], known: Values) -> Array:
@@ -71,10 +71,14 @@ def _input(into: Input, network: LoadedNetwork, rows: Sequence[Prompt], known: V
     return joined(parts, into, network.shape(into.name))
 
 
-def _passed_on(output: Output, result: Float, weights: Float, rows: int) -> Float:
+def _passed_on(output: Output, result: Float, rows: Sequence[TokenizedPrompt]) -> Float:
     """Return what later calls take of the chunks' results, as the kind of the output says."""
     if output.kind == "hidden states":
-        return emphasized(result, weights).reshape(rows, -1, result.shape[-1])
+        weights = np.concatenate([row.weights for row in rows])
+        result = emphasized(result, weights).reshape(len(rows), -1, result.shape[-1])
     if output.kind == "vector":
-        return result.reshape(rows, -1, result.shape[-1])[:, 0]
+        result = result.reshape(len(rows), -1, result.shape[-1])[:, 0]
+    if output.zero_if_absent:
+        there = np.array([not row.absent for row in rows], np.float32)
+        result = result * there.reshape(-1, *[1] * (result.ndim - 1))
     return result

@@ -20,6 +20,7 @@ from msd.conversion.sources.stored import HDF5, first_bytes
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
 from msd.models.config import TextEncoderConfig, UNetConfig
+from msd.models.families.calls import TOKENIZER
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, UNET, VAE_DECODER
 from msd.models.vae_config import VaeDecoderConfig, VaeEncoderConfig
 from msd.run.runtime.tokenizer_files import LENGTH
@@ -68,7 +69,7 @@ def open_folder(folder: Path, networks: str = "msd", vae_is_given: bool = False)
         weights={
             name: dict(_named(each, ORDERS[name](configs[name]))) for name, each in by_component.items()
         },
-        tokenizer=clip_tokenizer(PAD_1 if networks == "keras-cv" else own_padding),
+        tokenizers={TOKENIZER: clip_tokenizer(PAD_1 if networks == "keras-cv" else own_padding)},
         scheduler={**SCHEDULER, "prediction_type": "epsilon"},
         files={each.path.name: each.path for each in by_component.values()},
         weight_files={name: (each.path.name,) for name, each in by_component.items()},
@@ -173,6 +174,8 @@ def _unet(first: int, context: int, second: bool) -> UNetConfig:
         transformers=(1, 1, 1, 1),
         middle=True,
         context_width=context,
+        pooled_width=None,
+        size_width=None,
         linear_projection=second,
         groups=GROUPS,
         epsilon=1e-5,

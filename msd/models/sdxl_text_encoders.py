@@ -1,0 +1,89 @@
+"""The text encoders of Stable Diffusion XL: the states before the last layer, and the second's pooled vector.
+
+Podell et al., "SDXL" (2023, arXiv 2307.01952), section 2.1; diffusers' StableDiffusionXLPipeline,
+`encode_prompt`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import keras
+import numpy as np
+from keras import ops
+
+from msd.models import settings
+from msd.models.blocks import Tensor, dense, layer_norm
+from msd.models.config import Settings, TextEncoderConfig, text_settings
+from msd.models.networks import Size
+from msd.models.text_encoder import hidden_states
+
+OLD_END = 2
+"""What configurations of transformers before 4.31 say of the end token: the largest id of each row is one."""
+
+
+@dataclass(frozen=True)
+class FirstEncoderConfig(TextEncoderConfig):
+    """A CLIP text transformer of which the last layer and the last norm are not used."""
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The beginnings of the names of tensors that the network has no place for."""
+        return (f"encoder.layers.{self.layers - 1}.", "final_layer_norm.")
+
+    @staticmethod
+    def from_diffusers(config: Settings, folder: str) -> FirstEncoderConfig:
+        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
+        return FirstEncoderConfig(**text_settings(settings.Reader(folder, config), "CLIPTextModel"))
+
+
+@dataclass(frozen=True)
+class SecondEncoderConfig(TextEncoderConfig):
+    """A CLIP text transformer with a projection of the state of the token `end`, to `pooled` numbers."""
+
+    pooled: int
+    end: int
+
+    @staticmethod
+    def from_diffusers(config: Settings, folder: str) -> SecondEncoderConfig:
+        """Return the configuration of a folder's config.json; raises BadCheckpoint for unsupported ones."""
+        read = settings.Reader(folder, config)
+        return SecondEncoderConfig(
+            **text_settings(read, "CLIPTextModelWithProjection"),
+            pooled=read.count("projection_dim", 512),
+            end=read.count("eos_token_id", 49407),
+        )
+
+
+def first_encoder(config: FirstEncoderConfig, size: Size, name: str) -> keras.Model:
+    """Return the model: `tokens` int32 (batch, length) → `context` float32 (batch, length, width)."""
+    tokens = keras.Input(batch_shape=(size.batch, config.length), dtype="int32", name="tokens")
+    return keras.Model(tokens, {"context": hidden_states(config, tokens, config.layers - 1)[-1]}, name=name)
+
+
+def second_encoder(config: SecondEncoderConfig, size: Size, name: str) -> keras.Model:
+    """Return the model: `tokens` int32 (batch, length) → `context` and `text_embeds`, both float32.
+
+    `context` is (batch, length, width), and `text_embeds` (batch, pooled) is the projection of the last state
+    of the first token that is `end`.
+    """
+    tokens = keras.Input(batch_shape=(size.batch, config.length), dtype="int32", name="tokens")
+    *_, context, last = hidden_states(config, tokens, config.layers)
+    last = layer_norm(last, config.epsilon, "final_layer_norm")
+    pooled = ops.matmul(_first(tokens, config), last)
+    pooled = ops.reshape(pooled, (size.batch, config.width))
+    embeds = dense(pooled, config.pooled, "text_projection", bias=False)
+    return keras.Model(tokens, {"context": context, "text_embeds": embeds}, name=name)
+
+
+def _first(tokens: Tensor, config: SecondEncoderConfig) -> Tensor:
+    """Return 1 at the first token that is `end`, and else 0: float32 (batch, 1, length).
+
+    Padding may be the same token. Ids are compared as whole numbers, for float16 confuses those of the start
+    and the end; no delegate gathers rows by a computed place.
+    """
+    length = config.length
+    end = ops.max(tokens, axis=-1, keepdims=True) if config.end == OLD_END else np.int32(config.end)
+    ends = ops.cast(ops.equal(tokens, end), "float32")
+    before = ops.matmul(ends, np.triu(np.ones((length, length), "float32"), k=1))
+    return ops.reshape(ends * ops.relu(1.0 - before), (-1, 1, length))

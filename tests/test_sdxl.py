@@ -1,0 +1,169 @@
+"""Stable Diffusion XL, converted, against diffusers' own pipeline."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from diffusers import StableDiffusionXLPipeline
+
+import msd
+from msd.bundle import Bundle, open_bundle
+from msd.errors import BadCheckpoint, BadConfig
+from msd.graph.parity import psnr
+from msd.run.runners.interpreter import Interpreter
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.tokenizer import open_tokenizer
+from tests import checkpoints, xl_checkpoints
+from tests.drawings import nchw, nhwc
+
+START = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
+
+
+@pytest.fixture(scope="module")
+def theirs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionXLPipeline]:
+    folder = tmp_path_factory.mktemp("xl") / "checkpoint"
+    return folder, xl_checkpoints.write(folder)
+
+
+@pytest.fixture(scope="module")
+def bundle(theirs: tuple[Path, StableDiffusionXLPipeline]) -> Bundle:
+    out = theirs[0].parent / "float32"
+    msd.convert(theirs[0], out, recipe="float32")
+    return open_bundle(out, verify=True)
+
+
+def test_the_calls_are_in_the_manifest(bundle: Bundle) -> None:
+    calls = {call.component: call for call in bundle.manifest.calls}
+    assert bundle.manifest.family == "stable-diffusion-xl"
+    assert [*calls] == ["text_encoder", "text_encoder_2", "unet", "vae_decoder"]
+    assert [*map(str, bundle.wiring.tokenizers)] == ["tokenizer", "tokenizer_2"]
+    assert {each.name for each in calls["unet"].inputs} >= {"text_embeds", "time_ids_embedding"}
+    assert (bundle.manifest.configuration.height, bundle.manifest.configuration.width) == (16, 24)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "encoder"), [("tokenizer", "text_encoder"), ("tokenizer_2", "text_encoder_2")]
+)
+def test_the_encoders_compute_what_transformers_do(
+    tokenizer: str, encoder: str, bundle: Bundle, theirs: tuple[Path, StableDiffusionXLPipeline]
+) -> None:
+    """The states before the last layer, without the last norm; the pooled vector is the end token's."""
+    for prompt in ("a red dog!", "", "red " * 100):
+        ids = open_tokenizer(bundle.folder / tokenizer).encode(prompt)
+        read = getattr(theirs[1], tokenizer)(
+            prompt, padding="max_length", max_length=77, truncation=True, return_tensors="pt"
+        )
+        np.testing.assert_array_equal(ids, read.input_ids[0].numpy())
+        wanted = getattr(theirs[1], encoder)(read.input_ids, output_hidden_states=True)
+        with Interpreter(bundle.path(encoder)) as network:
+            found = network.run({"tokens": ids.reshape(1, -1).astype(np.int32)})
+        states = wanted.hidden_states[-2].detach().numpy()
+        assert psnr(states, found["context"].reshape(states.shape)) >= 75
+        if "text_embeds" in found:
+            assert psnr(wanted.text_embeds.detach().numpy(), found["text_embeds"]) >= 75
+
+
+@pytest.mark.parametrize("guidance", [1.0, 7.5])
+@pytest.mark.parametrize("negative", ["blurry", ""])
+def test_an_image_is_diffusers_own(
+    negative: str, guidance: float, bundle: Bundle, theirs: tuple[Path, StableDiffusionXLPipeline]
+) -> None:
+    """20 steps; without a negative prompt, what would be its embeddings are zeros."""
+    settings: dict[str, Any] = {
+        "num_inference_steps": 20,
+        "guidance_scale": guidance,
+        "output_type": "latent",
+    }
+    settings |= {"height": 16, "width": 24, "negative_prompt": negative or None}
+    wanted = theirs[1]("a red dog!", latents=nchw(START), **settings).images
+    shown = theirs[1].vae.decode(wanted / theirs[1].vae.config.scaling_factor).sample.detach()
+    made = Pipeline(bundle).generate(
+        "a red dog!", negative_prompt=negative, steps=20, guidance=guidance, latents=START
+    )
+    assert psnr(nhwc(wanted), made.latents) >= 60
+    assert psnr((nhwc(shown)[0] / 2 + 0.5).clip(0, 1), made.pixels / 255) >= 50
+
+
+@pytest.mark.parametrize("recipe", ["gpu-w8", "gpu-w4", "tflite-gpu-w8"])
+def test_every_recipe_keeps_the_image(
+    recipe: str, bundle: Bundle, theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    msd.convert(theirs[0], tmp_path / "out", recipe=recipe)
+    wanted = Pipeline(bundle).generate("a red dog!", steps=4, guidance=2.0, latents=START)
+    made = Pipeline(open_bundle(tmp_path / "out")).generate(
+        "a red dog!", steps=4, guidance=2.0, latents=START
+    )
+    assert psnr(wanted.latents, made.latents) >= (15 if recipe == "gpu-w4" else 30)
+
+
+def changed(folder: Path, name: str, **settings: Any) -> None:
+    path = folder / name
+    path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
+
+
+@pytest.mark.parametrize(
+    ("file", "settings", "message"),
+    [
+        ("unet/config.json", {"addition_embed_type": None}, "addition_embed_type = None, and the U-Net of"),
+        ("unet/config.json", {"cross_attention_dim": 48}, "cross_attention_dim = 48, but text_encoder and"),
+        (
+            "text_encoder_2/config.json",
+            {"projection_dim": 32},
+            "= 24, but text_encoder_2 say projection_dim = 32",
+        ),
+        ("unet/config.json", {"projection_class_embeddings_input_dim": 48}, "sinusoids of 6 sizes of 8 each"),
+        (
+            "model_index.json",
+            {"force_zeros_for_empty_prompt": False},
+            "force_zeros_for_empty_prompt = False, and only True is",
+        ),
+    ],
+)
+def test_networks_that_do_not_fit_are_refused(
+    file: str,
+    settings: dict[str, Any],
+    message: str,
+    theirs: tuple[Path, StableDiffusionXLPipeline],
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "checkpoint"
+    for path in theirs[0].rglob("*"):
+        if path.is_file():
+            (folder / path.relative_to(theirs[0])).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path.relative_to(theirs[0])).write_bytes(path.read_bytes())
+    changed(folder, file, **settings)
+    with pytest.raises(BadCheckpoint, match=re.escape(message)):
+        msd.convert(folder, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_checkpoint_without_its_second_tokenizer_is_refused(
+    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    for path in theirs[0].iterdir():
+        if path.name != "tokenizer_2":
+            (tmp_path / path.name).symlink_to(path)
+    with pytest.raises(BadCheckpoint, match=r"tokenizer_2 has neither vocab\.json and merges\.txt nor"):
+        msd.convert(tmp_path, tmp_path / "out")
+
+
+def test_a_unet_of_xl_among_the_networks_of_stable_diffusion_is_refused(
+    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    checkpoints.write(tmp_path, checkpoints.TINY)
+    changed(tmp_path, "unet/config.json", **json.loads((theirs[0] / "unet/config.json").read_text()))
+    with pytest.raises(BadCheckpoint, match="says addition_embed_type = text_time, as Stable Diffusion XL's"):
+        msd.convert(tmp_path, tmp_path / "out")
+
+
+def test_what_is_for_stable_diffusion_alone_is_refused(
+    theirs: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    for settings in ({"lora": [(tmp_path / "x.safetensors", 1.0)]}, {"clip_skip": 1}):
+        with pytest.raises((BadConfig, BadCheckpoint), match="only, not Stable Diffusion XL"):
+            msd.convert(theirs[0], tmp_path / "out", **settings)
