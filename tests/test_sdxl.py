@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +15,26 @@ from diffusers import StableDiffusionXLPipeline
 
 import msd
 from msd.bundle import Bundle, open_bundle
+from msd.compress.calibration.generated_inputs import Runnable
 from msd.errors import BadCheckpoint, BadConfig
+from msd.export.app import manifest
+from msd.export.app.manifest import NAME
+from msd.export.app.tokenizer_files import MERGES, VOCABULARY
+from msd.graph.ir.weights import Array
 from msd.graph.parity import psnr
+from msd.run.runners.engine import Engine
 from msd.run.runners.interpreter import Interpreter
+from msd.run.runners.registry import find_backend
+from msd.run.runners.runner import Conditions
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.tokenizer import open_tokenizer
 from tests import checkpoints, xl_checkpoints
 from tests.drawings import nchw, nhwc
+from tests.jvm import Jvm, floats
+from tests.test_wiring import REPLAY, Player, decoded, encoded, mapped
+from tests.web.node import evaluate
 
+CPU = Engine(find_backend("cpu"), Conditions(threads=1))
 START = np.random.default_rng(1).standard_normal((1, 8, 12, 4), np.float32)
 
 
@@ -114,7 +128,7 @@ def changed(folder: Path, name: str, **settings: Any) -> None:
         (
             "text_encoder_2/config.json",
             {"projection_dim": 32},
-            "= 24, but text_encoder_2 say projection_dim = 32",
+            "but text_encoder_2 say projection_dim = 32",
         ),
         ("unet/config.json", {"projection_class_embeddings_input_dim": 48}, "sinusoids of 6 sizes of 8 each"),
         (
@@ -167,3 +181,58 @@ def test_what_is_for_stable_diffusion_alone_is_refused(
     for settings in ({"lora": [(tmp_path / "x.safetensors", 1.0)]}, {"clip_skip": 1}):
         with pytest.raises((BadConfig, BadCheckpoint), match="only, not Stable Diffusion XL"):
             msd.convert(theirs[0], tmp_path / "out", **settings)
+
+
+@pytest.fixture(scope="module")
+def app(bundle: Bundle) -> Path:
+    """The files of an app beside those of the bundle."""
+    manifest.write_manifest(manifest.describe(bundle, steps=(3,), licence="MIT"), bundle, bundle.folder)
+    return bundle.folder
+
+
+@pytest.mark.parametrize("negative", ["blurry", ""])
+def test_the_kotlin_library_generates_the_same_image(
+    negative: str, app: Path, bundle: Bundle, kotlin: Jvm
+) -> None:
+    """On networks in LiteRT; calls, both tokenizers and zeros are the library's own."""
+    with ExitStack() as stack:
+        opened = {n: stack.enter_context(CPU.load(bundle.path(n))) for n in bundle.manifest.components}
+
+        def serve(role: str, given: dict[str, Any]) -> dict[str, Any]:
+            ports = bundle.component(role).inputs
+            return opened[role].run({port.name: given[port.name].reshape(port.shape) for port in ports})
+
+        wishes: dict[str, Any] = {"prompt": "a red dog!", "negative": negative, "seed": 5, "steps": 3}
+        found = kotlin.ask("generate served", serve, folder=str(app), guidance=3.0, **wishes)
+    wanted = Pipeline(bundle).generate("a red dog!", negative_prompt=negative, seed=5, steps=3, guidance=3.0)
+    assert psnr(wanted.latents.ravel(), floats(found["latents"])) >= 60
+
+
+class Recorder:
+    """A network that writes down its runs."""
+
+    def __init__(self, name: str, runner: Runnable, runs: list[dict[str, Any]]) -> None:
+        self._name, self._runner, self._runs = name, runner, runs
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        outputs = self._runner.run(inputs)
+        given = {name: encoded(value) for name, value in inputs.items()}
+        found = {name: encoded(value) for name, value in outputs.items()}
+        self._runs.append({"role": self._name, "inputs": given, "outputs": found})
+        return outputs
+
+
+@pytest.mark.parametrize("negative", ["blurry", ""])
+def test_the_page_gives_the_networks_the_same(negative: str, app: Path, bundle: Bundle) -> None:
+    """In Node.js, with the networks' answers as they were to Python."""
+    runs: list[dict[str, Any]] = []
+    pipeline = Pipeline(bundle, wrap=lambda name, runner: Recorder(name, runner, runs))
+    wanted = pipeline.generate("a red dog!", negative_prompt=negative, seed=5, steps=3, guidance=3.0)
+    texts = [(app / name).read_text("utf-8") for name in (NAME, VOCABULARY, MERGES)]
+    request = {"prompt": "a red dog!", "negativePrompt": negative, "seed": 5, "steps": 3, "guidance": 3.0}
+    found = evaluate(REPLAY, *texts, runs, request, None)
+    player = Player({"runs": runs})
+    for run in found["given"]:
+        player(run["role"], mapped(decoded, run["inputs"]))
+    player.require_done()
+    assert psnr(wanted.latents.ravel(), floats(found["latents"])) >= 60

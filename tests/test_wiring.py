@@ -201,7 +201,7 @@ const open = async (role) => ({
   close() {},
 });
 const tokenizers = mapped(app.tokenizers, (facts) => new Tokenizer(tokens, merges, facts));
-const image = { ...photo, pixels: floats(photo.pixels), mask: floats(photo.mask) };
+const image = photo ? { ...photo, pixels: floats(photo.pixels), mask: floats(photo.mask) } : undefined;
 const made = await new Pipeline(app, tokenizers, open).generate({ ...request, image });
 console.log(JSON.stringify({ given, latents: sent(made.latents), rgba: sent(made.rgba) }));
 """

@@ -133,12 +133,18 @@ def _inside(folder: Path, path: Path) -> str:
 
 def _family(folder: Path) -> Family:
     """Return the family of the pipeline that model_index.json names; raises BadCheckpoint for another."""
-    kind = read_json(folder, INDEX).get("_class_name")
+    index = read_json(folder, INDEX)
+    kind = index.get("_class_name")
     known = {pipeline: family for family in families().values() for pipeline in family.pipelines}
     if not isinstance(kind, str) or kind not in known:
         raise BadCheckpoint(
             f"{folder}/{INDEX} says the pipeline is {kind!r}, and only {', '.join(known)} are supported"
         )
+    for key, wanted in known[kind].index.items():
+        if index.get(key, wanted) != wanted:
+            raise BadCheckpoint(
+                f"{folder}/{INDEX} says {key} = {index[key]!r}, and only {wanted!r} is supported"
+            )
     return known[kind]
 
 

@@ -118,4 +118,5 @@ STABLE_DIFFUSION_XL = Family(
     calls=_calls(),
     pipelines=("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline"),
     require_fit=require_fit,
+    index={"force_zeros_for_empty_prompt": True},
 )

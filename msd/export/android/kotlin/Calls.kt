@@ -18,13 +18,15 @@ public class Input(public val name: String, public val sources: List<Source>, pu
 
 /**
  * An output: the [value] that later calls know it by, its [tensor], and what it is: "hidden states", "vector",
- * "tensor", "moments" or "latents", multiplied by [factor], "prediction" or "image".
+ * "tensor", "moments" or "latents", multiplied by [factor], "prediction" or "image". With [zeroIfAbsent], it is zeros
+ * for a negative prompt that is empty.
  */
 public class Output(
     public val value: String,
     public val tensor: String,
     public val kind: String,
     public val factor: Float,
+    public val zeroIfAbsent: Boolean = false,
 )
 
 /** One run of the network [component]: [at] "once" before the first step, every "step", a "preview", or the "end". */

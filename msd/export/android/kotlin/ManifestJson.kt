@@ -47,7 +47,13 @@ private fun JSONObject.call() = Call(
         Input(input.getString("name"), input.objects("sources").map { it.source() }, input.getInt("axis"))
     },
     outputs = objects("outputs").map {
-        Output(it.getString("value"), it.getString("tensor"), it.getString("kind"), it.float("factor"))
+        Output(
+            it.getString("value"),
+            it.getString("tensor"),
+            it.getString("kind"),
+            it.float("factor"),
+            it.optBoolean("zero_if_absent"),
+        )
     },
 )
 

@@ -28,7 +28,8 @@ internal class Run(
     /** Returns what the calls of prompts compute for each row. */
     private fun encodedPrompts(onProgress: OnProgress): List<Values> {
         val chunks = manifest.promptChunks
-        val tokens = guidance.prompts(request.prompt, request.negativePrompt).flatMap { tokensOf(it, chunks) }
+        val texts = guidance.prompts(request.prompt, request.negativePrompt)
+        val tokens = texts.flatMap { tokensOf(it, chunks) }
         var known = tokens.map { emptyMap<String, FloatArray>() }
         for (call in wiring.ofPrompts) {
             val (network, file) = taken(call, onProgress) to manifest.file(call.component)
@@ -38,7 +39,9 @@ internal class Run(
             known = known.mapIndexed { i, values -> values + call.named(outputs[i]) }
             networks.release(call.component)
         }
-        return known.chunked(chunks, ::passedOn)
+        return known.chunked(chunks).mapIndexed { i, values ->
+            passedOn(values, absent = i < texts.size - 1 && texts[i].isEmpty())
+        }
     }
 
     /** Returns the tokens of each chunk of a text, by tokenizer. */
@@ -48,11 +51,12 @@ internal class Run(
     }
 
     /** Returns what later calls take of a text's chunks: hidden states follow each other, a vector is the first's. */
-    private fun passedOn(chunks: List<Values>): Values {
+    private fun passedOn(chunks: List<Values>, absent: Boolean): Values {
         val outputs = wiring.ofPrompts.flatMap(Call::outputs)
         return outputs.associate { output ->
             val all = chunks.map { it.getValue(output.value) }
-            output.value to if (output.kind == "vector") all[0] else joined(all)
+            val passed = if (output.kind == "vector") all[0] else joined(all)
+            output.value to if (absent && output.zeroIfAbsent) FloatArray(passed.size) else passed
         }
     }
 

@@ -27,6 +27,7 @@ import { boolean, damaged, integer, list, nullable, number, oneOf, text } from '
  * @property {string} tensor
  * @property {'hidden states' | 'vector' | 'tensor' | 'moments' | 'latents' | 'prediction' | 'image'} kind
  * @property {number} factor of latents
+ * @property {boolean} [zero_if_absent] zeros for a negative prompt that is empty
  */
 
 /**
@@ -63,6 +64,7 @@ const OUTPUT = {
   tensor: text,
   kind: oneOf(['hidden states', 'vector', 'tensor', 'moments', 'latents', 'prediction', 'image']),
   factor: number,
+  zero_if_absent: nullable(boolean),
 };
 
 /** What a call of parsed JSON should be. */

@@ -199,7 +199,23 @@ export class Pipeline {
     if (!texts.every((text) => this.#encoded.has(text))) {
       this.#encoded = await this.#encodeTexts([...new Set(texts)], watch);
     }
-    return texts.map((text) => /** @type {Values} */ (this.#encoded.get(text)));
+    return texts.map((text, i) => {
+      const values = /** @type {Values} */ (this.#encoded.get(text));
+      return text === '' && i < texts.length - 1 ? this.#zeroed(values) : values;
+    });
+  }
+
+  /**
+   * Returns the values of a negative prompt that is empty.
+   *
+   * @param {Values} values
+   */
+  #zeroed(values) {
+    const zeros = this.#wiring.ofPrompts
+      .flatMap((call) => call.outputs)
+      .filter((output) => output.zero_if_absent)
+      .map(({ value }) => [value, new Float32Array(values[value].length)]);
+    return /** @type {Values} */ ({ ...values, ...Object.fromEntries(zeros) });
   }
 
   /**
