@@ -23,6 +23,8 @@ class CompVisTensor:
 UNET_ENDS = {
     "time_embedding.linear_1": "time_embed.0",
     "time_embedding.linear_2": "time_embed.2",
+    "add_embedding.linear_1": "label_emb.0.0",
+    "add_embedding.linear_2": "label_emb.0.2",
     "conv_in": "input_blocks.0.0",
     "conv_norm_out": "out.0",
     "conv_out": "out.2",

@@ -11,11 +11,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from diffusers import StableDiffusionXLPipeline
+from safetensors.torch import load_file, save_file
 
 import msd
 from msd.bundle import Bundle, open_bundle
 from msd.compress.calibration.generated_inputs import Runnable
+from msd.conversion.job import open_job
+from msd.conversion.settings import Settings
+from msd.conversion.sources.formats import open_checkpoint
 from msd.errors import BadCheckpoint, BadConfig
 from msd.export.app import manifest
 from msd.export.app.manifest import NAME
@@ -236,3 +241,84 @@ def test_the_page_gives_the_networks_the_same(negative: str, app: Path, bundle: 
         player(run["role"], mapped(decoded, run["inputs"]))
     player.require_done()
     assert psnr(wanted.latents.ravel(), floats(found["latents"])) >= 60
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StableDiffusionXLPipeline]:
+    """A folder with a checkpoint, `folder`, and with the same in one file, `one.safetensors`."""
+    place = tmp_path_factory.mktemp("both")
+    pipeline = xl_checkpoints.write(place / "folder", single=True)
+    xl_checkpoints.write_single_file(place / "one.safetensors", pipeline)
+    return place, pipeline
+
+
+def test_diffusers_reads_the_single_file(both: tuple[Path, StableDiffusionXLPipeline]) -> None:
+    """So that what is compared below is a file of the public layout."""
+    place, pipeline = both
+    read = StableDiffusionXLPipeline.from_single_file(
+        str(place / "one.safetensors"), config=str(place / "folder"), local_files_only=True
+    )
+    for name in ("text_encoder", "text_encoder_2", "unet", "vae"):
+        wanted = pipeline.components[name].state_dict()
+        for key, tensor in read.components[name].state_dict().items():
+            assert torch.equal(tensor, wanted[key]), key
+
+
+def test_a_single_file_makes_the_bytes_of_the_folder(
+    both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    made = {}
+    for name in ("folder", "one.safetensors"):
+        msd.convert(both[0] / name, tmp_path / name, height=16, width=24)
+        made[name] = open_bundle(tmp_path / name).manifest
+    folder, one = made.values()
+    assert {n: f.sha256 for n, f in folder.components.items()} == {
+        n: f.sha256 for n, f in one.components.items()
+    }
+    assert (one.family, one.calls) == (folder.family, folder.calls)
+    ids = [open_tokenizer(tmp_path / n / "tokenizer_2").encode("a red dog!").tolist() for n in made]
+    assert ids[0] == ids[1]
+    scheduler = json.loads((tmp_path / "one.safetensors/scheduler/scheduler_config.json").read_text())
+    assert (scheduler["_class_name"], scheduler["prediction_type"]) == ("EulerDiscreteScheduler", "epsilon")
+    assert open_job(both[0] / "one.safetensors", Settings(())).size.pixels == (256, 256)
+
+
+def test_keys_of_a_single_file_tell_of_velocity(
+    both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    """As NoobAI's and Illustrious's files for v-prediction have them."""
+    keys = {"v_pred": torch.empty(0), "ztsnr": torch.empty(0)}
+    path = xl_checkpoints.write_single_file(tmp_path / "v.safetensors", both[1], **keys)
+    scheduler = open_checkpoint(path).scheduler
+    wanted = {
+        "prediction_type": "v_prediction",
+        "rescale_betas_zero_snr": True,
+        "timestep_spacing": "trailing",
+    }
+    assert {key: scheduler[key] for key in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("drop", "message"),
+    [
+        (r"conditioner\.embedders\.1\.", r"has no second text encoder \(conditioner\.embedders\.1\.\*\)"),
+        (r"conditioner\.embedders\.1\.model\.text_projection", "lacks .*text_projection"),
+        (r"first_stage_model\.", r"has no VAE .* give one with --vae"),
+        (r"conditioner\.", "other conditions than text .*Stable Diffusion XL beside its text encoders"),
+    ],
+)
+def test_an_incomplete_single_file_is_refused(
+    drop: str, message: str, both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path
+) -> None:
+    tensors = load_file(both[0] / "one.safetensors")
+    save_file({n: t for n, t in tensors.items() if not re.match(drop, n)}, tmp_path / "x.safetensors")
+    with pytest.raises(BadCheckpoint, match=message):
+        open_checkpoint(tmp_path / "x.safetensors")
+
+
+def test_the_refiner_is_refused_by_name(both: tuple[Path, StableDiffusionXLPipeline], tmp_path: Path) -> None:
+    tensors = load_file(both[0] / "one.safetensors")
+    moved = {n.replace("embedders.1", "embedders.0"): t for n, t in tensors.items() if "embedders.0" not in n}
+    save_file(moved, tmp_path / "refiner.safetensors")
+    with pytest.raises(BadCheckpoint, match="is Stable Diffusion XL's refiner, which goes on where the base"):
+        open_checkpoint(tmp_path / "refiner.safetensors")

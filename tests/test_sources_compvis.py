@@ -102,7 +102,7 @@ def test_a_resolution_is_width_by_height(second: Tensors, tmp_path: Path) -> Non
     path = save(tmp_path, second, modelspec_resolution="96x160")
     assert open_checkpoint(path).configs["unet"].size == (80, 48)
     for senseless in ("0x8", "1x2", "axb", "768", "99999999x8"):
-        assert cells({"modelspec.resolution": senseless}, True, 8) == [96, 96]
+        assert cells({"modelspec.resolution": senseless}, 768, 8) == [96, 96]
 
 
 def test_a_yaml_beside_it_counts(second: Tensors, tmp_path: Path) -> None:

@@ -12,10 +12,14 @@ from diffusers import (
     StableDiffusionXLPipeline,
     UNet2DConditionModel,
 )
+from safetensors.torch import save_file
 from transformers import CLIPTextConfig, CLIPTextModel, CLIPTextModelWithProjection, CLIPTokenizer
 
+from msd.conversion.sources.clip_tokenizer import clip_tokenizer
+from scripts import compvis_names
 from tests.checkpoints import TINY, write_tokenizer
 
+FIRST, SECOND = "conditioner.embedders.0.transformer.text_model.", "conditioner.embedders.1.model."
 ENCODERS: dict[str, dict[str, Any]] = {
     "text_encoder": {**TINY["text_encoder"], "hidden_act": "quick_gelu", "num_hidden_layers": 2},
     "text_encoder_2": {
@@ -44,22 +48,55 @@ UNET = {
 VAE = {**TINY["vae"], "scaling_factor": 0.13025}
 
 
-def write(folder: Path, seed: int = 0, **settings: Any) -> StableDiffusionXLPipeline:
+SINGLE_ENCODERS: dict[str, dict[str, Any]] = {
+    "text_encoder": {
+        **ENCODERS["text_encoder"],
+        "hidden_size": 64,
+        "num_attention_heads": 1,
+        "vocab_size": 49408,
+    },
+    "text_encoder_2": {
+        **ENCODERS["text_encoder_2"],
+        "hidden_size": 128,
+        "vocab_size": 49408,
+        "eos_token_id": 49407,
+    },
+}
+SINGLE_UNET = {
+    **UNET,
+    "attention_head_dim": [1, 1, 2],
+    "block_out_channels": [64, 64, 128],
+    "cross_attention_dim": 64 + 128,
+    "norm_num_groups": 32,
+    "sample_size": 512,
+}
+SINGLE_VAE = {**VAE, "block_out_channels": [32, 64], "norm_num_groups": 32}
+"""As wide as the heads of public checkpoints, by which a single file's settings are known."""
+
+
+def write(folder: Path, seed: int = 0, single: bool = False, **settings: Any) -> StableDiffusionXLPipeline:
     """Write a checkpoint with random weights; returns diffusers' pipeline, in float32.
 
-    `settings` are those of the pipeline, as in model_index.json.
+    With `single`, it is one that a single file can hold. `settings` are those of the pipeline, as in
+    model_index.json.
     """
     torch.manual_seed(seed)
+    encoders = SINGLE_ENCODERS if single else ENCODERS
+    tokenizers = {}
     for name, pad in (("tokenizer", "<|endoftext|>"), ("tokenizer_2", "!")):
-        write_tokenizer(folder / "files" / name, pad_token=pad)
-    tokenizers = {
-        n: CLIPTokenizer.from_pretrained(folder / "files" / n) for n in ("tokenizer", "tokenizer_2")
-    }
+        files = folder / "files" / name
+        if single:
+            files.mkdir(parents=True)
+            for file, read in clip_tokenizer(pad).items():
+                (files / file).write_bytes(read())
+        else:
+            write_tokenizer(files, pad_token=pad)
+        tokenizers[name] = CLIPTokenizer.from_pretrained(files)
     parts = {
-        "text_encoder": CLIPTextModel(CLIPTextConfig(**ENCODERS["text_encoder"])),
-        "text_encoder_2": CLIPTextModelWithProjection(CLIPTextConfig(**ENCODERS["text_encoder_2"])),
-        "unet": UNet2DConditionModel(**UNET),
-        "vae": AutoencoderKL(**VAE),
+        "text_encoder": CLIPTextModel(CLIPTextConfig(**encoders["text_encoder"])),
+        "text_encoder_2": CLIPTextModelWithProjection(CLIPTextConfig(**encoders["text_encoder_2"])),
+        "unet": UNet2DConditionModel(**(SINGLE_UNET if single else UNET)),
+        "vae": AutoencoderKL(**(SINGLE_VAE if single else VAE)),
     }
     with torch.no_grad():
         for module in parts.values():
@@ -75,3 +112,28 @@ def write(folder: Path, seed: int = 0, **settings: Any) -> StableDiffusionXLPipe
     pipeline.save_pretrained(folder)
     pipeline.set_progress_bar_config(disable=True)
     return pipeline
+
+
+def write_single_file(path: Path, pipeline: StableDiffusionXLPipeline, **further: torch.Tensor) -> Path:
+    """Write the weights of a pipeline in Stability AI's layout, and `further` tensors; returns `path`."""
+    states = {name: pipeline.components[name].state_dict() for name in (*ENCODERS, "unet", "vae")}
+    states |= {n: {k.removeprefix("text_model."): v for k, v in states[n].items()} for n in ENCODERS}
+    projection = states["text_encoder_2"].pop("text_projection.weight")
+    shapes = {n: {k: tuple(v.shape) for k, v in state.items()} for n, state in states.items()}
+    named = [
+        *compvis_names.unet(shapes["unet"], [2, 2, 2]),
+        *compvis_names.vae(shapes["vae"], len(VAE["block_out_channels"])),
+    ]
+    tensors = {f"{FIRST}{name}": tensor for name, tensor in states["text_encoder"].items()}
+    tensors |= {each.name: _joined(each, states[each.component]).reshape(each.shape) for each in named}
+    for each in compvis_names.open_clip(shapes["text_encoder_2"]):
+        if each.parts[0] in shapes["text_encoder_2"]:
+            name = f"{SECOND}{each.name.removeprefix('cond_stage_model.model.')}"
+            tensors[name] = _joined(each, states["text_encoder_2"])
+    tensors[f"{SECOND}text_projection"] = projection.T
+    save_file({name: tensor.contiguous() for name, tensor in {**tensors, **further}.items()}, path)
+    return path
+
+
+def _joined(tensor: compvis_names.CompVisTensor, state: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([state[part] for part in tensor.parts])

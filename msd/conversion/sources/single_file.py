@@ -1,4 +1,4 @@
-"""A Stable Diffusion in one .safetensors or .ckpt file, in CompVis' and Stability AI's layout."""
+"""A Stable Diffusion 1.x, 2.x or XL in one file, in CompVis' and Stability AI's layout."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from msd.conversion.sources.checkpoint import Checkpoint
+from msd.conversion.sources.checkpoint import SCHEDULER, Checkpoint
 from msd.conversion.sources.clip_tokenizer import PAD_1, PAD_2, clip_tokenizer
 from msd.conversion.sources.compvis.ema import plain_unet
 from msd.conversion.sources.compvis.part import NetworkTensors
 from msd.conversion.sources.compvis.prediction import VELOCITY, cells, prediction
-from msd.conversion.sources.compvis.refusal import refuse_other_kinds
+from msd.conversion.sources.compvis.refusal import XL, is_xl, refuse_other_kinds
 from msd.conversion.sources.compvis.text import text_part, text_settings
+from msd.conversion.sources.compvis.texts import Texts
 from msd.conversion.sources.compvis.unet import unet_settings, unet_tensors
 from msd.conversion.sources.compvis.vae import decoder_tensors, encoder_tensors, vae_settings
+from msd.conversion.sources.compvis.xl import PIXELS, SCALING_FACTOR, size_settings, xl_texts
+from msd.conversion.sources.compvis.xl import SCHEDULER as XL_SCHEDULER
 from msd.conversion.sources.stored import Contents
 from msd.conversion.sources.weight_file import read_contents
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
+from msd.models.families import Family
 from msd.models.families.calls import TOKENIZER
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION, TEXT_ENCODER, VAE_DECODER, VAE_ENCODER
 from msd.models.families.stable_diffusion import UNET as UNET_COMPONENT
@@ -45,34 +49,46 @@ def open_single_file(
     contents = _contents(path)
     tensors = plain_unet(contents.tensors)
     refuse_other_kinds(path, tensors, {VAE} if vae_is_given else set())
-    text, second = text_part(NetworkTensors.of(str(path), tensors, TEXT))
-    unet, vae = (NetworkTensors.of(str(path), tensors, prefix) for prefix in (UNET, VAE))
-    settings: dict[str, dict[str, Any]] = {
-        TEXT_ENCODER.part.folder: text_settings(text, second),
-        UNET_COMPONENT.part.folder: unet_settings(unet, second),
-    }
-    weights = {TEXT_ENCODER.name: text.tensors, UNET_COMPONENT.name: unet_tensors(unet)}
+    xl = is_xl(tensors)
+    texts, unet, vae = (NetworkTensors.of(str(path), tensors, p) for p in (XL if xl else TEXT, UNET, VAE))
+    text = xl_texts(texts) if xl else _texts(texts)
+    of_unet = unet_settings(unet, text.head_widths) | (size_settings(unet, text) if xl else {})
+    settings = {**text.settings, UNET_COMPONENT.part.folder: of_unet}
+    weights = {**text.weights, UNET_COMPONENT.name: unet_tensors(unet)}
     scale = USUAL_SCALE
     if vae.has("decoder") or not vae_is_given:
-        settings[VAE_DECODER.part.folder] = of_vae = vae_settings(vae)
+        settings[VAE_DECODER.part.folder] = of_vae = vae_settings(vae, *([SCALING_FACTOR] if xl else []))
         scale = 2 ** (len(of_vae["block_out_channels"]) - 1)
         weights |= _halves(vae)
-    of_unet = settings[UNET_COMPONENT.part.folder]
+    second = text.head_widths and not xl
     predicted = prediction(
         path, contents, prediction_type, ambiguous=second and of_unet["in_channels"] == ONE_INPUT
     )
-    of_unet["sample_size"] = cells(contents.metadata, second and predicted.kind == VELOCITY, scale)
+    usual = PIXELS if xl else 768 if second and predicted.kind == VELOCITY else 512
+    of_unet["sample_size"] = cells(contents.metadata, usual, scale)
     return Checkpoint(
         kind="single file",
         name=path.stem,
-        family=STABLE_DIFFUSION,
-        configs=_configs(path, settings, absent={*STABLE_DIFFUSION.names} - {*weights}),
-        weights={name: weights[name] for name in STABLE_DIFFUSION.names if name in weights},
-        tokenizers={TOKENIZER: clip_tokenizer(PAD_2 if second else PAD_1)},
-        scheduler=predicted.scheduler(),
+        family=text.family,
+        configs=_configs(path, text.family, settings, absent={*text.family.names} - {*weights}),
+        weights={name: weights[name] for name in text.family.names if name in weights},
+        tokenizers=text.tokenizers,
+        scheduler=predicted.scheduler(XL_SCHEDULER if xl else SCHEDULER),
         files={path.name: path},
         weight_files=dict.fromkeys(weights, (path.name,)),
         remarks=predicted.remarks,
+    )
+
+
+def _texts(part: NetworkTensors) -> Texts:
+    """Return the text encoder of a Stable Diffusion 1.x or 2.x."""
+    text, second = text_part(part)
+    return Texts(
+        family=STABLE_DIFFUSION,
+        settings={TEXT_ENCODER.part.folder: text_settings(text, second)},
+        weights={TEXT_ENCODER.name: text.tensors},
+        tokenizers={TOKENIZER: clip_tokenizer(PAD_2 if second else PAD_1)},
+        head_widths=second,
     )
 
 
@@ -91,9 +107,11 @@ def _contents(path: Path) -> Contents:
     return Contents(contents.tensors, {**contents.metadata, "global_step": f"{step.load().item():.0f}"})
 
 
-def _configs(path: Path, settings: dict[str, dict[str, object]], absent: Collection[str]) -> dict[str, Any]:
+def _configs(
+    path: Path, family: Family, settings: dict[str, dict[str, Any]], absent: Collection[str]
+) -> dict[str, Any]:
     """Return the configuration of each component but those `absent`, from diffusers' settings by folder."""
     try:
-        return read_configs(STABLE_DIFFUSION, settings, absent)
+        return read_configs(family, settings, absent)
     except BadCheckpoint as error:
         raise BadCheckpoint(f"{path} would be refused as a diffusers folder too: {error}") from error

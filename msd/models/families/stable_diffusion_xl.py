@@ -118,5 +118,5 @@ STABLE_DIFFUSION_XL = Family(
     calls=_calls(),
     pipelines=("StableDiffusionXLPipeline", "StableDiffusionXLImg2ImgPipeline"),
     require_fit=require_fit,
-    index={"force_zeros_for_empty_prompt": True},
+    index={"force_zeros_for_empty_prompt": True, "requires_aesthetics_score": False},
 )

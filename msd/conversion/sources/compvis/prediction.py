@@ -36,9 +36,9 @@ class PredictionType:
     zero_snr: bool = False
     """Whether the file says that its last timestep is noise alone (Lin et al., arXiv:2305.08891)."""
 
-    def scheduler(self) -> dict[str, Any]:
-        """Return the scheduler's configuration, with the reason under a key that diffusers ignores."""
-        known = {**SCHEDULER, "prediction_type": self.kind, "_prediction_type_because": self.because}
+    def scheduler(self, usual: Mapping[str, Any] = SCHEDULER) -> dict[str, Any]:
+        """Return the `usual` configuration, with the reason under a key that diffusers ignores."""
+        known = {**usual, "prediction_type": self.kind, "_prediction_type_because": self.because}
         return {**known, **ZERO_SNR} if self.zero_snr and self.kind == VELOCITY else known
 
     @property
@@ -76,28 +76,28 @@ def _prediction(path: Path, contents: Contents, option: str | None, ambiguous: b
     if (kind := _by_yaml(path.with_suffix(".yaml"))) is not None:
         return PredictionType(kind, f"{path.with_suffix('.yaml').name} beside it says so")
     if not ambiguous:
-        return PredictionType(EPSILON, "as Stable Diffusion 1.x and inpainting do")
+        return PredictionType(EPSILON, "as Stable Diffusion 1.x, XL and inpainting do")
     if metadata.get("global_step") == BASE_STEP:
         return PredictionType(EPSILON, f"its global_step of {BASE_STEP} is that of Stable Diffusion 2 base")
     return PredictionType(VELOCITY, ASSUMED)
 
 
-def cells(metadata: Mapping[str, str], velocity_of_second: bool, scale: int) -> list[int]:
+def cells(metadata: Mapping[str, str], usual: int, scale: int) -> list[int]:
     """Return the height and width in latent cells, of `scale` pixels each, for which a U-Net was trained.
 
-    The metadata may give width x height in pixels; otherwise a Stable Diffusion 2.x that predicts velocity
-    has 768 pixels, and any other 512.
+    The metadata may give width x height in pixels; otherwise both are `usual`.
     """
     match = RESOLUTION.fullmatch(metadata.get("modelspec.resolution", ""))
     if match and all(int(pixels) >= scale for pixels in match.groups()):
         return [int(match[2]) // scale, int(match[1]) // scale]
-    return [(768 if velocity_of_second else 512) // 8] * 2
+    return [usual // 8] * 2
 
 
 def _by_architecture(name: str) -> str | None:
     if name.startswith("stable-diffusion-v2-768-v"):
         return VELOCITY
-    return EPSILON if name.startswith(("stable-diffusion-v1", "stable-diffusion-v2-512")) else None
+    noise = ("stable-diffusion-v1", "stable-diffusion-v2-512", "stable-diffusion-xl-v1")
+    return EPSILON if name.startswith(noise) else None
 
 
 def _by_yaml(path: Path) -> str | None:

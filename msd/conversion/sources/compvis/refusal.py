@@ -1,4 +1,4 @@
-"""Recognises weight files that are not Stable Diffusion 1.x or 2.x, to refuse them by name."""
+"""Recognises weight files that are no Stable Diffusion 1.x, 2.x or XL, to refuse them by name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from pathlib import Path
 from msd.errors import BadCheckpoint
 from msd.graph.ir.weights import Weights
 
-ONLY = "only Stable Diffusion 1.x and 2.x are supported"
+ONLY = "only Stable Diffusion 1.x, 2.x and XL are supported"
+XL = "conditioner.embedders."
+"""The prefix of Stable Diffusion XL's text encoders."""
+
+OTHER_CONDITIONS = r"(model\.diffusion_model\.)?label_emb\."
 KINDS = (
     (
         r"(.*\.)?(lora_[A-Za-z]|hada_|lokr_|oft_)|.*\.(lora_|hada_|lokr_)",
@@ -17,7 +21,10 @@ KINDS = (
     ),
     (r"(model\.diffusion_model\.)?joint_blocks\.", f"is a Stable Diffusion 3, and {ONLY}"),
     (r"(model\.diffusion_model\.)?(double|single)_blocks\.", f"is a Flux, and {ONLY}"),
-    (r"conditioner\.", f"is a Stable Diffusion XL, and {ONLY}"),
+    (
+        r"conditioner\.embedders\.0\.model\.",
+        "is Stable Diffusion XL's refiner, which goes on where the base ends; give the base",
+    ),
     (
         r"control_model\.|input_hint_block\.|zero_convs\.|controlnet_",
         "is a ControlNet, not a checkpoint; give the checkpoint without it",
@@ -31,9 +38,9 @@ KINDS = (
         "for which this layout has no name; give the folder that diffusers wrote",
     ),
     (
-        r"(model\.diffusion_model\.)?label_emb\.",
-        "has a U-Net with other conditions than text (label_emb), as Stable Diffusion XL, unCLIP and "
-        f"upscalers have, and {ONLY}",
+        OTHER_CONDITIONS,
+        "has a U-Net with other conditions than text (label_emb), as unCLIP and upscalers have, and "
+        f"Stable Diffusion XL beside its text encoders ({XL}*), and {ONLY}",
     ),
     (
         r"(down_blocks|up_blocks|mid_block|text_model)\.|(encoder|decoder)\.(down_blocks|up_blocks)\.",
@@ -47,6 +54,12 @@ PARTS = {
     "model.diffusion_model.": "U-Net",
     VAE: "VAE",
     "cond_stage_model.": "text encoder",
+}
+XL_PARTS = {
+    "model.diffusion_model.": "U-Net",
+    VAE: "VAE",
+    f"{XL}0.": "text encoder",
+    f"{XL}1.": "second text encoder",
 }
 BARE = (
     (r"input_blocks\.", "U-Net"),
@@ -62,11 +75,13 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collec
 
     Those under the prefixes that are `given` by other files it may lack.
     """
+    xl = is_xl(tensors)
     for pattern, what in KINDS:
-        if any(re.match(pattern, name) for name in tensors):
+        if not (xl and pattern == OTHER_CONDITIONS) and any(re.match(pattern, name) for name in tensors):
             raise BadCheckpoint(f"{path} {what}")
-    missing = [f"{what} ({p}*)" for p, what in PARTS.items() if not _any(p, tensors)]
-    if len(missing) == len(PARTS):
+    parts = XL_PARTS if xl else PARTS
+    missing = [f"{what} ({p}*)" for p, what in parts.items() if not _any(p, tensors)]
+    if len(missing) == len(parts):
         for pattern, what in BARE:
             if any(re.match(pattern, name) for name in tensors):
                 others = " and no ".join(part for part in PARTS.values() if part != what)
@@ -74,7 +89,7 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collec
         raise BadCheckpoint(
             f"{path} contains no part of a Stable Diffusion; it should have {', '.join(missing)}"
         )
-    lacking = {p: what for p, what in PARTS.items() if p not in given and not _any(p, tensors)}
+    lacking = {p: what for p, what in parts.items() if p not in given and not _any(p, tensors)}
     if lacking:
         names = " and no ".join(f"{what} ({prefix}*)" for prefix, what in lacking.items())
         raise BadCheckpoint(f"{path} has no {names}; {_remedy(lacking)}")
@@ -84,6 +99,11 @@ def refuse_other_kinds(path: Path, tensors: Mapping[str, Weights], given: Collec
             f"{path} has a U-Net of {channels.shape[1]} input channels: it {CHANNELS[channels.shape[1]]}, "
             "which is not supported"
         )
+
+
+def is_xl(tensors: Mapping[str, Weights]) -> bool:
+    """Whether the tensors are those of a Stable Diffusion XL in one file."""
+    return _any(XL, tensors)
 
 
 def _any(prefix: str, tensors: Mapping[str, Weights]) -> bool:

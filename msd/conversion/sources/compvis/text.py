@@ -1,8 +1,8 @@
-"""The two text encoders: CLIP as transformers names it (Stable Diffusion 1.x), and OpenCLIP (2.x)."""
+"""The text encoders: CLIP as transformers names it (1.x, XL's first), and OpenCLIP (2.x, XL's second)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from msd.conversion.sources.clip_tokenizer import VOCABULARY
@@ -50,7 +50,11 @@ def text_part(part: NetworkTensors) -> tuple[NetworkTensors, bool]:
     if part.has(f"model.{BLOCKS}"):
         inside = NetworkTensors.of(part.where, part.tensors, "model.")
         whole = NetworkTensors(part.where, f"{part.prefix}model.", inside.tensors)
-        return NetworkTensors(part.where, OURS, dict(_open_clip(whole))), True
+        if whole.count(BLOCKS) > OPEN_LAYERS:
+            raise part.wrong(
+                f"has an OpenCLIP of more than the {OPEN_LAYERS} layers of Stable Diffusion 2.x's"
+            )
+        return NetworkTensors(part.where, OURS, dict(_open_clip(whole, {USED_LAYERS}))), True
     tensors = dict(_clip(part))
     if EMBEDDINGS[0] not in tensors:
         raise part.wrong("has a text encoder that is neither CLIP nor OpenCLIP, and only these are supported")
@@ -86,15 +90,29 @@ def _clip(part: NetworkTensors) -> Iterator[tuple[str, Weights]]:
             yield name, tensor
 
 
-def _open_clip(part: NetworkTensors) -> Iterator[tuple[str, Weights]]:
-    if part.count(BLOCKS) > OPEN_LAYERS:
-        raise part.wrong(f"has an OpenCLIP of more than the {OPEN_LAYERS} layers of Stable Diffusion 2.x's")
+def projected_text(part: NetworkTensors) -> tuple[NetworkTensors, dict[str, Any]]:
+    """Return XL's second text encoder under its current names in transformers, and its settings there.
+
+    Raises BadCheckpoint if it is no OpenCLIP with a projection.
+    """
+    inside = NetworkTensors.of(part.where, part.tensors, "model.")
+    whole = NetworkTensors(part.where, f"{part.prefix}model.", inside.tensors)
+    projected = whole.shape("text_projection", 2)[1]
+    tensors = dict(_open_clip(whole, ()))
+    tensors["text_projection.weight"] = whole.tensors["text_projection"].transpose((1, 0))
+    renamed = NetworkTensors(part.where, OURS, tensors)
+    architecture = {"architectures": ["CLIPTextModelWithProjection"], "projection_dim": projected}
+    return renamed, {**text_settings(renamed, True), **architecture, "eos_token_id": VOCABULARY - 1}
+
+
+def _open_clip(part: NetworkTensors, without: Collection[int]) -> Iterator[tuple[str, Weights]]:
+    """Yield the tensors, without those of some layers."""
     for name, tensor in part.tensors.items():
         if name in OPEN_CLIP:
             yield OPEN_CLIP[name], tensor
         elif name.startswith(f"{BLOCKS}."):
             number, _, rest = name.removeprefix(f"{BLOCKS}.").partition(".")
-            if number != str(USED_LAYERS):
+            if number not in map(str, without):
                 yield from _layer(part, name, f"encoder.layers.{number}", rest, tensor)
 
 

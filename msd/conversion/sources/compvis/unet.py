@@ -24,6 +24,8 @@ ENDS = {
     "input_blocks.0.0": "conv_in",
     "out.0": "conv_norm_out",
     "out.2": "conv_out",
+    "label_emb.0.0": "add_embedding.linear_1",
+    "label_emb.0.2": "add_embedding.linear_2",
 }
 MIDDLE = {
     "middle_block.0": "mid_block.resnets.0",
@@ -178,7 +180,7 @@ def _after(block: str) -> str:
 
 def _renamed(part: NetworkTensors, places: dict[str, str], name: str) -> str:
     words = name.split(".", 3)
-    length = 3 if words[0] in ("input_blocks", "output_blocks") else 2
+    length = 3 if words[0] in ("input_blocks", "output_blocks", "label_emb") else 2
     place, rest = places.get(".".join(words[:length])), ".".join(words[length:])
     layer, _, last = rest.rpartition(".")
     if place is None:

@@ -14,8 +14,8 @@ RESNET = {name: name for name in ("norm1", "conv1", "norm2", "conv2")} | {"nin_s
 ATTENTION = {"norm": "group_norm", "q": "to_q", "k": "to_k", "v": "to_v", "proj_out": "to_out.0"}
 
 
-def vae_settings(part: NetworkTensors) -> dict[str, Any]:
-    """Return the settings in diffusers' config.json, with the public scaling factor.
+def vae_settings(part: NetworkTensors, scaling_factor: float = 0.18215) -> dict[str, Any]:
+    """Return the settings in diffusers' config.json, by default with the public scaling factor.
 
     The decoder decides all that it shares with the encoder, which a file may lack.
     """
@@ -32,7 +32,7 @@ def vae_settings(part: NetworkTensors) -> dict[str, Any]:
         "down_block_types": ["DownEncoderBlock2D"] * levels,
         "up_block_types": ["UpDecoderBlock2D"] * levels,
         "layers_per_block": resnets - 1,
-        "scaling_factor": 0.18215,
+        "scaling_factor": scaling_factor,
         "use_quant_conv": part.has("quant_conv"),
         "use_post_quant_conv": part.has("post_quant_conv"),
         "mid_block_add_attention": part.has("decoder.mid.attn_1"),
