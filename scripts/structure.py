@@ -19,6 +19,7 @@ OF_ONE_FAMILY = (
     "msd.train.distill",
     "msd.train.pytorch.modules",
     "msd.conversion.sources.clip_skip",
+    "msd.conversion.sources.compvis.xl",
     "msd.conversion.sources.embedding",
     "msd.conversion.sources.keras_cv",
     "msd.conversion.sources.lora",

@@ -28,6 +28,7 @@ from msd.graph import tflite
 from msd.graph.parity import psnr
 from msd.models.families import Family, component_names, families, find_family, title_of
 from msd.models.families.stable_diffusion import STABLE_DIFFUSION
+from msd.models.families.stable_diffusion_xl import STABLE_DIFFUSION_XL
 from msd.models.structure import VariableSpec
 from msd.run.runners.engine import Engine
 from msd.run.runners.interpreter import Interpreter
@@ -97,9 +98,9 @@ def assert_done(result: Result) -> None:
 
 
 def test_families_are_found_by_being_there(family: Family) -> None:
-    assert list(families()) == ["made-up", "stable-diffusion"]
+    assert list(families()) == ["made-up", "stable-diffusion", "stable-diffusion-xl"]
     assert family.names == NAMES
-    assert set(component_names()) == {*NAMES, *STABLE_DIFFUSION.names}
+    assert set(component_names()) == {*NAMES, *STABLE_DIFFUSION.names, *STABLE_DIFFUSION_XL.names}
     assert title_of("transformer") == "transformer"
     assert title_of("token_embedding_2") == "token embedding 2"
 
@@ -260,7 +261,7 @@ def test_it_needs_few_files_and_none_in_kotlin_or_javascript(family: Family) -> 
 def test_no_source_file_knows_the_family(family: Family) -> None:
     folders, endings = (ROOT / "msd", ROOT / "graph_rewrites"), (".py", ".kt", ".js")
     sources = [path for folder in folders for path in folder.rglob("*") if path.suffix in endings]
-    known = re.compile(r"made[-_]up|token_embedding_2|image_decoder|image_latent|residual_", re.IGNORECASE)
+    known = re.compile(r"made[-_]up|image_decoder|image_latent|residual_", re.IGNORECASE)
     assert not [path for path in sources if known.search(path.read_text("utf-8"))]
 
 

@@ -73,7 +73,7 @@ def test_others_predict_noise(first: Tensors, inpainting: Tensors, tmp_path: Pat
     for tensors in (first, inpainting):
         kind, because, size = predicted(open_checkpoint(save(tmp_path, tensors)))
         assert (kind, size) == ("epsilon", (64, 64))
-        assert because == "as Stable Diffusion 1.x and inpainting do"
+        assert because == "as Stable Diffusion 1.x, XL and inpainting do"
 
 
 @pytest.mark.parametrize(
@@ -157,8 +157,9 @@ ZERO = torch.zeros(1)
         ("lycoris_x.hada_w1_a", "is a LoRA"),
         (
             "conditioner.embedders.0.transformer.x",
-            "is a Stable Diffusion XL, and only Stable Diffusion 1.x and 2.x",
+            "has no U-Net (model.diffusion_model.*) and no VAE",
         ),
+        ("conditioner.embedders.0.model.x", "is Stable Diffusion XL's refiner"),
         ("model.diffusion_model.joint_blocks.0.x", "is a Stable Diffusion 3, and only"),
         ("joint_blocks.0.x", "is a Stable Diffusion 3, and only"),
         ("model.diffusion_model.double_blocks.0.x", "is a Flux, and only"),

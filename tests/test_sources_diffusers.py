@@ -177,8 +177,8 @@ def test_a_missing_or_broken_configuration(name: str, folder: Path) -> None:
 
 
 def test_another_pipeline_is_refused(folder: Path) -> None:
-    edit(folder / "model_index.json", _class_name="StableDiffusionXLPipeline")
-    refuse(folder, "says the pipeline is 'StableDiffusionXLPipeline', and only StableDiffusionPipeline,")
+    edit(folder / "model_index.json", _class_name="StableDiffusion3Pipeline")
+    refuse(folder, "says the pipeline is 'StableDiffusion3Pipeline', and only StableDiffusionPipeline,")
 
 
 @pytest.mark.parametrize("component", ["unet", "vae", "text_encoder"])
@@ -196,7 +196,7 @@ def test_a_missing_tokenizer_is_refused(folder: Path) -> None:
     (folder / "tokenizer" / "merges.txt").unlink()
     refuse(folder, "tokenizer has neither vocab.json and merges.txt nor tokenizer.json")
     (folder / "tokenizer" / "tokenizer.json").touch()
-    assert "tokenizer.json" in open_folder(folder).tokenizer
+    assert "tokenizer.json" in open_folder(folder).tokenizers["tokenizer"]
 
 
 def test_a_tokenizer_of_gigabytes_takes_no_memory(folder: Path) -> None:
@@ -204,7 +204,7 @@ def test_a_tokenizer_of_gigabytes_takes_no_memory(folder: Path) -> None:
     path = folder / "tokenizer/vocab.json"
     os.truncate(path, 8 << 30)
     with pytest.raises(BadCheckpoint, match=r"vocab\.json cannot be read: it is longer than 33554432 bytes"):
-        open_folder(folder).tokenizer["vocab.json"]()
+        open_folder(folder).tokenizers["tokenizer"]["vocab.json"]()
 
 
 def test_components_that_do_not_fit(folder: Path) -> None:

@@ -120,8 +120,8 @@ def test_it_is_the_same_as_a_folder_in_diffusers_layout(written: tuple[Path, Con
         for name, tensor in weights.items():
             np.testing.assert_array_equal(tensor.load(), folder.weights[component][name].load())
     assert configurations(config) == single.configs == folder.configs
-    for name, read in folder.tokenizer.items():
-        assert single.tokenizer[name]() == read()
+    for name, read in folder.tokenizers["tokenizer"].items():
+        assert single.tokenizers["tokenizer"][name]() == read()
     vectors = np.ones((2, single.configs["text_encoder"].width), np.float32)
     save_file({"<cat>": torch.from_numpy(vectors)}, tmp_path / "cat.safetensors")
     grown = [

@@ -89,6 +89,11 @@ def require_fit(configs: Mapping[str, Any]) -> None:
             "unet/config.json says addition_embed_type = None, and the U-Net of Stable Diffusion XL has"
             " text_time"
         )
+    if not unet.cosine_first or unet.frequency_shift:
+        raise BadCheckpoint(
+            "unet/config.json says that sinusoids begin with sines, or shift their frequencies"
+            " (flip_sin_to_cos, freq_shift); those of Stable Diffusion XL's sizes do not"
+        )
     _require_equal(
         ("unet", "cross_attention_dim", unet.context_width),
         ("text_encoder and text_encoder_2", "hidden_size together", first.width + second.width),

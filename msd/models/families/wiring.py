@@ -203,8 +203,8 @@ def _outputs(call: Call, file: Ported, settings: Mapping[str, Any]) -> Iterator[
 
 
 def _configured(source: InputSource, settings: Mapping[str, Any]) -> InputSource:
-    """Return the sinusoids of a timestep, or of sizes, as a network's settings have them."""
-    if source.kind != "sinusoids" or source.of == "guidance":
+    """Return the sinusoids of a timestep as a network's settings have them."""
+    if (source.kind, source.of) != ("sinusoids", "timestep"):
         return source
     return replace(
         source,
