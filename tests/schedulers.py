@@ -128,7 +128,7 @@ class Paths:
         self._first: Float = np.zeros(())
 
     def sampled(self, i: int, added: Float) -> Float:
-        """Return what a path has at run `i` whose increment is `added`; of the whole step for a second run."""
+        """Return a path's noise at run `i`, whose own part is `added`; of the whole step for a second."""
         if i % 2 == 0:
             self._first = added
             return added

@@ -57,7 +57,9 @@ def test_every_step_is_diffusers(
     kind: str, config: dict[str, Any], scale: dict[str, Any], steps: int, strength: float | None
 ) -> None:
     assume(kind not in NO_SAMPLE or config["prediction_type"] != "sample")
-    assume(kind != "unipc" or config.get("final_sigmas_type") == "sigma_min" or "lower_order_final" not in config)
+    assume(kind != "unipc" or config.get("lower_order_final", True))  # diffusers' last step is no number then
+    # The middle of a long ancestral step hangs on small differences, which diffusers has in float32.
+    assume(kind != "dpm2-a" or steps >= 8)
     # A cosine schedule has sigmas up to 2e4, of which float32 differences are left in diffusers.
     assume(config["beta_schedule"] != "squaredcos_cap_v2" or kind == "ddpm")
     own = SD | config | scale
@@ -78,7 +80,9 @@ def test_every_order_is_diffusers(
 ) -> None:
     if algorithm == "sde-dpmsolver" and (kind == "dpm++-2s" or order == 3):
         pytest.skip("diffusers has not written it")
-    if (kind in ("deis", "unipc") and algorithm != "dpmsolver++") or (kind == "deis" and solver_type == "bh1"):
+    if (kind in ("deis", "unipc") and algorithm != "dpmsolver++") or (
+        kind == "deis" and solver_type == "bh1"
+    ):
         pytest.skip("it makes no difference")
     config = SD | {"solver_order": order, "solver_type": solver_type, "prediction_type": prediction}
     config |= {"algorithm_type": algorithm, "final_sigmas_type": "sigma_min", "use_flow_sigmas": False}
@@ -229,7 +233,11 @@ def test_half_a_step_has_its_part_of_the_path_s_noise() -> None:
         ("dpm++", {"solver_order": 4}, "solver_order 4 is not supported; 1, 2 and 3 are"),
         ("dpm++", {"algorithm_type": "dpmsolver"}, "final_sigmas_type should be sigma_min"),
         ("dpm++", {"use_flow_sigmas": True}, "use_flow_sigmas is not supported"),
-        ("dpm++", {"variance_type": "learned_range"}, "variance_type learned_range is for diffusion on pixels"),
+        (
+            "dpm++",
+            {"variance_type": "learned_range"},
+            "variance_type learned_range is for diffusion on pixels",
+        ),
         (
             "dpm++",
             {"algorithm_type": "sde-dpmsolver", "solver_order": 3, "final_sigmas_type": "sigma_min"},

@@ -1,7 +1,7 @@
-"""DEIS, multistep in log ρ: Zhang and Chen, "Fast Sampling of Diffusion Models with Exponential Integrator" (2022,
-arXiv 2204.13902), as in diffusers' DEISMultistepScheduler.
+"""DEIS, multistep in log ρ, as in diffusers' DEISMultistepScheduler.
 
-The noise that the network predicts is integrated over ρ, the noise relative to a signal of size 1, as the
+Zhang and Chen, "Fast Sampling of Diffusion Models with Exponential Integrator" (2022, arXiv 2204.13902). The
+noise that the network predicts is integrated over ρ, the noise relative to a signal of size 1, as the
 polynomial in log ρ through the latest predictions.
 """
 

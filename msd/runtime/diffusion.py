@@ -109,7 +109,9 @@ def settings_in(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
         field.name for field in fields(kind) if field.name in config and types[field.name] != Diffusion
     ]
     try:
-        values = {name: schema.read(types[name], _not_null(types[name], config[name]), name) for name in present}
+        values = {
+            name: schema.read(types[name], _not_null(types[name], config[name]), name) for name in present
+        }
     except ValueError as problem:
         raise BadConfig(str(problem)) from problem
     for name, value in values.items():

@@ -1,7 +1,8 @@
-"""DPM-Solver++ with noise, of two runs of the network a step: k-diffusion's "DPM++ SDE", DPMSolverSDEScheduler.
+"""DPM-Solver++ with noise, of two runs of the network a step: k-diffusion's "DPM++ SDE".
 
-The first run leads to the middle of the step in log σ, the second one takes the whole step from its beginning, and
-both add noise. The noise of the whole step has that of its first half as a part, as on one Brownian path.
+The first run leads to the middle of the step in log σ, the second one takes the whole step from its
+beginning, and both add noise. The noise of the whole step has that of its first half as a part, as on one
+Brownian path.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msd.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
 from msd.runtime.euler import euler_step
 from msd.runtime.euler_ancestral import ancestral
 from msd.runtime.heun import SECOND_ORDER_DEFAULTS
-from msd.runtime.sigmas import Levels, VisitedSigmas, timesteps_of
+from msd.runtime.sigmas import NoiseLevels, VisitedSigmas, timesteps_of
 from msd.runtime.step import Step, StepTable, first_step, step_table
 
 
@@ -39,7 +40,7 @@ class DpmSde(VisitedSigmas):
         levels = self.levels(steps)
         return step_table([*self._steps(levels)][2 * first_step(steps, strength) :], self.start(levels))
 
-    def _steps(self, levels: Levels) -> Iterator[Step]:
+    def _steps(self, levels: NoiseLevels) -> Iterator[Step]:
         training = self.diffusion.sigmas()
         for timestep, sigma, end in zip(levels.timesteps, levels.sigmas, levels.sigmas[1:], strict=True):
             if end == 0:

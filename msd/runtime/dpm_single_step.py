@@ -1,8 +1,8 @@
 """DPM-Solver of order one to three, single-step: Lu et al. (2022, arXiv 2211.01095), as diffusers orders it.
 
 Each run of the network is a step of order one from where the last one of that order began, of order two from
-there with both predictions, and so on: with order three, 1, 2, 3, 1, 2, 3. The second and third begin again from the
-latents that the first one saved.
+there with both predictions, and so on: with order three, 1, 2, 3, 1, 2, 3. The second and third begin again
+from the latents that the first one saved.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from msd.runtime.sigmas import Point, point_of
 from msd.runtime.spacing import visited_before_the_end
 from msd.runtime.step import Step, StepTable, first_step, step_table
 
+
 @dataclass(frozen=True)
 class DpmSingleStep(DpmSettings):
     """The settings in a scheduler_config.json; defaults as in diffusers' DPMSolverSinglestepScheduler."""
@@ -33,9 +34,7 @@ class DpmSingleStep(DpmSettings):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.algorithm_type == "sde-dpmsolver":
-            raise BadConfig(
-                "sde-dpmsolver has no single steps; algorithm_type should be sde-dpmsolver++"
-            )
+            raise BadConfig("sde-dpmsolver has no single steps; algorithm_type should be sde-dpmsolver++")
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> DpmSingleStep:

@@ -1,4 +1,4 @@
-"""DPM-Solver of order one to three, multistep: Lu et al. (2022, arXiv 2211.01095), algorithm 2, and with noise."""
+"""DPM-Solver of order one to three, multistep, also with noise: Lu et al. (2022, arXiv 2211.01095)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,8 @@ class DpmSolver(DpmSettings):
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> DpmSolver:
         """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
-        return DpmSolver(Diffusion.from_config(config), **settings_in(DpmSolver, translated(config, OF_OTHERS)))
+        own = translated(config, OF_OTHERS)
+        return DpmSolver(Diffusion.from_config(own), **settings_in(DpmSolver, own))
 
     def table(self, steps: int, strength: float | None = None) -> StepTable:
         """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
@@ -167,9 +168,7 @@ def require_order(order: int) -> None:
         raise BadConfig(f"solver_order {order} is not supported; 1, 2 and 3 are")
 
 
-def translated(
-    config: Mapping[str, Any], others: Mapping[str, Mapping[str, str]]
-) -> dict[str, Any]:
+def translated(config: Mapping[str, Any], others: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
     """Return a configuration with the settings of other solvers replaced, as diffusers replaces them."""
     changed = {
         name: known[config[name]]

@@ -14,7 +14,7 @@ import numpy as np
 
 from msd.errors import BadConfig
 from msd.runtime.diffusion import Diffusion, Double, require, settings_in
-from msd.runtime.sigmas import FINAL_SIGMAS, Levels, VisitedSigmas
+from msd.runtime.sigmas import FINAL_SIGMAS, NoiseLevels, VisitedSigmas
 from msd.runtime.step import Step, StepTable, first_step, step_table
 
 
@@ -54,8 +54,8 @@ class Euler(VisitedSigmas):
     def _final(self, training: Double) -> float:
         return float(training[0]) if self.final_sigmas_type == "sigma_min" else 0.0
 
-    def _named(self, levels: Levels) -> list[float]:
-        """Return what the network is told of each level: its timestep, or a quarter of its sigma's logarithm."""
+    def _named(self, levels: NoiseLevels) -> list[float]:
+        """Return what the network is told of each level: its timestep, or a quarter of log sigma."""
         if (self.timestep_type, self.diffusion.prediction_type) != ("continuous", "v_prediction"):
             return levels.timesteps
         return [math.log(sigma) / 4 for sigma in levels.sigmas[: len(levels.timesteps)]]

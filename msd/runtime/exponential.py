@@ -1,7 +1,7 @@
 """Exponential integrators: the coefficients that DPM-Solver's updates of order one to three share.
 
-Lu et al. (2022, arXiv 2206.00927 and 2211.01095). With the logarithm λ of the signal-to-noise ratio as time, the
-integral of what the network predicts, times an exponential, is computed from a polynomial through predictions.
+Lu et al. (2022, arXiv 2206.00927 and 2211.01095). With the logarithm λ of the signal-to-noise ratio as time,
+the integral of what the network predicts, times an exponential, is that of a polynomial through predictions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,13 @@ def of_clean(here: Point, there: Point) -> Integral:
     h = there.logsnr - here.logsnr
     zeroth, alpha = -there.alpha * math.expm1(-h), there.alpha
     first, second = (math.expm1(-h) / h + 1, (math.expm1(-h) + h) / h**2 - 0.5) if _ends(h) else NONE
-    return Integral(there.sigma / here.sigma, zeroth, zeroth / 2, alpha * first, -alpha * second)
+    return Integral(
+        latent=there.sigma / here.sigma,
+        zeroth=zeroth,
+        midpoint=zeroth / 2,
+        first=alpha * first,
+        second=-alpha * second,
+    )
 
 
 def of_noise(here: Point, there: Point) -> Integral:
@@ -47,7 +53,13 @@ def of_noise(here: Point, there: Point) -> Integral:
     h = there.logsnr - here.logsnr
     zeroth, sigma = -there.sigma * math.expm1(h), there.sigma
     first, second = (math.expm1(h) / h - 1, (math.expm1(h) - h) / h**2 - 0.5) if _ends(h) else NONE
-    return Integral(there.alpha / here.alpha, zeroth, zeroth / 2, -sigma * first, -sigma * second)
+    return Integral(
+        latent=there.alpha / here.alpha,
+        zeroth=zeroth,
+        midpoint=zeroth / 2,
+        first=-sigma * first,
+        second=-sigma * second,
+    )
 
 
 def of_clean_with_noise(here: Point, there: Point) -> Integral:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from msd.runtime.diffusion import NO_RESCALING, Diffusion, refuse, settings_in, without
 from msd.runtime.euler import euler_step, slope_at
-from msd.runtime.sigmas import Levels, VisitedSigmas
+from msd.runtime.sigmas import NoiseLevels, VisitedSigmas
 from msd.runtime.step import Step, StepTable, first_step, step_table
 
 
@@ -38,7 +38,7 @@ class Heun(VisitedSigmas):
         levels = self.levels(steps)
         return step_table([*self._steps(levels)][2 * first_step(steps, strength) :], self.start(levels))
 
-    def _steps(self, levels: Levels) -> Iterator[Step]:
+    def _steps(self, levels: NoiseLevels) -> Iterator[Step]:
         for i, timestep in enumerate(levels.timesteps):
             sigma, end = levels.sigmas[i : i + 2]
             slope = slope_at(self.diffusion, timestep, sigma).derivative

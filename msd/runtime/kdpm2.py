@@ -1,7 +1,8 @@
 """DPM-Solver-2 of k-diffusion, "DPM2" and "DPM2 a": Karras et al. (2022, arXiv 2206.00364), algorithm 2.
 
-Each step but the last runs the network at its beginning and at its middle in log σ, where Euler's method leads, and
-takes the whole step by what the network says there. The ancestral one goes further down, and noise takes it back.
+Each step but the last runs the network at its beginning and at its middle in log σ, where Euler's method
+leads, and takes the whole step by what the network says there. The ancestral one goes further down, and noise
+takes it back.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from msd.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
 from msd.runtime.euler import euler_step, slope_at
 from msd.runtime.euler_ancestral import ancestral
 from msd.runtime.heun import SECOND_ORDER_DEFAULTS
-from msd.runtime.sigmas import Levels, VisitedSigmas, timesteps_of
+from msd.runtime.sigmas import NoiseLevels, VisitedSigmas, timesteps_of
 from msd.runtime.step import Step, StepTable, first_step, step_table
 
 
@@ -43,7 +44,7 @@ class Kdpm2(VisitedSigmas):
         """Return the noise that a step ends with, and that which is added then."""
         return end, 0.0
 
-    def _steps(self, levels: Levels) -> Iterator[Step]:
+    def _steps(self, levels: NoiseLevels) -> Iterator[Step]:
         training = self.diffusion.sigmas()
         for timestep, sigma, end in zip(levels.timesteps, levels.sigmas, levels.sigmas[1:], strict=True):
             if end == 0:

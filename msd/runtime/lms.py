@@ -1,4 +1,4 @@
-"""The linear multistep method of Adams and Bashforth, of order four, on the probability flow, as in k-diffusion."""
+"""The linear multistep method of Adams and Bashforth, of order four, as in k-diffusion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from msd.runtime.diffusion import NO_RESCALING, Diffusion, settings_in, without
 from msd.runtime.euler import slope_at
-from msd.runtime.sigmas import Levels, VisitedSigmas
+from msd.runtime.sigmas import NoiseLevels, VisitedSigmas
 from msd.runtime.step import Step, StepTable, first_step, step_table
 
 ORDER = 4
@@ -37,13 +37,16 @@ class Lms(VisitedSigmas):
         there, of which those of steps that were not taken count for nothing.
         """
         levels, first = self.levels(steps), first_step(steps, strength)
-        return step_table([self._step(levels, i, i - first + 1) for i in range(first, steps)], self.start(levels))
+        return step_table(
+            [self._step(levels, i, i - first + 1) for i in range(first, steps)], self.start(levels)
+        )
 
-    def _step(self, levels: Levels, i: int, taken: int) -> Step:
+    def _step(self, levels: NoiseLevels, i: int, taken: int) -> Step:
         timestep, sigma = levels.timesteps[i], levels.sigmas[i]
         visited = [levels.sigmas[i - k] for k in range(min(i + 1, ORDER))]
         own, *earlier = [
-            integral_of_basis(visited, k, sigma, levels.sigmas[i + 1]) for k in range(min(taken, len(visited)))
+            integral_of_basis(visited, k, sigma, levels.sigmas[i + 1])
+            for k in range(min(taken, len(visited)))
         ]
         slope = slope_at(self.diffusion, timestep, sigma)
         return Step(
@@ -67,7 +70,7 @@ def integral_of_basis(nodes: Sequence[float], k: int, start: float, end: float) 
     """
     if len({*nodes}) < len(nodes):
         return math.nan
-    places, weights = np.polynomial.legendre.leggauss(len(nodes))
+    places, weights = np.polynomial.legendre.leggauss(len(nodes))  # type: ignore[no-untyped-call]
     half = (end - start) / 2
     at = (start + end) / 2 + half * places
     values = [np.subtract(at, node) / (nodes[k] - node) for i, node in enumerate(nodes) if i != k]

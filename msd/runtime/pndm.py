@@ -1,6 +1,6 @@
-"""PNDM and PLMS: Liu et al., "Pseudo Numerical Methods for Diffusion Models on Manifolds" (2022, arXiv 2202.09778).
+"""PNDM and PLMS, pseudo numerical methods: Liu et al. (2022, arXiv 2202.09778).
 
-Linear multistep of order four on the network's outputs, whose first steps are three of Runge and Kutta, of four
+Linear multistep of order four on the network's outputs. The first steps are three of Runge and Kutta, of four
 runs each (PNDM), or have lower orders (PLMS, with `skip_prk_steps`), of which the first one is taken twice.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any, ClassVar
 
 from msd.errors import BadConfig
@@ -16,7 +17,12 @@ from msd.runtime.diffusion import NO_RESCALING, Diffusion, Double, require, sett
 from msd.runtime.spacing import SPACINGS, visited, whole
 from msd.runtime.step import Step, StepTable, first_step, step_table
 
-ADAMS_BASHFORTH = ((1.0,), (3 / 2, -1 / 2), (23 / 12, -16 / 12, 5 / 12), (55 / 24, -59 / 24, 37 / 24, -9 / 24))
+ADAMS_BASHFORTH = (
+    (1.0,),
+    (3 / 2, -1 / 2),
+    (23 / 12, -16 / 12, 5 / 12),
+    (55 / 24, -59 / 24, 37 / 24, -9 / 24),
+)
 """The coefficients of the latest outputs, newest first, by how many there are."""
 
 RUNGE_KUTTA = ((1.0,), (1.0,), (1.0,), (1 / 6, 1 / 3, 1 / 3, 1 / 6))
@@ -66,9 +72,7 @@ class Pndm:
         begun = [*self._runge_kutta(timesteps[:4], alphas, stride)]
         return step_table([*begun, *self._plms(timesteps[3:], [0, 4, 8], alphas, stride)])
 
-    def _plms(
-        self, timesteps: Sequence[int], kept: list[int], alphas: Double, stride: int
-    ) -> Iterator[Step]:
+    def _plms(self, timesteps: Sequence[int], kept: list[int], alphas: Double, stride: int) -> Iterator[Step]:
         """Yield the multistep runs at `timesteps`; `kept` are the earlier runs whose outputs count."""
         twice = not kept
         for i, timestep in enumerate(timesteps, 12 if kept else 0):
@@ -84,7 +88,7 @@ class Pndm:
             yield replace(step, save=(1.0,)) if twice and i == 0 else step
 
     def _runge_kutta(self, timesteps: Sequence[int], alphas: Double, stride: int) -> Iterator[Step]:
-        for first, last in zip(timesteps, timesteps[1:], strict=False):
+        for first, last in pairwise(timesteps):
             middle = last + stride // 2
             for run, at in enumerate((first, middle, middle, last)):
                 there = at - (stride // 2 if run % 2 == 0 else 0)
@@ -106,7 +110,7 @@ class Pndm:
         `outputs` are how many runs ago each output was, and its coefficient.
         """
         if not 0 <= timestep < len(alphas):
-            raise BadConfig(f"pndm's steps pass the last timestep {len(alphas) - 1}; other steps or spacing help")
+            raise BadConfig(f"pndm's steps pass the last timestep {len(alphas) - 1}; other steps help")
         alpha = float(alphas[timestep])
         next_alpha = float(alphas[there]) if there >= 0 else self._last_alpha(alphas)
         if alpha == 0:
@@ -126,7 +130,7 @@ class Pndm:
             **self._at(timestep, alphas),
         )
 
-    def _at(self, timestep: int, alphas: Double) -> dict[str, float]:
+    def _at(self, timestep: int, alphas: Double) -> dict[str, Any]:
         """Return what a step knows of the timestep at which the network runs."""
         alpha = float(alphas[timestep])
         clean, _ = self.diffusion.clean_and_noise(alpha, timestep)

@@ -1,8 +1,8 @@
 """How much noise there is before each step, relative to a signal of size 1: diffusers' sigmas.
 
-Those of the visited timesteps, or spaced evenly in another scale: Karras et al. (2022, arXiv 2206.00364, formula
-5), exponential and Lu et al. (2022, arXiv 2211.01095), both evenly in their logarithm, or by the quantiles of a
-beta distribution (Lee et al. 2024, arXiv 2407.12173).
+Those of the visited timesteps, or spaced evenly in another scale: Karras et al. (2022, arXiv 2206.00364,
+formula 5), exponential and Lu et al. (2022, arXiv 2211.01095), both evenly in their logarithm, or by the
+quantiles of a beta distribution (Lee et al. 2024, arXiv 2407.12173).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FINAL_SIGMAS = ("zero", "sigma_min")
 
 
 @dataclass(frozen=True)
-class Levels:
+class NoiseLevels:
     """The timesteps of the steps, noisiest first, and their sigmas followed by the final one."""
 
     timesteps: list[float]
@@ -76,7 +76,7 @@ class VisitedSigmas(SigmaSettings):
 
     rounds_karras: ClassVar[bool] = False
 
-    def levels(self, steps: int) -> Levels:
+    def levels(self, steps: int) -> NoiseLevels:
         """Return the levels of `steps` steps; raises BadConfig for an impossible number of them."""
         self.diffusion.require_steps(steps)
         training = self.diffusion.sigmas()
@@ -88,7 +88,7 @@ class VisitedSigmas(SigmaSettings):
             return self._levels(exact.round() if self._rounds else exact, sigmas, training)
         return self._levels(timesteps.astype(np.float64), sigmas, training)
 
-    def start(self, levels: Levels) -> float:
+    def start(self, levels: NoiseLevels) -> float:
         """Return the size of the noise that an image begins with."""
         largest = max(levels.sigmas)
         return math.sqrt(largest**2 + 1) if self.timestep_spacing == "leading" else largest
@@ -100,9 +100,9 @@ class VisitedSigmas(SigmaSettings):
     def _of_timesteps(self, timesteps: Double, training: Double) -> Double:
         return np.interp(timesteps, np.arange(len(training)), training)
 
-    def _levels(self, timesteps: Double, sigmas: Double, training: Double) -> Levels:
+    def _levels(self, timesteps: Double, sigmas: Double, training: Double) -> NoiseLevels:
         rounded = np.array([*sigmas, self._final(training)], np.float32)
-        return Levels([float(t) for t in timesteps], [float(sigma) for sigma in rounded])
+        return NoiseLevels([float(t) for t in timesteps], [float(sigma) for sigma in rounded])
 
     def _final(self, training: Double) -> float:
         return 0.0
@@ -112,7 +112,7 @@ class VisitedSigmas(SigmaSettings):
 class TrainedSigmas(SigmaSettings):
     """Sigmas within those of training, for latents of unit variance; timesteps are whole numbers."""
 
-    def levels(self, steps: int) -> Levels:
+    def levels(self, steps: int) -> NoiseLevels:
         """Return the levels of `steps` steps; raises BadConfig for an impossible number of them."""
         self.diffusion.require_steps(steps)
         training = self.diffusion.sigmas()
@@ -124,7 +124,7 @@ class TrainedSigmas(SigmaSettings):
             exact = timesteps_of(sigmas, training)
             timesteps = exact.round() if self._rounds else exact
         rounded = np.array([*sigmas, self._final(sigmas, training)], np.float32)
-        return Levels([float(int(t)) for t in timesteps], [float(sigma) for sigma in rounded])
+        return NoiseLevels([float(int(t)) for t in timesteps], [float(sigma) for sigma in rounded])
 
     @property
     def _rounds(self) -> bool:

@@ -1,8 +1,8 @@
 """The training timesteps that the steps of an image visit, noisiest first.
 
-"leading", "trailing" and "linspace" after Lin et al. (2023, arXiv 2305.08891), table 2. There are always as many
-as were asked for: for 62 of the counts to 1000, of which 61 is the least, rounding gives `numpy.arange`, and so
-diffusers' "trailing" timesteps, one more, at -1; and a schedule that `lambda_min_clipped` cuts may give fewer.
+"leading", "trailing" and "linspace" after Lin et al. (2023, arXiv 2305.08891), table 2. There are always as
+many as were asked for: for 62 of the counts to 1000, of which 61 is the least, rounding gives `numpy.arange`,
+and so diffusers' "trailing" timesteps, one more, at -1; `lambda_min_clipped` may leave fewer there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A scheduler as a table: for each run of the network a timestep and the coefficients of the next latents.
 
-Nearly all solvers are linear: the next latents are a sum of the latents, of the network's output, of what earlier
-steps kept or saved, and of noise, with factors that are known before. A solver of second order that runs the
-network twice has a table with two steps for each of its own.
+Nearly all solvers are linear: the next latents are a sum of the latents, of the network's output, of what
+earlier steps kept or saved, and of noise, with factors that are known before. A solver of second order that
+runs the network twice has a table with two steps for each of its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Float = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
-class Memory:
+class StepMemory:
     """What a step leaves to the steps that follow.
 
     `clean`: the clean latents that its output implied. `kept`: what it and the steps before it kept, newest
@@ -66,8 +66,8 @@ class Step:
     sigma: float = 0.0
 
     def apply(
-        self, latent: Float, output: Float, memory: Memory | None = None, noise: Float | None = None
-    ) -> tuple[Float, Memory]:
+        self, latent: Float, output: Float, memory: StepMemory | None = None, noise: Float | None = None
+    ) -> tuple[Float, StepMemory]:
         """Return the next latents, float32 of the same shape, and what the next step needs of this one.
 
         `memory` is what the step before returned; None for the first one. `noise` is needed where
@@ -82,7 +82,7 @@ class Step:
         _add(next_latent, [*zip(self.history, kept, strict=False), (self.noise, noise)])
         if self.keeps:
             kept = (self._kept(latent, output, clean), *kept)
-        return next_latent, Memory(clean, kept[: self.keeps], saved)
+        return next_latent, StepMemory(clean, kept[: self.keeps], saved)
 
     @property
     def reads(self) -> int:

@@ -1,7 +1,7 @@
 """UniPC: Zhao et al., "UniPC: A Unified Predictor-Corrector Framework" (2023, arXiv 2302.04867).
 
-After each run of the network a corrector takes the step before again, with the new prediction, and the predictor
-steps on from there: the saved latents of a step are the corrected ones.
+After each run of the network a corrector takes the step before again, with the new prediction, and the
+predictor steps on from there: the saved latents of a step are the corrected ones.
 """
 
 from __future__ import annotations
