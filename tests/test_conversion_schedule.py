@@ -77,7 +77,7 @@ def test_a_choice_makes_the_scheduler_that_diffusers_makes_of_the_configuration(
 @pytest.mark.parametrize(
     ("choice", "sentence"),
     [
-        ("heun", "no scheduler is called 'heun'; there are ddim, dpm\\+\\+, euler, euler-a, lcm, tcd"),
+        ("huen", "no scheduler is called 'huen'; there are ddim, ddpm, deis, dpm\\+\\+, dpm"),
         ("tcd:et=1", "the scheduler tcd has no setting 'et=1'; write NAME=VALUE with one of original_infer"),
         ("tcd:eta", "the scheduler tcd has no setting 'eta'; write NAME=VALUE"),
         ("ddim:clip_sample=true", "the scheduler ddim has no setting 'clip_sample=true'"),
@@ -149,6 +149,6 @@ def test_the_command_writes_another_schedule_beside_the_same_networks(
     assert (manifest["scheduler"]["_class_name"], manifest["scheduler"]["eta"]) == ("TCDScheduler", 1.0)
     assert json.loads((out / "scheduler" / "scheduler_config.json").read_text()) == manifest["scheduler"]
     assert manifest["components"] == before["components"]
-    refused = CliRunner().invoke(convert, ["-o", str(out), "--scheduler", "heun"])
+    refused = CliRunner().invoke(convert, ["-o", str(out), "--scheduler", "huen"])
     assert refused.exit_code == 1
-    assert "error: no scheduler is called 'heun'" in refused.stderr
+    assert "error: no scheduler is called 'huen'" in refused.stderr
