@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib import import_module
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 from msd.run.runtime.scheduler import SCHEDULERS
-from msd.run.runtime.step import Float, StepTable
+from msd.run.runtime.step import Float, Step, StepTable, step_table
 
 KINDS = {
     "ddim": "DDIMScheduler",
@@ -118,6 +119,22 @@ def diffusers_class(name: str) -> Any:
         return getattr(diffusers, name)
     sys.modules.setdefault("torchsde", ModuleType("torchsde"))
     return getattr(import_module("diffusers.schedulers.scheduling_dpmsolver_sde"), name)
+
+
+def steps_of_any_numbers() -> StepTable:
+    """Return steps with everything that a step can have, one of them without clean latents."""
+    random = np.random.default_rng(4)
+    names = ("latent", "output", "clean", "saved", "noise", "scale", "signal", "sigma")
+    steps = []
+    for i, clip in enumerate((None, 0.5, 0.25, None, 0.1, None, 1.0)):
+        numbers = dict(zip(names, random.normal(size=8).tolist(), strict=True))
+        history, save = random.normal(size=i % 4).tolist(), random.normal(size=(5 * i) % 8).tolist()
+        step = Step(float(i), **numbers, clip=clip, history=tuple(history), save=tuple(save))
+        steps.append(replace(step, clean_latent=0.7, clean_output=-0.4))
+    steps[2] = replace(steps[2], kept_latent=0.3, kept_output=-1.1)
+    steps[3] = replace(steps[3], clean_latent=0.0, clean_output=0.0)
+    steps[4] = replace(steps[4], noise=0.0, kept_output=0.8)
+    return step_table(steps, 1.5)
 
 
 class Paths:

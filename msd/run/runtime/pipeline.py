@@ -65,7 +65,8 @@ LARGE = 1 << 28
 
 OnStep = Callable[[int, int, float], None]
 """Called after each step of each image with the number of steps done, the number of all, and the seconds of
-this one; images that are denoised together share them equally."""
+this one; images that are denoised together share them equally. A step is a run of the denoiser here, of which
+some schedulers make more than the steps asked for."""
 
 _Show = Callable[[Any, int, int, float, Float], None]
 
@@ -306,7 +307,7 @@ class Pipeline:
             output = denoiser.predict(latent, step, values, guidance, pixels)
             place = f"step {i} of {len(table.steps)}"
             require_finite(output, f"the output of the {self.family.denoiser.title} in {place}")
-            latent, memory = step.apply(latent, output, memory, batch.noise(i) if step.noise else None)
+            latent, memory = step.apply(latent, output, memory, batch.noise(i) if step.takes_noise else None)
             latent = require_finite(start.keep(latent, table, i), f"the latents after {place}")
             seconds = (time.perf_counter() - begin) / count
             for request, one in zip(batch.requests, np.split(memory.clean, count), strict=True):

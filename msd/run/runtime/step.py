@@ -70,8 +70,8 @@ class Step:
     ) -> tuple[Float, StepMemory]:
         """Return the next latents, float32 of the same shape, and what the next step needs of this one.
 
-        `memory` is what the step before returned; None for the first one. `noise` is needed where
-        `self.noise` is not 0.
+        `memory` is what the step before returned; None for the first one. `noise` is needed where the step
+        `takes_noise`.
         """
         kept, saved = (memory.kept, memory.saved) if memory else ((), None)
         if self.save:
@@ -83,6 +83,11 @@ class Step:
         if self.keeps:
             kept = (self._kept(latent, output, clean), *kept)
         return next_latent, StepMemory(clean, kept[: self.keeps], saved)
+
+    @property
+    def takes_noise(self) -> bool:
+        """Whether noise is added to the next latents, or to the saved ones."""
+        return self.noise != 0 or any(self.save[2:3])
 
     @property
     def reads(self) -> int:
