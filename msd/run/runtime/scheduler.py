@@ -96,8 +96,11 @@ SCALES = {
 DEFAULT = "ddim"
 """The scheduler of a configuration that names no class."""
 
-ACTIVE_SETTINGS = (*SCALES.values(), "rescale_betas_zero_snr")
+ACTIVE_SETTINGS = (*SCALES.values(), "use_flow_sigmas", "rescale_betas_zero_snr")
 """Settings that change the schedule where a scheduler has them, and are false by default."""
+
+OWN_SPACING = "linspace"
+"""The timestep spacing of schedulers that read none."""
 
 
 def name_of(config: Mapping[str, Any]) -> str:
@@ -106,14 +109,16 @@ def name_of(config: Mapping[str, Any]) -> str:
     name = DEFAULT if kind is None else (BY_CLASS | SAME_STEPS).get(str(kind))
     if name is None:
         raise BadConfig(
-            f"the scheduler {kind} is not supported; --scheduler takes another: {', '.join(SCHEDULERS)}"
+            f"the scheduler {kind} is not supported; --scheduler takes one of {', '.join(SCHEDULERS)}"
         )
     return name
 
 
 def name_of_kind(scheduler: Scheduler) -> str:
-    """Return the name of a scheduler."""
-    return next(name for name, kind in SCHEDULERS.items() if type(scheduler) is kind)
+    """Return the name of a scheduler, with its scale of sigmas where it has one: "heun+karras"."""
+    name = next(name for name, kind in SCHEDULERS.items() if type(scheduler) is kind)
+    scales = [scale for scale, setting in SCALES.items() if getattr(scheduler, setting, False)]
+    return "+".join([name, *scales[:1]])
 
 
 def parse_name(text: str) -> tuple[str, dict[str, bool]]:
@@ -136,13 +141,17 @@ def parse_name(text: str) -> tuple[str, dict[str, bool]]:
 
 
 def ignored_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the settings that are true in a configuration and that its scheduler does not read.
+    """Return the settings that would change the schedule, and that a configuration's scheduler does not read.
 
     Diffusers' class does not read them either. Raises BadConfig for an unknown scheduler.
     """
     kind = SCHEDULERS[name_of(config)]
-    own = {*_settings_of(kind), *_settings_of(Diffusion)} - {*getattr(kind, "lacks", ())}
-    return tuple(name for name in ACTIVE_SETTINGS if config.get(name) is True and name not in own)
+    lacks = {*getattr(kind, "lacks", ())}
+    own = {*_settings_of(kind), *_settings_of(Diffusion)} - lacks
+    ignored = [name for name in ACTIVE_SETTINGS if config.get(name) is True and name not in own]
+    if "timestep_spacing" in lacks and config.get("timestep_spacing", OWN_SPACING) != OWN_SPACING:
+        ignored.append("timestep_spacing")
+    return tuple(ignored)
 
 
 def _settings_of(kind: type) -> list[str]:
