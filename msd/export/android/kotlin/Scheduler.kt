@@ -45,7 +45,7 @@ public class Step(
     /** Whether noise is added to the next latents, or to the saved ones. */
     public val takesNoise: Boolean get() = noise != 0f || (save.size > 2 && save[2] != 0f)
 
-    /** Returns the next latents, and what the next step needs of this one; [memory] is what the step before returned. */
+    /** Returns the next latents, and what the next step needs; [memory] is what the step before returned. */
     public fun apply(
         x: FloatArray,
         o: FloatArray,
