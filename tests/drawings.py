@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +16,8 @@ from msd.bundle import Bundle
 from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
 from msd.run.runtime.scheduler import BY_CLASS, make_scheduler
+from msd.run.runtime.step import StepTable
+from tests.schedulers import Paths, diffusers_class
 
 KINDS = {name: kind for kind, name in BY_CLASS.items()}
 """Diffusers' class of each of our schedulers."""
@@ -42,19 +46,40 @@ class Drawing:
 
     def theirs(self, checkpoint: Path, start: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The same of diffusers, whose scheduler is given our noise."""
-        import diffusers
-
         pipeline, config = opened(checkpoint)
-        kind = getattr(diffusers, KINDS[self.scheduler])
+        kind = diffusers_class(KINDS[self.scheduler])
         pipeline.scheduler = kind.from_config(config, **dict(self.changes))
+        table = make_scheduler(pipeline.scheduler.config, self.scheduler).table(self.steps)
+        added = noise_taken(table, self.seed, start.shape, on_paths=self.scheduler == "dpm++-sde")
         settings: dict[str, Any] = {"negative_prompt": self.negative_prompt, "guidance_scale": self.guidance}
         settings |= {"num_inference_steps": self.steps, "output_type": "latent"}
         settings |= {"eta": dict(self.changes).get("eta", 0.3)} if self.scheduler == "tcd" else {}
-        added = [nchw(noise(self.seed, start.shape, i)) for i in range(1, self.steps + 1)]
-        with mock.patch(f"{kind.__module__}.randn_tensor", side_effect=added, create=True):
+        with noise_given(kind.__module__, added):
             latents = pipeline(self.prompt, latents=nchw(start), **settings).images
         image = pipeline.vae.decode(latents / pipeline.vae.config.scaling_factor).sample
         return nhwc(latents), (nhwc(image.detach())[0] / 2 + 0.5).clip(0, 1)
+
+
+@contextmanager
+def noise_given(module: str, added: Iterator[Any]) -> Iterator[None]:
+    """Let the scheduler of diffusers in a module draw the noise `added`, one after the other."""
+    sampler = mock.Mock(return_value=lambda *sigmas: next(added))
+    with (
+        mock.patch(f"{module}.randn_tensor", side_effect=added, create=True),
+        mock.patch(f"{module}.BrownianTreeNoiseSampler", sampler, create=True),
+    ):
+        yield
+
+
+def noise_taken(table: StepTable, seed: int, shape: tuple[int, ...], on_paths: bool = False) -> Iterator[Any]:
+    """Yield the noise that the runs of a table take, as torch's; then zeros, for draws that do not count."""
+    paths = Paths(table)
+    for i, step in enumerate(table.steps):
+        if step.takes_noise:
+            own = noise(seed, shape, i + 1)
+            yield nchw(paths.sampled(i, own) if on_paths else own)
+    while True:
+        yield nchw(np.zeros(shape, np.float32))
 
 
 @cache

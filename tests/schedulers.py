@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+import sys
+from dataclasses import replace
+from importlib import import_module
+from types import ModuleType, SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -10,36 +13,55 @@ import numpy as np
 import pytest
 
 from msd.run.runtime.scheduler import SCHEDULERS
-from msd.run.runtime.step import Float
+from msd.run.runtime.step import Float, Step, StepTable, step_table
 
 KINDS = {
     "ddim": "DDIMScheduler",
+    "ddpm": "DDPMScheduler",
+    "deis": "DEISMultistepScheduler",
     "dpm++": "DPMSolverMultistepScheduler",
+    "dpm++-2s": "DPMSolverSinglestepScheduler",
+    "dpm++-sde": "DPMSolverSDEScheduler",
+    "dpm2": "KDPM2DiscreteScheduler",
+    "dpm2-a": "KDPM2AncestralDiscreteScheduler",
     "euler": "EulerDiscreteScheduler",
     "euler-a": "EulerAncestralDiscreteScheduler",
+    "heun": "HeunDiscreteScheduler",
     "lcm": "LCMScheduler",
+    "lms": "LMSDiscreteScheduler",
+    "pndm": "PNDMScheduler",
     "tcd": "TCDScheduler",
+    "unipc": "UniPCMultistepScheduler",
 }
+NO_SAMPLE = ("dpm++-sde", "dpm2", "dpm2-a", "euler-a", "pndm")
+"""The schedulers of diffusers that have not written prediction_type sample."""
 
 
 def worst_difference(
-    config: dict[str, Any], steps: int, kind: str = "ddim", strength: float | None = None
+    config: dict[str, Any],
+    steps: int,
+    kind: str = "ddim",
+    strength: float | None = None,
+    in_float64: bool = False,
 ) -> float:
     """Return how far any step of ours is from diffusers', relative to the largest number in that step.
 
     Each step goes on from where diffusers' step before has ended. With a `strength`, the first one begins
-    with an image, and after each step an image is noised as inpainting does.
+    with an image, and after each step an image is noised as inpainting does. `in_float64` is for solvers of
+    high order: diffusers computes their coefficients in float32 from small differences.
     """
     import torch
 
     theirs, timesteps = diffusers_scheduler(config, steps, kind, strength)
+    if in_float64:
+        theirs.sigmas = theirs.sigmas.double()
     table = SCHEDULERS[kind].from_config(config).table(steps, strength)
     assert table.start == pytest.approx(float(theirs.init_noise_sigma), rel=1e-6)
     assert [step.timestep for step in table.steps] == pytest.approx(timesteps.tolist(), abs=1e-3)
     eta = {"eta": config.get("eta", 0.3)} if kind == "tcd" else {}
     random = np.random.default_rng(steps)
     image, added = random.standard_normal((2, 1, 5, 3, 4), np.float32)
-    latent, clean, worst = added * np.float32(table.start), None, 0.0
+    latent, worst = added * np.float32(table.start), 0.0
 
     def noised(index: int) -> Float:
         """Return diffusers' image with noise before a step; compare ours."""
@@ -52,12 +74,16 @@ def worst_difference(
         return result
 
     latent = latent if strength is None else noised(0)
+    memory, paths = None, Paths(table)
     for i, (step, timestep) in enumerate(zip(table.steps, timesteps, strict=True), 1):
         output, added = random.standard_normal((2, *latent.shape), np.float32)
         scaled = theirs.scale_model_input(torch.from_numpy(latent), timestep).numpy()
         worst = max(worst, difference(np.float32(step.scale) * latent, scaled))
-        expected = stepped(theirs, output, timestep, latent, added, **eta)
-        got, clean = step.apply(latent, output, clean, added)
+        sampled = paths.sampled(i - 1, added) if kind == "dpm++-sde" else added
+        wide = np.float64 if in_float64 else np.float32
+        arrays = output.astype(wide), timestep, latent.astype(wide), sampled
+        expected = stepped(theirs, *arrays, **eta).astype(np.float32)
+        got, memory = step.apply(latent, output, memory, added)
         worst = max(worst, difference(got, expected, latent))
         if strength is not None:
             noised(i)
@@ -71,16 +97,61 @@ def diffusers_scheduler(
     """Return a scheduler of diffusers and the timesteps that an image of a strength keeps; None: all."""
     import diffusers
 
-    theirs = getattr(diffusers, KINDS[kind]).from_config(config)
+    theirs = diffusers_class(KINDS[kind]).from_config(config)
     if config.get("keeps_all_steps") and strength is not None and kind == "lcm":
         theirs.set_timesteps(steps, strength=strength)
         return theirs, theirs.timesteps
     theirs.set_timesteps(steps)
     if strength is None:
+        if hasattr(theirs, "set_begin_index"):
+            theirs.set_begin_index(0)
         return theirs, theirs.timesteps
     pipeline: Any = SimpleNamespace(scheduler=theirs)
     kept = diffusers.StableDiffusionImg2ImgPipeline.get_timesteps(pipeline, steps, strength, "cpu")
     return theirs, kept[0]
+
+
+def diffusers_class(name: str) -> Any:
+    """Return a class of diffusers; that of DPMSolverSDEScheduler without torchsde, which only draws noise."""
+    import diffusers
+
+    if name != "DPMSolverSDEScheduler":
+        return getattr(diffusers, name)
+    sys.modules.setdefault("torchsde", ModuleType("torchsde"))
+    return getattr(import_module("diffusers.schedulers.scheduling_dpmsolver_sde"), name)
+
+
+def steps_of_any_numbers() -> StepTable:
+    """Return steps with everything that a step can have, one of them without clean latents."""
+    random = np.random.default_rng(4)
+    names = ("latent", "output", "clean", "saved", "noise", "scale", "signal", "sigma")
+    steps = []
+    for i, clip in enumerate((None, 0.5, 0.25, None, 0.1, None, 1.0)):
+        numbers = dict(zip(names, random.normal(size=8).tolist(), strict=True))
+        history, save = random.normal(size=i % 4).tolist(), random.normal(size=(5 * i) % 8).tolist()
+        step = Step(float(i), **numbers, clip=clip, history=tuple(history), save=tuple(save))
+        steps.append(replace(step, clean_latent=0.7, clean_output=-0.4))
+    steps[2] = replace(steps[2], kept_latent=0.3, kept_output=-1.1)
+    steps[3] = replace(steps[3], clean_latent=0.0, clean_output=0.0)
+    steps[4] = replace(steps[4], noise=0.0, kept_output=0.8)
+    return step_table(steps, 1.5)
+
+
+class Paths:
+    """The noise on one Brownian path for each step of two runs: a part of the second is that of the first."""
+
+    def __init__(self, table: StepTable) -> None:
+        self._table = table
+        self._first: Float = np.zeros(())
+
+    def sampled(self, i: int, added: Float) -> Float:
+        """Return a path's noise at run `i`, whose own part is `added`; of the whole step for a second."""
+        if i % 2 == 0:
+            self._first = added
+            return added
+        end, sigma = self._table.steps[i].sigma, self._table.steps[i - 1].sigma
+        share = (sigma - np.sqrt(sigma * end)) / (sigma - end)
+        return np.float32(np.sqrt(share)) * self._first + np.float32(np.sqrt(1 - share)) * added
 
 
 def stepped(theirs: Any, output: Float, timestep: Any, latent: Float, added: Float, **eta: float) -> Float:
@@ -88,8 +159,8 @@ def stepped(theirs: Any, output: Float, timestep: Any, latent: Float, added: Flo
     import torch
 
     module = type(theirs).__module__
-    noise = mock.patch(f"{module}.randn_tensor", return_value=torch.from_numpy(added), create=True)
-    with noise:
+    theirs.noise_sampler = lambda *sigmas: torch.from_numpy(added)
+    with mock.patch(f"{module}.randn_tensor", return_value=torch.from_numpy(added), create=True):
         step = theirs.step(torch.from_numpy(output), timestep, torch.from_numpy(latent), **eta)
     result: Float = step.prev_sample.numpy()
     return result

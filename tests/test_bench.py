@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -173,6 +174,17 @@ def test_a_picture_is_computed_from_its_networks(
     assert (found.encoding, found.step, found.decoding) == (passes * 0.5, passes * 3.0, 7.0)
     assert found.seconds == passes * (0.5 + 10 * 3.0) + 7.0
     assert image_time(bundle, "litert-cpu", measured[:2], 10, None) is None
+
+
+def test_a_picture_takes_all_runs_of_its_scheduler(bundle_folder: Path, tmp_path: Path) -> None:
+    """Heun's method runs the U-Net nineteen times in ten steps, twice each with guidance."""
+    folder = shutil.copytree(bundle_folder, tmp_path / "heun")
+    (folder / "scheduler" / "scheduler_config.json").write_text('{"_class_name": "HeunDiscreteScheduler"}')
+    seconds = {"text_encoder": 0.5, "unet": 3.0, "vae_decoder": 7.0}
+    measured = [measurement(name, taken) for name, taken in seconds.items()]
+    found = image_time(open_bundle(folder), "litert-cpu", measured, 10, None)
+    assert found is not None
+    assert found.seconds == pytest.approx(2 * (0.5 + 19 * 3.0) + 7.0)
 
 
 def test_the_pipeline_really_generates_an_image(bundle_folder: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -73,6 +74,19 @@ def test_steps_are_kept_evenly_along_each_trajectory(bundle_folder: Path, tmp_pa
     found = list(record_inputs(bundle, requests, tmp_path, steps=3)["unet"])
     # Steps 0, 3 and 6 of the first, twice each because of guidance; both of the second.
     for inputs, number in zip(found, [0, 1, 6, 7, 12, 13, 14, 15], strict=True):
+        np.testing.assert_array_equal(inputs["latent"], every[number]["latent"])
+
+
+def test_the_runs_of_a_scheduler_with_two_a_step_are_counted(bundle_folder: Path, tmp_path: Path) -> None:
+    """Heun's method makes seven runs of four steps: runs 0, 3 and 6 of each image, twice with guidance."""
+    folder = shutil.copytree(bundle_folder, tmp_path / "heun")
+    (folder / "scheduler" / "scheduler_config.json").write_text('{"_class_name": "HeunDiscreteScheduler"}')
+    bundle = open_bundle(folder)
+    requests = [Request("a", steps=4, seed=1), Request("b", steps=4, seed=2)]
+    every = collect_inputs(bundle, requests)["unet"]
+    found = list(record_inputs(bundle, requests, tmp_path, steps=3)["unet"])
+    numbers = [0, 1, 6, 7, 12, 13]
+    for inputs, number in zip(found, [*numbers, *(14 + each for each in numbers)], strict=True):
         np.testing.assert_array_equal(inputs["latent"], every[number]["latent"])
 
 

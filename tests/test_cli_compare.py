@@ -121,7 +121,7 @@ def test_an_existing_report_is_refused_before_anything_runs(
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (("--scheduler-b", "none"), 2, "'none' is none of ddim"),
+        (("--scheduler-b", "none"), 2, "no scheduler is called 'none'; there are ddim"),
         (("--steps-a", 5000), 1, "5000 steps are impossible"),
         (("--limit", 0), 2, "--limit"),
         (("--clip", "nowhere"), 1, "cannot be read as a CLIPModel"),

@@ -121,7 +121,8 @@ def test_other_apps_get_the_same_files_and_manifest(folder: Path, tmp_path: Path
         (["--package", "painter"], 1, "error: 'painter' is not an app's package"),
         (["--min-ram", "8"], 1, "error: only AI packs select devices by memory"),
         (["--steps", "1001"], 1, "can take 1 to 1000"),
-        (["--scheduler", "pndm"], 1, "pndm"),
+        (["--scheduler", "pndn"], 2, "no scheduler is called 'pndn'"),
+        (["--scheduler", "pndm+lu"], 2, "the scheduler pndm has no lu sigmas"),
     ],
 )
 def test_refusals_are_one_line(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -17,9 +18,11 @@ from PIL import Image
 
 from msd.bundle import open_bundle
 from msd.cli import msd
+from msd.cli.generate import generate
 from msd.export.app.manifest import describe
 from msd.run.runtime.execution import EXECUTIONS
 from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.scheduler import SCHEDULERS
 from msd.run.runtime.timeline import load_timeline
 from tests.stable_diffusion import COMPONENTS
 
@@ -84,10 +87,24 @@ def test_a_suffix_of_no_image_is_wrong_usage(name: str, bundle_folder: Path, tmp
     assert "images are written as .png, .jpg, .jpeg, .webp" in result.stderr
 
 
+def test_the_help_names_every_scheduler() -> None:
+    (option,) = (each for each in generate.params if each.name == "scheduler")
+    named = option.help.replace(" or ", ", ").split(", ") if isinstance(option, click.Option) else []
+    assert [name for name in SCHEDULERS if name not in named] == []
+
+
+def test_a_scale_of_sigmas_is_part_of_the_name(bundle_folder: Path, tmp_path: Path) -> None:
+    said = run(bundle_folder, "--prompt", "a", "--steps", "2", "--json", "-o", tmp_path / "a.png",
+               "--scheduler", "dpm+++karras")  # fmt: skip
+    assert json.loads(said.stdout)["scheduler"] == "dpm+++karras, epsilon"
+    other = run(bundle_folder, "--prompt", "a", "--scheduler", "ddim+karras", "-o", tmp_path / "b.png")
+    assert (other.exit_code, "the scheduler ddim has no karras sigmas" in other.stderr) == (2, True)
+
+
 def test_an_unknown_scheduler_is_refused(bundle_folder: Path, tmp_path: Path) -> None:
-    result = run(bundle_folder, "--prompt", "a", "--scheduler", "heun", "-o", tmp_path / "a.png")
+    result = run(bundle_folder, "--prompt", "a", "--scheduler", "huen", "-o", tmp_path / "a.png")
     assert result.exit_code == 2
-    assert "'heun' is none of ddim, dpm++, euler, euler-a, lcm, tcd" in result.stderr
+    assert "no scheduler is called 'huen'; there are ddim, ddpm, deis, dpm++" in result.stderr
 
 
 def test_draws_the_picture_it_was_asked_for(bundle_folder: Path, tmp_path: Path) -> None:
@@ -184,13 +201,25 @@ def test_previews_on_the_way(bundle_folder: Path, tmp_path: Path) -> None:
     assert "7-002.png exists; choose another name or give --force" in refused.stderr
 
 
+def test_previews_count_the_runs_of_the_u_net(bundle_folder: Path, tmp_path: Path) -> None:
+    """Heun's method runs it twice a step: three steps are five runs."""
+    folder = tmp_path / "way"
+    options = ("--prompt", "fox", "--steps", "3", "--scheduler", "heun", "--preview-every", "4")
+    arguments = (bundle_folder, *options, "--previews", folder, "-o", tmp_path / "a.png")
+    assert run(*arguments).exit_code == 0
+    assert [path.name for path in folder.iterdir()] == ["0-004.png"]
+    (tmp_path / "a.png").unlink()
+    refused = run(*arguments)
+    assert (refused.exit_code, "0-004.png exists" in refused.stderr) == (1, True)
+
+
 def test_previews_that_would_not_be_are_wrong_usage(bundle_folder: Path, tmp_path: Path) -> None:
     common = ("--prompt", "a", "--steps", "4", "-o", tmp_path / "a.png")
     alone = run(bundle_folder, *common, "--preview-every", "2")
     assert (alone.exit_code, "--preview-every does nothing without --previews" in alone.stderr) == (2, True)
     none = run(bundle_folder, *common, "--previews", tmp_path / "previews")
     assert none.exit_code == 2
-    assert "--previews shows every 5th of 4 steps: none; give --preview-every" in none.stderr
+    assert "--previews shows every 5th of 4 runs of the U-Net: none; give --preview-every" in none.stderr
     assert not [*tmp_path.iterdir()]
 
 
@@ -200,7 +229,7 @@ def test_a_process_of_its_own_writes_the_same_bytes(bundle_folder: Path, tmp_pat
         options = ["--prompt", "fox", "--steps", "2", "-o", str(tmp_path / name)]
         done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
         assert "2/2" in done.stderr
-        assert "s/step" in done.stderr
+        assert "s/run" in done.stderr
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 

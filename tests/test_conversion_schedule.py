@@ -14,11 +14,11 @@ from msd.bundle import ImageDefaults
 from msd.cli.convert import convert
 from msd.compress.calibration.generated_inputs import Calibration
 from msd.conversion.job import open_job
-from msd.conversion.schedule import image_defaults, scheduler_config
+from msd.conversion.schedule import image_defaults, known_settings, scheduler_config
 from msd.conversion.settings import Settings
 from msd.errors import BadConfig
 from msd.models.demo import CHECKPOINT
-from msd.run.runtime.scheduler import make_scheduler
+from msd.run.runtime.scheduler import SCHEDULERS, make_scheduler
 from msd.run.runtime.tcd import Tcd
 
 SD15 = {
@@ -64,6 +64,35 @@ def test_a_choice_is_added_to_the_checkpoint_s_configuration(
     assert scheduler_config(SD15, choice) == SD15 | added
 
 
+@pytest.mark.parametrize("name", SCHEDULERS)
+def test_every_setting_that_is_offered_is_read(name: str) -> None:
+    """With a value of its type, which is another than the default."""
+    texts = {bool: "true", int: "1", float: "0.5", str: "trailing"}
+    words = {
+        "solver_type": "heun", "algorithm_type": "sde-dpmsolver++", "final_sigmas_type": "sigma_min",
+        "variance_type": "fixed_large", "interpolation_type": "log_linear", "timestep_type": "continuous",
+    }  # fmt: skip
+    words |= {"solver_type": "bh1"} if name == "unipc" else {}
+    words |= {"solver_type": "logrho", "algorithm_type": "deis"} if name == "deis" else {}
+    for setting, kind in known_settings(name).items():
+        if setting == "predict_x0":
+            continue
+        chosen = scheduler_config(SD15, f"{name}:{setting}={words.get(setting, texts[kind])}")
+        made = make_scheduler(chosen)
+        assert getattr(made, setting, made.diffusion.rescale_betas_zero_snr) == chosen[setting]
+
+
+def test_a_choice_may_have_a_scale_and_settings() -> None:
+    assert scheduler_config(SD15, "dpm+++lu:solver_order=3") == SD15 | {
+        "_class_name": "DPMSolverMultistepScheduler",
+        "use_karras_sigmas": False,
+        "use_exponential_sigmas": False,
+        "use_beta_sigmas": False,
+        "use_lu_lambdas": True,
+        "solver_order": 3,
+    }
+
+
 def test_a_choice_makes_the_scheduler_that_diffusers_makes_of_the_configuration() -> None:
     import diffusers
 
@@ -77,8 +106,11 @@ def test_a_choice_makes_the_scheduler_that_diffusers_makes_of_the_configuration(
 @pytest.mark.parametrize(
     ("choice", "sentence"),
     [
-        ("heun", "no scheduler is called 'heun'; there are ddim, dpm\\+\\+, euler, euler-a, lcm, tcd"),
+        ("huen", "no scheduler is called 'huen'; there are ddim, ddpm, deis, dpm\\+\\+, dpm"),
         ("tcd:et=1", "the scheduler tcd has no setting 'et=1'; write NAME=VALUE with one of original_infer"),
+        ("lcm+karras", "the scheduler lcm has no karras sigmas"),
+        ("dpm++-2s:timestep_spacing=trailing", "the scheduler dpm\\+\\+-2s has no setting"),
+        ("unipc:solver_p=heun", "the scheduler unipc has no setting 'solver_p=heun'"),
         ("tcd:eta", "the scheduler tcd has no setting 'eta'; write NAME=VALUE"),
         ("ddim:clip_sample=true", "the scheduler ddim has no setting 'clip_sample=true'"),
         ("lcm:keeps_all_steps=true", "the scheduler lcm has no setting 'keeps_all_steps=true'"),
@@ -149,6 +181,6 @@ def test_the_command_writes_another_schedule_beside_the_same_networks(
     assert (manifest["scheduler"]["_class_name"], manifest["scheduler"]["eta"]) == ("TCDScheduler", 1.0)
     assert json.loads((out / "scheduler" / "scheduler_config.json").read_text()) == manifest["scheduler"]
     assert manifest["components"] == before["components"]
-    refused = CliRunner().invoke(convert, ["-o", str(out), "--scheduler", "heun"])
+    refused = CliRunner().invoke(convert, ["-o", str(out), "--scheduler", "huen"])
     assert refused.exit_code == 1
-    assert "error: no scheduler is called 'heun'" in refused.stderr
+    assert "error: no scheduler is called 'huen'" in refused.stderr

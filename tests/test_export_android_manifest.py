@@ -27,13 +27,17 @@ from msd.export.app.manifest import (
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.graph.tflite.read import read
 from msd.measure.report.report import FileReport, Report
-from msd.run.runtime.scheduler import open_scheduler
+from msd.run.runtime.scheduler import SCHEDULERS, open_scheduler
 from msd.run.runtime.timestep import embed_timestep
 from msd.run.runtime.tokenizer import open_tokenizer
 from tests.app_bundles import write_bundle
 from tests.clip_files import SD15, added
 from tests.delegate_runs import delegate_run
 from tests.stable_diffusion import LOOKUP
+
+TWICE = [2 * 4 - 1, 2 * 20 - 1]
+RUNS = {"pndm": [4 + 9, 20 + 9], "heun": TWICE, "dpm2": TWICE, "dpm2-a": TWICE, "dpm++-sde": TWICE}
+"""The runs of 4 and 20 steps by schedulers that make more: two a step but the last, or Runge and Kutta's."""
 
 
 @pytest.fixture(scope="module")
@@ -70,9 +74,11 @@ def test_the_manifest_of_the_demo_says_what_its_files_are(demo_int8: Path) -> No
     assert said.weights.sha256["unet/diffusion_pytorch_model.safetensors"]
 
 
-@pytest.mark.parametrize("name", ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"])
+@pytest.mark.parametrize("name", SCHEDULERS)
 def test_every_coefficient_is_the_runtime_s(name: str, bundle: Bundle) -> None:
-    said = describe(bundle, (3, 20), name)
+    said = describe(bundle, (4, 20), name)
+    assert [schedule.count for schedule in said.schedules] == [4, 20]
+    assert [schedule.runs for schedule in said.schedules] == RUNS.get(name, [4, 20])
     scheduler = open_scheduler(bundle.folder / "scheduler", name)
     assert said.scheduler == name
     for schedule in said.schedules:
@@ -80,22 +86,23 @@ def test_every_coefficient_is_the_runtime_s(name: str, bundle: Bundle) -> None:
         assert (schedule.start, list(schedule.steps)) == (table.start, list(table.steps))
 
 
-@pytest.mark.parametrize("name", ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"])
+@pytest.mark.parametrize("name", SCHEDULERS)
 def test_schedules_that_begin_from_an_image_are_the_runtime_s(name: str, tmp_path: Path) -> None:
-    """Of 3 steps, a strength of 0.1 to 0.3 leaves none for most schedulers: those are left out."""
+    """Of 4 steps, a strength of 0.1 or 0.2 leaves none: those are left out."""
     bundle = open_bundle(write_bundle(tmp_path / "bundle", encoder=True))
-    facts = describe(bundle, (3, 20), name).image
+    facts = describe(bundle, (4, 20), name).image
     assert facts is not None
     assert (facts.initial, facts.required, facts.inpaints) == ("initial_latent", False, False)
     (encoder,) = (call for call in bundle.wiring.calls if call.component == "vae_encoder")
     assert [(each.kind, each.factor) for each in encoder.outputs] == [("moments", 0.25)]
     scheduler = open_scheduler(bundle.folder / "scheduler", name)
     for begun in facts.schedules:
-        table = scheduler.table(begun.count, begun.strength)
+        table = scheduler.table(begun.schedule.count, begun.strength)
+        assert begun.schedule.runs == len(table.steps)
         assert (begun.schedule.start, list(begun.schedule.steps)) == (table.start, list(table.steps))
-    strengths = {n: [s.strength for s in facts.schedules if s.count == n] for n in (3, 20)}
+    strengths = {n: [s.strength for s in facts.schedules if s.schedule.count == n] for n in (4, 20)}
     assert strengths[20] == [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-    assert strengths[3] == [s for s in strengths[20] if int(3 * s) >= 1]
+    assert strengths[4] == [s for s in strengths[20] if int(4 * s) >= 1]
 
 
 def test_a_bundle_without_an_image_encoder_begins_from_no_image(bundle: Bundle) -> None:
@@ -219,10 +226,10 @@ def test_refuses_impossible_settings(bundle: Bundle) -> None:
 def test_refuses_a_manifest_that_is_missing_newer_or_older(bundle: Bundle, tmp_path: Path) -> None:
     with pytest.raises(BadBundle, match="cannot read"):
         load_manifest(tmp_path / NAME)
-    newer = json.loads(dump_manifest(describe(bundle))) | {"format": 4}
+    newer = json.loads(dump_manifest(describe(bundle))) | {"format": 5}
     (tmp_path / NAME).write_text(json.dumps(newer))
-    with pytest.raises(BadBundle, match="has format 4 and this msd reads up to 3"):
+    with pytest.raises(BadBundle, match="has format 5 and this msd reads up to 4"):
         load_manifest(tmp_path / NAME)
-    (tmp_path / NAME).write_text(json.dumps({**newer, "format": 1}))
-    with pytest.raises(BadBundle, match=r"has format 1, which an older msd wrote; .* make it again"):
+    (tmp_path / NAME).write_text(json.dumps({**newer, "format": 3}))
+    with pytest.raises(BadBundle, match=r"has format 3, which an older msd wrote; .* make it again"):
         load_manifest(tmp_path / NAME)

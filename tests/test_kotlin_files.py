@@ -58,9 +58,9 @@ def test_the_manifest_is_read_as_it_was_written(kotlin: Jvm, plain_app: Path) ->
 
 DAMAGED = "the manifest is damaged: "
 REFUSED_MANIFESTS = [
-    ({"format": 4}, "has format 4 and this library reads 3; update the app"),
-    ({"format": 2}, "has format 2 and this library reads 3; export the model again"),
-    ({"schedules": [{"count": 2, "start": 1.0, "steps": []}]}, "a schedule of 2 steps has 0"),
+    ({"format": 5}, "has format 5 and this library reads 4; update the app"),
+    ({"format": 3}, "has format 3 and this library reads 4; export the model again"),
+    ({"schedules": [{"count": 2, "runs": 3, "start": 1.0, "steps": []}]}, "a schedule of 3 runs has 0"),
     ({"schedules": []}, "the manifest has no schedule"),
     ({"height": "tall"}, f"{DAMAGED}Value tall at height"),
     ({"tokenizers": None}, f"{DAMAGED}Value null at tokenizers"),

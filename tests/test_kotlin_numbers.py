@@ -12,14 +12,23 @@ import numpy as np
 import pytest
 
 from msd.bundle import open_bundle
-from msd.export.app.manifest import NAME, Schedule, dump_manifest, load_manifest
+from msd.export.app.manifest import (
+    NAME,
+    Schedule,
+    describe,
+    dump_manifest,
+    load_manifest,
+    write_manifest,
+)
 from msd.run.runtime.image import pixels
 from msd.run.runtime.noise import noise
 from msd.run.runtime.pipeline import Pipeline
-from msd.run.runtime.step import Step
+from msd.run.runtime.scheduler import SCHEDULERS
+from msd.run.runtime.step import StepTable
 from msd.run.runtime.timestep import embed_timestep
-from tests.app_bundles import STEPS, write_app
+from tests.app_bundles import STEPS, write_app, write_bundle
 from tests.jvm import Jvm, floats, sent
+from tests.schedulers import steps_of_any_numbers
 
 V_PREDICTION = {
     "prediction_type": "v_prediction",
@@ -99,11 +108,13 @@ def test_every_layer_of_the_ziggurat_is_numpy_s(kotlin: Jvm) -> None:
     assert (density[0], len(density), density[255] < 0.0013) == (1.0, 256, True)
 
 
-@pytest.mark.parametrize("scheduler", ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"])
-@pytest.mark.parametrize("config", [{}, V_PREDICTION, {"prediction_type": "sample", "clip_sample": True}])
+@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("config", [{}, V_PREDICTION, {"prediction_type": "sample"}, {"solver_order": 3}])
 def test_every_table_and_trajectory_is_the_runtime_s(
     scheduler: str, config: dict[str, Any], kotlin: Jvm, tmp_path: Path
 ) -> None:
+    if scheduler == "pndm":
+        config = {key: value for key, value in config.items() if value != "sample"} | {"skip_prk_steps": True}
     folder = write_app(tmp_path / "app", scheduler, scheduler=config)
     tables = kotlin.ask("schedules", folder=str(folder))
     chosen = Pipeline(open_bundle(folder), scheduler=scheduler).scheduler
@@ -114,42 +125,42 @@ def test_every_table_and_trajectory_is_the_runtime_s(
         for step, found in zip(table.steps, tables[str(count)]["steps"], strict=True):
             clip = np.inf if step.clip is None else step.clip
             numbers = [step.latent, step.output, step.clean, step.clean_latent, step.clean_output, clip,
-                       step.previous, step.noise, step.scale, step.signal, step.sigma]  # fmt: skip
+                       step.saved, step.noise, step.kept_latent, step.kept_output, step.scale,
+                       step.signal, step.sigma, *step.history, *step.save]  # fmt: skip
             assert found["timestep"] == step.timestep
             assert floats(found["numbers"]).tolist() == np.array(numbers, np.float32).tolist()
     latents = noise(5, (1, 4, 6, 4)) * np.float32(chosen.table(20).start)
-    outputs = np.random.default_rng(1).normal(size=(20, *latents.shape)).astype(np.float32)
+    require_trajectory(kotlin, folder, 20, chosen.table(20), latents)
+
+
+def require_trajectory(kotlin: Jvm, folder: Path, count: int, table: StepTable, latents: np.ndarray) -> None:
+    """Require that the schedule of `count` steps makes what the table makes, to the bit."""
+    random = np.random.default_rng(1)
+    outputs = random.normal(size=(len(table.steps), *latents.shape)).astype(np.float32)
     found = kotlin.ask(
-        "trajectory", folder=str(folder), steps=20, latents=sent(latents), outputs=sent(outputs)
+        "trajectory", folder=str(folder), steps=count, latents=sent(latents), outputs=sent(outputs)
     )
-    clean = None
-    for i, step in enumerate(chosen.table(20).steps, 1):
-        latents, clean = step.apply(latents, outputs[i - 1], clean, noise(7, latents.shape, i))
+    memory = None
+    for i, (step, output) in enumerate(zip(table.steps, outputs, strict=True), 1):
+        latents, memory = step.apply(latents, output, memory, noise(7, latents.shape, i))
     assert floats(found).tobytes() == latents.tobytes()
+
+
+def test_the_runge_kutta_steps_of_pndm_are_the_runtime_s(kotlin: Jvm, tmp_path: Path) -> None:
+    folder = write_bundle(tmp_path / "app", scheduler={"_class_name": "PNDMScheduler"})
+    bundle = open_bundle(folder)
+    write_manifest(describe(bundle, (5,)), bundle, folder)
+    table = Pipeline(bundle).scheduler.table(5)
+    assert len(table.steps) == len(kotlin.ask("schedules", folder=str(folder))["5"]["steps"]) == 14
+    require_trajectory(kotlin, folder, 5, table, noise(5, (1, 4, 6, 4)))
 
 
 def test_steps_of_any_numbers_are_the_runtime_s(kotlin: Jvm, plain_app: Path, tmp_path: Path) -> None:
-    """With everything that a step can have: what is clean is cut, and there is a step without it."""
-    random = np.random.default_rng(4)
-    names = ("latent", "output", "clean", "previous", "noise", "scale")
-    steps = [
-        Step(float(i), **dict(zip(names, random.normal(size=6).tolist(), strict=True))) for i in range(5)
-    ]
-    sizes = {"clean_latent": 0.7, "clean_output": -0.4}
-    steps = [
-        replace(step, **sizes, clip=clip)
-        for step, clip in zip(steps, (None, 0.5, 0.25, None, 0.1), strict=True)
-    ]
-    steps[3] = replace(steps[3], clean_latent=0.0, clean_output=0.0)
-    said = replace(load_manifest(plain_app / NAME), schedules=(Schedule(5, 1.5, tuple(steps)),))
+    table = steps_of_any_numbers()
+    said = replace(load_manifest(plain_app / NAME), schedules=(Schedule.of(5, table),))
     (tmp_path / NAME).write_text(dump_manifest(said))
-    latents = random.normal(size=(3, 7)).astype(np.float32)
-    outputs = random.normal(size=(5, 3, 7)).astype(np.float32)
-    ask = {"folder": str(tmp_path), "steps": 5, "latents": sent(latents), "outputs": sent(outputs)}
-    found, clean = kotlin.ask("trajectory", **ask), None
-    for i, step in enumerate(steps, 1):
-        latents, clean = step.apply(latents, outputs[i - 1], clean, noise(7, latents.shape, i))
-    assert floats(found).tobytes() == latents.tobytes()
+    latents = np.random.default_rng(4).normal(size=(3, 7)).astype(np.float32)
+    require_trajectory(kotlin, tmp_path, 5, table, latents)
 
 
 @pytest.mark.parametrize("guidance", [False, True])

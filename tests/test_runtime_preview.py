@@ -39,9 +39,9 @@ def test_what_is_clean_is_what_diffusers_takes_for_it(name: str, kind: str, pred
         output = noise(2, latent.shape, i)
         theirs.scale_model_input(torch.from_numpy(latent), timestep)
         done = theirs.step(torch.from_numpy(output), timestep, torch.from_numpy(latent))
-        latent, clean = step.apply(latent, output)
+        latent, memory = step.apply(latent, output)
         wanted = done.pred_original_sample.numpy()
-        np.testing.assert_allclose(clean, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
+        np.testing.assert_allclose(memory.clean, wanted, rtol=0, atol=2e-5 * np.abs(wanted).max())
 
 
 @pytest.fixture(scope="module")

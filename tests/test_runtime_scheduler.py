@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from msd.errors import BadConfig
 from msd.run.runtime.ddim import Ddim
-from msd.run.runtime.scheduler import SCHEDULERS, make_scheduler, open_scheduler
-from tests.schedulers import KINDS, worst_difference
+from msd.run.runtime.scheduler import SCHEDULERS, ignored_settings, make_scheduler, open_scheduler
+from tests.schedulers import KINDS, diffusers_class, worst_difference
 
 SD21 = {
     "_class_name": "PNDMScheduler",
@@ -201,15 +201,13 @@ def test_stable_diffusion_s_corrections_are_the_pipeline_s(change: dict[str, Any
 
 
 def test_reads_a_checkpoint_s_file_whatever_class_wrote_it(tmp_path: Path) -> None:
-    import diffusers
-
-    for wrote, reads in {"PNDMScheduler": "ddim", **{theirs: ours for ours, theirs in KINDS.items()}}.items():
-        getattr(diffusers, wrote).from_config(SD21).save_pretrained(tmp_path)
+    for reads, wrote in KINDS.items():
+        diffusers_class(wrote).from_config(SD21).save_pretrained(tmp_path)
         scheduler = open_scheduler(tmp_path)
         assert type(scheduler) is SCHEDULERS[reads]
         assert scheduler.diffusion.prediction_type == "v_prediction"
         assert (scheduler.diffusion.beta_schedule, scheduler.diffusion.beta_end) == ("scaled_linear", 0.012)
-        assert getattr(scheduler, "steps_offset", 1) == 1
+        assert reads == "dpm++-2s" or getattr(scheduler, "steps_offset", 1) == 1
         assert isinstance(open_scheduler(tmp_path, "ddim"), Ddim)
 
 
@@ -235,25 +233,54 @@ def test_refuses_what_it_cannot_do(change: dict[str, Any], sentence: str, tmp_pa
 @pytest.mark.parametrize(
     ("name", "change", "sentence"),
     [
-        ("heun", {}, "no scheduler is called 'heun'; there are ddim, dpm\\+\\+, euler, euler-a, lcm, tcd"),
-        ("dpm++", {"algorithm_type": "sde-dpmsolver++"}, "algorithm_type 'sde-dpmsolver\\+\\+' is not known"),
-        ("dpm++", {"solver_order": 3}, "of order 3 is not supported; 1 and 2 are"),
-        ("dpm++", {"use_lu_lambdas": True}, "use_lu_lambdas is not supported; it should be false"),
-        ("dpm++", {"solver_type": "bh1"}, "solver_type 'bh1' is not known; known are midpoint, heun"),
-        ("euler", {"interpolation_type": "log_linear"}, "interpolation_type 'log_linear' is not known"),
-        ("euler", {"timestep_type": "continuous"}, "timestep_type 'continuous' is not known"),
-        ("euler", {"use_beta_sigmas": True}, "use_beta_sigmas is not supported"),
+        ("sa", {}, "no scheduler is called 'sa'; there are ddim, ddpm, deis, dpm\\+\\+, dpm\\+\\+-2s, "),
+        ("dpm++", {"algorithm_type": "sde"}, "algorithm_type 'sde' is not known; known are dpmsolver\\+\\+"),
+        ("dpm++", {"solver_type": "bh3"}, "solver_type 'bh3' is not known; known are midpoint, heun"),
+        ("euler", {"interpolation_type": "cubic"}, "interpolation_type 'cubic' is not known"),
+        ("euler", {"timestep_type": "named"}, "timestep_type 'named' is not known"),
+        ("euler+lu", {}, "the scheduler euler has no lu sigmas; it has karras, exponential, beta"),
+        ("pndm+karras", {}, "the scheduler pndm has no karras sigmas"),
+        ("dpm+++sigma", {}, "no scheduler is called 'dpm\\+\\+\\+sigma'"),
+        (None, {"_class_name": "SASolverScheduler"}, "SASolverScheduler is not supported; --scheduler takes"),
         ("euler-a", {"timestep_spacing": "random"}, "timestep_spacing 'random' is not known"),
         ("tcd", {"eta": 1.5}, "eta 1.5 should be from 0 to 1"),
         ("euler", {"final_sigmas_type": "one"}, "final_sigmas_type 'one' is not known"),
     ],
 )
 def test_refuses_what_the_others_cannot_do(
-    name: str, change: dict[str, Any], sentence: str, tmp_path: Path
+    name: str | None, change: dict[str, Any], sentence: str, tmp_path: Path
 ) -> None:
     (tmp_path / "scheduler_config.json").write_text(json.dumps(SD21 | change))
     with pytest.raises(BadConfig, match=rf"scheduler_config\.json: .*{sentence}"):
         open_scheduler(tmp_path, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "setting"),
+    [
+        ("dpm+++karras", "use_karras_sigmas"),
+        ("dpm+++lu", "use_lu_lambdas"),
+        ("heun+exponential", "use_exponential_sigmas"),
+        ("dpm2-a+beta", "use_beta_sigmas"),
+    ],
+)
+def test_a_name_may_have_a_scale_of_sigmas(name: str, setting: str) -> None:
+    plain, _, _ = name.rpartition("+")
+    scaled = make_scheduler(SD21 | {"use_karras_sigmas": True}, name)
+    assert scaled == make_scheduler(SD21 | {setting: True}, plain)
+    assert scaled != make_scheduler(SD21, plain)
+
+
+def test_settings_that_the_scheduler_does_not_read_are_named() -> None:
+    told = {"use_karras_sigmas": True, "rescale_betas_zero_snr": True}
+    for kind, ignored in {
+        "DDIMScheduler": ("use_karras_sigmas",),
+        "HeunDiscreteScheduler": ("rescale_betas_zero_snr",),
+        "UniPCMultistepScheduler": (),
+        "DDIMParallelScheduler": ("use_karras_sigmas",),
+    }.items():
+        assert ignored_settings(SD21 | told | {"_class_name": kind}) == ignored
+    assert ignored_settings(SD21) == ()
 
 
 def test_lcm_refuses_more_steps_than_it_was_distilled_for() -> None:

@@ -15,10 +15,10 @@ from msd.errors import BadConfig
 from msd.run.runtime.scheduler import SCHEDULERS, bundle_scheduler
 from msd.run.runtime.step import Step, StepTable
 from tests.app_bundles import write_app
-from tests.schedulers import KINDS, worst_difference
+from tests.schedulers import KINDS, NO_SAMPLE, worst_difference
 
 SD = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
-SD |= {"clip_sample": False, "set_alpha_to_one": False}
+SD |= {"clip_sample": False, "set_alpha_to_one": False, "skip_prk_steps": True}
 WHOLE_LCM = {"keeps_all_steps": True}
 
 
@@ -58,7 +58,8 @@ def test_a_whole_latent_consistency_model_keeps_all_steps(strength: float) -> No
 )
 def test_any_strength_is_diffusers(kind: str, config: dict[str, Any], steps: int, strength: float) -> None:
     assume(int(steps * strength) >= 1)
-    assume((kind, config["prediction_type"]) != ("euler-a", "sample"))  # diffusers has not written it
+    assume(config["prediction_type"] != "sample" or kind not in NO_SAMPLE)
+    assume(kind != "unipc" or config.get("lower_order_final", True))  # diffusers' last step is no number then
     if kind == "lcm" and config.get("keeps_all_steps"):
         assume(int(50 * strength) >= steps)
     assert worst_difference(SD | config, steps, kind, strength) <= 1e-5
@@ -77,6 +78,11 @@ def test_zero_terminal_snr_begins_with_noise_alone(kind: str, spacing: str) -> N
     config = SD | changes | {"timestep_spacing": spacing}
     for strength in (0.5, 1.0):
         assert worst_difference(config, 10, kind, strength) <= 1e-5
+
+
+def test_runge_and_kutta_s_steps_are_left_out_part_way() -> None:
+    pndm, whole = SCHEDULERS["pndm"], SD | {"skip_prk_steps": False}
+    assert pndm.from_config(whole).table(10, 0.5) == pndm.from_config(SD).table(10, 0.5)
 
 
 def test_noised_latents_have_the_sizes_of_the_step_that_follows() -> None:

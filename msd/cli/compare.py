@@ -12,7 +12,6 @@ from msd.bounds import MOST_GUIDANCE, MOST_PROMPTS
 from msd.cli import options
 from msd.cli.backend_choice import generating_backend
 from msd.cli.command import CHECK_FAILED, Command, console
-from msd.cli.generate_options import known_scheduler
 from msd.cli.options import FILE, FOLDER
 from msd.cli.plain import escape, say, say_json
 from msd.cli.progress import column_progress
@@ -49,8 +48,8 @@ def _side(letter: str) -> Callable[[Any], Any]:
         ),
         click.option(
             f"--scheduler-{letter}",
-            callback=known_scheduler,
-            metavar="NAME",
+            callback=options.known_scheduler,
+            metavar="NAME[+SCALE]",
             help=f"Scheduler of {of}, as in msd generate.  [default: {own}]",
         ),
     )

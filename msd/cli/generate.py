@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +21,7 @@ from msd.errors import BadConfig
 from msd.files.targets import require_writable
 
 if TYPE_CHECKING:
-    from msd.bundle import ImageSize
+    from msd.bundle import Bundle, ImageSize
     from msd.cli.generate_options import MakeRequests
     from msd.run.runtime.image import GeneratedImage
     from msd.run.runtime.pipeline import Pipeline
@@ -67,7 +67,7 @@ def _image_file(ctx: click.Context, param: click.Parameter, value: Path) -> Path
     type=options.STEPS,
     default=5,
     show_default=True,
-    help="Steps between two previews.",
+    help="Steps between two previews; each run of the U-Net is one.",
 )
 @options.size("The size of the images")
 @click.option("--verify", is_flag=True, help="Check the SHA-256 of each network first.")
@@ -107,7 +107,10 @@ def generate(
         paths = image_paths(output, [request.seed for request in requests])
         for path in paths:
             check_output(path, force)
-        on_preview = _preview_writer(previews, preview_every, requests, force) if previews else None
+        on_preview = None
+        if previews:
+            runs = _runs(bundle, settings["scheduler"], requests)
+            on_preview = _preview_writer(previews, preview_every, runs, force)
         with (
             _record(settings["execution"], timeline, force) as recorder,
             Pipeline(bundle, recorder=recorder, **settings) as pipeline,
@@ -147,8 +150,20 @@ def _record(execution: str, timeline: Path | None, force: bool) -> Iterator[Time
     save_timeline(recorder.timeline, timeline, force)
 
 
-def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force: bool) -> OnPreview:
-    """Return a function that writes previews to a folder, SEED-STEP.png; refuse existing ones."""
+def _runs(bundle: Bundle, scheduler: str | None, requests: Sequence[Request]) -> dict[int, int]:
+    """Return how often the denoiser runs for the image of each seed."""
+    from msd.run.runtime.needs import strength_of
+    from msd.run.runtime.scheduler import bundle_scheduler
+
+    chosen = bundle_scheduler(bundle, scheduler)
+    return {each.seed: len(chosen.table(each.steps, strength_of(bundle, each)).steps) for each in requests}
+
+
+def _preview_writer(folder: Path, every: int, runs: Mapping[int, int], force: bool) -> OnPreview:
+    """Return a function that writes previews to a folder, SEED-RUN.png; refuse existing ones.
+
+    `runs`: how often the denoiser runs for the image of each seed.
+    """
     from msd.files.unwritable import raises_unwritable
     from msd.run.runtime.image import GeneratedImage, check_output, save_image
 
@@ -161,15 +176,15 @@ def _preview_writer(folder: Path, every: int, requests: Sequence[Request], force
             image = GeneratedImage(preview.pixels(), preview.latents, metadata)
             save_image(image, path(preview.seed, preview.number), force)
 
-    if every > (most := max(request.steps for request in requests)):
+    if every > (most := max(runs.values())):
         raise click.UsageError(
-            f"--previews shows every {every}th of {most} steps: none; give --preview-every."
+            f"--previews shows every {every}th of {most} runs of the U-Net: none; give --preview-every."
         )
     with raises_unwritable(folder, folder):
         folder.mkdir(exist_ok=True)
-    for request in requests:
-        for number in range(every, request.steps + 1, every):
-            check_output(path(request.seed, number), force)
+    for seed, last in runs.items():
+        for number in range(every, last + 1, every):
+            check_output(path(seed, number), force)
     return write
 
 

@@ -25,15 +25,6 @@ SYNTAXES = click.Choice(["plain", "weights"])
 EXECUTIONS = click.Choice(["pipelined", "sequential", "resident"])
 
 
-def known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
-    """Refuse an unknown scheduler."""
-    from msd.run.runtime.scheduler import SCHEDULERS
-
-    if value is not None and value not in SCHEDULERS:
-        raise click.BadParameter(f"{value!r} is none of {', '.join(SCHEDULERS)}")
-    return value
-
-
 def _prompt(ctx: click.Context, param: click.Parameter, value: str) -> str:
     """Refuse text that the shell passed as bytes outside UTF-8, and text that no model reads."""
     try:
@@ -119,7 +110,7 @@ request_options = options.gathered(
 pipeline_options = options.gathered(
     "settings",
     dict,
-    options.scheduler(known_scheduler),
+    options.scheduler(),
     generating_backend(),
     options.precision(),
     options.threads(),

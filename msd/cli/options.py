@@ -14,6 +14,7 @@ import click
 from click.core import ParameterSource
 
 from msd.bounds import MOST_GUIDANCE, MOST_SEED, MOST_STEPS, MOST_THREADS
+from msd.errors import BadConfig
 from msd.models.families import component_names, file_names, optional_names
 
 if TYPE_CHECKING:
@@ -183,13 +184,27 @@ def components(names: LateChoice = COMPONENT) -> Callable[[Decorated], Decorated
     )
 
 
-def scheduler(callback: Callable[..., Any] | None = None) -> Callable[[Decorated], Decorated]:
-    """Return --scheduler, one of the names in `msd.run.runtime.scheduler.SCHEDULERS`."""
+def known_scheduler(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+    """Refuse an unknown scheduler, and a scale of sigmas that a scheduler does not have."""
+    from msd.run.runtime.scheduler import parse_name
+
+    if value is not None:
+        try:
+            parse_name(value)
+        except BadConfig as problem:
+            raise click.BadParameter(str(problem)) from problem
+    return value
+
+
+def scheduler() -> Callable[[Decorated], Decorated]:
+    """Return --scheduler, a name that `msd.run.runtime.scheduler.parse_name` reads."""
     return click.option(
         "--scheduler",
-        callback=callback,
-        metavar="NAME",
-        help="ddim, dpm++, euler, euler-a, lcm or tcd.  [default: the checkpoint's own, else ddim]",
+        callback=known_scheduler,
+        metavar="NAME[+SCALE]",
+        help="ddim, ddpm, deis, dpm++, dpm++-2s, dpm++-sde, dpm2, dpm2-a, euler, euler-a, heun, lcm, lms,"
+        " pndm, tcd or unipc, some with sigmas: +karras, +exponential, +beta or +lu."
+        "  [default: the checkpoint's own]",
     )
 
 

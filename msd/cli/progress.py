@@ -101,11 +101,11 @@ def copy_progress() -> Iterator[Callable[[str, int, int], None]]:
 
 @contextmanager
 def step_progress() -> Iterator[Callable[[int, int, float], None]]:
-    """Show how many denoising steps are done, and the seconds that the last one took."""
+    """Show how many of the denoiser's runs are done, and the seconds that the last one took."""
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 
-    name, seconds_per_step = TextColumn("denoising"), TextColumn("{task.fields[seconds]:.2f} s/step")
-    with bars(name, BarColumn(), MofNCompleteColumn(), seconds_per_step) as shown:
+    name, seconds_per_run = TextColumn("denoising"), TextColumn("{task.fields[seconds]:.2f} s/run")
+    with bars(name, BarColumn(), MofNCompleteColumn(), seconds_per_run) as shown:
         shown.update("denoising", seconds=0.0)
 
         def on_step(done: int, total: int, seconds: float) -> None:

@@ -90,9 +90,9 @@ class ConversionOptions:
     scheduler: str | None = _option(
         None,
         or_none(TEXT),
-        "The scheduler of the model, for one with a few-step LoRA: lcm, tcd:eta=1, euler or"
+        "The scheduler of the model: heun, dpm+++karras, or for a few-step LoRA lcm, tcd:eta=1 or"
         " ddim:timestep_spacing=trailing.",
-        metavar="NAME[:SETTING=VALUE,…]",
+        metavar="NAME[+SCALE][:SETTING=VALUE,…]",
         shown="the checkpoint's own",
     )
     steps: int | None = _option(

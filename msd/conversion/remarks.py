@@ -1,4 +1,4 @@
-"""What the settings of a conversion leave without use: a sentence each."""
+"""What of a conversion's settings, and of its scheduler's, is left without use: a sentence each."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msd.conversion.sources.checkpoint import Checkpoint
 from msd.graph.rewrite import Target
 from msd.models.families import Family
 from msd.models.families.wiring import is_guided
+from msd.run.runtime.scheduler import ignored_settings, name_of
 
 CLIPS = ("clip_gelu", "clip_gelu_slope")
 """The rewrites that read the limit of clipped GELU."""
@@ -17,11 +18,15 @@ CLIPS = ("clip_gelu", "clip_gelu_slope")
 def conversion_remarks(
     checkpoint: Checkpoint, settings: Settings, components: Collection[str], inputs: Collection[str]
 ) -> tuple[str, ...]:
-    """Return which settings do nothing for these components; `inputs` are those of the denoiser."""
+    """Return which settings do nothing for these components, and which the scheduler does not read.
+
+    `inputs` are those of the denoiser.
+    """
     return (
         *_of_other_components(checkpoint, settings, components),
         *_of_batch(checkpoint.family, settings, inputs),
         *_of_gelu(settings),
+        *_of_scheduler(checkpoint),
     )
 
 
@@ -54,3 +59,12 @@ def _of_gelu(settings: Settings) -> Iterator[str]:
     is_on = any(rule.name in CLIPS for rule in settings.active_rules)
     if settings.target.gelu_clip != Target().gelu_clip and not is_on:
         yield f"--gelu-clip does nothing: {' and '.join(CLIPS)} are switched off"
+
+
+def _of_scheduler(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield the settings that would change images, had the checkpoint another scheduler."""
+    for setting in ignored_settings(checkpoint.scheduler):
+        yield (
+            f"{setting} is ignored: the scheduler {name_of(checkpoint.scheduler)} does not read it, in"
+            " diffusers neither; --scheduler takes another"
+        )

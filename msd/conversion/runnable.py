@@ -16,7 +16,7 @@ from typing import Any
 from msd.conversion.sources.added_tokens import read_tokenizer
 from msd.conversion.sources.checkpoint import Checkpoint
 from msd.errors import BadCheckpoint, BadConfig
-from msd.run.runtime.scheduler import make_scheduler
+from msd.run.runtime.scheduler import make_scheduler, name_of
 from msd.run.runtime.tokenizer import Tokenizer
 from msd.run.runtime.tokenizer_files import LENGTH
 
@@ -99,6 +99,11 @@ def _of_images(checkpoint: Checkpoint, components: Iterable[str]) -> Iterator[st
 
 
 def _of_steps(checkpoint: Checkpoint, steps: int) -> Iterator[str]:
+    try:
+        name_of(checkpoint.scheduler)
+    except BadConfig as problem:
+        yield str(problem)
+        return
     try:
         make_scheduler(checkpoint.scheduler).table(steps)
     except BadConfig as problem:

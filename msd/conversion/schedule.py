@@ -5,13 +5,15 @@ A few-step LoRA is for a schedule of its own, which its file does not contain.
 
 from __future__ import annotations
 
+import typing
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 from msd.bundle import ImageDefaults
 from msd.errors import BadConfig
-from msd.run.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler
+from msd.run.runtime.diffusion import Diffusion
+from msd.run.runtime.scheduler import BY_CLASS, SCHEDULERS, make_scheduler, parse_name
 
 EXPECTED: dict[type, str] = {
     bool: "true or false",
@@ -19,11 +21,14 @@ EXPECTED: dict[type, str] = {
     float: "a number",
     str: "a word",
 }
-DIFFUSION_SETTINGS = {"rescale_betas_zero_snr": False}
+DIFFUSION_SETTINGS = ("rescale_betas_zero_snr",)
 """The settings of the diffusion that a schedule may change; the others belong to the weights."""
 
 FIXED = ("diffusion", "clip_sample", "clip_sample_range", "steps_offset", "keeps_all_steps")
 """The settings that are not chosen: Stable Diffusion's pipelines fix them, or the U-Net decides."""
+
+UNSPELLED = ("disable_corrector", "solver_p", "use_flow_sigmas", "use_dynamic_shifting")
+"""Those that one word cannot say, or that are not supported."""
 
 FEW_STEPS = 4
 """The steps of distilled models, as in their model cards and in diffusers' pipeline for LCM."""
@@ -33,18 +38,17 @@ EMBEDDED_GUIDANCE = 8.5
 
 
 def scheduler_config(config: Mapping[str, Any], choice: str | None) -> dict[str, Any]:
-    """Return the configuration of the scheduler `choice`, NAME[:SETTING=VALUE,…], with a checkpoint's own.
+    """Return the configuration of the scheduler `choice`, NAME[+SCALE][:SETTING=VALUE,…], on a checkpoint's.
 
     As diffusers' `from_config`, it keeps what the checkpoint's configuration says and the choice does not;
     None keeps all. Raises BadConfig for an unknown scheduler or setting, or an impossible value.
     """
     if choice is None:
         return dict(config)
-    name, _, settings = choice.partition(":")
-    if name not in SCHEDULERS:
-        raise BadConfig(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
+    spelled, _, settings = choice.partition(":")
+    name, scale = parse_name(spelled)
     classes = {ours: theirs for theirs, ours in BY_CLASS.items()}
-    chosen = {**config, "_class_name": classes[name], **_settings(name, settings)}
+    chosen = {**config, "_class_name": classes[name], **scale, **_settings(name, settings)}
     make_scheduler(chosen)
     return chosen
 
@@ -64,7 +68,7 @@ def image_defaults(config: Mapping[str, Any], takes_guidance: bool) -> ImageDefa
 
 
 def _settings(name: str, text: str) -> dict[str, Any]:
-    known = _known(name)
+    known = known_settings(name)
     settings: dict[str, Any] = {}
     for setting in text.split(",") if text else ():
         key, equals, value = setting.partition("=")
@@ -77,16 +81,23 @@ def _settings(name: str, text: str) -> dict[str, Any]:
     return settings
 
 
-def _known(name: str) -> dict[str, Any]:
-    """Return the settings that may be chosen, with their defaults."""
-    scheduler = SCHEDULERS[name]()
-    own = {f.name: getattr(scheduler, f.name) for f in fields(scheduler) if f.name not in FIXED}
-    return own | DIFFUSION_SETTINGS
+def known_settings(name: str) -> dict[str, type]:
+    """Return the settings that may be chosen of a scheduler, with their types."""
+    kind = SCHEDULERS[name]
+    types = {**typing.get_type_hints(kind), **typing.get_type_hints(Diffusion)}
+    left_out = (*FIXED, *UNSPELLED, *getattr(kind, "lacks", ()))
+    names = [*(field.name for field in fields(kind)), *DIFFUSION_SETTINGS]
+    return {name: _plain(types[name]) for name in names if name not in left_out}
 
 
-def _value(key: str, default: Any, text: str) -> Any:
-    """Return the value in `text`, of the type of the default."""
-    kind = float if default is None else type(default)
+def _plain(hint: Any) -> type:
+    """Return a type, without None beside it."""
+    plain: type = next((each for each in typing.get_args(hint) if each is not type(None)), hint)
+    return plain
+
+
+def _value(key: str, kind: type, text: str) -> Any:
+    """Return the value in `text`, of the type `kind`."""
     try:
         return {"true": True, "false": False}[text] if kind is bool else kind(text)
     except (KeyError, ValueError):

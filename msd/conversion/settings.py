@@ -26,7 +26,7 @@ class Settings:
     to merge into the weights, each with its scale; `embeddings` are textual inversions, each with its token,
     or None for the file's own. `vae` replaces the checkpoint's autoencoder, and `preview_vae` adds a decoder
     for previews (msd/conversion/sources/vae.py). `clip_skip` layers of the text encoder are dropped, and the
-    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[:SETTING=VALUE,…], replaces the
+    denoiser takes `prompt_chunks` of its outputs. `scheduler`, NAME[+SCALE][:SETTING=VALUE,…], replaces the
     checkpoint's;
     `steps` and `guidance` replace the defaults of images that follow from it. `pruning` overrides the
     recipe's own, and uses a `calibration` if there is one. `networks`: "keras-cv" to build those of keras-cv,

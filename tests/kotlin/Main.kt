@@ -117,7 +117,8 @@ private fun table(schedule: Schedule) = mapOf(
             "numbers" to sent(
                 floatArrayOf(
                     it.latent, it.output, it.clean, it.cleanLatent, it.cleanOutput,
-                    it.clip ?: Float.POSITIVE_INFINITY, it.previous, it.noise, it.scale, it.signal, it.sigma,
+                    it.clip ?: Float.POSITIVE_INFINITY, it.saved, it.noise, it.keptLatent, it.keptOutput, it.scale,
+                    it.signal, it.sigma, *it.history, *it.save,
                 ),
             ),
         )
@@ -128,12 +129,12 @@ private fun trajectory(command: JSONObject): Any {
     val schedule = manifest(command).schedules.getValue(command.getInt("steps"))
     var latents = floats(command.getString("latents"))
     val outputs = floats(command.getString("outputs"))
-    var clean: FloatArray? = null
+    var memory: StepMemory? = null
     schedule.steps.forEachIndexed { i, step ->
         val output = outputs.copyOfRange(i * latents.size, (i + 1) * latents.size)
-        val (next, cleaned) = step.apply(latents, output, clean, noise(7, latents.size, i + 1))
+        val (next, left) = step.apply(latents, output, memory, noise(7, latents.size, i + 1))
         latents = next
-        clean = cleaned
+        memory = left
     }
     return sent(latents)
 }

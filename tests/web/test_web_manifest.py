@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from msd.export.app.manifest import NAME
+from msd.export.app.manifest import FORMAT, NAME
 from msd.export.web.manifest import (
     ExpectedOutputs,
     LiteRtJs,
@@ -129,10 +129,13 @@ APP_DAMAGES = [
     ("calls.3.outputs.0.kind", "tensor", " has 0 calls that compute the prediction, and 1 was expected"),
     ("calls.4.component", "unseen", " calls unseen, of which it lists no file"),
     ("schedules", [], " has no schedule"),
-    ("schedules.1.count", 7, " has a schedule of 7 steps with 6"),
+    ("schedules.1.runs", 7, " has a schedule of 7 runs with 6"),
     ("schedules.0.steps.1.latent", None, ".schedules[0].steps[1].latent is null, not a number"),
     ("schedules.0.steps.1.clip", True, ".schedules[0].steps[1].clip is true, not a number"),
-    ("image.schedules.0.schedule.count", 3, " has a schedule of 3 steps with 1"),
+    ("schedules.0.steps.1.keeps", 0.5, ".schedules[0].steps[1].keeps is 0.5, not a whole number"),
+    ("schedules.0.steps.1.history", None, ".schedules[0].steps[1].history is no list"),
+    ("schedules.0.steps.1.save", ["x"], '.schedules[0].steps[1].save[0] is "x", not a number'),
+    ("image.schedules.0.schedule.runs", 3, " has a schedule of 3 runs with 1"),
     ("image.inpaints", "yes", '.image.inpaints is "yes", not true or false'),
     ("image.initial", "eye", " has no call that computes eye"),
     ("preview", "tiny", " has no call of tiny"),
@@ -193,7 +196,7 @@ def require_refused(kind: str, whole: dict[str, Any], name: str, damages: list[t
         assert found == f"bad-manifest: {name}{message}{AGAIN}", place
 
 
-@pytest.mark.parametrize(("kind", "name", "newest"), [("app", NAME, 3), ("web", "web-manifest.json", 1)])
+@pytest.mark.parametrize(("kind", "name", "newest"), [("app", NAME, FORMAT), ("web", "web-manifest.json", 1)])
 def test_another_format_or_no_json_is_refused(kind: str, name: str, newest: int) -> None:
     texts = ["", "{", "[1]", "null", '{"format": "1"}', '{"format": 99}', '{"format": 0}']
     assert parsed(kind, *texts) == [

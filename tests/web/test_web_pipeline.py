@@ -13,6 +13,7 @@ from msd.export.app.manifest import NAME
 from msd.export.app.tokenizer_files import MERGES, VOCABULARY
 from msd.run.runtime.initial_image import InitialImage
 from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.scheduler import SCHEDULERS
 from tests.app_bundles import HEIGHT, WIDTH, draw_with_sums, write_app
 from tests.web.arrays import OPENING, floats, levels, sent
 from tests.web.node import evaluate
@@ -108,13 +109,14 @@ MODELS: dict[str, tuple[dict[str, Any], float]] = {
     "chunks": ({"chunks": 3}, 7.5),
     "chunks, batch 2": ({"batch": 2, "chunks": 2}, 7.5),
 }
-SCHEDULERS = ["ddim", "dpm++", "euler", "euler-a", "lcm", "tcd"]
+PLMS = {"skip_prk_steps": True}
+"""What lets pndm make images of the fewest steps."""
 
 
 @pytest.mark.parametrize("model", MODELS)
 def test_an_image_is_the_runtime_s(model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, guidance = MODELS[model]
-    folders = {name: write_app(tmp_path / name, name, **settings) for name in SCHEDULERS}
+    folders = {name: write_app(tmp_path / name, name, scheduler=PLMS, **settings) for name in SCHEDULERS}
     found = generated(*(case(folder, guidance=guidance) for folder in folders.values()))
     draw_with_sums(monkeypatch)
     for (scheduler, folder), page in zip(folders.items(), found, strict=True):
@@ -144,7 +146,7 @@ def test_an_image_that_begins_from_an_image_is_the_runtime_s(
 ) -> None:
     """At several strengths, and at that of diffusers where none is given."""
     image = photo(masked=kind != "image")
-    settings: dict[str, Any] = {"encoder": True, "inpaints": kind == "inpainting"}
+    settings: dict[str, Any] = {"encoder": True, "inpaints": kind == "inpainting", "scheduler": PLMS}
     folders = {name: write_app(tmp_path / name, name, **settings) for name in SCHEDULERS}
     cases = [(name, strength) for name in SCHEDULERS for strength in (0.5, 1.0, None)]
     wishes = [{} if strength is None else {"strength": strength} for _, strength in cases]
@@ -179,6 +181,15 @@ def test_networks_are_opened_run_and_freed_in_turn(plain_app: Path) -> None:
     last = ["open vae_decoder", "run unet", "run unet", "run vae_decoder", "close vae_decoder"]
     assert seen["log"] == [*encoder, "open unet", *steps, *last, *steps, *last, "close unet"]
     assert [said for said in seen["told"] if said["stage"] == "denoising"] == 2 * STEPS_TOLD
+
+
+def test_progress_counts_the_runs_of_the_u_net(tmp_path: Path) -> None:
+    """Heun's method runs it twice a step, but for the last."""
+    (seen,) = generated(case(write_app(tmp_path / "app", "heun")))
+    runs = 2 * STEPS - 1
+    told = [said for said in seen["told"] if said["stage"] == "denoising"]
+    assert told == [{"stage": "denoising", "step": i, "steps": runs} for i in range(1, runs + 1)]
+    assert seen["log"].count("run unet") == 2 * runs
 
 
 def test_previews_are_decoded_as_often_as_asked_for(plain_app: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,7 @@ from msd.run.runtime.needs import files_in_order
 from msd.run.runtime.pipeline import OnStep, Pipeline
 from msd.run.runtime.preview import Preview
 from msd.run.runtime.request import Request
+from msd.run.runtime.scheduler import bundle_scheduler
 from msd.run.runtime.tokenizer import open_tokenizer
 
 CAPTIONS = 4
@@ -192,11 +193,12 @@ def _preview_last_step(preview: Preview) -> None:
 
 def _denoiser_runs(requests: Sequence[Request], bundle: Bundle, steps: int | None) -> set[int]:
     """Return the numbers of the denoiser's runs to keep, counted over all requests."""
-    numbers, start = set[int](), 0
+    numbers, start, scheduler = set[int](), 0, bundle_scheduler(bundle)
     for request in requests:
         each = math.ceil(Guidance.of(bundle, request.guidance).rows / denoiser_batch(bundle))
-        count = request.steps if steps is None else min(steps, request.steps)
-        for step in np.linspace(0, request.steps - 1, count).round().astype(int):
+        table = scheduler.table(request.steps).steps
+        count = len(table) if steps is None else min(steps, len(table))
+        for step in np.linspace(0, len(table) - 1, count).round().astype(int):
             numbers.update(range(start + step * each, start + (step + 1) * each))
-        start += request.steps * each
+        start += len(table) * each
     return numbers

@@ -56,6 +56,7 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
     configs = read_configs(family, parsed, absent={*family.names} - {*stored})
     tokenizers = {name: _tokenizer(folder / name) for name in family.tokenizers}
     distilled = _distillation(folder)
+    scheduler, chosen = _scheduler(folder)
     return Checkpoint(
         kind="diffusers",
         name=folder.absolute().name,
@@ -66,15 +67,29 @@ def open_folder(folder: Path, vae_is_given: bool = False) -> Checkpoint:
             name: {file: partial(_read_file, path) for file, path in paths.items()}
             for name, paths in tokenizers.items()
         },
-        scheduler=read_json(folder, SCHEDULER),
+        scheduler=scheduler,
         images=distilled.images if distilled else None,
         pruned=distilled.pruned if distilled else {},
         files=_files(folder, present, tokenizers.values(), stored.values()),
         weight_files={
             name: tuple(_inside(folder, path) for path in each.files) for name, each in stored.items()
         },
-        remarks=tuple(dict.fromkeys(each.remark for each in stored.values() if each.remark)),
+        remarks=(*dict.fromkeys(each.remark for each in stored.values() if each.remark), *chosen),
     )
+
+
+def _scheduler(folder: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Return the scheduler's configuration, and a sentence where two files name two classes.
+
+    Diffusers makes the class that model_index.json names, with the settings of scheduler_config.json.
+    """
+    config, entry = read_json(folder, SCHEDULER), read_json(folder, INDEX).get("scheduler")
+    named = entry[1] if isinstance(entry, list) and len(entry) == 2 else None
+    if not isinstance(named, str):
+        return config, ()
+    own = config.get("_class_name", named)
+    remark = f"{INDEX} names the scheduler {named} and {SCHEDULER} {own}: the first counts, as in diffusers"
+    return {**config, "_class_name": named}, (remark,) if own != named else ()
 
 
 def _folders(folder: Path, family: Family) -> dict[str, None]:

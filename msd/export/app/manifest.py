@@ -35,7 +35,7 @@ from msd.run.runtime.timestep import frequencies
 from msd.run.runtime.tokenizer import Tokenizer, open_tokenizer
 from msd.tensor_spec import TensorSpec
 
-FORMAT = 3
+FORMAT = 4
 NAME = "sd-manifest.json"
 LARGEST_PREVIEW = 32_000_000
 """The size in bytes from which a decoder is too large for previews: it would stay open beside the U-Net."""

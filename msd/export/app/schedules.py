@@ -9,7 +9,7 @@ from msd.bundle import Bundle
 from msd.errors import BadBundle, BadConfig
 from msd.run.runtime.needs import takes_mask
 from msd.run.runtime.scheduler import Scheduler
-from msd.run.runtime.step import Step
+from msd.run.runtime.step import Step, StepTable
 
 STRENGTHS = tuple(round(tenth / 10, 1) for tenth in range(1, 11))
 """The strengths that an app offers; tables of some schedulers differ in more than their beginning."""
@@ -17,18 +17,27 @@ STRENGTHS = tuple(round(tenth / 10, 1) for tenth in range(1, 11))
 
 @dataclass(frozen=True)
 class Schedule:
-    """The schedule for one number of steps, as in `msd.run.runtime.step.StepTable`."""
+    """The schedule for one number of steps, as in `msd.run.runtime.step.StepTable`.
+
+    `count` steps are asked for, and `runs` of the denoiser made, one for each of `steps`: some schedulers run
+    it twice a step, and an image to begin with leaves a part.
+    """
 
     count: int
+    runs: int
     start: float
     steps: tuple[Step, ...]
+
+    @staticmethod
+    def of(count: int, table: StepTable) -> Schedule:
+        """Return the schedule of the table for `count` steps."""
+        return Schedule(count, len(table.steps), table.start, tuple(table.steps))
 
 
 @dataclass(frozen=True)
 class ImageSchedule:
-    """The schedule of an image that begins from an image, for `count` steps at a `strength` above 0."""
+    """The schedule of an image that begins from an image, at a `strength` above 0."""
 
-    count: int
     strength: float
     schedule: Schedule
 
@@ -49,8 +58,7 @@ class ImageFacts:
 
 def schedules(scheduler: Scheduler, counts: Iterable[int]) -> tuple[Schedule, ...]:
     """Return a schedule for each number of steps; raises BadConfig for an impossible one."""
-    tables = {count: scheduler.table(count) for count in dict.fromkeys(counts)}
-    return tuple(Schedule(count, table.start, tuple(table.steps)) for count, table in tables.items())
+    return tuple(Schedule.of(count, scheduler.table(count)) for count in dict.fromkeys(counts))
 
 
 def image_facts(bundle: Bundle, scheduler: Scheduler, counts: Iterable[int]) -> ImageFacts | None:
@@ -81,4 +89,4 @@ def _image_schedules(scheduler: Scheduler, counts: Iterable[int]) -> Iterator[Im
                 table = scheduler.table(count, strength)
             except BadConfig:
                 continue
-            yield ImageSchedule(count, strength, Schedule(len(table.steps), table.start, tuple(table.steps)))
+            yield ImageSchedule(strength, Schedule.of(count, table))

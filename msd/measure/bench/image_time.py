@@ -14,6 +14,7 @@ from msd.run.runners.interpreter import one_line
 from msd.run.runtime.execution import Execution
 from msd.run.runtime.guidance import Guidance
 from msd.run.runtime.needs import require_prompts_suffice
+from msd.run.runtime.scheduler import bundle_scheduler
 
 SECONDS = 600.0
 """The most seconds that one step, or loading one network, may take."""
@@ -37,12 +38,13 @@ def image_time(
     wiring = bundle.wiring
     rows = Guidance.of(bundle, images.guidance).rows
     passes = -(-rows // bundle.manifest.configuration.batch)
+    runs = len(bundle_scheduler(bundle).table(images.steps).steps)
     return ImageTime(
         backend=backend,
         steps=images.steps,
         encoding=passes * sum(seconds[call.component] for call in wiring.of_prompts)
         + sum(seconds[call.component] for call in wiring.conditions),
-        step=passes * sum(seconds[call.component] for call in wiring.steps),
+        step=passes * sum(seconds[call.component] for call in wiring.steps) * runs / images.steps,
         decoding=seconds[wiring.decoder.component],
         drawn=generation,
     )

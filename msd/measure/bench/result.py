@@ -67,8 +67,8 @@ class ImageTime:
     """The time of an image of `steps` steps, with the model's own guidance, on one backend.
 
     `encoding`, `step` and `decoding` are computed from the components' typical seconds: text encoding for
-    all prompts that guidance needs, a step with its one or two runs of the U-Net, and decoding, without
-    loading. `drawn` is the measurement of an image that was generated, None without one.
+    all prompts that guidance needs, a step with all its runs of the U-Net, and decoding, without loading.
+    `drawn` is the measurement of an image that was generated, None without one.
     """
 
     backend: str

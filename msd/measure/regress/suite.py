@@ -28,7 +28,7 @@ from msd.files.configs import CONFIGS, find_config, shipped_names
 from msd.files.fingerprint import fingerprint
 from msd.files.toml_keys import require_known_keys
 from msd.run.runtime.request import Request
-from msd.run.runtime.scheduler import SCHEDULERS
+from msd.run.runtime.scheduler import parse_name
 
 FOLDER = CONFIGS / "suites"
 """The folder of msd's own suites, in a checkout or inside the installed package."""
@@ -160,10 +160,10 @@ def _settings(table: Mapping[str, Any], where: str, images: ImageDefaults) -> di
         values["guidance"] = float(_number(table, "guidance", math.inf, where))
     if "scheduler" in table:
         values["scheduler"] = _string(table, "scheduler", where)
-        if values["scheduler"] not in SCHEDULERS:
-            raise BadConfig(
-                f"{where}: scheduler is {table['scheduler']!r}; choose from {', '.join(SCHEDULERS)}"
-            )
+        try:
+            parse_name(values["scheduler"])
+        except BadConfig as problem:
+            raise BadConfig(f"{where}: {problem}") from problem
     return values
 
 

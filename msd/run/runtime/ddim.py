@@ -1,6 +1,6 @@
 """DDIM: Song, Meng and Ermon, "Denoising Diffusion Implicit Models" (2020, arXiv 2010.02502).
 
-Formula (12) with eta = 0. Timestep spacings after Lin et al. (2023, arXiv 2305.08891), table 2.
+Formula (12) with eta = 0.
 """
 
 from __future__ import annotations
@@ -10,11 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from msd.errors import BadConfig
 from msd.run.runtime.diffusion import Diffusion, require, settings_in
+from msd.run.runtime.spacing import SPACINGS, visited, whole
 from msd.run.runtime.step import Step, StepTable, first_step
 
 
@@ -41,14 +38,7 @@ class Ddim:
         """Return the training timesteps that `steps` steps visit, noisiest first; raises BadConfig."""
         self.diffusion.require_steps(steps)
         total = self.diffusion.num_train_timesteps
-        timesteps = SPACINGS[self.timestep_spacing](total, steps)
-        if self.timestep_spacing == "leading":
-            timesteps = timesteps + self.steps_offset
-        if timesteps[0] >= total:
-            raise BadConfig(
-                f"{steps} steps from offset {self.steps_offset} pass the last timestep {total - 1}"
-            )
-        return [int(t) for t in timesteps]
+        return whole(visited(self.timestep_spacing, total, steps, self.steps_offset))
 
     def table(self, steps: int, strength: float | None = None) -> StepTable:
         """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
@@ -76,19 +66,3 @@ class Ddim:
             signal=math.sqrt(alpha),
             sigma=math.sqrt(1 - alpha),
         )
-
-
-def _leading(total: int, steps: int) -> npt.NDArray[np.int64]:
-    return (np.arange(steps) * (total // steps))[::-1].astype(np.int64)
-
-
-def _trailing(total: int, steps: int) -> npt.NDArray[np.int64]:
-    timesteps: npt.NDArray[np.int64] = np.round(np.arange(total, 0, -total / steps)).astype(np.int64) - 1
-    return timesteps
-
-
-def _linspace(total: int, steps: int) -> npt.NDArray[np.int64]:
-    return np.linspace(0, total - 1, steps).round()[::-1].astype(np.int64)
-
-
-SPACINGS = {"leading": _leading, "trailing": _trailing, "linspace": _linspace}

@@ -28,8 +28,6 @@ LARGEST = 1e6
 LEAST_ALPHA = 2.0**-24
 """The substitute for an alpha of zero in sigmas: without it, the first sigma would be infinite."""
 
-RHO = 7.0
-
 
 @dataclass(frozen=True)
 class Diffusion:
@@ -111,13 +109,29 @@ def settings_in(kind: type, config: Mapping[str, Any]) -> dict[str, Any]:
         field.name for field in fields(kind) if field.name in config and types[field.name] != Diffusion
     ]
     try:
-        values = {name: schema.read(types[name], config[name], name) for name in present}
+        values = {
+            name: schema.read(types[name], _not_null(types[name], config[name]), name) for name in present
+        }
     except ValueError as problem:
         raise BadConfig(str(problem)) from problem
     for name, value in values.items():
         if isinstance(value, int | float) and not (abs(value) <= LARGEST or value == -math.inf):
             raise BadConfig(f"{name} is {value:g}; a number up to {LARGEST:g} was expected")
     return values
+
+
+def _not_null(kind: type, value: object) -> object:
+    """Return a value, false for null where true or false was expected: so Python takes it."""
+    return False if value is None and kind is bool else value
+
+
+def without(config: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """Return a configuration without the settings that diffusers' class for a scheduler does not read."""
+    return {name: value for name, value in config.items() if name not in names}
+
+
+NO_RESCALING = ("rescale_betas_zero_snr",)
+"""What diffusers' older schedulers do not read."""
 
 
 def require(name: str, value: object, known: Mapping[str, object] | tuple[str, ...]) -> None:
@@ -131,20 +145,6 @@ def refuse(scheduler: object, *names: str) -> None:
     for name in names:
         if getattr(scheduler, name):
             raise BadConfig(f"{name} is not supported; it should be false")
-
-
-def karras_sigmas(first: float, last: float, steps: int) -> Double:
-    """Return `steps` sigmas from `first` down to `last` (Karras et al. 2022, arXiv 2206.00364, formula 5)."""
-    ramp = np.linspace(0, 1, steps)
-    spaced: Double = (first ** (1 / RHO) + ramp * (last ** (1 / RHO) - first ** (1 / RHO))) ** RHO
-    return spaced
-
-
-def timesteps_of(sigmas: Double, training_sigmas: Double) -> Double:
-    """Return the timesteps of `sigmas`, interpolated between the training timesteps."""
-    return np.interp(
-        np.log(np.maximum(sigmas, 1e-10)), np.log(training_sigmas), np.arange(len(training_sigmas))
-    )
 
 
 def _linear(start: float, end: float, count: int) -> Float:

@@ -1,143 +1,178 @@
-"""DPM-Solver++ of order two, multistep: Lu et al. (2022, arXiv 2211.01095), algorithm 2."""
+"""DPM-Solver of order one to three, multistep, also with noise: Lu et al. (2022, arXiv 2211.01095)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise, takewhile
 from typing import Any
 
 import numpy as np
 
 from msd.errors import BadConfig
-from msd.run.runtime.diffusion import (
-    Diffusion,
-    Double,
-    karras_sigmas,
-    refuse,
-    require,
-    settings_in,
-    timesteps_of,
-)
-from msd.run.runtime.step import Step, StepTable, first_step
+from msd.run.runtime.diffusion import Diffusion, Double, refuse, require, settings_in
+from msd.run.runtime.exponential import INTEGRALS, KEEP_NOISE, Integral, Kept, step_at
+from msd.run.runtime.sigmas import FINAL_SIGMAS, Point, TrainedSigmas, exponential_sigmas, point_of
+from msd.run.runtime.spacing import visited_before_the_end
+from msd.run.runtime.step import Step, StepTable, first_step, step_table
 
 FEW = 15
-"""With fewer steps than this, the last one is of order one if lower_order_final is set."""
+"""With fewer steps than this, the last ones are of a lower order if lower_order_final is set."""
+
+OF_OTHERS = {"algorithm_type": {"deis": "dpmsolver++"}} | {
+    "solver_type": dict.fromkeys(("logrho", "bh1", "bh2"), "midpoint")
+}
+"""What diffusers makes of settings that another solver wrote."""
 
 
 @dataclass(frozen=True)
-class DpmSolver:
-    """The settings in a scheduler_config.json; defaults as in diffusers' DPMSolverMultistepScheduler."""
+class DpmSettings(TrainedSigmas):
+    """The settings that both of diffusers' schedulers for DPM-Solver have."""
 
-    diffusion: Diffusion = field(default_factory=Diffusion)
     solver_order: int = 2
     algorithm_type: str = "dpmsolver++"
     solver_type: str = "midpoint"
-    lower_order_final: bool = True
-    euler_at_final: bool = False
-    use_karras_sigmas: bool = False
     final_sigmas_type: str = "zero"
     lambda_min_clipped: float = -math.inf
-    timestep_spacing: str = "linspace"
-    steps_offset: int = 0
-    use_exponential_sigmas: bool = False
-    use_beta_sigmas: bool = False
-    use_lu_lambdas: bool = False
+    variance_type: str | None = None
     use_flow_sigmas: bool = False
+    use_dynamic_shifting: bool = False
 
     def __post_init__(self) -> None:
-        require("algorithm_type", self.algorithm_type, ("dpmsolver++",))
+        super().__post_init__()
+        require("algorithm_type", self.algorithm_type, INTEGRALS)
         require("solver_type", self.solver_type, ("midpoint", "heun"))
-        require("final_sigmas_type", self.final_sigmas_type, ("zero", "sigma_min"))
-        require("timestep_spacing", self.timestep_spacing, ("leading", "trailing", "linspace"))
-        if self.solver_order not in (1, 2):
-            raise BadConfig(f"DPM-Solver++ of order {self.solver_order} is not supported; 1 and 2 are")
-        refuse(self, "use_exponential_sigmas", "use_beta_sigmas", "use_lu_lambdas", "use_flow_sigmas")
+        require("final_sigmas_type", self.final_sigmas_type, FINAL_SIGMAS)
+        require_order(self.solver_order)
+        refuse(self, "use_flow_sigmas", "use_dynamic_shifting")
+        if self.variance_type in ("learned", "learned_range"):
+            raise BadConfig(f"variance_type {self.variance_type} is for diffusion on pixels; leave it out")
+        if self.keeps_noise and self.final_sigmas_type == "zero":
+            raise BadConfig(
+                f"{self.algorithm_type} cannot end without noise: final_sigmas_type should be sigma_min, or"
+                f" algorithm_type {self.algorithm_type}++"
+            )
+
+    @property
+    def keeps_noise(self) -> bool:
+        """Whether its predictions are the noise; else they are the clean latents."""
+        return self.algorithm_type in KEEP_NOISE
+
+    def integral(self, here: Point, there: Point) -> Integral:
+        """Return the coefficients of a step between two points."""
+        return INTEGRALS[self.algorithm_type](here, there)
+
+    def _timesteps(self, steps: int, training: Double) -> Double:
+        last = int(np.count_nonzero(-np.log(training) >= self.lambda_min_clipped))
+        total = len(training)
+        return visited_before_the_end(self.timestep_spacing, total, steps, self.steps_offset, last)
+
+    def _final(self, sigmas: Double, training: Double) -> float:
+        return float(training[0]) if self.final_sigmas_type == "sigma_min" else 0.0
+
+
+@dataclass(frozen=True)
+class DpmSolver(DpmSettings):
+    """The settings in a scheduler_config.json; defaults as in diffusers' DPMSolverMultistepScheduler."""
+
+    lower_order_final: bool = True
+    euler_at_final: bool = False
+    use_lu_lambdas: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.algorithm_type == "sde-dpmsolver" and self.solver_order == 3:
+            raise BadConfig("sde-dpmsolver has no solver_order 3; 1 and 2 are known")
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> DpmSolver:
         """Return the solver with a configuration's settings, whatever class wrote it; others are ignored."""
-        return DpmSolver(Diffusion.from_config(config), **settings_in(DpmSolver, config))
+        own = translated(config, OF_OTHERS)
+        return DpmSolver(Diffusion.from_config(own), **settings_in(DpmSolver, own))
 
     def table(self, steps: int, strength: float | None = None) -> StepTable:
         """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
-        self.diffusion.require_steps(steps)
-        timesteps, sigmas = self._timesteps_and_sigmas(steps)
-        points = [_point(sigma) for sigma in sigmas]
+        levels = self.levels(steps)
+        points = [*map(point_of, levels.sigmas)]
         first = first_step(steps, strength)
-        return StepTable([self._step(timesteps[i], points, i, i == first) for i in range(first, steps)])
+        return step_table([self._step(levels.timesteps[i], points, i, first) for i in range(first, steps)])
 
-    def _timesteps_and_sigmas(self, steps: int) -> tuple[list[int], list[float]]:
-        """Return the timesteps, and their sigmas followed by the final one."""
-        training_sigmas = self.diffusion.sigmas()
-        timesteps = self._timesteps(steps, training_sigmas)
-        if self.use_karras_sigmas:
-            sigmas = karras_sigmas(training_sigmas[-1], training_sigmas[0], steps)
-            timesteps = timesteps_of(sigmas, training_sigmas)
-            if self.diffusion.beta_schedule != "squaredcos_cap_v2":
-                timesteps = timesteps.round()
-        else:
-            if timesteps[0] >= len(training_sigmas):
-                raise BadConfig(f"{steps} steps from offset {self.steps_offset} pass the last timestep")
-            sigmas = np.interp(timesteps, np.arange(len(training_sigmas)), training_sigmas)
-        last = training_sigmas[0] if self.final_sigmas_type == "sigma_min" else 0.0
-        return [int(t) for t in timesteps], [float(s) for s in np.array([*sigmas, last], np.float32)]
+    def _respaced(self, noisiest: float, cleanest: float, steps: int) -> Double | None:
+        if self.use_lu_lambdas and not self.use_karras_sigmas:
+            return exponential_sigmas(noisiest, cleanest, steps)
+        return super()._respaced(noisiest, cleanest, steps)
 
-    def _timesteps(self, steps: int, training_sigmas: Double) -> Double:
-        last = int(np.count_nonzero(-np.log(training_sigmas) >= self.lambda_min_clipped))
-        if self.timestep_spacing == "trailing":
-            return np.arange(last, 0, -self.diffusion.num_train_timesteps / steps).round() - 1
-        if self.timestep_spacing == "leading":
-            return np.arange(steps, 0, -1.0) * (last // (steps + 1)) + self.steps_offset
-        return np.linspace(0, last - 1, steps + 1).round()[:0:-1]
+    @property
+    def _rounds(self) -> bool:
+        evenly = self.use_karras_sigmas or self.use_lu_lambdas
+        return evenly and self.diffusion.beta_schedule != "squaredcos_cap_v2"
 
-    def _step(self, timestep: int, points: Sequence[_Point], i: int, is_first: bool) -> Step:
-        """Return a step by the paper's formula (9) if it is of order one, else by (13)."""
+    def _step(self, timestep: float, points: Sequence[Point], i: int, first: int) -> Step:
         here, there = points[i], points[i + 1]
-        (clean_x, clean_o), _ = self.diffusion.clean_and_noise(here.alpha**2, timestep)
-        h = there.logsnr - here.logsnr
-        growth = -there.alpha * math.expm1(-h)
-        clean, previous = growth, 0.0
-        if (
-            self.solver_order == 2
-            and not is_first
-            and h > 0
-            and not self._is_order_one_end(i, len(points) - 1)
-        ):
-            ratio = (here.logsnr - points[i - 1].logsnr) / h
-            correction = self._correction(there.alpha, h) / ratio
-            clean, previous = growth + correction, -correction
-        return Step(
-            timestep=timestep,
-            latent=there.sigma / here.sigma,
-            clean=clean,
-            clean_latent=clean_x,
-            clean_output=clean_o,
-            previous=previous,
-            signal=here.alpha,
-            sigma=here.sigma,
+        integral = self.integral(here, there)
+        kept = multistep(integral, points, i, self._order(points, i, first), self.solver_type)
+        return step_at(
+            self.diffusion,
+            timestep,
+            here,
+            integral.latent,
+            kept,
+            keeps_noise=self.keeps_noise,
+            noise=integral.noise,
         )
 
-    def _correction(self, alpha: float, h: float) -> float:
-        if self.solver_type == "midpoint":
-            return -alpha * math.expm1(-h) / 2
-        return alpha * (math.expm1(-h) / h + 1)
-
-    def _is_order_one_end(self, i: int, steps: int) -> bool:
-        """Return whether the step is the last one and of order one."""
+    def _order(self, points: Sequence[Point], i: int, first: int) -> int:
+        """Return the order of step `i`, which is low in the beginning and may be at the end."""
+        steps = len(points) - 1
         few = self.lower_order_final and steps < FEW
-        return i == steps - 1 and (self.euler_at_final or few or self.final_sigmas_type == "zero")
+        if i == steps - 1 and (self.euler_at_final or few or self.final_sigmas_type == "zero"):
+            return 1
+        most = min(self.solver_order, 2 if few and i == steps - 2 else 3)
+        return order_before(points, i, first, most)
 
 
-@dataclass(frozen=True)
-class _Point:
-    """The size of the signal, the size of the noise, and the logarithm of their ratio."""
+def multistep(integral: Integral, points: Sequence[Point], i: int, order: int, solver_type: str) -> Kept:
+    """Return a step's coefficients of the latest `order` predictions, by the paper's (9), (13) and (14)."""
+    if order == 1:
+        return (integral.zeroth,)
+    times = [point.logsnr for point in points]
+    h = times[i + 1] - times[i]
+    r0 = (times[i] - times[i - 1]) / h
+    if order == 2:
+        slope = (integral.midpoint if solver_type == "midpoint" else integral.first) / r0
+        return integral.zeroth + slope, -slope
+    r1 = (times[i - 1] - times[i - 2]) / h
+    differences = np.array([[1, -1, 0], [0, 1, -1]]) / [[r0], [r1]]
+    curve = (differences[0] - differences[1]) / (r0 + r1)
+    own = np.array([integral.zeroth, 0, 0])
+    kept = own + integral.first * (differences[0] + r0 * curve) + integral.second * curve
+    return tuple(kept.tolist())
 
-    alpha: float
-    sigma: float
-    logsnr: float
+
+def order_before(points: Sequence[Point], i: int, first: int, most: int) -> int:
+    """Return the order of step `i`, up to `most`: it needs a different point for each prediction, and an end.
+
+    Two steps may be at one level of noise where there are about as many steps as timesteps; there, diffusers'
+    coefficients are not numbers.
+    """
+    times = [point.logsnr for point in points[first : i + 2]]
+    different = [later > earlier for earlier, later in pairwise(times)]
+    usable = len([*takewhile(bool, reversed(different))])
+    return max(1, min(most, usable, i - first + 1))
 
 
-def _point(sigma: float) -> _Point:
-    alpha = 1 / math.sqrt(sigma**2 + 1)
-    return _Point(alpha, sigma * alpha, -math.log(sigma) if sigma else math.inf)
+def require_order(order: int) -> None:
+    """Raise BadConfig for a solver's order that is not 1, 2 or 3."""
+    if order not in (1, 2, 3):
+        raise BadConfig(f"solver_order {order} is not supported; 1, 2 and 3 are")
+
+
+def translated(config: Mapping[str, Any], others: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+    """Return a configuration with the settings of other solvers replaced, as diffusers replaces them."""
+    changed = {
+        name: known[config[name]]
+        for name, known in others.items()
+        if isinstance(config.get(name), str) and config[name] in known
+    }
+    return {**config, **changed}

@@ -13,8 +13,9 @@ from functools import cached_property
 from typing import Any
 
 from msd.run.runtime.diffusion import Diffusion, require, settings_in
-from msd.run.runtime.euler import Euler
-from msd.run.runtime.step import Step, StepTable
+from msd.run.runtime.euler import Euler, euler_step
+from msd.run.runtime.spacing import SPACINGS
+from msd.run.runtime.step import Step, StepTable, step_table
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class EulerAncestral:
     steps_offset: int = 0
 
     def __post_init__(self) -> None:
-        require("timestep_spacing", self.timestep_spacing, ("leading", "trailing", "linspace"))
+        require("timestep_spacing", self.timestep_spacing, SPACINGS)
 
     @staticmethod
     def from_config(config: Mapping[str, Any]) -> EulerAncestral:
@@ -37,13 +38,18 @@ class EulerAncestral:
         """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
         plain = self._euler.table(steps, strength)
         ends = [*(step.sigma for step in plain.steps[1:]), 0.0]
-        noisy = [self._step(step, end) for step, end in zip(plain.steps, ends, strict=True)]
-        return StepTable(noisy, plain.start)
+        return step_table([self._step(*pair) for pair in zip(plain.steps, ends, strict=True)], plain.start)
 
     @cached_property
     def _euler(self) -> Euler:
         return Euler(self.diffusion, timestep_spacing=self.timestep_spacing, steps_offset=self.steps_offset)
 
     def _step(self, step: Step, end: float) -> Step:
-        lower = end**2 / step.sigma
-        return replace(self._euler.step(step.timestep, step.sigma, lower), noise=math.sqrt(end**2 - lower**2))
+        lower, noise = ancestral(step.sigma, end)
+        return replace(euler_step(self.diffusion, step.timestep, step.sigma, lower), noise=noise)
+
+
+def ancestral(sigma: float, end: float) -> tuple[float, float]:
+    """Return how far down a step from `sigma` to `end` goes, and the noise that takes it back."""
+    lower = end**2 / sigma
+    return lower, math.sqrt(max(0.0, end**2 - lower**2))

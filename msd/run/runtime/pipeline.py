@@ -65,7 +65,8 @@ LARGE = 1 << 28
 
 OnStep = Callable[[int, int, float], None]
 """Called after each step of each image with the number of steps done, the number of all, and the seconds of
-this one; images that are denoised together share them equally."""
+this one; images that are denoised together share them equally. A step is a run of the denoiser here, of which
+some schedulers make more than the steps asked for."""
 
 _Show = Callable[[Any, int, int, float, Float], None]
 
@@ -299,7 +300,7 @@ class Pipeline:
         self, denoiser: Denoiser, batch: ImageBatch, counter: _Counter, show: _Show | None
     ) -> list[Float]:
         """Return the final latents of each image of a batch, (1, …) each."""
-        clean, guidance, count = None, self.guidance(batch.guidance), len(batch.requests)
+        memory, guidance, count = None, self.guidance(batch.guidance), len(batch.requests)
         table, start, values, pixels = batch.table, batch.start, batch.values, batch.pixels
         latent = start.latent(table, batch.strength)
         for i, step in enumerate(table.steps, 1):
@@ -307,10 +308,10 @@ class Pipeline:
             output = denoiser.predict(latent, step, values, guidance, pixels)
             place = f"step {i} of {len(table.steps)}"
             require_finite(output, f"the output of the {self.family.denoiser.title} in {place}")
-            latent, clean = step.apply(latent, output, clean, batch.noise(i) if step.noise else None)
+            latent, memory = step.apply(latent, output, memory, batch.noise(i) if step.takes_noise else None)
             latent = require_finite(start.keep(latent, table, i), f"the latents after {place}")
             seconds = (time.perf_counter() - begin) / count
-            for request, one in zip(batch.requests, np.split(clean, count), strict=True):
+            for request, one in zip(batch.requests, np.split(memory.clean, count), strict=True):
                 if show:
                     show(request, i, len(table.steps), seconds, one)
                 counter.add(seconds)

@@ -21,7 +21,7 @@ Float = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Preview:
-    """A preview of the image of `seed` after step `number` of `total`, which took `seconds`.
+    """A preview of the image of `seed` after run `number` of the denoiser's `total`, which took `seconds`.
 
     `latents`: the network's current estimate of the clean latents, float32 (1, height/8, width/8, 4).
     """

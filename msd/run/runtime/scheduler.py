@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,55 +11,163 @@ from msd.bundle import Bundle
 from msd.errors import BadConfig
 from msd.files import bounded
 from msd.run.runtime.ddim import Ddim
+from msd.run.runtime.ddpm import Ddpm
+from msd.run.runtime.deis import Deis
 from msd.run.runtime.diffusion import Diffusion, settings_in
+from msd.run.runtime.dpm_sde import DpmSde
+from msd.run.runtime.dpm_single_step import DpmSingleStep
 from msd.run.runtime.dpm_solver import DpmSolver
 from msd.run.runtime.euler import Euler
 from msd.run.runtime.euler_ancestral import EulerAncestral
+from msd.run.runtime.heun import Heun
+from msd.run.runtime.kdpm2 import Kdpm2, Kdpm2Ancestral
 from msd.run.runtime.lcm import Lcm
+from msd.run.runtime.lms import Lms
+from msd.run.runtime.pndm import Pndm
 from msd.run.runtime.tcd import Tcd
+from msd.run.runtime.unipc import UniPC
 
-Scheduler = Ddim | DpmSolver | Euler | EulerAncestral | Lcm | Tcd
+Scheduler = (
+    Ddim
+    | Ddpm
+    | Deis
+    | DpmSde
+    | DpmSingleStep
+    | DpmSolver
+    | Euler
+    | EulerAncestral
+    | Heun
+    | Kdpm2
+    | Kdpm2Ancestral
+    | Lcm
+    | Lms
+    | Pndm
+    | Tcd
+    | UniPC
+)
 
 SCHEDULERS: dict[str, type[Scheduler]] = {
     "ddim": Ddim,
+    "ddpm": Ddpm,
+    "deis": Deis,
     "dpm++": DpmSolver,
+    "dpm++-2s": DpmSingleStep,
+    "dpm++-sde": DpmSde,
+    "dpm2": Kdpm2,
+    "dpm2-a": Kdpm2Ancestral,
     "euler": Euler,
     "euler-a": EulerAncestral,
+    "heun": Heun,
     "lcm": Lcm,
+    "lms": Lms,
+    "pndm": Pndm,
     "tcd": Tcd,
+    "unipc": UniPC,
 }
 BY_CLASS = {
     "DDIMScheduler": "ddim",
+    "DDPMScheduler": "ddpm",
+    "DEISMultistepScheduler": "deis",
     "DPMSolverMultistepScheduler": "dpm++",
+    "DPMSolverSinglestepScheduler": "dpm++-2s",
+    "DPMSolverSDEScheduler": "dpm++-sde",
+    "KDPM2DiscreteScheduler": "dpm2",
+    "KDPM2AncestralDiscreteScheduler": "dpm2-a",
     "EulerDiscreteScheduler": "euler",
     "EulerAncestralDiscreteScheduler": "euler-a",
+    "HeunDiscreteScheduler": "heun",
     "LCMScheduler": "lcm",
+    "LMSDiscreteScheduler": "lms",
+    "PNDMScheduler": "pndm",
     "TCDScheduler": "tcd",
+    "UniPCMultistepScheduler": "unipc",
 }
+SAME_STEPS = {"DDIMParallelScheduler": "ddim", "DDPMParallelScheduler": "ddpm"}
+"""Classes of diffusers whose steps are those of another class."""
+
+SCALES = {
+    "karras": "use_karras_sigmas",
+    "exponential": "use_exponential_sigmas",
+    "beta": "use_beta_sigmas",
+    "lu": "use_lu_lambdas",
+}
+"""The settings that NAME+SCALE sets, by SCALE."""
+
 DEFAULT = "ddim"
-"""The scheduler for configurations of unsupported classes, such as PNDM's."""
+"""The scheduler of a configuration that names no class."""
+
+ACTIVE_SETTINGS = (*SCALES.values(), "use_flow_sigmas", "rescale_betas_zero_snr")
+"""Settings that change the schedule where a scheduler has them, and are false by default."""
+
+OWN_SPACING = "linspace"
+"""The timestep spacing of schedulers that read none."""
 
 
 def name_of(config: Mapping[str, Any]) -> str:
-    """Return the name of the scheduler that wrote a configuration, or else `DEFAULT`."""
-    return BY_CLASS.get(str(config.get("_class_name")), DEFAULT)
+    """Return the name of the scheduler that wrote a configuration; raises BadConfig for an unknown one."""
+    kind = config.get("_class_name")
+    name = DEFAULT if kind is None else (BY_CLASS | SAME_STEPS).get(str(kind))
+    if name is None:
+        raise BadConfig(
+            f"the scheduler {kind} is not supported; --scheduler takes one of {', '.join(SCHEDULERS)}"
+        )
+    return name
 
 
 def name_of_kind(scheduler: Scheduler) -> str:
-    """Return the name of a scheduler."""
-    return next(name for name, kind in SCHEDULERS.items() if isinstance(scheduler, kind))
+    """Return the name of a scheduler, with its scale of sigmas where it has one: "heun+karras"."""
+    name = next(name for name, kind in SCHEDULERS.items() if type(scheduler) is kind)
+    scales = [scale for scale, setting in SCALES.items() if getattr(scheduler, setting, False)]
+    return "+".join([name, *scales[:1]])
+
+
+def parse_name(text: str) -> tuple[str, dict[str, bool]]:
+    """Return the name in NAME or NAME+SCALE, such as "heun+karras", and the settings of the scale.
+
+    Raises BadConfig for an unknown name, or a scale that this scheduler does not have.
+    """
+    name, plus, scale = text.rpartition("+")
+    if text in SCHEDULERS or not plus or scale not in SCALES:
+        name, scale = text, ""
+    if name not in SCHEDULERS:
+        raise BadConfig(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
+    if not scale:
+        return name, {}
+    own = [each for each, setting in SCALES.items() if setting in _settings_of(SCHEDULERS[name])]
+    if scale not in own:
+        known = f"; it has {', '.join(own)}" if own else ""
+        raise BadConfig(f"the scheduler {name} has no {scale} sigmas{known}")
+    return name, {setting: each == scale for each, setting in SCALES.items() if each in own}
+
+
+def ignored_settings(config: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the settings that would change the schedule, and that a configuration's scheduler does not read.
+
+    Diffusers' class does not read them either. Raises BadConfig for an unknown scheduler.
+    """
+    kind = SCHEDULERS[name_of(config)]
+    lacks = {*getattr(kind, "lacks", ())}
+    own = {*_settings_of(kind), *_settings_of(Diffusion)} - lacks
+    ignored = [name for name in ACTIVE_SETTINGS if config.get(name) is True and name not in own]
+    if "timestep_spacing" in lacks and config.get("timestep_spacing", OWN_SPACING) != OWN_SPACING:
+        ignored.append("timestep_spacing")
+    return tuple(ignored)
+
+
+def _settings_of(kind: type) -> list[str]:
+    return [field.name for field in fields(kind)]
 
 
 def make_scheduler(config: Mapping[str, Any], name: str | None = None) -> Scheduler:
     """Return the scheduler `name`, or the configuration's own, for Stable Diffusion; raises BadConfig.
 
+    `name` is one of `SCHEDULERS`, or one with a scale of sigmas, such as "heun+karras".
+
     Two settings are those that diffusers' StableDiffusionPipeline insists on: latents are not images, so
     they are never clipped to ±1; "leading" timesteps start at 1.
     """
-    name = name_of(config) if name is None else name
-    if name not in SCHEDULERS:
-        raise BadConfig(f"no scheduler is called {name!r}; there are {', '.join(SCHEDULERS)}")
-    return SCHEDULERS[name].from_config({**config, "clip_sample": False, "steps_offset": 1})
+    name, scale = (name_of(config), {}) if name is None else parse_name(name)
+    return SCHEDULERS[name].from_config({**config, **scale, "clip_sample": False, "steps_offset": 1})
 
 
 def require_valid(config: Mapping[str, Any]) -> None:

@@ -65,7 +65,7 @@ def _plan(letter: str, opened: OpenedModel, steps: int) -> ColumnPlan:
         label=f"{letter}, {steps} step{'s' * (steps > 1)}",
         opened=opened,
         steps=steps,
-        evaluations=opened.steps_run(steps) * opened.guidance.rows,
+        evaluations=opened.runs(steps) * opened.guidance.rows,
     )
 
 

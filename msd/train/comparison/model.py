@@ -53,8 +53,8 @@ class OpenedModel:
         """The guidance of its images."""
         return Guidance.of(self.bundle, self.images.guidance)
 
-    def steps_run(self, steps: int) -> int:
-        """Return how many steps its scheduler makes of `steps`; raises BadConfig for an impossible number."""
+    def runs(self, steps: int) -> int:
+        """Return how often the denoiser runs in `steps` steps; raises BadConfig for an impossible number."""
         return len(bundle_scheduler(self.bundle, self.model.scheduler).table(steps).steps)
 
     def pipeline(self) -> Pipeline:

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 
 from msd.errors import BadConfig
-from msd.run.runtime.ddim import SPACINGS
 from msd.run.runtime.diffusion import Diffusion
+from msd.run.runtime.spacing import trailing, whole
 
 CLEAN = -1
 """The timestep of clean latents, after the last one."""
@@ -98,7 +98,7 @@ def timesteps(diffusion: Diffusion, steps: int) -> list[int]:
     within rounding, of half as many steps.
     """
     diffusion.require_steps(steps)
-    return [*(int(t) for t in SPACINGS["trailing"](diffusion.num_train_timesteps, steps)), CLEAN]
+    return [*whole(trailing(diffusion.num_train_timesteps, steps)), CLEAN]
 
 
 def require_prediction(diffusion: Diffusion) -> None:

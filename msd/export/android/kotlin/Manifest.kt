@@ -85,7 +85,7 @@ public class Manifest(
 
     public companion object {
         /** The format that this library reads. */
-        public const val FORMAT: Int = 3
+        public const val FORMAT: Int = 4
 
         /** The name of the manifest's file. */
         public const val NAME: String = "sd-manifest.json"

@@ -12,7 +12,7 @@ internal fun JSONObject.manifest() = Manifest(
     latent = ints("latent"),
     prediction = getString("prediction"),
     scheduler = getString("scheduler"),
-    schedules = objects("schedules").map { it.schedule() }.associateBy { it.steps.size },
+    schedules = objects("schedules").map { it.schedule() }.associateBy { it.count },
     guidance = getJSONObject("guidance").getDouble("scale"),
     tokenizers = getJSONObject("tokenizers").run { keyNames().associateWith { getJSONObject(it).tokenizer() } },
     promptChunks = getInt("prompt_chunks"),
@@ -69,10 +69,10 @@ private fun JSONObject.port() = Port(getString("name"), ints("shape"), getString
 
 private fun JSONObject.schedule(): Schedule {
     val steps = objects("steps").map { it.step() }
-    if (steps.isEmpty() || steps.size != getInt("count")) {
-        throw BadManifest("a schedule of ${getInt("count")} steps has ${steps.size}")
+    if (steps.isEmpty() || steps.size != getInt("runs")) {
+        throw BadManifest("a schedule of ${getInt("runs")} runs has ${steps.size}")
     }
-    return Schedule(float("start"), steps)
+    return Schedule(getInt("count"), float("start"), steps)
 }
 
 private fun JSONObject.step() = Step(
@@ -83,8 +83,13 @@ private fun JSONObject.step() = Step(
     cleanLatent = float("clean_latent"),
     cleanOutput = float("clean_output"),
     clip = if (isNull("clip")) null else float("clip"),
-    previous = float("previous"),
+    saved = float("saved"),
+    history = floats("history"),
     noise = float("noise"),
+    save = floats("save"),
+    keptLatent = float("kept_latent"),
+    keptOutput = float("kept_output"),
+    keeps = getInt("keeps"),
     scale = float("scale"),
     signal = float("signal"),
     sigma = float("sigma"),
@@ -94,11 +99,9 @@ private fun JSONObject.imageFacts() = ImageFacts(
     initial = if (isNull("initial")) null else getString("initial"),
     required = getBoolean("required"),
     inpaints = getBoolean("inpaints"),
-    schedules = objects("schedules").groupBy { it.getInt("count") }.mapValues { (_, all) -> all.byStrength() },
+    schedules = objects("schedules").map { it.getDouble("strength") to it.getJSONObject("schedule").schedule() }
+        .groupBy { (_, schedule) -> schedule.count }.mapValues { (_, all) -> all.toMap() },
 )
-
-private fun List<JSONObject>.byStrength(): Map<Double, Schedule> =
-    associate { it.getDouble("strength") to it.getJSONObject("schedule").schedule() }
 
 private fun JSONObject.tokenizer() = TokenizerFacts(
     start = getInt("start"),

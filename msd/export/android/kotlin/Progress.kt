@@ -11,7 +11,10 @@ public sealed interface Progress {
     /** The text encoder runs. */
     public object Encoding : Progress
 
-    /** [step] of [steps] are done; [preview] is the image that the model expects by now, if one was asked for. */
+    /**
+     * [step] of [steps] runs of the U-Net are done; [preview] is the image that the model expects by now, if one was
+     * asked for.
+     */
     public class Denoising(
         public val step: Int,
         public val steps: Int,

@@ -75,16 +75,16 @@ internal class Run(
         for (call in wiring.steps) taken(call, onProgress)
         val pixels = request.image?.pixels().orEmpty()
         var latents = start.latents(schedule, request.image?.strength)
-        var clean: FloatArray? = null
+        var memory: StepMemory? = null
         schedule.steps.forEachIndexed { i, step ->
             check()
             if (i > 0 && rest() > 0) Thread.sleep(rest())
             val output = guidance.combine(predicted(latents, step, values, pixels, onProgress))
-            val added = if (step.noise != 0f) noise(request.seed, size, i + 1) else null
-            val (next, cleaned) = step.apply(latents, output, clean, added)
+            val added = if (step.takesNoise) noise(request.seed, size, i + 1) else null
+            val (next, left) = step.apply(latents, output, memory, added)
             latents = start.keep(next, schedule, i + 1)
-            clean = cleaned
-            onProgress.onProgress(Progress.Denoising(i + 1, schedule.steps.size, preview(i + 1, clean)))
+            memory = left
+            onProgress.onProgress(Progress.Denoising(i + 1, schedule.steps.size, preview(i + 1, left.clean)))
         }
         check()
         return latents
@@ -111,9 +111,9 @@ internal class Run(
     }
 
     /** Returns the image that the model expects after step [done], where one was asked for. */
-    private fun preview(done: Int, clean: FloatArray?): GeneratedImage? {
+    private fun preview(done: Int, clean: FloatArray): GeneratedImage? {
         val role = manifest.preview
-        if (role == null || clean == null || done == schedule.steps.size) return null
+        if (role == null || done == schedule.steps.size) return null
         if (request.previewEvery == 0 || done % request.previewEvery != 0) return null
         return decoded(wiring.decoderOf(role), clean, OnProgress {})
     }

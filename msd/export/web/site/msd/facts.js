@@ -83,6 +83,6 @@ function networkFiles(network, kind) {
 function strengthsOf(image) {
   /** @type {Record<string, number[]>} */
   const strengths = {};
-  for (const { count, strength } of image.schedules) (strengths[count] ??= []).push(strength);
+  for (const { strength, schedule } of image.schedules) (strengths[schedule.count] ??= []).push(strength);
   return strengths;
 }

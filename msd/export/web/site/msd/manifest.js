@@ -16,7 +16,7 @@ export { parseWebManifest } from './web-manifest.js';
  */
 
 /** The format of sd-manifest.json that this library reads. */
-const FORMAT = 3;
+const FORMAT = 4;
 
 /** The roles that every model has beside its networks. */
 const ROLES = ['vocabulary', 'merges'];
@@ -47,11 +47,15 @@ const ROLES = ['vocabulary', 'merges'];
  */
 
 /**
- * The coefficients of one step, with latents x, the network's output o and the last clean latents p.
+ * The coefficients of one run of the network, for latents x, the network's output o and normal noise n.
  *
  * The network's input is `scale`·x. The clean latents are c = `clean_latent`·x + `clean_output`·o, clipped
- * to ±`clip` where that is set. The next latents are `latent`·x + `output`·o + `clean`·c + `previous`·p +
- * `noise`·n, with normal noise n. Latents before this step are `signal`·k + `sigma`·n for known clean
+ * to ±`clip` where that is set. A step reads kᵢ, what the step i steps ago kept, and the saved latents s,
+ * which it first replaces where it has coefficients `save`, of x, o, n, the former s, k₁, k₂ and so on. The
+ * next latents are `latent`·x + `output`·o + `clean`·c + `saved`·s + `history`ᵢ·kᵢ + `noise`·n.
+ *
+ * A step keeps c, or `kept_latent`·x + `kept_output`·o where these are set; `keeps` says how many of the
+ * latest the steps that follow read. Latents before this step are `signal`·k + `sigma`·n for known clean
  * latents k.
  *
  * @typedef {object} Step
@@ -62,27 +66,33 @@ const ROLES = ['vocabulary', 'merges'];
  * @property {number} clean_latent
  * @property {number} clean_output
  * @property {number | null} clip
- * @property {number} previous
+ * @property {number} saved
+ * @property {number[]} history
  * @property {number} noise
+ * @property {number[]} save
+ * @property {number} kept_latent
+ * @property {number} kept_output
+ * @property {number} keeps
  * @property {number} scale
  * @property {number} signal
  * @property {number} sigma
  */
 
 /**
- * The steps of one image, `count` of them in order; it begins with normal noise times `start`.
+ * The runs of the network for one image of `count` steps, in order: some schedulers run it twice a step. It
+ * begins with normal noise times `start`.
  *
  * @typedef {object} Schedule
  * @property {number} count
+ * @property {number} runs
  * @property {number} start
  * @property {Step[]} steps
  */
 
 /**
- * The schedule of an image that begins from an image, for `count` steps of which `strength` leaves some.
+ * The schedule of an image that begins from an image, of whose steps `strength` leaves some.
  *
  * @typedef {object} ImageSchedule
- * @property {number} count
  * @property {number} strength
  * @property {Schedule} schedule
  */
@@ -182,11 +192,14 @@ const FILE = {
   inputs: list(PORT), outputs: list(PORT),
 };
 const NUMBERS = [
-  'timestep', 'latent', 'output', 'clean', 'clean_latent', 'clean_output', 'previous', 'noise', 'scale',
-  'signal', 'sigma',
+  'timestep', 'latent', 'output', 'clean', 'clean_latent', 'clean_output', 'saved', 'noise', 'kept_latent',
+  'kept_output', 'scale', 'signal', 'sigma',
 ];
-const STEP = { ...Object.fromEntries(NUMBERS.map((name) => [name, number])), clip: nullable(number) };
-const SCHEDULE = { count: integer, start: number, steps: list(STEP) };
+const STEP = {
+  ...Object.fromEntries(NUMBERS.map((name) => [name, number])),
+  clip: nullable(number), history: list(number), save: list(number), keeps: integer,
+};
+const SCHEDULE = { count: integer, runs: integer, start: number, steps: list(STEP) };
 const SPECIAL = { content: text, id: integer, normalized: boolean, further: list(integer) };
 
 const MANIFEST = {
@@ -207,7 +220,7 @@ const MANIFEST = {
   min_memory: integer, preview: nullable(text), prompt_chunks: integer,
   image: nullable({
     initial: nullable(text), required: boolean, inpaints: boolean,
-    schedules: list({ count: integer, strength: number, schedule: SCHEDULE }),
+    schedules: list({ strength: number, schedule: SCHEDULE }),
   }),
 };
 
@@ -256,9 +269,9 @@ export function imageFacts({ image }) {
 }
 
 /** @param {Schedule} schedule */
-function requireSteps({ count, steps }) {
-  if (steps.length === 0 || steps.length !== count) {
-    throw damaged(`sd-manifest.json has a schedule of ${count} steps with ${steps.length}`);
+function requireSteps({ runs, steps }) {
+  if (steps.length === 0 || steps.length !== runs) {
+    throw damaged(`sd-manifest.json has a schedule of ${runs} runs with ${steps.length}`);
   }
 }
 

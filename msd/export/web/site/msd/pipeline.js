@@ -9,7 +9,7 @@ import { OpenNetworks } from './open-networks.js';
 import { pixels } from './pixels.js';
 import { checkRequest } from './request.js';
 import { joined, runRows } from './rows.js';
-import { applyStep, changed, scheduleOf } from './schedule.js';
+import { applyStep, changed, scheduleOf, takesNoise } from './schedule.js';
 import { encodedImage, factsFor, pixelsOf, startFrom } from './start.js';
 
 /**
@@ -133,8 +133,8 @@ export class Pipeline {
     const steps = schedule.steps.length;
     const what = `The output of the ${this.#file(denoiser.component).title}`;
     let latents = start.latents(schedule, changed(this.#app, request) ?? null);
-    /** @type {Float32Array | null} */
-    let clean = null;
+    /** @type {import('./schedule.js').StepMemory | null} */
+    let memory = null;
     for (const [i, step] of schedule.steps.entries()) {
       checkCancelled(watch.signal);
       const begin = performance.now();
@@ -142,12 +142,12 @@ export class Pipeline {
       const outputs = await this.#predict(request, latents, step, guidance.number, values, watch);
       const place = `step ${i + 1} of ${steps}`;
       const output = requireFinite(guidance.combine(outputs), `${what} in ${place}`);
-      const added = step.noise === 0 ? null : noise(request.seed ?? 0, latents.length, i + 1);
-      const stepped = applyStep(step, latents, output, clean, added);
+      const added = takesNoise(step) ? noise(request.seed ?? 0, latents.length, i + 1) : null;
+      const stepped = applyStep(step, latents, output, memory, added);
       latents = requireFinite(start.keep(stepped.next, schedule, i + 1), `The latents after ${place}`);
-      clean = stepped.clean;
+      memory = stepped.memory;
       const seconds = (performance.now() - begin) / 1000;
-      const preview = await this.#preview(request, i + 1, steps, clean, watch);
+      const preview = await this.#preview(request, i + 1, steps, memory.clean, watch);
       watch.onProgress?.({ stage: 'denoising', step: i + 1, steps, seconds, preview });
     }
     return latents;
@@ -293,12 +293,12 @@ export class Pipeline {
    * @param {Request} request
    * @param {number} done
    * @param {number} steps
-   * @param {Float32Array | null} clean
+   * @param {Float32Array} clean
    * @param {Watch} watch
    */
   async #preview(request, done, steps, clean, watch) {
     const [role, every] = [this.#app.preview, request.previewEvery ?? 0];
-    if (!role || !clean || every === 0 || done % every !== 0 || done === steps) return undefined;
+    if (!role || every === 0 || done % every !== 0 || done === steps) return undefined;
     return this.#decode(decoderOf(this.#app, role), clean, { signal: watch.signal }, false);
   }
 

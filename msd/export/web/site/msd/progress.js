@@ -5,8 +5,8 @@
  */
 
 /**
- * What is being done. `step` of `steps` are done, the last one in `seconds`, with a preview where one was
- * asked for.
+ * What is being done. `step` of `steps` runs of the U-Net are done, the last one in `seconds`, with a preview
+ * where one was asked for.
  *
  * @typedef {{ stage: 'fetching', bytes: number, total: number }
  *   | { stage: 'loading', network: string }

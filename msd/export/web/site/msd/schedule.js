@@ -8,30 +8,53 @@ import { imageFacts } from './manifest.js';
  * @typedef {import('./manifest.js').Step} Step
  */
 
+/**
+ * What a step leaves to the steps that follow: the clean latents that its output implied, what it and the
+ * steps before it kept, newest first, and saved latents, null before a step has saved any.
+ *
+ * @typedef {object} StepMemory
+ * @property {Float32Array<ArrayBuffer>} clean
+ * @property {Float32Array[]} kept
+ * @property {Float32Array | null} saved
+ */
+
 const f32 = Math.fround;
 
 /**
- * Returns the next latents and the clean latents after one step, both float32 of the size of `x`.
+ * Returns the next latents, float32 of the size of `x`, and what the next step needs of this one.
  *
- * `x` are the latents and `output` is what the network makes of `step.scale`·x. `previousClean` are the clean
- * latents of the step before, null before the first one; `noise` is normal, needed where `step.noise` is not
- * 0. The formulas are those of msd/run/runtime/step.py, each operation rounded to float32 as there.
+ * `x` are the latents and `output` is what the network makes of `step.scale`·x. `memory` is what the step
+ * before returned, null before the first one; `noise` is normal, needed where the step `takesNoise`. The
+ * formulas are those of msd/run/runtime/step.py, each operation rounded to float32 as there.
  *
  * @param {Step} step
  * @param {Float32Array} x
  * @param {Float32Array} output
- * @param {Float32Array | null} [previousClean]
+ * @param {StepMemory | null} [memory]
  * @param {Float32Array | null} [noise]
- * @returns {{ next: Float32Array<ArrayBuffer>, clean: Float32Array<ArrayBuffer> }}
+ * @returns {{ next: Float32Array<ArrayBuffer>, memory: StepMemory }}
  */
-export function applyStep(step, x, output, previousClean = null, noise = null) {
+export function applyStep(step, x, output, memory = null, noise = null) {
+  const [kept, before] = [memory?.kept ?? [], memory?.saved ?? null];
+  const saved = step.save.length ? saves(step.save, x, [output, noise, before, ...kept]) : before;
   const next = sum(step.latent, x, step.output, output);
   const clean = sum(step.clean_latent, x, step.clean_output, output);
   if (step.clip !== null) clip(clean, f32(step.clip));
   add(step.clean, clean, next);
-  add(step.previous, previousClean, next);
+  add(step.saved, saved, next);
+  step.history.forEach((size, i) => add(size, kept[i] ?? null, next));
   add(step.noise, noise, next);
-  return { next, clean };
+  const keeping = step.keeps ? [keeps(step, x, output, clean), ...kept].slice(0, step.keeps) : [];
+  return { next, memory: { clean, kept: keeping, saved } };
+}
+
+/**
+ * Returns whether noise is added to the next latents, or to the saved ones.
+ *
+ * @param {Step} step
+ */
+export function takesNoise({ noise, save }) {
+  return noise !== 0 || (save[2] ?? 0) !== 0;
 }
 
 /**
@@ -102,7 +125,7 @@ function scheduleFromImage(manifest, steps, strength) {
       'this model reads an image and does not begin from it: leave strength out',
     );
   }
-  const offered = imageFacts(manifest).schedules.filter(({ count }) => count === steps);
+  const offered = imageFacts(manifest).schedules.filter(({ schedule }) => schedule.count === steps);
   const found = offered.find((one) => one.strength === strength);
   if (found) return found.schedule;
   const known = offered.map((one) => one.strength).join(', ');
@@ -110,6 +133,31 @@ function scheduleFromImage(manifest, steps, strength) {
     'bad-request',
     `there is no schedule for ${steps} steps at strength ${strength}; there are ${known}`,
   );
+}
+
+/**
+ * Returns what a step saves: the latents and others, each times its size.
+ *
+ * @param {number[]} sizes
+ * @param {Float32Array} x
+ * @param {(Float32Array | null)[]} others
+ */
+function saves([size, ...sizes], x, others) {
+  const factor = f32(size);
+  const total = x.map((value) => factor * value);
+  sizes.forEach((each, i) => add(each, others[i] ?? null, total));
+  return total;
+}
+
+/**
+ * @param {Step} step
+ * @param {Float32Array} x
+ * @param {Float32Array} output
+ * @param {Float32Array} clean
+ */
+function keeps(step, x, output, clean) {
+  if (step.kept_latent === 0 && step.kept_output === 0) return clean;
+  return sum(step.kept_latent, x, step.kept_output, output);
 }
 
 /**

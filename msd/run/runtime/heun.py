@@ -1,0 +1,67 @@
+"""Heun's method on the probability flow: Karras et al. (2022, arXiv 2206.00364), algorithm 1, without churn.
+
+Each step but the last runs the network twice: at its beginning, and at its end as Euler's method predicts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from msd.run.runtime.diffusion import NO_RESCALING, Diffusion, refuse, settings_in, without
+from msd.run.runtime.euler import euler_step, slope_at
+from msd.run.runtime.sigmas import NoiseLevels, VisitedSigmas
+from msd.run.runtime.step import Step, StepTable, first_step, step_table
+
+
+@dataclass(frozen=True)
+class Heun(VisitedSigmas):
+    """The settings in a scheduler_config.json, with the defaults of diffusers' HeunDiscreteScheduler."""
+
+    lacks: ClassVar[tuple[str, ...]] = NO_RESCALING
+
+    clip_sample: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        refuse(self, "clip_sample")
+
+    @staticmethod
+    def from_config(config: Mapping[str, Any]) -> Heun:
+        """Return Heun's method with a configuration's settings, whatever class wrote it; ignores others."""
+        own = SECOND_ORDER_DEFAULTS | without(config, Heun.lacks)
+        return Heun(Diffusion.from_config(own), **settings_in(Heun, own))
+
+    def table(self, steps: int, strength: float | None = None) -> StepTable:
+        """Return the steps, or those for an image of a `strength`; raises BadConfig for impossible ones."""
+        levels = self.levels(steps)
+        return step_table([*self._steps(levels)][2 * first_step(steps, strength) :], self.start(levels))
+
+    def _steps(self, levels: NoiseLevels) -> Iterator[Step]:
+        for i, timestep in enumerate(levels.timesteps):
+            sigma, end = levels.sigmas[i : i + 2]
+            slope = slope_at(self.diffusion, timestep, sigma).derivative
+            plain = euler_step(self.diffusion, timestep, sigma, end)
+            yield replace(plain, save=(1.0,), kept_latent=slope[0], kept_output=slope[1])
+            if end > 0:
+                yield self._again(levels.timesteps[i + 1], end, (end - sigma) / 2)
+
+    def _again(self, timestep: float, sigma: float, half: float) -> Step:
+        """Return the whole step from the saved latents, by the mean of the slopes at both ends."""
+        slope = slope_at(self.diffusion, timestep, sigma)
+        return Step(
+            timestep=timestep,
+            latent=half * slope.derivative[0],
+            output=half * slope.derivative[1],
+            clean_latent=slope.clean[0],
+            clean_output=slope.clean[1],
+            saved=1.0,
+            history=(half,),
+            scale=slope.scale,
+            sigma=sigma,
+        )
+
+
+SECOND_ORDER_DEFAULTS: dict[str, Any] = {"beta_start": 0.00085, "beta_end": 0.012}
+"""The defaults in which diffusers' schedulers with two runs a step differ from the others."""

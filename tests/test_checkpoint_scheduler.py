@@ -1,0 +1,109 @@
+"""The scheduler that a checkpoint names generates, as in diffusers; what cannot run is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from msd.bundle import open_bundle
+from msd.cli.convert import convert
+from msd.conversion.sources.diffusers import open_folder
+from msd.graph.parity import psnr
+from msd.run.runtime.noise import noise
+from msd.run.runtime.pipeline import Pipeline
+from msd.run.runtime.scheduler import make_scheduler
+from tests import checkpoints
+from tests.drawings import nchw, nhwc, noise_given, noise_taken, opened
+
+SCALED = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear", "steps_offset": 1}
+KARRAS = SCALED | {"use_karras_sigmas": True}
+SDE = {"_class_name": "DPMSolverMultistepScheduler", "algorithm_type": "sde-dpmsolver++"}
+OWN: dict[str, dict[str, Any]] = {
+    "unipc": {"_class_name": "UniPCMultistepScheduler", **KARRAS},
+    "sde": {**SDE, **KARRAS},
+    "order 3": {"_class_name": "DPMSolverMultistepScheduler", **SCALED, "solver_order": 3},
+    "heun": {"_class_name": "HeunDiscreteScheduler", **KARRAS},
+}
+
+
+def checkpoint(folder: Path, config: dict[str, Any], named: Any = None) -> Path:
+    """Write a checkpoint with this scheduler_config.json; model_index.json says `named`, or the same."""
+    checkpoints.write(folder, checkpoints.TINY)
+    (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(config))
+    index = json.loads((folder / "model_index.json").read_text())
+    index["scheduler"] = ["diffusers", config.get("_class_name")] if named is None else named
+    (folder / "model_index.json").write_text(json.dumps(index))
+    return folder
+
+
+def converted(source: Path, *options: str) -> Result:
+    arguments = [str(source), "-o", str(source.parent / "out"), "--recipe", "float32", *options]
+    return CliRunner().invoke(convert, arguments)
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_the_checkpoint_s_own_scheduler_generates(name: str, tmp_path: Path) -> None:
+    source, start, steps = checkpoint(tmp_path / "sd", OWN[name]), noise(0, (1, 16, 16, 4)), 5
+    done = converted(source)
+    assert done.exit_code == 0, done.output
+    assert not [word for word in ("ddim", "ignored", "warning") if word in done.output.lower()]
+    bundle = open_bundle(tmp_path / "out")
+    found = Pipeline(bundle).generate("red", steps=steps, latents=start).latents
+    theirs, _ = opened(source)
+    assert type(theirs.scheduler).__name__ == OWN[name]["_class_name"]
+    added = noise_taken(make_scheduler(bundle.manifest.scheduler).table(steps), 0, start.shape)
+    with noise_given(type(theirs.scheduler).__module__, added):
+        settings = {"num_inference_steps": steps, "guidance_scale": 7.5, "output_type": "latent"}
+        wanted = theirs("red", latents=nchw(start), **settings).images
+    assert psnr(nhwc(wanted), found) >= 65
+    assert np.isfinite(found).all()
+
+
+def test_the_class_in_model_index_counts_as_in_diffusers(tmp_path: Path) -> None:
+    source = checkpoint(tmp_path / "sd", OWN["unipc"], ["diffusers", "EulerDiscreteScheduler"])
+    found = open_folder(source)
+    assert found.scheduler == {**OWN["unipc"], "_class_name": "EulerDiscreteScheduler"}
+    assert found.remarks == (
+        "model_index.json names the scheduler EulerDiscreteScheduler and scheduler/scheduler_config.json"
+        " UniPCMultistepScheduler: the first counts, as in diffusers",
+    )
+    theirs, _ = opened(source)
+    assert type(theirs.scheduler).__name__ == "EulerDiscreteScheduler"
+
+
+@pytest.mark.parametrize("named", [[None, None], "UniPCMultistepScheduler", ["diffusers"], {}])
+def test_without_a_class_in_model_index_the_scheduler_s_own_counts(named: Any, tmp_path: Path) -> None:
+    found = open_folder(checkpoint(tmp_path / "sd", OWN["heun"], named))
+    assert (found.scheduler, found.remarks) == (OWN["heun"], ())
+
+
+def test_what_cannot_run_is_refused_before_anything_is_written(tmp_path: Path) -> None:
+    for change, sentence in (
+        (
+            {"_class_name": "SASolverScheduler"},
+            "the scheduler SASolverScheduler is not supported",
+        ),
+        ({**SDE, "algorithm_type": "sde"}, "algorithm_type 'sde' is not known; known are dpmsolver++"),
+    ):
+        done = converted(checkpoint(tmp_path / "sd", SCALED | change))
+        assert (done.exit_code, sentence in done.stderr, "--scheduler" in done.stderr) == (1, True, True)
+        assert not (tmp_path / "out").exists()
+
+
+def test_settings_that_nothing_reads_are_said_once(tmp_path: Path) -> None:
+    config = {"_class_name": "DDIMScheduler", **KARRAS}
+    sentence = (
+        "use_karras_sigmas is ignored: the scheduler ddim does not read it, in diffusers neither;"
+        " --scheduler takes another"
+    )
+    source = checkpoint(tmp_path / "sd", config)
+    assert converted(source).stderr.count(sentence) == 1
+    said = json.loads(converted(source, "--force", "--json").stdout)
+    assert said["conversion"]["remarks"] == [sentence]
+    replaced = converted(source, "--force", "--scheduler", "heun")
+    assert (replaced.exit_code, "ignored" in replaced.output) == (0, False)
