@@ -43,6 +43,7 @@ internal fun JSONObject.request(): Request = Request(
     guidance = if (isNull("guidance")) null else getDouble("guidance"),
     previewEvery = optInt("previews"),
     image = optJSONObject("image")?.initialImage(),
+    paste = optBoolean("paste", true),
 )
 
 private fun JSONObject.initialImage(): InitialImage {

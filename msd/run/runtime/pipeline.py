@@ -48,6 +48,7 @@ from msd.run.runtime.needs import (
     tensor_of,
 )
 from msd.run.runtime.noise import noise
+from msd.run.runtime.paste import Levels, paste
 from msd.run.runtime.preview import OnPreview, Preview, preview_decoder
 from msd.run.runtime.prompt import TokenizedPrompt, tokenize
 from msd.run.runtime.prompt_syntax import PromptSyntax
@@ -139,11 +140,12 @@ class Pipeline:
         prompt_syntax: PromptSyntax = "plain",
         image: InitialImage | None = None,
         strength: float | None = None,
+        paste: bool = True,
         on_step: OnStep | None = None,
         latents: Float | None = None,
         on_preview: OnPreview | None = None,
     ) -> GeneratedImage:
-        """Return one image; the arguments up to `strength` are those of `Request`.
+        """Return one image; the arguments up to `paste` are those of `Request`.
 
         `latents` replace the initial `noise(seed, …)` and have its shape.
 
@@ -166,6 +168,7 @@ class Pipeline:
             prompt_syntax=prompt_syntax,
             image=image,
             strength=strength,
+            paste=paste,
         )
         return self.generate_all([request], on_step, None if latents is None else [latents], on_preview)[0]
 
@@ -201,10 +204,10 @@ class Pipeline:
             for name in steps:
                 networks.release(name)
             decoder = networks.take(self.family.decoder.name)
-            images = [self._decode(decoder, latent) for latent in final_latents]
+            images = [*map(partial(self._decode, decoder), requests, final_latents)]
             networks.release(decoder.name)
         return [
-            GeneratedImage(pixels(image), latent, self._metadata(request))
+            GeneratedImage(image, latent, self._metadata(request))
             for request, image, latent in zip(requests, images, final_latents, strict=True)
         ]
 
@@ -325,9 +328,9 @@ class Pipeline:
         seconds: float,
         clean: Float,
     ) -> None:
-        def decode(latents: Float) -> Float:
+        def decode(latents: Float) -> Levels:
             decoder = networks.take(preview_decoder(self.bundle))
-            image = self._decode(decoder, latents)
+            image = self._decode(decoder, request, latents)
             if networks.execution == "sequential":
                 networks.release(decoder.name)
             return image
@@ -342,13 +345,14 @@ class Pipeline:
         )
         on_preview(preview)
 
-    def _decode(self, decoder: LoadedNetwork, latent: Float) -> Float:
+    def _decode(self, decoder: LoadedNetwork, request: Request, latent: Float) -> Levels:
         wiring = self.bundle.wiring
         is_preview = wiring.preview is not None and decoder.name == wiring.preview.component
         call = wiring.preview if is_preview and wiring.preview else wiring.decoder
         spec = tensor_of(self.bundle, call, "image")
         image: Float = decoder.rows(spec.name, {call.inputs[0].name: latent}).reshape(spec.shape[1:])
-        return require_finite(image, f"the image of the {title_of(decoder.name)}")
+        shown = pixels(require_finite(image, f"the image of the {title_of(decoder.name)}"))
+        return paste(shown, request.image) if request.image and request.paste else shown
 
     def _metadata(self, request: Request) -> dict[str, Any]:
         written = request.metadata()

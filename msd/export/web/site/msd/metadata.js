@@ -21,6 +21,7 @@ export function metadataOf(app, request, backend) {
     prompt_syntax: 'plain',
     ...(request.image && { image: request.image.description }),
     ...(strength !== undefined && { strength: decimal(strength) }),
+    ...(request.image?.mask && { paste: request.paste === false ? 'False' : 'True' }),
     guidance_mode: guidanceOf(app, scale).mode,
     scheduler: `${app.scheduler}, ${app.prediction}`,
     model: app.model,
