@@ -158,7 +158,7 @@ private suspend fun cancelAfterTwoSteps(pipeline: Pipeline, command: JSONObject)
     return ended
 }
 
-private fun pipeline(command: JSONObject, opener: Opener): Pipeline {
+internal fun pipeline(command: JSONObject, opener: Opener): Pipeline {
     val folder = File(command.getString("folder"))
     val manifest = Manifest.open(folder)
     return Pipeline(manifest, ClipTokenizer.openAll(manifest, folder), opener)

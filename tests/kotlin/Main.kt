@@ -26,6 +26,7 @@ private val COMMANDS: Map<String, (JSONObject) -> Any?> = mapOf(
     "paste" to ::pasted,
     "check" to { Verify(File(it.getString("notes"))).check(manifest(it), File(it.getString("folder"))) },
     "generate" to ::generate,
+    "remarks" to { pipeline(it, Fakes("")).use { opened -> opened.remarks(it.request()) } },
     "generate served" to ::generateServed,
     "cancel compiling" to ::cancelCompiling,
     "coroutines" to ::byCoroutines,

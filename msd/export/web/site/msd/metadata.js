@@ -7,9 +7,10 @@ import { changed } from './schedule.js';
  * @param {import('./manifest.js').AppManifest} app
  * @param {import('./pipeline.js').Request} request
  * @param {string} backend what ran the networks
+ * @param {string[]} remarks
  * @returns {Record<string, string>}
  */
-export function metadataOf(app, request, backend) {
+export function metadataOf(app, request, backend, remarks) {
   const scale = request.guidance ?? app.guidance.scale;
   const strength = changed(app, request);
   return {
@@ -27,6 +28,7 @@ export function metadataOf(app, request, backend) {
     model: app.model,
     backend,
     software: `msd ${app.versions.msd}`,
+    ...(remarks.length && { remarks: remarks.join('\n') }),
   };
 }
 

@@ -8,6 +8,7 @@ import { noise } from './noise.js';
 import { OpenNetworks } from './open-networks.js';
 import { paste } from './paste.js';
 import { pixels } from './pixels.js';
+import { requestRemarks } from './remarks.js';
 import { checkRequest } from './request.js';
 import { joined, runRows } from './rows.js';
 import { applyStep, changed, scheduleOf } from './schedule.js';
@@ -81,6 +82,17 @@ export class Pipeline {
   }
 
   /**
+   * Returns what is not used of a request as its writer may have meant it, sentences for people.
+   *
+   * @param {Request} request
+   * @returns {string[]}
+   */
+  remarks(request) {
+    const guidance = guidanceOf(this.#app, request.guidance);
+    return requestRemarks(request, guidance, Object.values(this.#tokenizers)[0], this.#app.prompt_chunks);
+  }
+
+  /**
    * Returns an image and its final latents, NHWC.
    *
    * @param {Request} request
@@ -92,6 +104,8 @@ export class Pipeline {
     const { image, steps } = request;
     checkRequest(request);
     if (image) factsFor(this.#app, image);
+    const remarks = this.remarks(request);
+    if (remarks.length) watch.onProgress?.({ stage: 'remarks', remarks });
     const schedule = scheduleOf(this.#app, { steps, image, strength: changed(this.#app, request) });
     try {
       return await this.#generate(request, schedule, watch);
