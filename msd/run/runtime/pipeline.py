@@ -113,6 +113,7 @@ class Pipeline:
         require_ids_fit(bundle, self.tokenizer.vocabulary.values())
         self.scheduler = bundle_scheduler(bundle, scheduler)
         self._together = together
+        self._fallbacks: dict[str, None] = {}
         self.execution, self._watch = execution, recorder.watch if recorder else unwatched
         self._resident = self._load_all() if execution == "resident" else None
 
@@ -234,14 +235,18 @@ class Pipeline:
         ]
 
     def remarks(self, request: Request) -> tuple[str, ...]:
-        """Return what is not used of a request or of the pipeline's conditions, a sentence each."""
+        """Return what is not used of a request or of the pipeline's conditions, a sentence each.
+
+        That a GPU lacks fp16 is known once a network has been opened on it.
+        """
         places = {file.runs_on for file in self.bundle.manifest.components.values()}
         guidance = self.guidance(request.guidance)
         own = request_remarks(request, guidance, self.tokenizer, self.prompts(request))
-        return *own, *self.engine.unused(places)
+        return *own, *self.engine.unused(places), *self._fallbacks
 
     def _open(self, name: str, stop: Event) -> AbstractContextManager[LoadedNetwork]:
-        return open_component(self.bundle, name, self.engine.until(stop), self._watch, self._wrap)
+        engine, note = self.engine.until(stop), self._fallbacks.setdefault
+        return open_component(self.bundle, name, engine, self._watch, self._wrap, note)
 
     @contextmanager
     def _networks(self) -> Iterator[NetworksInMemory]:
